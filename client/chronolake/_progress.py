@@ -189,6 +189,8 @@ class Progress:
         replaced_file_groups: Iterable[FileGroupName] = (),
         schema_version: int | None = None,
         staged: Sequence[int] = (),
+        *,
+        based_on_reads: bool = False,
     ) -> Call[Instant]:
         """Publish the ``staged`` files, or if there are none, the added files and ``write_stats``."""
         with self._lock:
@@ -200,6 +202,7 @@ class Progress:
                 self.schema_version if schema_version is None else schema_version,
                 list(staged),
                 self.cleaned_before,
+                based_on_reads,
             )
         return calls.instants.complete(*self._name, body)
 

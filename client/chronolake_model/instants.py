@@ -228,6 +228,16 @@ class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
             )
         ),
     ] = None
+    based_on_reads: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Whether the log files depend on what the writer has read of their file groups since the "
+                "instant was requested. Then they conflict with log files and base files of others, as base "
+                "files do."
+            )
+        ),
+    ] = False
 
     def __post_init__(self) -> None:
         if self.extra_metadata:

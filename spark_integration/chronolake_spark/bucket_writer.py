@@ -60,10 +60,11 @@ class WriteJob:
 
     ``schema`` is the table's, with the columns ``fields``. ``required`` are its columns that are not nullable,
     ``stored`` the current slices by partition path and bucket, ``versions`` the columns of each version of the
-    schema that their files were written with. ``log_format`` is that of the log files of a merge-on-read table,
-    None for copy-on-write. ``new_file_ids`` are the file ids of new file groups that are not the first of their
-    bucket. ``storage_options`` are the access to the base path. ``owner`` is the table that has
-    the claim of the base path; without it the files of a failed task remain until the instant is rolled back.
+    schema that their files were written with. ``refuses_repeated_keys`` if two rows of one key are an error.
+    ``log_format`` is that of the log files of a merge-on-read table, None for copy-on-write. ``new_file_ids``
+    are the file ids of new file groups that are not the first of their bucket. ``storage_options`` are the
+    access to the base path. ``owner`` is the table that has the claim of the base path; without it the files of
+    a failed task remain until the instant is rolled back.
     """
 
     base_path: str
@@ -75,6 +76,7 @@ class WriteJob:
     existing: Existing
     stored: dict[FileGroup, StoredSlice]
     versions: Mapping[int, Sequence[SchemaField]] = field(default_factory=dict)
+    refuses_repeated_keys: bool = False
     log_format: LogFormat | None = None
     new_file_ids: Mapping[FileGroup, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
@@ -191,7 +193,9 @@ def _with_markers(
 def _is_written(job: WriteJob, group: FileGroup) -> bool:
     """Whether any upsert changes the file group."""
     is_always_written = job.log_format is not None or job.ordering_field is None
-    return group not in job.stored or (job.existing is Existing.MERGE and is_always_written)
+    if group not in job.stored or job.existing is Existing.UNCHECKED:
+        return True
+    return job.existing is Existing.MERGE and is_always_written
 
 
 def _marker(job: WriteJob, task: Task, group: FileGroup) -> Marker:
@@ -246,6 +250,8 @@ class _GroupWriter:
         if latest.ambiguous and self._job.existing is not Existing.FAIL:
             raise _ambiguous_order(latest)
         incoming = latest.records
+        if self._job.refuses_repeated_keys and len(incoming) < len(rows):
+            raise _repeated_keys(rows)
         self.superseded = len(rows) - len(incoming)
         if self._stored is not None and self._job.log_format is not None:
             return self._append(self._stored, self._job.log_format, rows, incoming)
@@ -277,13 +283,7 @@ class _GroupWriter:
         return decision, msgspec.structs.replace(stat, has_field_ids=not log_format.has_avro_blocks)
 
     def _merge(self, file: pq.ParquetFile | None, rows: pa.Table, incoming: pa.Table) -> Outcome:
-        decision = merge.decide(
-            self._stored_keys(file),
-            incoming,
-            ordering_field=self._job.ordering_field,
-            existing=self._job.existing,
-        )
-        decision = self._with_repeated(decision, rows, incoming)
+        decision = self._with_repeated(self._decision(file, incoming), rows, incoming)
         if decision.duplicates or not decision.changed:
             return decision, None
         new = incoming.filter(pa.array(decision.written))
@@ -293,6 +293,16 @@ class _GroupWriter:
         size = base_files.write(self._folder, self._marker.path, self._schema, tables)
         records = int(np.sum(decision.kept)) + int(np.sum(decision.written))
         return decision, self._stat(decision, records, size, collector.stats())
+
+    def _decision(self, file: pq.ParquetFile | None, incoming: pa.Table) -> Decision:
+        if self._job.existing is Existing.UNCHECKED:
+            return merge.unchecked(0 if file is None else file.metadata.num_rows, incoming)
+        return merge.decide(
+            self._stored_keys(file),
+            incoming,
+            ordering_field=self._job.ordering_field,
+            existing=self._job.existing,
+        )
 
     def _with_repeated(self, decision: Decision, rows: pa.Table, incoming: pa.Table) -> Decision:
         if self._job.existing is not Existing.FAIL or len(incoming) == len(rows):
@@ -339,10 +349,10 @@ class _GroupWriter:
     def _stamped(self, new: pa.Table) -> pa.Table:
         """The new rows with Hudi's five columns: time, sequence number, key, partition path, file."""
         time, count = self._job.requested_time, len(new)
-        numbers = range(self._first_seqno, self._first_seqno + count)
+        numbers = pa.array(np.arange(self._first_seqno, self._first_seqno + count)).cast(pa.string())
         meta = [
             pa.repeat(pa.scalar(time), count),
-            pa.array([f"{time}_{self._task.partition}_{number}" for number in numbers], pa.string()),
+            pc.binary_join_element_wise(f"{time}_{self._task.partition}", numbers, "_"),
             new[columns.RECORD_KEY],
             pa.repeat(pa.scalar(self._group.partition_path), count),
             pa.repeat(pa.scalar(self._file_name), count),
@@ -390,6 +400,15 @@ class _GroupWriter:
         )
 
 
+def _repeated_keys(rows: pa.Table) -> errors.DuplicateKeys:
+    key, count = _repeated(rows)
+    return errors.DuplicateKeys(
+        f"{count} rows of the source change or insert the record with the key {key!r}: keep one of them in the "
+        "source, or add conditions to the clauses",
+        {"duplicates": count, "record_key": key},
+    )
+
+
 def _ambiguous_order(latest: merge.Latest) -> errors.DuplicateKeys:
     return errors.DuplicateKeys(
         f"{latest.ambiguous} rows differ from another row of the frame with the same record key, and their "
@@ -401,10 +420,16 @@ def _ambiguous_order(latest: merge.Latest) -> errors.DuplicateKeys:
 
 def _with_repeated(decision: Decision, rows: pa.Table, repeated: int) -> Decision:
     """``decision``, with repeated keys within the frame also counted as refused."""
-    counts = rows[columns.RECORD_KEY].value_counts()
-    sample = counts.filter(pc.greater(counts.field("counts"), 1))[0]["values"].as_py()
+    sample, _ = _repeated(rows)
     return dataclasses.replace(
         decision,
         duplicates=decision.duplicates + repeated,
         duplicate_key=decision.duplicate_key or sample,
     )
+
+
+def _repeated(rows: pa.Table) -> tuple[str, int]:
+    """A record key that several rows have, and their number."""
+    counts = rows[columns.RECORD_KEY].value_counts()
+    first = counts.filter(pc.greater(counts.field("counts"), 1))[0]
+    return first["values"].as_py(), first["counts"].as_py()

@@ -35,6 +35,8 @@ class Append:
 
 def decide(reader: SliceReader, stored: StoredSlice, incoming: pa.Table, existing: Existing) -> Append:
     """What ``incoming`` (one record per key) appends to the log of a slice."""
+    if existing is Existing.UNCHECKED:
+        return Append(merge.unchecked(0, incoming), incoming.slice(0, 0), None)
     if existing is not Existing.MERGE:
         return Append(_inserted(reader.of_keys(), stored, incoming, existing), incoming.slice(0, 0), None)
     is_delete: Mask = incoming[columns.DELETE].to_numpy()

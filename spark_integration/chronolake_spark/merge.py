@@ -31,6 +31,8 @@ class Existing(enum.StrEnum):
     MERGE = "merge"
     FAIL = "fail"
     DROP = "drop"
+    UNCHECKED = "unchecked"
+    """It is not looked up: both records are kept. For callers who know that all keys are new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,13 @@ def decide(stored: pa.Table, incoming: pa.Table, *, ordering_field: str | None, 
         deletes=int(np.sum(is_delete & exists & ~loses)),
         unchanged=int(np.sum(loses | (is_delete & ~exists))),
     )
+
+
+def unchecked(stored: int, incoming: pa.Table) -> Decision:
+    """Add ``incoming`` to so many stored records, without a look at their keys."""
+    count = len(incoming)
+    kept, written = np.ones(stored, dtype=np.bool_), np.ones(count, dtype=np.bool_)
+    return Decision(kept=kept, written=written, inserts=count, updates=0, deletes=0)
 
 
 def deleted_rows(before: pa.Table, after: pa.Table) -> pa.Table:

@@ -23,10 +23,11 @@ name (``spark.redaction.regex``)."""
 class WriteOptions(msgspec.Struct, frozen=True):
     """One write: its instant, the table, and the slices of a snapshot taken after the instant began.
 
-    ``writer`` is the writer of the instant, ``markers`` overrides where the table keeps markers. ``replaces``
-    are the slices that the write replaces, ``new_groups`` the file groups to open where they are not the first
-    of their bucket. ``fields`` has the columns of each version of the schema with which files were written.
-    ``file_states`` are the states of the files that the rows come from, by path.
+    ``writer`` is the writer of the instant, ``markers`` overrides where the table keeps markers.
+    ``refuses_repeated_keys`` if two rows of one key are an error, ``is_based_on_reads`` if the rows depend on
+    what the table has. ``replaces`` are the slices that the write replaces, ``new_groups`` the file groups to
+    open where they are not the first of their bucket. ``fields`` has the columns of each version of the schema
+    with which files were written. ``file_states`` are the states of the files that the rows come from, by path.
     """
 
     url: str
@@ -35,7 +36,9 @@ class WriteOptions(msgspec.Struct, frozen=True):
     writer: str
     markers: MarkersType | None
     existing: Existing
+    refuses_repeated_keys: bool
     replaces: Replaces | None
+    is_based_on_reads: bool
     slices: list[StoredSlice]
     new_groups: list[FileGroupName]
     fields: dict[int, list[SchemaField]]

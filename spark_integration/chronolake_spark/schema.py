@@ -48,6 +48,11 @@ def struct_of(fields: Iterable[Field]) -> StructType:
     return StructType.fromDDL(ddl)
 
 
+def type_of(text: str) -> DataType:
+    """The type of a column of a table. Needs a session."""
+    return StructType.fromDDL(f"value {text}")[0].dataType
+
+
 def file_struct_of(fields: Iterable[Field]) -> StructType:
     """The schema of data files with these columns: Hudi's five come before them."""
     meta = [StructField(name, spark_types.StringType()) for name in columns.META]

@@ -124,6 +124,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
                             (stat.partition_path for stat in stats),
                         ),
                         schema_version=self._options.table.schema_version,
+                        based_on_reads=self._options.is_based_on_reads,
                     )
                 except (
                     RequestRefused,
@@ -192,6 +193,7 @@ def _job_of(options: WriteOptions, storage_options: dict[str, str], schema: Stru
         required=tuple(field.name for field in table.schema if not field.nullable),
         ordering_field=table.ordering_field,
         existing=options.existing,
+        refuses_repeated_keys=options.refuses_repeated_keys,
         stored={_group_of(slice_): slice_ for slice_ in options.slices} if options.replaces is None else {},
         versions=options.fields,
         log_format=_log_format(table),

@@ -16,22 +16,28 @@ from chronolake_model.tables import BucketIndex, Table
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Operation, TableType
 from chronolake_spark import (
+    columns,
+    conditional_deletes,
     errors,
     filters,
+    merges,
     partition_deletes,
     read,
     schema,
+    schema_merges,
     spark_data_source,
     write,
 )
 from chronolake_spark.conflict_retries import OnConflict
 from chronolake_spark.filters import FilterOrText
 from chronolake_spark.merge import Existing
+from chronolake_spark.merges import Clause, Merge
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.read import View
 from chronolake_spark.write import Rows, Settings
 
 Duplicates = Literal["fail", "drop"]
+Sort: TypeAlias = Literal["partition", "global"] | Sequence[str] | None
 Partitions: TypeAlias = Literal["dynamic", "all"]
 ViewName = Literal["snapshot", "read_optimized"]
 _EXISTING: Mapping[str, Existing] = {"fail": Existing.FAIL, "drop": Existing.DROP}
@@ -47,6 +53,10 @@ class SparkTable:
     With ``on_conflict="retry"`` a write that lost a conflict is written again as another instant, up to ten
     times with growing pauses. The frame is computed again; the number of retries is in the instant's extra
     metadata, ``conflicts.retries``. Do not use it when the frame was computed from the table itself.
+
+    With ``merge_schema`` columns of the frame that the table does not have are added to it before the write,
+    and its columns are widened to wider types of the frame where no stored value changes (int to bigint). If
+    the write fails, the new columns remain. Columns that the frame lacks are never filled in.
 
     Before each data file comes its marker: with the server, or as an object in the table's storage when the
     table's property ``markers.type``, or ``markers`` of the write, says ``direct``; then executors need not
@@ -87,6 +97,7 @@ class SparkTable:
         extra_metadata: Mapping[str, str] | None = None,
         markers: MarkersType | None = None,
         on_conflict: OnConflict = "fail",
+        merge_schema: bool = False,
     ) -> Instant:
         """Add records. A key that exists, or comes twice, raises ``DuplicateKeys``; ``drop`` leaves it.
 
@@ -96,10 +107,42 @@ class SparkTable:
         existing = _EXISTING.get(duplicates)
         if existing is None:
             raise ValueError(f"duplicates is one of {', '.join(map(repr, _EXISTING))}, not {duplicates!r}")
-        rows = write.tagged(df, self._writable(), row_order=row_order)
+        rows = self._tagged(df, merge_schema, row_order=row_order)
         settings = Settings(
             operation=Operation.INSERT,
             existing=existing,
+            extra_metadata=extra_metadata or {},
+            markers=markers,
+            on_conflict=on_conflict,
+        )
+        return self._write(rows, settings)
+
+    def bulk_insert(
+        self,
+        df: DataFrame,
+        sort: Sort = None,
+        *,
+        extra_metadata: Mapping[str, str] | None = None,
+        markers: MarkersType | None = None,
+        on_conflict: OnConflict = "fail",
+        merge_schema: bool = False,
+    ) -> Instant:
+        """Add records whose keys the table does not have, as fast as they can be written.
+
+        Keys are not looked up in the table: a key that it has already would be there twice in a copy-on-write
+        table, and be updated in a merge-on-read table. Use ``insert`` or ``upsert`` where that may happen. Rows
+        of one key within ``df`` are refused, unless they are the same or the ordering field orders them.
+
+        Each file holds the rows of a bucket. ``sort`` orders the rows of each file: by these columns; by the
+        record key (``global``), as Hudi's GLOBAL_SORT does within a bucket; or not (``partition`` and None,
+        because rows always come partition by partition). Sorted columns let filters skip row groups. Raises
+        what ``insert`` raises.
+        """
+        rows = self._tagged(df, merge_schema)
+        settings = Settings(
+            operation=Operation.BULK_INSERT,
+            existing=Existing.UNCHECKED,
+            sort=_sort_columns(sort, rows),
             extra_metadata=extra_metadata or {},
             markers=markers,
             on_conflict=on_conflict,
@@ -116,6 +159,7 @@ class SparkTable:
         markers: MarkersType | None = None,
         file_states: Mapping[str, str] | None = None,
         on_conflict: OnConflict = "fail",
+        merge_schema: bool = False,
     ) -> Instant:
         """Insert new keys, update those that exist, delete where ``delete_when`` (an SQL condition) holds.
 
@@ -130,7 +174,7 @@ class SparkTable:
         ``SourceChanged``.
         """
         condition = sf.expr(delete_when) if isinstance(delete_when, str) else delete_when
-        rows = write.tagged(df, self._writable(), delete_when=condition, row_order=row_order)
+        rows = self._tagged(df, merge_schema, delete_when=condition, row_order=row_order)
         settings = Settings(
             operation=Operation.UPSERT,
             extra_metadata=extra_metadata or {},
@@ -142,25 +186,70 @@ class SparkTable:
 
     def delete(
         self,
-        keys_df: DataFrame,
+        condition: DataFrame | str | Column,
         *,
         extra_metadata: Mapping[str, str] | None = None,
         markers: MarkersType | None = None,
         on_conflict: OnConflict = "fail",
     ) -> Instant:
-        """Delete the records with these keys; keys that do not exist are ignored.
+        """Delete the records for which ``condition`` holds, or those with the keys of a frame.
 
-        Takes the record key and partition columns of ``keys_df``, and the ordering column when it has one:
-        then a stored record with a larger value stays. Other columns are ignored.
+        A condition is SQL or a Column over the table's columns. Where the metastore knows it as a filter of
+        ``read``, only files are read that can have such records. If another writer changes their file groups
+        meanwhile, the write conflicts; with ``on_conflict="retry"`` the condition is checked again.
+
+        Of a frame it takes the record key and partition columns, and the ordering column if there is one: then
+        a stored record with a larger value stays. Other columns, and keys that do not exist, are ignored.
+        Raises ``SchemaMismatch``, ``InvalidRecordKey``, ``WriteConflict``.
         """
-        rows = write.tagged(keys_df, self._writable(), keys_only=True)
+        table = self._writable()
+        rows: Rows
+        if has_keys := isinstance(condition, DataFrame):
+            rows = write.tagged(condition, table, keys_only=True)
+        else:
+            rows = conditional_deletes.keys_where(self._spark, self._table, condition)
         settings = Settings(
             operation=Operation.DELETE,
+            is_based_on_reads=not has_keys,
             extra_metadata=extra_metadata or {},
             markers=markers,
             on_conflict=on_conflict,
         )
         return self._write(rows, settings)
+
+    def merge(
+        self,
+        source: DataFrame,
+        on: Sequence[str] | None = None,
+        *,
+        extra_metadata: Mapping[str, str] | None = None,
+        markers: MarkersType | None = None,
+        on_conflict: OnConflict = "fail",
+    ) -> Merge:
+        """A merge of ``source`` into the table: add clauses to it, then call ``execute``.
+
+        Rows match where the columns ``on`` are the same, by default those of the record key and the partition.
+        With an ordering field, an update with a smaller value than the stored one changes nothing. With
+        ``on_conflict="retry"`` a merge that lost a conflict is computed again. ::
+
+            table.merge(changes).when_matched_delete(condition="source.price is null").when_matched_update(
+                {"price": "source.price", "version": "target.version + 1"}
+            ).when_not_matched_insert().execute()
+        """
+
+        def run(clauses: Sequence[Clause]) -> Instant:
+            self._writable()
+            settings = Settings(
+                operation=Operation.UPSERT,
+                refuses_repeated_keys=True,
+                is_based_on_reads=True,
+                extra_metadata=extra_metadata or {},
+                markers=markers,
+                on_conflict=on_conflict,
+            )
+            return self._write(merges.rows(self._spark, self._table, source, on, clauses), settings)
+
+        return Merge(run)
 
     def overwrite(
         self,
@@ -171,6 +260,7 @@ class SparkTable:
         extra_metadata: Mapping[str, str] | None = None,
         markers: MarkersType | None = None,
         on_conflict: OnConflict = "fail",
+        merge_schema: bool = False,
     ) -> Instant:
         """Replace by ``df`` the partitions that it has rows of (``dynamic``), or the whole table (``all``).
 
@@ -178,7 +268,7 @@ class SparkTable:
         without partition fields, any row replaces the whole table. Rows of one key are decided as in
         ``upsert``. At most 10,000 file groups can be replaced at once. Raises what ``upsert`` raises.
         """
-        rows = write.tagged(df, self._writable(), row_order=row_order)
+        rows = self._tagged(df, merge_schema, row_order=row_order)
         settings = Settings(
             operation=Operation.INSERT_OVERWRITE,
             replaces=Replaces(partitions),
@@ -283,8 +373,34 @@ class SparkTable:
     def _writable(self) -> Table:
         return write.writable(self._table.reload().definition)
 
+    def _tagged(
+        self,
+        df: DataFrame,
+        merge_schema: bool,
+        *,
+        delete_when: Column | None = None,
+        row_order: Sequence[str | Column] = (),
+    ) -> DataFrame:
+        table = self._writable()
+        if merge_schema:
+            table = schema_merges.apply(self._table, df, delete_when, row_order)
+        return write.tagged(df, table, delete_when=delete_when, row_order=row_order)
+
     def _write(self, rows: Rows, settings: Settings) -> Instant:
         return write.run(self._table, self._client.url, rows, settings)
+
+
+def _sort_columns(sort: Sort, rows: DataFrame) -> Sequence[str]:
+    if sort in (None, "partition"):
+        return ()
+    if sort == "global":
+        return (columns.RECORD_KEY,)
+    names = () if isinstance(sort, str) else tuple(sort or ())
+    if not names or any(name not in rows.columns for name in names):
+        raise ValueError(
+            f"sort is 'partition', 'global', a list of columns of the table, or None; not {sort!r}"
+        )
+    return names
 
 
 def table(

@@ -74,7 +74,7 @@ def tagged(
     one key that no ordering field decides between, the one that ``row_order`` puts last wins. Raises
     ``SchemaMismatch``.
     """
-    by = [sf.col(schema.quoted(name)) if isinstance(name, str) else name for name in row_order]
+    by = columns_of(row_order)
     used = [*by, *([] if delete_when is None else [delete_when])]
     sources = _sources(df, table, used, keys_only=keys_only)
     own = [_cast(df, field, sources.get(field.name)) for field in table.schema]
@@ -101,8 +101,11 @@ def tagged(
     )
 
 
-def by_file_group(rows: DataFrame, table: Table) -> DataFrame:
-    """``rows`` with each file group whole in one task, and there without others in between."""
+def by_file_group(rows: DataFrame, table: Table, sort: Sequence[str] = ()) -> DataFrame:
+    """``rows`` with each file group whole in one task, and there without others in between.
+
+    The rows of each file group are in the order of the columns ``sort``.
+    """
     spark = rows.sparkSession
     tasks = min(
         int(spark.conf.get("spark.sql.shuffle.partitions")),
@@ -113,9 +116,11 @@ def by_file_group(rows: DataFrame, table: Table) -> DataFrame:
     spread = sf.pmod(sf.hash(columns.PARTITION_PATH), sf.lit(tasks))
     task = sf.pmod(spread + sf.col(columns.BUCKET), sf.lit(tasks))
     shuffled = rows.repartitionById(tasks, task)
-    if not table.partition_fields and tasks == table.index.buckets:
+    if not table.partition_fields and tasks == table.index.buckets and not sort:
         return shuffled
-    return shuffled.sortWithinPartitions(columns.PARTITION_PATH, columns.BUCKET)
+    return shuffled.sortWithinPartitions(
+        columns.PARTITION_PATH, columns.BUCKET, *(sf.col(schema.quoted(name)) for name in sort)
+    )
 
 
 Rows: TypeAlias = DataFrame | Callable[[Snapshot], DataFrame]
@@ -126,14 +131,20 @@ Rows: TypeAlias = DataFrame | Callable[[Snapshot], DataFrame]
 class Settings:
     """What a write does with its rows.
 
-    ``replaces`` are the file groups that it replaces, None if it changes them. ``extra_metadata`` is published
-    with the instant, ``markers`` overrides where the table keeps markers. When a file of ``file_states`` is in
-    another state before the completion, the instant is rolled back.
+    ``sort`` are columns that order the rows of each file group. ``refuses_repeated_keys`` if two rows of one
+    key are an error. ``replaces`` are the file groups that it replaces, None if it changes them.
+    ``is_based_on_reads`` if the rows depend on the snapshot that the write begins with: then it conflicts with
+    any change since. ``extra_metadata`` is published with the instant, ``markers`` overrides where the table
+    keeps markers. When a file of ``file_states`` is in another state before the completion, the instant is
+    rolled back.
     """
 
     operation: Operation
     existing: Existing = Existing.MERGE
+    sort: Sequence[str] = ()
+    refuses_repeated_keys: bool = False
     replaces: Replaces | None = None
+    is_based_on_reads: bool = False
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
     markers: MarkersType | None = None
     file_states: Mapping[str, str] = field(default_factory=dict)
@@ -163,7 +174,7 @@ def _run_once(
         # After begin: what completes in between the server takes for a conflict; no update is lost.
         snapshot = table.snapshot()
         refuse_another_schema(definition, write.instant)
-        frame = by_file_group(rows(snapshot) if callable(rows) else rows, definition)
+        frame = by_file_group(rows(snapshot) if callable(rows) else rows, definition, settings.sort)
         options = options_of(table, url, definition, write.instant, snapshot, settings, counted)
         writer_options = {
             WRITE_OPTION: options.to_json(),
@@ -197,7 +208,9 @@ def options_of(
         writer=instant.writer,
         markers=settings.markers,
         existing=settings.existing,
+        refuses_repeated_keys=settings.refuses_repeated_keys,
         replaces=settings.replaces,
+        is_based_on_reads=settings.is_based_on_reads,
         slices=slices,
         new_groups=_to_open(table, definition, slices, settings.replaces),
         fields={version: list(fields) for version, fields in written.all_fields().items()},
@@ -244,16 +257,14 @@ def _sources(df: DataFrame, table: Table, used: Sequence[Column], *, keys_only: 
 
     A column that one of ``used`` names need not be the table's.
     """
-    case_sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
     wanted = [field.name for field in table.schema]
     required = wanted
     if keys_only:
         required = [*table.record_key_fields, *table.partition_fields]
         wanted = [*required, *([table.ordering_field] if table.ordering_field else [])]
-    sources = schema.sources_of(df.columns, wanted, case_sensitive=case_sensitive)
+    sources = sources_of(df, wanted)
     missing = [name for name in required if name not in sources]
-    unknown = [] if keys_only else [name for name in df.columns if name not in sources.values()]
-    unknown = [name for name in unknown if not any(_names(column, name) for column in used)]
+    unknown = [] if keys_only else unknown_columns(df, table, used)
     refuse_columns(table, missing, unknown)
     return sources
 
@@ -266,12 +277,33 @@ def refuse_columns(table: Table, missing: Sequence[str], unknown: Sequence[str])
         )
 
 
+def columns_of(row_order: Sequence[str | Column]) -> list[Column]:
+    """The columns of a row order."""
+    return [sf.col(schema.quoted(name)) if isinstance(name, str) else name for name in row_order]
+
+
+def sources_of(df: DataFrame, wanted: Sequence[str]) -> dict[str, str]:
+    """For each wanted column that the frame has, its name there."""
+    case_sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    return schema.sources_of(df.columns, wanted, case_sensitive=case_sensitive)
+
+
+def unknown_columns(df: DataFrame, table: Table, used: Sequence[Column]) -> list[str]:
+    """The columns of the frame that the table does not have, and that none of ``used`` names."""
+    own = sources_of(df, [field.name for field in table.schema]).values()
+    unknown = [name for name in df.columns if name not in own]
+    return [name for name in unknown if not any(_names(column, name) for column in used)]
+
+
 def _mismatch(table: Table, missing: Sequence[str], unknown: Sequence[str]) -> str:
     parts = []
     if missing:
         parts.append(f"lacks the columns {', '.join(missing)}")
     if unknown:
-        parts.append(f"has columns that the table does not: {', '.join(unknown)} (drop them)")
+        parts.append(
+            f"has columns that the table does not: {', '.join(unknown)} (drop them, or write with "
+            "merge_schema=True to add them to the table)"
+        )
     return f"the frame does not fit {table.name}: it {' and '.join(parts)}"
 
 

@@ -139,6 +139,21 @@ def test_a_log_file_does_not_conflict_with_a_base_file_that_completed_first(shar
     assert succeeded(table.complete(log, log_stat(log)))["state"] == "completed"
 
 
+def test_a_log_file_that_is_based_on_reads_conflicts_with_what_completed_since(
+    shared_http: httpx.Client,
+) -> None:
+    table = rest.make_table(shared_http, type="merge_on_read")
+    reader, late, winner = (table.begun(action="deltacommit") for _ in range(3))
+    won = succeeded(table.complete(winner, log_stat(winner)))
+
+    problem = refused(table.complete(reader, log_stat(reader), based_on_reads=True), 409, "write-conflict")
+    assert problem["context"]["rebase_on"] == won["completion_time"]
+    assert succeeded(table.complete(late, log_stat(late)))["state"] == "completed"
+
+    again = table.begun(action="deltacommit")
+    assert succeeded(table.complete(again, log_stat(again), based_on_reads=True))["state"] == "completed"
+
+
 def test_two_base_files_of_one_group_conflict_on_merge_on_read_too(shared_http: httpx.Client) -> None:
     table = rest.make_table(shared_http, type="merge_on_read")
     loser, winner = table.begun(action="deltacommit"), table.begun(action="deltacommit")

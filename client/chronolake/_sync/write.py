@@ -152,6 +152,7 @@ class Write:
         *,
         replaced_file_groups: Iterable[FileGroupName] = (),
         schema_version: int | None = None,
+        based_on_reads: bool = False,
     ) -> Instant:
         """Complete the instant: publish the files that were added and ``write_stats``, all at once.
 
@@ -161,7 +162,8 @@ class Write:
         files in the plan of a rollback or a clean. If a file cannot be deleted, ``StorageFailed`` is raised and
         nothing is published. Where clients publish for Hudi's readers, by the table's property
         ``hudi.publisher``, this client does so afterwards, as far as it can. ``schema_version`` is the version
-        that the files were written with, as in ``with_schema``.
+        that the files were written with, as in ``with_schema``. With ``based_on_reads`` log files conflict as
+        base files do: say so if they depend on what was read of their file groups after the instant was begun.
 
         Raises ``WriteConflict`` (another instant wrote the same file groups first: roll back, write anew),
         ``UnreconciledMarkers`` (tasks that still run mark new files each time),
@@ -175,7 +177,14 @@ class Write:
         stats = list(write_stats)
         self._prepare()
         staged = [self._stage(call) for call in self._progress.staging_calls(stats)]
-        call = self._progress.complete_call(stats, extra_metadata, replaced_file_groups, schema_version, staged)
+        call = self._progress.complete_call(
+            stats,
+            extra_metadata,
+            replaced_file_groups,
+            schema_version,
+            staged,
+            based_on_reads=based_on_reads,
+        )
         answer = _reconciled(lambda: self._command(call), lambda: self._delete_files(stats))
         # The answer is recorded at once: if the next step is interrupted, the instant must not be rolled back.
         instant = self._progress.update(answer)

@@ -130,6 +130,16 @@ def group_changes(
     return [(change_of(action, touch), name) for touch, name in [*written, *gone]]
 
 
+def as_writes(
+    changes: Iterable[tuple[GroupChange, FileGroupName]],
+) -> list[tuple[GroupChange, FileGroupName]]:
+    """The changes, with appends judged like base files.
+
+    What an instant appends because of what it has read is wrong if the file group has changed since.
+    """
+    return [(GroupChange.WRITE if change is GroupChange.APPEND else change, name) for change, name in changes]
+
+
 def change_of(action: Action, touch: Touch) -> GroupChange:
     """The change by which an instant of this action touches a file group."""
     match touch:

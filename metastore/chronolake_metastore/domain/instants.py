@@ -198,7 +198,8 @@ def complete(
     written = [*files.touches(stats), *staged.touched]
     plans.check_touched(instant.begun_as, instant.plan, written, replaced, unplanned)
     touched = conflicts.group_changes(instant.begun_as, written, replaced)
-    conflicts.refuse(table, instant.requested_time, touched, concurrent, now)
+    judged = conflicts.as_writes(touched) if request.based_on_reads else touched
+    conflicts.refuse(table, instant.requested_time, judged, concurrent, now)
     plans.check_groups(table, touched, concurrent)
     return InstantCompleted(
         summary=files.total(staged.chunks.values()) if request.staged else files.summarise(stats),

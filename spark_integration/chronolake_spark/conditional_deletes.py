@@ -1,0 +1,71 @@
+"""Deletes by condition: the rows of a delete are the keys of the records for which the condition holds.
+
+They are read from the snapshot that the write begins with. If another writer changes their file groups
+meanwhile, the write conflicts: a record that no longer matches is not deleted.
+"""
+
+from __future__ import annotations
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
+from pyspark.sql.types import BooleanType
+
+import chronolake
+from chronolake.errors import InvalidFilter
+from chronolake_model.files import Snapshot
+from chronolake_model.tables import Table
+from chronolake_spark import errors, filters, read, schema, spark_failures, write
+from chronolake_spark.write import Rows
+
+
+def keys_where(spark: SparkSession, table: chronolake.Table, condition: str | Column) -> Rows:
+    """What makes the tagged keys of the records for which ``condition`` holds.
+
+    A text that is a filter of the metastore reads only files that can have such records; of any other SQL, and
+    of a Column, Spark's Parquet reader skips row groups. Raises ``SchemaMismatch`` for what is no condition.
+    """
+    definition = table.definition
+    _refuse_no_condition(spark, definition, condition)
+
+    def keys(snapshot: Snapshot) -> DataFrame:
+        matching = _matching(spark, table, snapshot, condition)
+        names = [*definition.record_key_fields, *definition.partition_fields]
+        if definition.ordering_field is not None:
+            names.append(definition.ordering_field)
+        found = matching.select(*(sf.col(schema.quoted(name)) for name in dict.fromkeys(names)))
+        return write.tagged(found, definition, keys_only=True)
+
+    return keys
+
+
+def _matching(
+    spark: SparkSession, table: chronolake.Table, snapshot: Snapshot, condition: str | Column
+) -> DataFrame:
+    if isinstance(condition, str):
+        fields = table.definition.schema
+        try:
+            filter_ = filters.parse(condition, fields)
+            scan = table.scan(filter_, snapshot.as_of)
+        except (ValueError, InvalidFilter):
+            pass  # Spark knows more SQL than the metastore.
+        else:
+            return read.snapshot(spark, table, scan, meta_columns=False).where(
+                filters.condition(filter_, fields)
+            )
+    return read.snapshot(spark, table, snapshot, meta_columns=False).where(condition)
+
+
+def _refuse_no_condition(spark: SparkSession, table: Table, condition: str | Column) -> None:
+    column = sf.expr(condition) if isinstance(condition, str) else condition
+    empty = spark.createDataFrame([], schema.struct_of(table.schema))
+    try:
+        given = empty.select(column).schema[0].dataType
+    except (AnalysisException, ParseException) as exc:
+        raise errors.SchemaMismatch(
+            f"the condition does not fit {table.name}: {spark_failures.first_line(exc)}"
+        ) from exc
+    if not isinstance(given, BooleanType):
+        raise errors.SchemaMismatch(
+            f"{condition} is a {given.simpleString()}, not a condition; compare it with a value",
+            {"given": given.simpleString()},
+        )

@@ -1,0 +1,245 @@
+"""MERGE of a source into a table, with clauses as Delta Lake has: when matched, when not matched.
+
+The target is read from the snapshot that the write begins with. If another writer changes a file group that the
+merge changes, the write conflicts, so no update is computed from a state that is gone.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
+from pyspark.sql.types import BooleanType
+
+import chronolake
+from chronolake_model.files import Snapshot
+from chronolake_model.instants import Instant
+from chronolake_model.tables import Table
+from chronolake_spark import casts, errors, read, schema, spark_failures, write
+from chronolake_spark.write import Rows
+
+Condition: TypeAlias = str | Column
+Values: TypeAlias = Mapping[str, str | Column]
+SOURCE: Final = "source"
+TARGET: Final = "target"
+_IS_MATCHED: Final = "_chronolake_matched"
+_DELETES: Final = "_chronolake_merge_deletes"
+_CLAUSE: Final = "_chronolake_clause"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """What a merge does with a pair of a source row and a target row, or with a source row that has none.
+
+    ``values`` are by column of the table; None takes the source's columns. A clause that ``deletes`` has none.
+    """
+
+    when_matched: bool
+    condition: Condition | None = None
+    values: Values | None = None
+    deletes: bool = False
+
+
+class Merge:
+    """A merge of a source into a table; make it with ``SparkTable.merge``, add clauses, then ``execute`` it.
+
+    For each pair, or source row without a target row, the first clause whose condition holds applies; without
+    one the row does nothing. Conditions and values may use the columns of both, as ``source.price`` and
+    ``target.price``; those of a clause when not matched only the source's.
+    """
+
+    def __init__(self, run: Callable[[Sequence[Clause]], Instant], clauses: Sequence[Clause] = ()) -> None:
+        self._run = run
+        self._clauses = tuple(clauses)
+
+    def when_matched_update(self, set: Values | None = None, *, condition: Condition | None = None) -> Merge:
+        """Set columns of the target row to values, all to the source's columns unless given.
+
+        The columns of the record key and the partition cannot be set.
+        """
+        return self._with(Clause(when_matched=True, condition=condition, values=set))
+
+    def when_matched_delete(self, *, condition: Condition | None = None) -> Merge:
+        """Delete the target row."""
+        return self._with(Clause(when_matched=True, condition=condition, deletes=True))
+
+    def when_not_matched_insert(
+        self, values: Values | None = None, *, condition: Condition | None = None
+    ) -> Merge:
+        """Insert a row with these values, of the source's columns unless given; other columns are null."""
+        return self._with(Clause(when_matched=False, condition=condition, values=values))
+
+    def execute(self) -> Instant:
+        """Do it, as one instant.
+
+        Raises ``DuplicateKeys`` if two source rows change or insert one record, ``SchemaMismatch``,
+        ``WriteConflict`` if another writer changed the same file groups meanwhile; ``ValueError`` without
+        clauses.
+        """
+        if not self._clauses:
+            raise ValueError("a merge needs a clause: when_matched_update(), when_not_matched_insert(), …")
+        return self._run(self._clauses)
+
+    def _with(self, clause: Clause) -> Merge:
+        return Merge(self._run, [*self._clauses, clause])
+
+
+def rows(
+    spark: SparkSession,
+    table: chronolake.Table,
+    source: DataFrame,
+    on: Sequence[str] | None,
+    clauses: Sequence[Clause],
+) -> Rows:
+    """What makes the tagged rows of a merge. Raises ``SchemaMismatch``."""
+    definition = table.definition
+    names = _names_of_join(definition, source, on)
+    for clause in clauses:
+        _check_names(definition, source, clause)
+
+    def changed(snapshot: Snapshot) -> DataFrame:
+        target = read.snapshot(spark, table, snapshot, meta_columns=False)
+        try:
+            result = _changed(definition, source, target, names, clauses)
+        except AnalysisException as exc:
+            raise errors.SchemaMismatch(
+                f"the merge does not fit {definition.name}: {spark_failures.first_line(exc)}"
+            ) from exc
+        return write.tagged(result, definition, delete_when=sf.col(_DELETES))
+
+    return changed
+
+
+def _changed(
+    table: Table, source: DataFrame, target: DataFrame, names: Sequence[str], clauses: Sequence[Clause]
+) -> DataFrame:
+    """The rows that the clauses write, in the table's columns, and whether they delete."""
+    left = source.alias(SOURCE)
+    right = target.withColumn(_IS_MATCHED, sf.lit(True)).alias(TARGET)
+    # Null-safe: a record key of several fields may have nulls in some.
+    same = [_of(SOURCE, name).eqNullSafe(_of(TARGET, name)) for name in names]
+    joined = left.join(right, functools.reduce(Column.__and__, same), "left")
+    is_matched = sf.col(_IS_MATCHED).isNotNull()
+    number = functools.reduce(
+        lambda chosen, clause: chosen.when(*clause),
+        [(_applies(joined, clause, is_matched), sf.lit(index)) for index, clause in enumerate(clauses)],
+        sf.when(sf.lit(False), sf.lit(None).cast("int")),
+    )
+    paired = joined.withColumn(_CLAUSE, number).where(sf.col(_CLAUSE).isNotNull())
+    values = [_values(joined, table, source, clause) for clause in clauses]
+    columns = []
+    for index, field in enumerate(table.schema):
+        value = sf.when(sf.lit(False), sf.lit(None).cast(field.type))
+        for clause, of_clause in enumerate(values):
+            value = value.when(sf.col(_CLAUSE) == clause, of_clause[index])
+        columns.append(value.alias(field.name))
+    deleting = [index for index, clause in enumerate(clauses) if clause.deletes]
+    return paired.select(*columns, sf.col(_CLAUSE).isin(deleting).alias(_DELETES))
+
+
+def _applies(joined: DataFrame, clause: Clause, is_matched: Column) -> Column:
+    kind = is_matched if clause.when_matched else ~is_matched
+    if clause.condition is None:
+        return kind
+    condition = _column(clause.condition)
+    given = joined.select(condition).schema[0].dataType
+    if not isinstance(given, BooleanType):
+        raise errors.SchemaMismatch(
+            f"{clause.condition} is a {given.simpleString()}, not a condition; compare it with a value",
+            {"given": given.simpleString()},
+        )
+    return kind & sf.coalesce(condition, sf.lit(False))
+
+
+def _values(joined: DataFrame, table: Table, source: DataFrame, clause: Clause) -> list[Column]:
+    """The values of a clause for the table's columns, in their types."""
+    given = clause.values
+    if given is None and not clause.deletes:
+        given = {name: _of(SOURCE, name) for name in _columns_of(source, table)}
+    fixed = {*table.record_key_fields, *table.partition_fields} if clause.when_matched else set()
+    values = []
+    for field in table.schema:
+        value = None if given is None or field.name in fixed else given.get(field.name)
+        if value is not None:
+            values.append(_cast(joined, field.name, _column(value), field.type))
+        elif clause.when_matched:
+            values.append(
+                _kept(table, source, field.name, is_moved=clause.values is None and not clause.deletes)
+            )
+        else:
+            values.append(sf.lit(None).cast(field.type))
+    return values
+
+
+def _kept(table: Table, source: DataFrame, name: str, *, is_moved: bool) -> Column:
+    """The target's value; an update with all the source's columns is refused if it would move the record."""
+    kept = _of(TARGET, name)
+    fixed = {*table.record_key_fields, *table.partition_fields}
+    if not is_moved or name not in fixed or name not in _columns_of(source, table):
+        return kept
+    refusal = errors.encoded(
+        errors.SchemaMismatch(
+            f"the merge would change the column {name!r} of a record, which is part of its record key or "
+            "partition: name it in on, or delete the record and insert another",
+            {"column": name},
+        )
+    )
+    same = _of(SOURCE, name).eqNullSafe(kept)
+    return sf.when(same, kept).otherwise(sf.raise_error(sf.lit(refusal)))
+
+
+def _cast(joined: DataFrame, name: str, value: Column, type_: str) -> Column:
+    target = schema.type_of(type_)
+    return casts.cast(value, name, target, joined.select(value).schema[0].dataType)
+
+
+def _names_of_join(table: Table, source: DataFrame, on: Sequence[str] | None) -> list[str]:
+    if isinstance(on, str):
+        raise TypeError(f"on is a list of columns: [{on!r}]")
+    names = list(on or dict.fromkeys([*table.record_key_fields, *table.partition_fields]))
+    unknown = [name for name in names if name not in {field.name for field in table.schema}]
+    missing = [name for name in names if name not in source.columns]
+    if unknown or missing:
+        raise errors.SchemaMismatch(
+            f"a merge into {table.name} compares the columns {', '.join(names)}, and not both sides have "
+            f"{', '.join(unknown + missing)}",
+            {"unknown": unknown, "missing": missing},
+        )
+    return names
+
+
+def _check_names(table: Table, source: DataFrame, clause: Clause) -> None:
+    given = list(source.columns) if clause.values is None else list(clause.values)
+    if clause.deletes:
+        return
+    unknown = [name for name in given if name not in {field.name for field in table.schema}]
+    if unknown:
+        raise errors.SchemaMismatch(
+            f"{table.name} has no columns {', '.join(unknown)}: name the columns and their values in the "
+            "clause, or drop the others from the source",
+            {"unknown": unknown},
+        )
+    fixed = [name for name in given if name in {*table.record_key_fields, *table.partition_fields}]
+    if clause.when_matched and clause.values is not None and fixed:
+        raise errors.SchemaMismatch(
+            f"the columns {', '.join(fixed)} are the record key or the partition of the record, which a merge "
+            "cannot change: delete the record and insert another",
+            {"columns": fixed},
+        )
+
+
+def _columns_of(source: DataFrame, table: Table) -> list[str]:
+    own = {field.name for field in table.schema}
+    return [name for name in source.columns if name in own]
+
+
+def _of(side: str, name: str) -> Column:
+    return sf.col(f"{side}.{schema.quoted(name)}")
+
+
+def _column(value: str | Column) -> Column:
+    return sf.expr(value) if isinstance(value, str) else value

@@ -1,0 +1,66 @@
+"""Writes that add the columns of their frame to the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession, functions as sf
+
+from chronolake_model.vocabulary import TableType
+from chronolake_spark import SparkTable, errors
+
+pytestmark = pytest.mark.spark
+
+NewTable = Callable[..., SparkTable]
+FIRST = "id long, price int, rate decimal(5,2)"
+
+
+@pytest.mark.parametrize("type_", list(TableType))
+def test_columns_of_the_frame_are_added_and_widened_before_the_write(
+    spark: SparkSession, new_table: NewTable, type_: TableType
+) -> None:
+    frame = spark.createDataFrame([(1, 10, 1), (2, 20, 2)], "id long, price int, rate int")
+    before = frame.withColumn("rate", sf.col("rate").cast("decimal(5,2)"))
+    table = new_table(before, "id", type=type_, buckets=1)
+    table.insert(before)
+    wider = before.where("id = 2").selectExpr(
+        "id",
+        "cast(price as bigint) * 10000000000 PRICE",
+        "cast(rate as decimal(9,2)) rate",
+        "'x' `new.one`",
+        "'d' op",
+    )
+    with pytest.raises(errors.SchemaMismatch, match=r"new\.one, op .*merge_schema=True"):
+        table.upsert(wider)
+
+    table.upsert(wider, delete_when="op = 'no'", merge_schema=True)
+    types = {field.name: field.type for field in table.definition.schema}
+    assert types == {"id": "bigint", "price": "bigint", "rate": "decimal(9,2)", "new.one": "string"}
+    rows = sorted(map(tuple, table.read().selectExpr("id", "price", "`new.one`").collect()))
+    assert rows == [(1, 10, None), (2, 200_000_000_000, "x")]
+
+    table.overwrite(wider.drop("op").withColumn("more", sf.lit(1)), merge_schema=True)
+    table.bulk_insert(
+        wider.drop("op").selectExpr("id + 5 id", "*").drop(wider.id).withColumn("more", sf.lit(2))
+    )
+    assert sorted(map(tuple, table.read().select("id", "more").collect())) == [(2, 1), (7, 2)]
+
+
+def test_a_write_that_fails_leaves_the_new_column_without_values(
+    spark: SparkSession, new_table: NewTable
+) -> None:
+    before = spark.createDataFrame([(1, 10)], "id long, price int")
+    table = new_table(before, "id", buckets=1)
+    table.insert(before)
+    with pytest.raises(errors.DuplicateKeys):
+        table.insert(before.withColumn("more", sf.lit("x")), merge_schema=True)
+    assert list(map(tuple, table.read().collect())) == [(1, 10, None)]
+
+    # A smaller type, and a type that is not wider, stay as they were: the values must fit.
+    table.upsert(before.selectExpr("id", "cast(price as smallint) price", "'y' more"), merge_schema=True)
+    with pytest.raises(errors.SchemaMismatch, match="price"):
+        table.upsert(before.selectExpr("id", "price + 0.5D price", "'z' more"), merge_schema=True)
+    with pytest.raises(errors.SchemaMismatch, match="_hoodie_new"):
+        table.upsert(before.selectExpr("*", "'y' more", "1 _hoodie_new"), merge_schema=True)
+    assert list(map(tuple, table.read().collect())) == [(1, 10, "y")]
