@@ -42,6 +42,7 @@ def save(frame: DataFrame, options: Mapping[str, str], mode: str) -> None:
     writes: Mapping[WriteOperation, Callable[..., Any]] = {
         WriteOperation.UPSERT: _upsert,
         WriteOperation.INSERT: _insert,
+        WriteOperation.BULK_INSERT: _bulk_insert,
         WriteOperation.DELETE: _delete,
     }
     run = _overwrite if mode.lower() == "overwrite" else writes[parsed.operation]
@@ -61,6 +62,12 @@ def _insert(table: SparkTable, frame: DataFrame, options: FormatOptions) -> None
     _refuse("delete_when", options)
     duplicates = options.duplicates or Duplicates.FAIL
     table.insert(frame, duplicates.value, row_order=options.row_order, **_settings(options))
+
+
+def _bulk_insert(table: SparkTable, frame: DataFrame, options: FormatOptions) -> None:
+    _refuse("delete_when", options)
+    _refuse("row_order", options)
+    table.bulk_insert(frame, **_settings(options))
 
 
 def _delete(table: SparkTable, frame: DataFrame, options: FormatOptions) -> None:

@@ -61,6 +61,7 @@ class WriteOperation(enum.StrEnum):
 
     UPSERT = "upsert"
     INSERT = "insert"
+    BULK_INSERT = "bulk_insert"
     DELETE = "delete"
 
 

@@ -141,6 +141,10 @@ class StagingWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is 
 
 
 def _refuse_expressions(options: FormatOptions) -> None:
+    if options.operation is WriteOperation.BULK_INSERT:
+        raise errors.InvalidOption(
+            "the operation bulk_insert needs `import chronolake_spark` in the driver, and df.write"
+        )
     names = [name for name in ("delete_when", "row_order", "on_conflict") if name in options.given]
     if names:
         raise errors.InvalidOption(

@@ -78,6 +78,7 @@ def test_frames_are_saved_and_loaded_by_sparks_own_methods(
     monkeypatch: pytest.MonkeyPatch,
 ):
     save((1, "de", 1.0, None), (2, "fr", 2.0, None), operation="insert")
+    save(operation="bulk_insert")
     [first] = table.metastore.instants(operation=Operation.INSERT)
     save((2, "fr", 2.5, None), (3, "it", 3.0, None))
     save((1, "de", None, None), operation="delete", on_conflict="retry")

@@ -35,7 +35,10 @@ def test_options_of_any_case_are_read():
     [
         ({"asof": "latest"}, r"no option 'asof'; did you mean 'as_of'\?"),
         ({"qwertz": "1"}, r"no option 'qwertz'\. Its options are as_of, "),
-        ({"operation": "upsrt"}, "one of upsert, insert, delete, not 'upsrt'; did you mean 'upsert'"),
+        (
+            {"operation": "upsrt"},
+            "one of upsert, insert, bulk_insert, delete, not 'upsrt'; did you mean 'upsert'",
+        ),
         ({"view": "read_optimised"}, "did you mean 'read_optimized'"),
         ({"view": "snapshot", "from": "earliest"}, "for the view changes, not for snapshot"),
         ({"as_of": "latest", "to": "latest"}, "give one or the other"),

@@ -142,6 +142,7 @@ def test_refused_rows_leave_no_instant_and_no_file(spark: SparkSession, new_tabl
         (row.union(row.withColumn("price", sf.lit(9.0))), {}, "order is not defined"),
         (row, {"delete_when": "id = 1"}, "delete_when need `import chronolake_spark`"),
         (row, {"as_of": "latest"}, "as_of are for reads"),
+        (row, {"operation": "bulk_insert"}, "bulk_insert needs `import chronolake_spark`"),
         (
             row.selectExpr("raise_error('broken') id", "country", "price", "day", "at", "note"),
             {},
