@@ -376,12 +376,19 @@ class _GroupWriter:
         name = self._job.ordering_field
         if name is None or self._job.log_format is None or not pa.types.is_floating(rows[name].type):
             return
-        if count := pc.sum(pc.is_nan(rows[name])).as_py():
-            raise errors.InvalidOrderingValue(
-                f"the ordering field {name!r} is NaN in {count} rows (of the {len(rows)} of one file group); "
-                "give these rows a number",
-                {"column": name},
-            )
+        values = rows[name]
+        # Hudi's readers take -0.0 for less than 0.0, to which it is equal elsewhere.
+        is_negative_zero = pc.and_(pc.equal(values, 0.0), pc.less(pc.divide(1.0, values), 0.0))
+        for value, advice, is_it in (
+            ("NaN", "give these rows a number", pc.is_nan(values)),
+            ("-0.0", "write 0.0", is_negative_zero),
+        ):
+            if count := pc.sum(is_it).as_py():
+                raise errors.InvalidOrderingValue(
+                    f"the ordering field {name!r} is {value} in {count} rows (of the {len(rows)} of one file "
+                    f"group); {advice}",
+                    {"column": name},
+                )
 
     def _stat(
         self, decision: Decision, records: int, size_bytes: int, column_stats: list[ColumnStats]

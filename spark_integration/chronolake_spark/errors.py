@@ -6,7 +6,7 @@
         ├── InvalidRecordKey      a row's record key is missing or ambiguous
         ├── InvalidPartitionValue a row's value cannot be in the table's partition paths
         ├── RequiredValueMissing  null in a column that is not nullable
-        ├── InvalidOrderingValue  NaN in the ordering field of a merge-on-read table
+        ├── InvalidOrderingValue  NaN or -0.0 in the ordering field of a merge-on-read table
         ├── DuplicateKeys         an insert has keys that exist already
         ├── BaseFileDamaged       a base file in storage is not as on the timeline
         ├── LogFileDamaged        a log file in storage is not as on the timeline
@@ -87,7 +87,7 @@ class RequiredValueMissing(SparkIntegrationError):
 
 
 class InvalidOrderingValue(SparkIntegrationError):
-    """A row for a merge-on-read table has NaN in the ordering field: readers do not agree on its order."""
+    """A row for a merge-on-read table has NaN or -0.0 in the ordering field: readers order it differently."""
 
     CODE = "invalid-ordering-value"
 

@@ -279,12 +279,13 @@ def test_ordering_values_of_each_type_decide_about_deletes(
     assert group.values() == {1: 0, 4: 1}
 
 
-def test_an_ordering_value_that_is_not_a_number_is_refused(tmp_path: Path):
+@pytest.mark.parametrize("value", [float("nan"), -0.0])
+def test_an_ordering_value_that_readers_order_differently_is_refused(tmp_path: Path, value: float):
     schema = SCHEMA.set(2, pa.field("ts", pa.float64()))
     group = Group(tmp_path / "t", schema=schema, fields=[*FIELDS[:2], SchemaField("ts", "double", field_id=4)])
 
-    with pytest.raises(errors.InvalidOrderingValue, match="NaN in 1 rows"):
-        group.write(10, upsert(1, 0, float("nan")))  # type: ignore[arg-type]
+    with pytest.raises(errors.InvalidOrderingValue, match="'ts' is (NaN|-0.0) in 1 rows"):
+        group.write(10, upsert(1, 0, value))  # type: ignore[arg-type]
 
 
 def test_a_delete_with_an_ordering_value_that_no_log_holds_is_refused(tmp_path: Path):
