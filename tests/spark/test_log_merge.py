@@ -284,7 +284,7 @@ def test_an_ordering_value_that_readers_order_differently_is_refused(tmp_path: P
     schema = SCHEMA.set(2, pa.field("ts", pa.float64()))
     group = Group(tmp_path / "t", schema=schema, fields=[*FIELDS[:2], SchemaField("ts", "double", field_id=4)])
 
-    with pytest.raises(errors.InvalidOrderingValue, match="'ts' is (NaN|-0.0) in 1 rows"):
+    with pytest.raises(errors.InvalidOrderingValue, match=r"'ts' is (NaN|-0\.0) in 1 rows"):
         group.write(10, upsert(1, 0, value))  # type: ignore[arg-type]
 
 
