@@ -21,12 +21,14 @@ from pyspark.sql.types import StructType
 import chronolake
 from chronolake.errors import ChronolakeError, NamespaceExists, NamespaceNotFound, TableExists
 from chronolake_model import nested_fields
+from chronolake_model.instants import Instant
 from chronolake_model.names import split_table_name
 from chronolake_model.tables import BucketIndex, CreateTable, NewBucketIndex, NewField, Table
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import Action, State
 from chronolake_spark import (
     columns,
+    conflict_retries,
     csv_advice,
     csv_files,
     csv_types,
@@ -204,17 +206,18 @@ class IngestJob:
                 committed = self._commit(table, batch, prepared)
             yield batch, committed
 
-    def _commit(self, table: tables.SparkTable, batch: Batch, prepared: Prepared) -> Committed:
+    def _commit(self, table: tables.SparkTable, batch: Batch, prepared: Prepared) -> Committed | None:
+        """The commit of a batch; None if another ingest has loaded its files meanwhile."""
         start = time.monotonic()
-        digests = {file: prepared.digests[file] for file in batch.files}
-        with _readable(batch.name), self._locating(batch.files):
-            instant = table.upsert(
-                self._frame(batch.files),
-                extra_metadata={SOURCE: batch.name, **loaded_files.metadata(digests)},
-                file_states={str(file): self._file_states[str(file)] for file in batch.files},
-                on_conflict="retry",
-                **self._write_options(),
-            )
+
+        def attempt(retries: int) -> Instant | None:
+            # The winner of the conflict may have loaded the same files, and later ones, which must stay.
+            files = self._not_loaded(table, batch.files, prepared) if retries else batch.files
+            return self._upsert(table, Batch(files), prepared, retries) if files else None
+
+        instant = conflict_retries.run(attempt, "retry")
+        if instant is None:
+            return None
         rows = row_counts(instant)
         assert rows is not None, f"{instant.requested_time} was written without counts"
         return Committed(
@@ -227,6 +230,26 @@ class IngestJob:
             rows=rows,
             seconds=time.monotonic() - start,
         )
+
+    def _upsert(self, table: tables.SparkTable, batch: Batch, prepared: Prepared, retries: int) -> Instant:
+        digests = {file: prepared.digests[file] for file in batch.files}
+        counted = {conflict_retries.RETRIES: str(retries)} if retries else {}
+        with _readable(batch.name), self._locating(batch.files):
+            return table.upsert(
+                self._frame(batch.files),
+                extra_metadata={SOURCE: batch.name, **loaded_files.metadata(digests), **counted},
+                file_states={str(file): self._file_states[str(file)] for file in batch.files},
+                **self._write_options(),
+            )
+
+    def _not_loaded(
+        self, table: tables.SparkTable, files: Sequence[Path], prepared: Prepared
+    ) -> tuple[Path, ...]:
+        """The files that the table still does not have. Raises ``SourceChanged`` as ``prepare`` does."""
+        known = LoadedFiles.of(table.metastore)
+        changed = tuple(file for file in files if known.has_another(file, prepared.digests[file]))
+        _check_changed(changed, table.definition, self.request)
+        return tuple(file for file in files if not known.has(prepared.digests[file]))
 
     @contextlib.contextmanager
     def _locating(self, files: Sequence[Path]) -> Iterator[None]:

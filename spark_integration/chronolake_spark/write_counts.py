@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 
 from chronolake_model.instants import Instant, WriteSummary
-from chronolake_spark.conflict_retries import RETRIES
 
 READ: Final = "rows.read"
 SUPERSEDED: Final = "rows.superseded"
@@ -66,6 +65,6 @@ def row_counts(instant: Instant) -> RowCounts | None:
 
 def refuse_reserved(extra_metadata: Mapping[str, str]) -> None:
     """Raise ``ValueError`` when a caller's metadata would take the place of the counts."""
-    reserved = sorted(name for name in extra_metadata if name in {READ, SUPERSEDED, UNCHANGED, RETRIES})
+    reserved = sorted(name for name in extra_metadata if name in {READ, SUPERSEDED, UNCHANGED})
     if reserved:
         raise ValueError(f"the extra metadata {', '.join(reserved)} is written by Chronolake; use other names")
