@@ -33,7 +33,7 @@ from chronolake_model.publication import (
 from chronolake_model.storage import options_of
 from chronolake_model.tables import Table
 from chronolake_model.times import parse_time
-from chronolake_storage import guard as guards, opening, publishing
+from chronolake_storage import guard as guards, opening, publishing, visibility
 from chronolake_storage.claims import Owner, ensure_claim
 from chronolake_storage.errors import ClaimRefused
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, Metastore
@@ -148,6 +148,11 @@ class Location:
         """Hide the table from Hudi's readers, see ``publishing.hide``. Raises ``StorageFailed``."""
         with storages.storage_failures():
             publishing.hide(self.checked_storage.files, self.guard, was_published=was_published)
+
+    def shown_by(self) -> str | None:
+        """The file by which Hudi's readers find the table; None if there is none. Raises ``StorageFailed``."""
+        with storages.storage_failures():
+            return visibility.shown_by(self.storage.files, self._definition.table_id)
 
     def publish(self, steps: Sequence[PublicationStep], is_hidden: bool) -> None:
         """Execute steps of a publication. Raises ``StorageFailed``."""

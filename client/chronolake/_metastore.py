@@ -10,6 +10,7 @@ from chronolake._location import owner_of
 from chronolake.calls.base import Call
 from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
 from chronolake_model.markers import DELETIONS_MAX, DeletedFile, file_at
+from chronolake_model.publication import Publication
 from chronolake_model.tables import Table, TablePage
 from chronolake_storage.claims import Owner
 from chronolake_storage.guard import Deleting
@@ -53,6 +54,11 @@ class RestMetastore:
             answer: Deletable = self._send(self._deletable_call(deleting, files))
             reasons |= {refused.path: f"it may not be deleted: {refused.reason}" for refused in answer.refused}
         return reasons
+
+    def is_hidden(self) -> bool:
+        """As ``Metastore.is_hidden``."""
+        publication: Publication = self._send(calls.publication.get(self._name))
+        return publication.is_hidden
 
     def _deletable_call(self, deleting: Deleting, files: list[DeletedFile]) -> Call[Deletable]:
         if deleting.by is None:

@@ -58,10 +58,10 @@ class Publication(msgspec.Struct, frozen=True):
 
     ``published_version`` is the version of the last event that is published, 0 if none is, and
     ``published_completion`` its time: readers of Hudi see the table as of that time. ``version`` is the last
-    version of the table's log. ``lag_seconds`` is the age of the oldest event that is not published. ``reason``
-    says why publication is off or paused, ``failure`` why the last try of a server failed. ``is_visible`` says
-    whether Hudi's readers find the table, ``publisher`` who has the lease. ``foreign_files``
-    are files in ``.hoodie`` that no publisher wrote, as found at ``checked_at``.
+    version of the table's log. ``lag_seconds`` is the age of the oldest event that is not published; while
+    publication is off, nothing lags. ``reason`` says why publication is off or paused, ``failure`` why the last
+    try of a server failed. ``is_visible`` says whether Hudi's readers find the table, ``publisher`` who has the
+    lease. ``foreign_files`` are files in ``.hoodie`` that no publisher wrote, as found at ``checked_at``.
     """
 
     table: str
@@ -81,6 +81,11 @@ class Publication(msgspec.Struct, frozen=True):
     lease_expires_at: datetime | None = None
     foreign_files: list[str] = []
     checked_at: datetime | None = None
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether publication is off, and Hudi's readers are to find no table."""
+        return self.state is PublicationState.OFF and not self.is_visible
 
 
 class TakePublicationLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -3,7 +3,8 @@
 A file is deleted only if all of this holds: the base path is claimed by this table, and overlaps that of no
 other table; the path lies below the base path, and not in a folder that another table has claimed; its name
 is that of a data file or a marker of the instant; and no live slice, savepoint or reader of any table needs
-it. Other files are kept, and reported with the reason.
+it. A clean deletes nothing while the table is hidden from Hudi's readers and visible in storage. Other
+files are kept, and reported with the reason.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import msgspec
 
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.markers import Marker, file_at, is_file_of, parse_marker
-from chronolake_storage import claims
+from chronolake_storage import claims, visibility
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import StorageError
 from chronolake_storage.files import METADATA_FOLDER, Deletion, Files, check_path
@@ -52,6 +53,11 @@ class Deleting(msgspec.Struct, frozen=True):
     writer: str | None = None
     unknown_instants: bool = False
 
+    @property
+    def is_clean(self) -> bool:
+        """Whether files are deleted that Hudi's readers may have seen."""
+        return self.by is not None and self.files_of is None
+
 
 class Metastore(Protocol):
     """The metastore's side of the guard. It is called in the thread that deletes."""
@@ -64,6 +70,9 @@ class Metastore(Protocol):
 
     def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
         """The files that may not be deleted, with the reasons."""
+
+    def is_hidden(self) -> bool:
+        """Whether the table is hidden from Hudi's readers; called before a clean deletes, if they find it."""
 
 
 class Guard:
@@ -134,6 +143,8 @@ class Guard:
         files = [path for path in files if path not in refused]
         if files and not self._own_files_only:
             check_overlaps(self._files, self._owner, self._metastore)
+        if files and deleting.is_clean:
+            check_hidden(self._files, self._owner, self._metastore)
         if files:
             refused |= find_needed(self._metastore, deleting, files)
         deleted = self._files.delete_unguarded(path for path in paths if path not in refused)
@@ -158,6 +169,21 @@ def check_overlaps(files: Files, owner: Owner, metastore: Metastore) -> None:
     """
     claims.refuse_overlap(files, owner, metastore.tables)
     claims.refuse_claim_above(files, owner)
+
+
+def check_hidden(files: Files, owner: Owner, metastore: Metastore) -> None:
+    """Raise ``StorageError`` when the table is hidden from Hudi's readers, and they find it nevertheless.
+
+    A publisher that stalled may have written ``hoodie.properties`` after another one removed it, or somebody
+    copied it back. The readers would miss the rows of the deleted files.
+    """
+    shown_by = visibility.shown_by(files, owner.table_id)
+    if shown_by is not None and metastore.is_hidden():
+        raise StorageError(
+            f"{owner.table} is hidden from Hudi's readers, but {files.base_path}/{shown_by} shows it again: "
+            f"nothing is deleted. Run `chronolake hudi publish {owner.table}`, which hides it, and clean "
+            "again. Move a hoodie.properties.backup away by hand"
+        )
 
 
 def check_contained(path: str) -> str | None:

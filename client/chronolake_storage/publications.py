@@ -213,6 +213,11 @@ def publish(lease: PublicationLease, *, is_check_due: bool) -> Protocol:
         yield from _check(lease, version)
 
 
+def changes_visibility(page: PublicationSteps) -> bool:
+    """Whether a page writes or removes ``hoodie.properties``."""
+    return any(PROPERTIES_PATH in [*step.removes, *(file.path for file in step.writes)] for step in page.steps)
+
+
 def _execute(lease: PublicationLease, version: int, page: PublicationSteps) -> Protocol:
     """Execute a page; ``hoodie.properties`` is written only if no other publisher has taken over meanwhile.
 

@@ -15,24 +15,22 @@ from typing import Final
 import msgspec
 
 from chronolake_model.publication import PublicationFiles, PublicationStep, PublishedFile
+from chronolake_storage import visibility
 from chronolake_storage.errors import ClaimRefused, StorageError
 from chronolake_storage.files import METADATA_FOLDER, Files, StoredFile
 from chronolake_storage.guard import Guard
+from chronolake_storage.visibility import PROPERTIES_BYTES_MAX, is_foreign, table_id_in
 
-PROPERTIES_PATH: Final = f"{METADATA_FOLDER}/hoodie.properties"
+PROPERTIES_PATH: Final = visibility.PROPERTIES_PATH
+BACKUP_PATH: Final = visibility.BACKUP_PATH
 TIMELINE_FOLDER: Final = f"{METADATA_FOLDER}/timeline"
 PARTITION_METADATA: Final = ".hoodie_partition_metadata"
-BACKUP_PATH: Final = f"{PROPERTIES_PATH}.backup"
-"""Hudi's Java readers take it if there is no ``hoodie.properties``. A writer of Hudi that died leaves it."""
-PROPERTIES_BYTES_MAX: Final = 1024 * 1024
 HUDI_METADATA_TABLE: Final = f"{METADATA_FOLDER}/metadata/.hoodie/hoodie.properties"
 """A file that only Hudi's writers make."""
 CREATED_UNSEEN_MAX: Final = 1_000
 """Of more files it is looked first which are there: to write one, and to find that it is there, takes long."""
 _READERS: Final = 16
 """Threads that compare files of one caller at a time."""
-_TABLE_ID: Final = re.compile(rb"(?m)^chronolake\.table-id=(\S+)\s*$")
-_TABLE_NAME: Final = re.compile(rb"(?m)^[ \t\f]*hoodie\.table\.name[ \t\f]*[=: \t\f][ \t\f]*\S")
 _DATA_FILE: Final = re.compile(
     r"[A-Za-z0-9-]+_[A-Za-z0-9-]+_(?P<base>[0-9]+)\.(parquet|orc|hfile)"
     r"|\.[^._]+_(?P<log>[0-9]+)\.log\.[0-9]+(_.+)?"
@@ -58,7 +56,7 @@ def refuse_foreign_table(files: Files, table_id: str) -> None:
     A file that names no table is damaged: it is put right.
     """
     stored = files.read(PROPERTIES_PATH, PROPERTIES_BYTES_MAX)
-    if stored is not None and _is_foreign(stored.body, table_id):
+    if stored is not None and is_foreign(stored.body, table_id):
         raise ClaimRefused(
             f"{files.base_path}/{PROPERTIES_PATH} is of another Hudi table, and is not overwritten: remove "
             "that table's .hoodie and its data files, or set hudi.publish to false"
@@ -74,8 +72,8 @@ def hide(files: Files, guard: Guard, *, was_published: bool) -> None:
     """
     guard.check_claim()
     stored = files.read(PROPERTIES_PATH, PROPERTIES_BYTES_MAX)
-    is_foreign = stored is not None and _is_foreign(stored.body, guard.table_id)
-    if stored is not None and not is_foreign:
+    is_of_another = stored is not None and is_foreign(stored.body, guard.table_id)
+    if stored is not None and not is_of_another:
         guard.remove_published([PROPERTIES_PATH])
     if not was_published:
         return
@@ -85,7 +83,7 @@ def hide(files: Files, guard: Guard, *, was_published: bool) -> None:
             f"Hudi's Java readers take {files.base_path}/{BACKUP_PATH}, which a writer of Hudi has left, for "
             "hoodie.properties: move that file away; until then cleans keep the files that these readers see"
         )
-    if is_foreign:
+    if is_of_another:
         raise ClaimRefused(
             f"{files.base_path}/{PROPERTIES_PATH} is of another Hudi table, so it is not removed, and this "
             "table is not hidden from Hudi's readers: move that file away; until then cleans keep the files "
@@ -180,18 +178,8 @@ def _create_partitions(files: Files, written: Sequence[PublishedFile]) -> None:
 def _put(files: Files, file: PublishedFile) -> None:
     """Write a file in place of another one, unless that is of another Hudi table."""
     if file.path == PROPERTIES_PATH:
-        refuse_foreign_table(files, _table_id(file.content))
+        refuse_foreign_table(files, table_id_in(file.content))
     files.put(file.path, file.content)
-
-
-def _is_foreign(properties: bytes, table_id: str) -> bool:
-    return _TABLE_NAME.search(properties) is not None and _table_id(properties) != table_id
-
-
-def _table_id(properties: bytes) -> str:
-    """The id of the table that has published a ``hoodie.properties``; empty if it is another one's."""
-    match = _TABLE_ID.search(properties)
-    return "" if match is None else match[1].decode(errors="replace")
 
 
 def _is_there(files: Files, file: PublishedFile) -> bool:

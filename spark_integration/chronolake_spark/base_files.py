@@ -69,6 +69,10 @@ class UnreportedFiles:
         """As ``Metastore.needed_files``."""
         return {}
 
+    def is_hidden(self) -> bool:
+        """As ``Metastore.is_hidden``: an executor deletes no files that were published."""
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:

@@ -35,6 +35,9 @@ class NeedsNothing:
     def needed_files(self, _deleting: Deleting, _paths: Sequence[str]) -> Mapping[str, str]:
         return {}
 
+    def is_hidden(self) -> bool:
+        return False
+
 
 @pytest.fixture
 def neighbours(store: Store) -> Files:

@@ -117,6 +117,9 @@ class Lists:
     def needed_files(self, _deleting: Deleting, _paths: Sequence[str]) -> Mapping[str, str]:
         return {}
 
+    def is_hidden(self) -> bool:
+        return False
+
 
 @pytest.mark.parametrize("target", ["real/orders", "real/orders/day=1"], ids=["itself", "within"])
 def test_nothing_is_deleted_where_a_link_newer_than_the_claim_leads_to_another_table(

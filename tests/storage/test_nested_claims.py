@@ -35,6 +35,9 @@ class Willing:
     def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
         return {}
 
+    def is_hidden(self) -> bool:
+        return False
+
 
 @pytest.fixture
 def files(store: Store) -> Files:

@@ -44,6 +44,9 @@ class Interrupted:
             self._left.pop()()
         return answer
 
+    def is_hidden(self) -> bool:
+        return self._metastore.is_hidden()
+
 
 class PinnedTable:
     """A table with real files of three commits: the second is pinned by a savepoint, the last is live."""

@@ -11,9 +11,11 @@ from chronolake._async.transport import AsyncTransport
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._http import default_writer
 from chronolake._location import Location
+from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
     Publication,
     PublicationFiles,
+    PublicationLease,
     PublicationPartitions,
     PublicationState,
     PublicationSteps,
@@ -23,10 +25,15 @@ from chronolake_model.publication import (
 )
 from chronolake_storage import publications
 from chronolake_storage.publications import Inspection
-from chronolake_storage.publishing import Comparison, Owned
+from chronolake_storage.publishing import PROPERTIES_PATH, Comparison, Owned
 
 INSPECTIONS_MAX: Final = 5
 """A publication that changes its state so often is not inspected."""
+SHOWN: Final = "the table is hidden from Hudi's readers, and this file shows it again"
+"""What is wrong with a ``hoodie.properties`` that is there while publication is off."""
+LOOKS_MAX: Final = 12
+"""So often a publisher that was fenced asks for the lease again, which takes 20 seconds."""
+LOOK_BACKOFF: Final = Backoff(first_seconds=0.1, max_seconds=3.0)
 
 
 async def publish(
@@ -36,7 +43,39 @@ async def publish(
     lease = await transport.send(calls.publication.take_lease(table, body))
     publisher = _Publisher(transport, location, lease.table)
     try:
-        await concurrency.run_protocol(publications.publish(lease, is_check_due=False), publisher)
+        return await _publish(transport, publisher, lease, is_check_due=False)
+    except errors.PublicationFenced:
+        if publisher.has_changed_visibility:
+            await _look_again(transport, location, lease.table, body)
+        raise
+
+
+async def _look_again(
+    transport: AsyncTransport, location: Location, table: str, body: TakePublicationLease
+) -> None:
+    """Put right what a publisher did after it was replaced.
+
+    It may have written ``hoodie.properties`` after the other one hid the table, or removed it after the other
+    one showed the table.
+    """
+    for look in range(LOOKS_MAX):
+        try:
+            lease = await transport.send(calls.publication.take_lease(table, body))
+            await _publish(transport, _Publisher(transport, location, table), lease, is_check_due=True)
+        except (errors.LeaseLive, errors.PublicationFenced):
+            # The other one may have passed the place already.
+            await concurrency.sleep(LOOK_BACKOFF.pause_seconds(look))
+        except errors.ChronolakeError:
+            return
+        else:
+            return
+
+
+async def _publish(
+    transport: AsyncTransport, publisher: _Publisher, lease: PublicationLease, *, is_check_due: bool
+) -> Publication:
+    try:
+        await concurrency.run_protocol(publications.publish(lease, is_check_due=is_check_due), publisher)
     except Exception:
         # Others need not wait for the end of the lease. The position stays: it never moves back.
         with contextlib.suppress(errors.ChronolakeError):
@@ -58,12 +97,17 @@ async def inspect(
 ) -> Inspection | None:
     """What differs from a publication; None where nothing was published, or it is off. Nothing is changed.
 
+    Of a table that is hidden because publication is off, only the file that shows it nevertheless differs.
+
     Raises ``NotPublished`` if the publication pauses, resumes or is turned off again and again meanwhile.
     """
     attempts = 0
     while True:
         attempts += 1
         publication = await transport.send(calls.publication.get(table))
+        if publication.is_hidden:
+            shown_by = await concurrency.run_blocking(location.shown_by)
+            return None if shown_by is None else Inspection(damaged={shown_by: SHOWN})
         if publication.state is PublicationState.OFF or not publication.published_version:
             return None
         result, is_paused = Inspection(), publication.state is PublicationState.PAUSED
@@ -81,24 +125,30 @@ async def inspect(
 
 
 class _Publisher:
-    """As ``publications.Executor``. ``publication`` is the answer to the last report."""
+    """As ``publications.Executor``. ``publication`` is the answer to the last report.
+
+    ``has_changed_visibility`` says whether it may have written or removed ``hoodie.properties``.
+    """
 
     def __init__(self, transport: AsyncTransport, location: Location, table: str) -> None:
         self._transport = transport
         self._location = location
         self._table = table
         self.publication: Publication | None = None
+        self.has_changed_visibility = False
 
     async def begin(self, files_since: str | None) -> None:
         await concurrency.run_blocking(self._location.begin_publication, files_since)
 
     async def hide(self, *, was_published: bool) -> None:
+        self.has_changed_visibility = True
         await concurrency.run_blocking(self._location.hide_publication, was_published)
 
     async def read_steps(self, after: int) -> PublicationSteps:
         return await self._transport.send(calls.publication.steps(self._table, after))
 
     async def execute_steps(self, page: PublicationSteps) -> None:
+        self.has_changed_visibility |= publications.changes_visibility(page)
         await concurrency.run_blocking(self._location.publish, page.steps, page.is_hidden)
 
     async def report(self, report: ReportPublication) -> None:
@@ -120,4 +170,5 @@ class _Publisher:
         return await concurrency.run_blocking(self._location.compare_publication, expected, comparison)
 
     async def put_right(self, expected: Sequence[PublishedFile], comparison: Comparison) -> list[PublishedFile]:
+        self.has_changed_visibility |= PROPERTIES_PATH in [file.path for file in expected]
         return await concurrency.run_blocking(self._location.put_publication_right, expected, comparison)

@@ -279,6 +279,7 @@ class StoredTable:
     def inspect_publication(self, *, reads_contents: bool = True) -> Inspection | None:
         """What differs in storage from the publication; None where nothing was published, or it is off.
 
+        Of a table that is hidden because publication is off, only the file that shows it nevertheless differs.
         Nothing is changed. Without ``reads_contents``, only the listing is compared. Raises ``StorageFailed``.
         """
         return publishing.inspect(self._transport, self._location, self.name, reads_contents=reads_contents)
@@ -286,11 +287,12 @@ class StoredTable:
     def publish(
         self, *, publisher: str | None = None, lease_seconds: int = LEASE_SECONDS_DEFAULT
     ) -> Publication:
-        """Publish the table for Hudi's readers up to the end of its log.
+        """Publish the table for Hudi's readers up to the end of its log; if publication is off, hide it.
 
         ``publisher`` is user@host:pid unless given. Raises ``LeaseLive`` while another publisher is at it,
-        ``NotPublished`` when publication is off or paused, with the reason, ``PublicationFenced`` when another
-        publisher took over meanwhile, and ``StorageFailed``: then the next call continues.
+        ``NotPublished`` when publication is paused, or off and never begun, with the reason,
+        ``PublicationFenced`` when another publisher took over meanwhile, and ``StorageFailed``: then the next
+        call continues.
         """
         body = TakePublicationLease(publisher or default_writer(), lease_seconds)
         return publishing.publish(self._transport, self._location, self.name, body)

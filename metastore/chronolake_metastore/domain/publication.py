@@ -89,7 +89,12 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def may_be_seen(self) -> bool:
         """Whether Hudi's readers may find the table: a publisher has begun, and none has hidden it since."""
-        return self.hidden_at is None and (self.published_version > 0 or self.epoch > 0)
+        return self.hidden_at is None and self.was_begun
+
+    @property
+    def was_begun(self) -> bool:
+        """Whether a publisher has ever begun."""
+        return self.published_version > 0 or self.epoch > 0
 
     def is_leased(self, now: Micros) -> bool:
         """Whether a publisher has a lease at ``now``, the wall's time."""

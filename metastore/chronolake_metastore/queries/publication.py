@@ -61,12 +61,15 @@ class Lease(msgspec.Struct, frozen=True):
 class Target(msgspec.Struct, frozen=True):
     """A table that may be published, and where its files are.
 
-    ``has_work`` says whether a server is to publish events of it, or to hide it. ``needs_storage`` is false if
-    Hudi's readers cannot read a table of its definition: then it only pauses.
+    ``has_work`` says whether a server is to publish events of it, or to hide it. ``is_of_server`` says whether
+    servers publish it, and ``is_hidden`` whether it is hidden because publication is off. ``needs_storage`` is
+    false if Hudi's readers cannot read a table of its definition: then it only pauses.
     """
 
     place: Place
     has_work: bool
+    is_of_server: bool
+    is_hidden: bool
     needs_storage: bool
 
 
@@ -85,11 +88,17 @@ async def target(database: Database, table_id: UUID) -> Target | None:
     else:
         has_work = progress.version > (0 if position is None else position.published_version)
     is_of_server = domain.publisher_of(definition) is wire.Publisher.SERVER
-    return Target(place, has_work and is_of_server, is_off or domain.obstacle(definition) is None)
+    return Target(
+        place,
+        has_work=has_work and is_of_server,
+        is_of_server=is_of_server,
+        is_hidden=is_off and position is not None and position.hidden_at is not None,
+        needs_storage=is_off or domain.obstacle(definition) is None,
+    )
 
 
 async def find_work(database: Database) -> list[UUID]:
-    """All tables whose log is ahead of their publication."""
+    """All tables whose log is ahead of their publication, and those that are hidden, or are to be."""
     async with database.reading() as connection:
         return await stored.find_work(connection)
 
@@ -125,14 +134,15 @@ async def status(database: Database, table_name: str) -> wire.Publication:
 async def take_lease(database: Database, table_name: str, body: wire.TakePublicationLease) -> Lease:
     """Become the publisher; raises ``TableNotFound``, ``LeaseLive``, or ``NotPublished`` if off or paused.
 
-    While publication is off, a table that Hudi's readers may see has a lease to hide it.
+    While publication is off, a table that a publisher has begun has a lease to hide it. If it is hidden
+    already, the publisher looks whether ``hoodie.properties`` is there again.
     """
     async with database.committing() as connection:
         table = await tables.find(connection, table_name)
         hides = domain.is_off(table.definition)
         if hides:
             position = (await stored.get(connection, table.table_id)).position
-            if position is None or not position.may_be_seen:
+            if position is None or not position.was_begun:
                 raise errors.NotPublished(table.name, _off_reason(table, position))
         # No clean is planned meanwhile: it would not see what this publication needs.
         await readers.lock_shared(connection, table.table_id)
@@ -164,7 +174,7 @@ def _granted(position: Position, body: wire.TakePublicationLease, now: Micros, *
         epoch=position.epoch + is_new,
         publisher=body.publisher,
         lease_expires_at=position.lease_expires_at if is_live else lease_end(now, body.lease_seconds),
-        hidden_at=None,
+        hidden_at=position.hidden_at if hides else None,
     )
 
 
@@ -413,6 +423,7 @@ def _document(table: Table, progress: Progress, now: Micros) -> wire.Publication
     published = 0 if position is None else position.published_version
     lag = 0.0 if progress.oldest is None else max(now - progress.oldest, 0) / MICROS_PER_SECOND
     completion = position.published_completion if position is not None and published else None
+    is_off = state is PublicationState.OFF
     document = wire.Publication(
         table=table.name,
         state=state,
@@ -420,8 +431,8 @@ def _document(table: Table, progress: Progress, now: Micros) -> wire.Publication
         version=progress.version,
         published_version=published,
         published_completion=format_if(completion, table.definition.tick),
-        lag_versions=progress.version - published,
-        lag_seconds=lag,
+        lag_versions=0 if is_off else progress.version - published,
+        lag_seconds=0.0 if is_off else lag,
         reason=reason,
     )
     if position is None:
@@ -432,7 +443,8 @@ def _document(table: Table, progress: Progress, now: Micros) -> wire.Publication
         published_at=_moment(position.published_at),
         is_visible=published > 0 and _is_shown(position),
         paused_since=_moment(position.paused_since),
-        failure=position.failure,
+        # While publication is off, the failure says why the table is not hidden yet.
+        failure=position.failure if position.may_be_seen or not is_off else None,
         publisher=position.publisher if is_leased else None,
         lease_expires_at=_moment(position.lease_expires_at) if is_leased else None,
         foreign_files=position.foreign_files,

@@ -22,7 +22,7 @@ from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.queries import publication as queries
-from chronolake_metastore.queries.publication import Lease
+from chronolake_metastore.queries.publication import Lease, Target
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.pending_plans import Place
@@ -58,6 +58,10 @@ SEARCH_SECONDS: Final = 60.0
 """How often all tables are searched for work that was left, by this server or another one."""
 CHECK_SECONDS: Final = 600.0
 """How often ``.hoodie`` of a table that changes is compared with what is published."""
+LOOK_INTERVALS: Final = 10
+"""After so many intervals, a hidden table that changes is looked at again: it may be visible in storage.
+
+One that does not change is looked at by each search."""
 OPEN_MAX: Final = 256
 """Tables whose storage stays open."""
 FAST_SECONDS: Final = 1.0
@@ -105,8 +109,12 @@ class Publisher:
         """When the storage of a table failed at once."""
         self._failures: dict[UUID, str] = {}
         self._checked: dict[UUID, float] = {}
+        self._looked: dict[UUID, float] = {}
+        """When a table was hidden, or its storage was looked at since."""
         self._fenced: set[UUID] = set()
-        """Tables that another publisher took over while this one worked on them."""
+        """Tables that another publisher took over while this one worked on them.
+
+        This one may have written or removed ``hoodie.properties`` afterwards, so it puts that right."""
         self._free = asyncio.Semaphore(AT_ONCE)
         self.name = name
 
@@ -175,6 +183,7 @@ class Publisher:
             if isinstance(exc, errors.PublicationFenced):
                 # Its page took longer than its lease: two servers must not fence each other again and again.
                 self._fenced.add(table_id)
+                self._waiting[table_id] = None
             # It was dropped or renamed, or another publisher has it. New events bring it back.
             self._opened.pop(table_id, None)
         except errors.Unavailable:
@@ -188,7 +197,7 @@ class Publisher:
     async def _publish_steps(self, table_id: UUID) -> bool:
         """Publish the steps of a table; False when some are left."""
         target = await queries.target(self._database, table_id)
-        if target is None or not target.has_work:
+        if target is None or not self._is_due(target):
             return True
         place = target.place
         try:
@@ -200,6 +209,11 @@ class Publisher:
         except errors.NotPublished:
             # Whether it is readable again costs a look at its files.
             self._storage.back_off(place)
+        except errors.LeaseLive:
+            if table_id not in self._fenced:
+                raise
+            self._storage.back_off(place)
+            return False
         except errors.ConfigurationError as exc:
             await self._fail(place, exc)
             return False
@@ -208,6 +222,15 @@ class Publisher:
             self._failures.pop(table_id, None)
             self._storage.end_backoff(table_id)
         return True
+
+    def _is_due(self, target: Target) -> bool:
+        """Whether there is work, or the storage is to be looked at: see ``_fenced`` and ``LOOK_INTERVALS``."""
+        if target.has_work or not target.is_of_server:
+            return target.has_work
+        table_id = target.place.table_id
+        looked_at = self._looked.get(table_id, float("-inf"))
+        is_old = time.monotonic() - looked_at > LOOK_INTERVALS * self._interval_seconds
+        return table_id in self._fenced or (target.is_hidden and is_old)
 
     async def _fail(self, place: Place, failure: errors.ConfigurationError) -> None:
         self._opened.pop(place.table_id, None)
@@ -249,9 +272,11 @@ class Publisher:
         lease = queries.document_of_lease(await self._take_lease(place))
         execution = _Execution(self._database, self._settings, self._counts, place, files)
         checked_at = self._checked.get(place.table_id, 0.0)
-        is_check_due = time.monotonic() - checked_at > CHECK_SECONDS
+        is_check_due = time.monotonic() - checked_at > CHECK_SECONDS or place.table_id in self._fenced
         await protocols.run(publications.publish(lease, is_check_due=is_check_due), execution)
         self._fenced.discard(place.table_id)
+        if lease.hides:
+            self._looked[place.table_id] = time.monotonic()
         if execution.is_checked:
             self._checked[place.table_id] = time.monotonic()
 

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.object_storage import configuration_errors, refuse_endpoint
-from chronolake_metastore.queries import deletable
+from chronolake_metastore.queries import deletable, publication
 from chronolake_metastore.store import base_paths, catalog, identity
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database, Reader
@@ -81,6 +81,10 @@ class MetastoreOfThread:
         """As ``Metastore.needed_files``."""
         refusals = self._wait_for(self._needed(deleting, list(map(file_at, paths))))
         return {file.path: f"it may not be deleted: {file.reason}" for file in refusals}
+
+    def is_hidden(self) -> bool:
+        """As ``Metastore.is_hidden``."""
+        return self._wait_for(publication.status(self._database, self._place.table)).is_hidden
 
     async def _owner(self) -> Owner | None:
         async with self._database.reading() as connection:

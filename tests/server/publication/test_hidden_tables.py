@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 import chronolake
 from chronolake import errors
+from chronolake._location import Location
 from chronolake._sync import publishing as publishers
 from chronolake_model.publication import PublicationState, ReportPublication
 from chronolake_model.schemas import RenameColumn
@@ -59,8 +62,10 @@ def test_readers_find_no_table_as_soon_as_publication_is_off(
     assert "hidden from Hudi's readers since" in str(publication.reason)
     with pytest.raises(Exception, match=r"hoodie\.properties"):
         table.hudi_rows()
-    with pytest.raises(errors.NotPublished, match="hidden from Hudi's readers since"):
-        table.publish()
+    again = table.publish()
+    assert (again.reason, again.is_hidden) == (publication.reason, True)
+    table.write(row(3))
+    assert (table.table.publication().lag_versions, table.table.publication().lag_seconds) == (0, 0.0)
 
 
 def test_a_clean_keeps_what_readers_see_until_the_table_is_hidden(
@@ -236,3 +241,128 @@ def test_a_server_hides_a_table_and_shows_it_again(following_table: PublishedTab
     following_table.table.alter(unset=["hudi.publish"])
     following_table.published()
     assert following_table.hudi_rows() == following_table.rows() == [row(1)]
+
+
+def stall_before(monkeypatch: pytest.MonkeyPatch, name: str, then: Callable[[], object]) -> None:
+    """Let a publisher stall at one method, once, while ``then`` happens."""
+    method = getattr(Location, name)
+
+    def stalled(self: Location, *arguments: Any) -> Any:
+        is_meant = name != "publish" or any(
+            file.path == publishing.PROPERTIES_PATH for step in arguments[0] for file in step.writes
+        )
+        if is_meant:
+            monkeypatch.setattr(Location, name, method)
+            then()
+        return method(self, *arguments)
+
+    monkeypatch.setattr(Location, name, stalled)
+
+
+def hidden_and_put_back(client: chronolake.Client, table: PublishedTable) -> None:
+    """Hide a table of which a clean can delete files, and put its ``hoodie.properties`` back."""
+    written_and_published(table)
+    path = table.folder / publishing.PROPERTIES_PATH
+    content = path.read_bytes()
+    switch_off(client, table)
+    table.publish()
+    table.table.reload()
+    path.write_bytes(content)
+
+
+def test_a_publisher_that_stalls_before_it_shows_a_hidden_table_hides_it_again(
+    client: chronolake.Client,
+    shared_server: ServerProcess,
+    table: PublishedTable,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written_and_published(table)
+    switch_off(client, table)
+    table.publish()
+    client.table(table.table.name).alter(unset=["hudi.publish"])
+
+    def hide_and_clean() -> None:
+        table.expire_lease(shared_server.dsn)
+        switch_off(client, table)
+        assert len(client.table(table.table.name).clean(retain_commits=1)) == 1
+        assert not is_shown(table)
+
+    stall_before(monkeypatch, "publish", hide_and_clean)
+    with pytest.raises(errors.PublicationFenced):
+        table.table.publish(publisher="late")
+    assert not is_shown(table)
+    assert table.table.publication().is_hidden
+
+
+def test_a_publisher_that_stalls_before_it_hides_a_shown_table_shows_it_again(
+    client: chronolake.Client,
+    shared_server: ServerProcess,
+    table: PublishedTable,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written_and_published(table)
+    switch_off(client, table)
+
+    def show() -> None:
+        table.expire_lease(shared_server.dsn)
+        other = client.table(table.table.name).alter(unset=["hudi.publish"])
+        assert other.publish(publisher="another").is_visible
+
+    stall_before(monkeypatch, "hide_publication", show)
+    with pytest.raises(errors.PublicationFenced):
+        table.table.publish(publisher="late")
+    assert is_shown(table)
+    assert table.hudi_rows() == [row(2)]
+
+
+def test_no_clean_deletes_while_the_properties_are_there_again(
+    client: chronolake.Client, table: PublishedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden_and_put_back(client, table)
+    files = data_files(table)
+
+    with monkeypatch.context() as patch:
+        # The properties came back after the client had looked.
+        patch.setattr(publishers, "publish_if_possible", lambda *_: None)
+        with pytest.raises(errors.StorageFailed, match=r"hidden from Hudi's readers, but .* shows it again"):
+            table.table.clean(retain_commits=1)
+    assert data_files(table) == files
+    assert len(table.table.clean(retain_commits=1)) == 1
+    assert not is_shown(table)
+    assert len(data_files(table)) == 1
+
+
+def test_a_client_that_cleans_hides_the_table_again(client: chronolake.Client, table: PublishedTable) -> None:
+    hidden_and_put_back(client, table)
+    assert len(table.table.clean(retain_commits=1)) == 1
+    assert not is_shown(table)
+
+
+def test_a_check_reports_a_hidden_table_that_is_visible(
+    client: chronolake.Client, table: PublishedTable
+) -> None:
+    hidden_and_put_back(client, table)
+    inspection = table.table.inspect_publication()
+    assert inspection is not None
+    assert inspection.damaged == {publishing.PROPERTIES_PATH: publishers.SHOWN}
+    table.publish()
+    assert table.table.inspect_publication() is None
+    (table.folder / publishing.PROPERTIES_PATH).write_text(THEIRS)
+    assert table.table.inspect_publication() is None
+
+
+def test_a_server_hides_a_table_that_is_visible_again(following_table: PublishedTable) -> None:
+    following_table.write(row(0))
+    following_table.published()
+    path = following_table.folder / publishing.PROPERTIES_PATH
+    content = path.read_bytes()
+    following_table.table.alter(set=OFF)
+    following_table.wait_for(lambda publication: publication.is_hidden)
+    path.write_bytes(content)
+    # A look of the server follows an event, and not more often than each ten intervals.
+    for number in range(1, 30):
+        following_table.write(row(number))
+        if not path.exists():
+            break
+        time.sleep(0.05)
+    assert not path.exists()

@@ -106,7 +106,7 @@ def test_a_publisher_that_was_fenced_takes_a_longer_lease(monkeypatch: pytest.Mo
         raise errors.PublicationFenced(table, body.publisher)
 
     async def target(*_: object) -> queries.Target:
-        return queries.Target(place, has_work=True, needs_storage=False)
+        return queries.Target(place, has_work=True, is_of_server=True, is_hidden=False, needs_storage=False)
 
     async def publish_twice() -> None:
         worker = Publisher(mock.Mock(), mock.Mock(), Counts(), Settings(), "one")

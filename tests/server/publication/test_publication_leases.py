@@ -75,6 +75,9 @@ class NoMetastore:
     def needed_files(self, deleting: Any, paths: Any) -> dict[str, str]:
         raise AssertionError
 
+    def is_hidden(self) -> bool:
+        raise AssertionError
+
 
 def with_history(table: PublishedTable) -> list[Rows]:
     """Give a table a history; the rows of each state."""

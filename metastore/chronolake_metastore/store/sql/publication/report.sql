@@ -7,7 +7,7 @@ SET published_version = greatest(p.published_version, %(version)s),
     ),
     published_at = moment(%(now)s),
     hidden_until = CASE WHEN p.hidden_until > greatest(p.published_version, %(version)s) THEN p.hidden_until END,
-    hidden_at = CASE WHEN %(hidden)s THEN moment(%(now)s) ELSE p.hidden_at END,
+    hidden_at = CASE WHEN %(hidden)s THEN coalesce(p.hidden_at, moment(%(now)s)) ELSE p.hidden_at END,
     -- A publisher without progress does not extend its lease.
     lease_expires_at = CASE
         WHEN %(release)s THEN NULL
