@@ -144,3 +144,8 @@ def test_tables_are_changed_at_the_command_line(cli: Cli, table: chronolake.Tabl
     refused = cli("tables", "rename", table.name, name)
     assert refused.code == output.NOT_FOUND
     assert refused.err.endswith(f"Commands: chronolake tables show {name}\n")
+
+
+def test_one_name_to_unset_must_be_in_a_list(table: chronolake.Table) -> None:
+    with pytest.raises(TypeError, match=r"unset=\['hudi.publish'\]"):
+        table.alter(unset="hudi.publish")

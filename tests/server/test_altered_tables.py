@@ -100,6 +100,13 @@ def test_a_change_that_changes_nothing_is_no_event(table: Table) -> None:
         ({"set": {"storage.secret_key": "s"}}, 422, "invalid-table", "for good"),
         ({"set": {"storage.bucket": "b"}}, 422, "invalid-table", "bucket"),
         ({"set": {"hudi.publsih": "false"}}, 422, "invalid-table", "did you mean hudi.publish? "),
+        ({"unset": ["hudi.publsih"]}, 422, "invalid-table", "did you mean hudi.publish? "),
+        ({"unset": ["storage.regoin"]}, 422, "invalid-table", "did you mean storage.region? "),
+        ({"unset": ["hudi_publish"]}, 422, "invalid-table", "did you mean hudi.publish? "),
+        ({"set": {"hudi-publish": "false"}}, 422, "invalid-table", "did you mean hudi.publish? "),
+        ({"set": {"hudi/publish": "false"}}, 422, "invalid-table", "did you mean hudi.publish? "),
+        ({"set": {"HudiPublish": "false"}}, 422, "invalid-table", "did you mean hudi.publish? "),
+        ({"set": {"hoodie.publish": "false"}}, 422, "invalid-table", "did you mean hudi.publish? "),
     ],
 )
 def test_a_change_that_no_table_could_have_is_refused(

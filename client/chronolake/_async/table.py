@@ -60,6 +60,8 @@ class AsyncTable(AsyncStoredTable):
         ``NamespaceNotFound``, ``InvalidTable``, and ``IllegalTransition`` when pending instants depend on a
         property or on the name; its ``context`` lists them.
         """
+        if isinstance(unset, str):
+            raise TypeError(f"unset is a list of names, not a name: unset=[{unset!r}]")
         body = AlterTable(name, dict(set or {}), list(unset))
         altered = await self._transport.send(calls.tables.alter(self.name, body))
         self._adopt(msgspec.structs.replace(altered, took_over=self._definition.took_over))

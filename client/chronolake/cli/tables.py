@@ -138,7 +138,7 @@ def unset_properties(
         list[str], typer.Argument(metavar="NAME...", help="The properties.", show_default=False)
     ],
 ) -> None:
-    """Remove properties of a table. Properties that it does not have are ignored."""
+    """Remove properties of a table. Those that it does not have are ignored, unless misspelled."""
     with context.client() as client:
         _show_altered(client.table(table).alter(unset=properties))
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import difflib
 import enum
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NoReturn
 
 import msgspec
 
@@ -118,23 +118,38 @@ def check(properties: Mapping[str, str]) -> None:
         raise errors.InvalidTable(str(exc)) from exc
 
 
-def refuse_unknown(names: Iterable[str]) -> None:
+def refuse_unknown(names: Iterable[str], *, of_storage: bool = False) -> None:
     """Raise ``InvalidTable`` for a name that begins as those that the server knows, and is none of them.
 
-    Names of the storage are left to ``check``, which knows which of them are secrets.
+    The same holds for another spelling of one of them, such as ``hudi_publish``. Unless ``of_storage``, names
+    of the storage are left to ``check``, which knows which of them are secrets.
     """
     for name in sorted(set(names) - PROPERTIES.keys()):
-        prefix = next((prefix for prefix in PREFIXES if name.lower().startswith(prefix)), storage.PREFIX)
-        if prefix == storage.PREFIX:
+        prefix = next((prefix for prefix in PREFIXES if name.lower().startswith(prefix)), None)
+        if prefix == storage.PREFIX and not of_storage:
             continue
-        known = sorted(known for known in PROPERTIES if known.startswith(prefix))
-        nearest = difflib.get_close_matches(name.lower(), known, 1)
-        advice = f"did you mean {nearest[0]}? " if nearest else ""
-        raise errors.InvalidTable(
-            f"there is no property {name[:100]!r}: {advice}Those that begin with {prefix} are "
-            f"{', '.join(known)}; a property of your own needs another beginning",
-            property=name,
-        )
+        if prefix is not None:
+            known = sorted(known for known in PROPERTIES if known.startswith(prefix))
+            nearest = difflib.get_close_matches(name.lower(), known, 1)
+            advice = (
+                f"Those that begin with {prefix} are {', '.join(known)}; a property of your own needs another"
+            )
+            _refuse(name, nearest, f"{advice} beginning")
+        elif (spelled := _SPELLINGS.get(_letters(name))) is not None:
+            _refuse(name, [spelled], "A property of your own needs another name")
+
+
+def _refuse(name: str, nearest: Sequence[str], advice: str) -> NoReturn:
+    question = f"did you mean {nearest[0]}? " if nearest else ""
+    raise errors.InvalidTable(f"there is no property {name[:100]!r}: {question}{advice}", property=name)
+
+
+def _letters(name: str) -> str:
+    """A name without its separators, so that spellings of one name are equal."""
+    return re.sub(r"[^a-z0-9]", "", re.sub(r"^hoodie\b", "hudi", name.lower()))
+
+
+_SPELLINGS: Final = {_letters(name): name for name in PROPERTIES}
 
 
 def held_by_pending(names: Iterable[str]) -> list[str]:

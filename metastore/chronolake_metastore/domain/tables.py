@@ -188,6 +188,7 @@ def alter(table: Table, request: wire.AlterTable, pending: Sequence[Micros]) -> 
     """
     _check_change(table, request)
     before = table.definition.properties
+    properties.refuse_unknown((name for name in request.unset if name not in before), of_storage=True)
     payload = TableAltered(
         name=table.name,
         new_name=None if request.name == table.name else request.name,
