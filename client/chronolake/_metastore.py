@@ -52,7 +52,7 @@ class RestMetastore:
         for first in range(0, len(paths), DELETIONS_MAX):
             files = [file_at(path) for path in paths[first : first + DELETIONS_MAX]]
             answer: Deletable = self._send(self._deletable_call(deleting, files))
-            reasons |= {refused.path: f"it may not be deleted: {refused.reason}" for refused in answer.refused}
+            reasons |= {refused.path: refused.why for refused in answer.refused}
         return reasons
 
     def is_hidden(self) -> bool:

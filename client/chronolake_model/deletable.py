@@ -20,7 +20,7 @@ class Refusal(enum.StrEnum):
     SERVED = "served"
     """It left the latest slices, and the table is still served as of a time when it was in one."""
     HELD = "held"
-    """A savepoint or the lease of a reader needs it."""
+    """A savepoint, the lease of a reader or the publication for Hudi's readers needs it. Ask again later."""
     PLANNED = "planned"
     """It is in a file group for which a table service is planned."""
     PUBLISHED = "published"
@@ -71,6 +71,17 @@ class RefusedDeletion(msgspec.Struct, frozen=True):
     def path(self) -> str:
         """The data file, relative to the table's base path."""
         return relative_path(self.partition_path, self.file_name)
+
+    @property
+    def why(self) -> str:
+        """The reason in words."""
+        text = f"it may not be deleted: {self.reason}"
+        if self.reason is not Refusal.HELD:
+            return text
+        return (
+            f"{text}, because a savepoint, a reader's lease or the publication for Hudi's readers needs it "
+            "now. Clean again later: it stays on the list"
+        )
 
 
 class Deletable(msgspec.Struct, frozen=True):

@@ -44,6 +44,9 @@ def failed(what: str, exc: BaseException) -> StorageError:
     return StorageError(f"{what}: {reason(exc)}")
 
 
-def too_large(what: str) -> StorageError:
-    """The error for an object that is larger than any object of Chronolake."""
-    return StorageError(f"{what} is too large to be an object of Chronolake; remove it")
+def too_large(what: str, bytes_max: int) -> StorageError:
+    """The error for an object that is larger than a caller reads."""
+    return StorageError(
+        f"{what} is too large: it has more than {bytes_max:,} bytes, and such a file is not read. Find out "
+        "which program wrote it before you move it away"
+    )

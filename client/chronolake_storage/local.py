@@ -355,7 +355,7 @@ def _read(folder: int | None, name: str, full: str, bytes_max: int) -> bytes | N
             raise LinkRefused(f"{full} is a link: links below a table's base path are not followed") from exc
         raise failed(full, exc) from exc
     if len(body) > bytes_max:
-        raise too_large(full)
+        raise too_large(full, bytes_max)
     return body
 
 

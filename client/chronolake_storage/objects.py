@@ -144,7 +144,7 @@ class ObjectFiles:
         try:
             response = self._obstore.get(self._store, _checked(path))
             if response.meta["size"] > bytes_max:
-                raise too_large(self._full(path))
+                raise too_large(self._full(path), bytes_max)
             return Content(bytes(response.bytes()), response.meta["e_tag"] or "")
         except FileNotFoundError as exc:
             self._refuse_missing_bucket(exc)
@@ -230,7 +230,7 @@ class ObjectFiles:
         try:
             response = self._obstore.get(store, path)
             if response.meta["size"] > CONTENT_BYTES_MAX:
-                raise too_large(path)
+                raise too_large(path, CONTENT_BYTES_MAX)
             return bytes(response.bytes())
         except (FileNotFoundError, *self._forbidden):
             # Credentials that are limited to the base path cannot read above it.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 import chronolake
 from chronolake.cli import main, output
-from chronolake.hudi import adopting, releasing
-from chronolake.hudi.history import Options
+from chronolake.hudi import adopting, history, releasing
+from chronolake.hudi.history import CannotAdopt, Options
 from chronolake.hudi.releasing import CannotRelease
 from chronolake_hudi import java_properties, properties
 from chronolake_model.schemas import AddColumn
@@ -249,3 +251,45 @@ def test_the_terminal_shows_an_adopted_table_without_its_former_properties(
     assert "simple" in shown
     assert "hudi.adopted=(" in shown
     assert "hoodie.table.name" not in shown
+
+
+def test_a_published_table_that_was_dropped_is_adopted_once_its_guard_is_out(
+    client: chronolake.Client, namespace: str, tmp_path: Path
+) -> None:
+    made = PublishedTable(client, tmp_path / "lake")
+    made.write(row(1))
+    made.publish()
+    client.drop_table(made.table.name)
+    options = Options(name=f"{namespace}.again", base_path=str(made.folder), reuse_base_path=True)
+
+    with pytest.raises(CannotAdopt, match=r"was dropped, take the lines .* out of hoodie\.properties"):
+        adopting.adopt(client, options)
+    path = made.folder / ".hoodie" / "hoodie.properties"
+    guard = ("hoodie.table.keygenerator.class", "chronolake.table-id")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not line.startswith(guard)))
+    made.table = client.table(adopting.adopt(client, options).table)
+    assert made.rows() == [row(1)]
+
+
+def test_a_refused_write_stat_names_the_file_of_the_timeline(
+    client: chronolake.Client, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = PublishedTable(client, tmp_path / "lake")
+    time = made.write(row(1))
+    releasing.release(client, made.table.name)
+    adoption_of = history.adoption_of
+
+    def with_a_file_twice(*arguments: Any) -> Any:
+        adoption = adoption_of(*arguments)
+        instants = [
+            msgspec.structs.replace(instant, write_stats=instant.write_stats * 2)
+            for instant in adoption.request.instants
+        ]
+        request = msgspec.structs.replace(adoption.request, instants=instants)
+        return msgspec.structs.replace(adoption, request=request)
+
+    monkeypatch.setattr(history, "adoption_of", with_a_file_twice)
+    options = Options(name=f"{namespace}.again", base_path=str(made.folder), reuse_base_path=True)
+    with pytest.raises(CannotAdopt, match=rf"\.hoodie/timeline/{time}_\d+\.commit names files .* twice"):
+        adopting.adopt(client, options)

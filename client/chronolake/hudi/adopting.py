@@ -120,7 +120,14 @@ def _check(client: Client, files: Files, table: StoredTable, options: Options) -
         raise CannotAdopt([*exc.reasons, *reasons]) from exc
     if reasons:
         raise CannotAdopt(reasons)
-    check = client.check_adoption(adoption.request)
+    try:
+        check = client.check_adoption(adoption.request)
+    except errors.InvalidWriteStat as exc:
+        time = exc.context.get("requested_time")
+        path = next((entry.paths[-1] for entry in table.instants if entry.requested_time == time), None)
+        if path is None:
+            raise
+        raise CannotAdopt([f"{files.base_path}/{path} names files that a table cannot have: {exc}"]) from exc
     owner = Owner(check.metastore_id, "", options.name, check.took_over)
     with storage_failures():
         try:

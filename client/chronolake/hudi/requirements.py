@@ -90,7 +90,12 @@ def schema_of(table: StoredTable) -> list[Field]:
 def _of_properties(table: StoredTable) -> Iterator[str]:
     config, others = table.config, table.config.others
     if config.is_guarded:
-        yield "hoodie.properties says that the table is written through Chronolake already; release it there"
+        yield (
+            "hoodie.properties says that the table is written through Chronolake already: release it there "
+            "(chronolake hudi release). If that table was dropped, take the lines "
+            "hoodie.table.keygenerator.class and chronolake.table-id out of hoodie.properties, and adopt it "
+            "with --reuse-base-path"
+        )
     if config.base_file_format.upper() != "PARQUET":
         yield f"its base files are {config.base_file_format}, and only Parquet is read; rewrite them with Hudi"
     if config.drop_partition_columns:

@@ -88,7 +88,11 @@ def history(
     # The schema numbered, so that column statistics can be checked.
     table = evolve_created(created, CATALOG_ID, Micros(first - _TICK))
     for instant in instants:
-        _check(table, instant, instants)
+        try:
+            _check(table, instant, instants)
+        except errors.InvalidWriteStat as exc:
+            context = {**exc.context, "requested_time": instant.body.requested_time}
+            raise errors.InvalidWriteStat(f"{_place(instant)}: {exc.detail}", **context) from exc
     cleaned_before = _cleaned_before(request, instants)
     steps = [Step(Micros(first - _TICK), created)]
     steps.extend(sorted(_steps(request, instants, now), key=lambda step: step.time))
@@ -303,7 +307,9 @@ def _parsed(text: str, index: int) -> Micros:
 
 def _invalid(instant: _Checked, why: str) -> errors.InvalidTable:
     return errors.InvalidTable(
-        f"instants[{instant.index}], {instant.body.action} {instant.body.requested_time}: {why}",
-        index=instant.index,
-        requested_time=instant.body.requested_time,
+        f"{_place(instant)}: {why}", index=instant.index, requested_time=instant.body.requested_time
     )
+
+
+def _place(instant: _Checked) -> str:
+    return f"instants[{instant.index}], {instant.body.action} {instant.body.requested_time}"

@@ -80,7 +80,7 @@ class MetastoreOfThread:
     def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
         """As ``Metastore.needed_files``."""
         refusals = self._wait_for(self._needed(deleting, list(map(file_at, paths))))
-        return {file.path: f"it may not be deleted: {file.reason}" for file in refusals}
+        return {file.path: file.why for file in refusals}
 
     def is_hidden(self) -> bool:
         """As ``Metastore.is_hidden``."""

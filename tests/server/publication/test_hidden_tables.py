@@ -366,3 +366,27 @@ def test_a_server_hides_a_table_that_is_visible_again(following_table: Published
             break
         time.sleep(0.05)
     assert not path.exists()
+
+
+def test_a_clean_says_that_publication_holds_its_files_once_it_is_on_again(
+    client: chronolake.Client, table: PublishedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = written_and_published(table)
+    switch_off(client, table)
+    table.publish()
+    delete = Location.delete
+
+    def switch_on_and_delete(self: Location, *arguments: Any) -> dict[str, str]:
+        client.table(table.table.name).alter(unset=["hudi.publish"])
+        return delete(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Location, "delete", switch_on_and_delete)
+        with pytest.raises(
+            errors.StorageFailed, match=r"publication for Hudi's readers needs it now.*Clean again"
+        ):
+            table.table.clean(retain_commits=1)
+    assert data_files(table) == files
+    table.publish()
+    assert len(table.table.clean(retain_commits=1)) == 1
+    assert len(data_files(table)) == 1
