@@ -13,6 +13,7 @@ import chronolake
 from chronolake import errors
 from chronolake._location import Location
 from chronolake._sync import publishing as publishers
+from chronolake.cli import main
 from chronolake_model.publication import PublicationState, ReportPublication
 from chronolake_model.schemas import RenameColumn
 from chronolake_storage import publishing
@@ -335,6 +336,19 @@ def test_no_clean_deletes_while_the_properties_are_there_again(
 def test_a_client_that_cleans_hides_the_table_again(client: chronolake.Client, table: PublishedTable) -> None:
     hidden_and_put_back(client, table)
     assert len(table.table.clean(retain_commits=1)) == 1
+    assert not is_shown(table)
+
+
+def test_the_command_line_hides_again_and_says_so(
+    client: chronolake.Client,
+    table: PublishedTable,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hidden_and_put_back(client, table)
+    assert main.run(["--url", client.url, "hudi", "publish", table.table.name]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "hidden from Hudi's readers since" in shown
+    assert "lag" not in shown
     assert not is_shown(table)
 
 

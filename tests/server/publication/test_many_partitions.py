@@ -118,3 +118,37 @@ def test_a_publisher_that_was_fenced_takes_a_longer_lease(monkeypatch: pytest.Mo
     monkeypatch.setattr(queries, "target", target)
     asyncio.run(publish_twice())
     assert taken == [publisher.LEASE_SECONDS, PUBLICATION_LEASE_SECONDS_MAX]
+
+
+def test_a_publisher_that_was_fenced_takes_the_lease_again_without_new_events(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = Place(UUID(int=1), "shop.orders", "/lake", {}, Tick.MILLISECOND)
+    work = [True, False]
+    outcomes: list[Exception] = [
+        errors.PublicationFenced(place.table, "one"),
+        errors.LeaseLive("another publisher has it"),
+    ]
+
+    async def take_lease(*_: object) -> None:
+        raise outcomes.pop(0)
+
+    async def target(*_: object) -> queries.Target:
+        return queries.Target(
+            place, has_work=work.pop(0), is_of_server=True, is_hidden=False, needs_storage=False
+        )
+
+    async def publish_twice() -> list[bool]:
+        worker = Publisher(mock.Mock(), mock.Mock(), Counts(), Settings(), "one")
+        is_waiting = []
+        for _ in range(2):
+            worker._running[place.table_id] = mock.Mock()
+            worker._waiting.clear()
+            await worker._publish(place.table_id)
+            is_waiting.append(place.table_id in worker._waiting)
+        return is_waiting
+
+    monkeypatch.setattr(queries, "take_lease", take_lease)
+    monkeypatch.setattr(queries, "target", target)
+    assert asyncio.run(publish_twice()) == [True, True]
+    assert outcomes == []
