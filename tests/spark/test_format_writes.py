@@ -109,6 +109,25 @@ def test_sql_inserts_into_views(spark: SparkSession, new_table: NewTable):
     assert orphans_of(table) == []
 
 
+def test_nested_columns_are_inserted(spark: SparkSession, new_table: NewTable):
+    types = (
+        "id long, tags array<string>, m map<string, array<int>>, s struct<a: array<struct<b: long>>, c: date>"
+    )
+    rows = spark.createDataFrame(
+        [(1, ["x", None], {"k": [1, None]}, ([(2,), None], None)), (2, *[None] * 3)], types
+    )
+    table = new_table(rows, "id")
+    save_by_spark(rows, table)
+    chronolake_spark.views(spark, "spark", table._client.url)
+    name = table.name.removeprefix("spark.")
+    spark.sql(f"INSERT INTO {name} SELECT id + 2, tags, m, s FROM {name}")
+
+    expected = rows.union(rows.selectExpr("id + 2 as id", "tags", "m", "s"))
+    assert table.read().orderBy("id").collect() == expected.orderBy("id").collect()
+    with pytest.raises(PySparkException, match="its column s is struct"):
+        save_by_spark(rows.selectExpr("id", "tags", "m", "named_struct('c', s.c, 'a', s.a) as s"), table)
+
+
 def test_overwrites_replace_partitions_or_the_table(spark: SparkSession, new_table: NewTable):
     table = new_table(orders(spark), "id", partition_fields=["country"])
     frame = orders(spark, (1, "de", 1.0), (2, "fr", 2.0), (3, "fr", 3.0))
