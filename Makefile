@@ -39,7 +39,7 @@ test: $(STAMP) ## make check and the test suite side by side (what CI runs; WORK
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going $(if $(PYTEST_ARGS),,check) suite
 
 suite: $(STAMP)
-	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-long: check ## make check, then all tests, the slow ones too (LONG_SECONDS=240 for the long history and the state machines)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import settings
 
@@ -20,21 +18,6 @@ SHORT_MODULES = ("client", "docs", "domain")
 
 LONGEST_MODULES = ("test_covid_revisions", "test_covid_revisions_by_month")
 """Modules that last for minutes."""
-
-SPARK_WORKERS = 2
-"""Workers that run tests with Spark. Each has a Spark session, which takes half a minute of processor time."""
-
-_spark_modules: list[Path] = []
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keep the tests of a module in one worker, and the modules with Spark in few."""
-    group = f"{item.path.parent.name}/{item.path.stem}"
-    if item.get_closest_marker("spark") is not None:
-        if item.path not in _spark_modules:
-            _spark_modules.append(item.path)
-        group = f"spark {_spark_modules.index(item.path) % SPARK_WORKERS}"
-    item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.hookimpl(trylast=True)

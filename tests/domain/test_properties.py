@@ -99,9 +99,7 @@ def test_a_name_that_begins_as_those_of_the_server_is_refused_with_the_nearest_o
         properties.refuse_unknown({"owner": "ann", name: "false"})
 
 
-@pytest.mark.parametrize(
-    "name", ["owner", "team.owner", "hudi", "hudipublish", "my.hudi.publish", *properties.PROPERTIES]
-)
+@pytest.mark.parametrize("name", ["owner", "team.owner", "hudi", "my.hudi.publish", *properties.PROPERTIES])
 def test_other_names_are_free(name: str) -> None:
     properties.refuse_unknown([name])
 

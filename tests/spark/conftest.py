@@ -40,7 +40,7 @@ def spark() -> Iterator[SparkSession]:
             memory="1g",
             settings={
                 **processes.SHORT_LIVED,
-                "spark.sql.shuffle.partitions": "2",
+                "spark.sql.shuffle.partitions": "4",
                 "spark.default.parallelism": "2",
                 "spark.sql.adaptive.enabled": "false",
             },
