@@ -95,13 +95,13 @@ def _has_order(type_: pa.DataType) -> bool:
 
 
 def _lower(value: Any) -> Bound | UnsetType:
-    return _literal(value[:_CHARACTERS_MAX] if isinstance(value, str) else value)
+    return literal(value[:_CHARACTERS_MAX] if isinstance(value, str) else value)
 
 
 def _upper(value: Any) -> Bound | UnsetType:
     if not isinstance(value, str) or len(value) <= _CHARACTERS_MAX:
-        return _literal(value)
-    return _literal(_raised(value[:_CHARACTERS_MAX]))
+        return literal(value)
+    return literal(_raised(value[:_CHARACTERS_MAX]))
 
 
 def _raised(text: str) -> str | None:
@@ -115,7 +115,8 @@ def _raised(text: str) -> str | None:
     return None
 
 
-def _literal(value: Any) -> Bound | UnsetType:
+def literal(value: Any) -> Bound | UnsetType:
+    """A value as a literal of filters; unset if no literal has this value."""
     match value:
         case float() if math.isinf(value):
             return "Infinity" if value > 0 else "-Infinity"

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from chronolake import field_ids
 from chronolake_model.tables import SchemaField
-from chronolake_spark import base_files, columns, layouts, log_contents, log_merge
+from chronolake_spark import base_files, columns, key_search, layouts, log_contents, log_merge
 from chronolake_spark.log_merge import LatestChanges
 from chronolake_spark.stored_slices import StoredFile, StoredSlice
 
@@ -25,13 +27,15 @@ class SliceReader:
     """Reads slices from a table's folder, in a layout of the table.
 
     ``fields`` has the columns of each version of the schema that files were written with, ``ordering`` the
-    ordering field of the table with its field id.
+    ordering field of the table with its field id. With ``keys`` (texts) only records with one of these record
+    keys are read.
     """
 
     folder: base_files.Folder
     layout: pa.Schema
     fields: Mapping[int, Sequence[SchemaField]]
     ordering: pa.Field | None
+    keys: pa.Array | None = None
 
     @property
     def ordering_field(self) -> str | None:
@@ -41,6 +45,10 @@ class SliceReader:
     def of_keys(self) -> SliceReader:
         """The same reader for record keys and ordering values only."""
         return dataclasses.replace(self, layout=_with_columns(pa.schema([]), self.ordering, columns.RECORD_KEY))
+
+    def only(self, keys: pa.Array) -> SliceReader:
+        """The same reader for the records with one of these record keys."""
+        return dataclasses.replace(self, keys=keys)
 
     def rows(self, stored: StoredSlice) -> Iterator[pa.Table]:
         """The records of a slice."""
@@ -54,7 +62,12 @@ class SliceReader:
         layout = _with_columns(self.layout, self.ordering, columns.RECORD_KEY, columns.COMMIT_TIME)
         files = [(file, self.fields[file.schema_version]) for file in stored.logs]
         contents = log_contents.read(self.folder, files, layout, self.ordering_field)
-        return log_merge.latest_changes(contents.records, contents.deletes, self.ordering_field)
+        records, deletes = contents.records, contents.deletes
+        if self.keys is not None:
+            records = records.filter(pc.is_in(records[columns.RECORD_KEY], value_set=self.keys))
+            wanted = self.keys.cast(deletes[log_merge.KEY].type)
+            deletes = deletes.filter(pc.is_in(deletes[log_merge.KEY], value_set=wanted))
+        return log_merge.latest_changes(records, deletes, self.ordering_field)
 
     def merged(self, stored: StoredSlice, changes: LatestChanges) -> Iterator[pa.Table]:
         """The records of a slice with these changes."""
@@ -73,8 +86,15 @@ class SliceReader:
             fields = None if file.has_field_ids else self.fields[file.schema_version]
             stored = layouts.stored_schema(parquet, fields, file.path)
             names = layouts.columns_of(stored, layout)
-            for index in range(parquet.num_row_groups):
-                yield layouts.in_layout(parquet.read_row_group(index, columns=names), stored, layout)
+            for rows in self._row_groups(parquet, names):
+                yield layouts.in_layout(rows, stored, layout)
+
+    def _row_groups(self, parquet: pq.ParquetFile, names: Sequence[str]) -> Iterator[pa.Table]:
+        if self.keys is not None:
+            yield from key_search.rows(parquet, names, self.keys)
+            return
+        for index in range(parquet.num_row_groups):
+            yield parquet.read_row_group(index, columns=names)
 
 
 def ordering_of(layout: pa.Schema, ordering_field: str | None) -> pa.Field | None:

@@ -20,6 +20,7 @@ from chronolake_spark import (
     conditional_deletes,
     errors,
     filters,
+    lookups,
     merges,
     partition_deletes,
     read,
@@ -30,6 +31,7 @@ from chronolake_spark import (
 )
 from chronolake_spark.conflict_retries import OnConflict
 from chronolake_spark.filters import FilterOrText
+from chronolake_spark.lookup_keys import Key
 from chronolake_spark.merge import Existing
 from chronolake_spark.merges import Clause, Merge
 from chronolake_spark.new_groups import Replaces
@@ -331,6 +333,23 @@ class SparkTable:
         rows = read.snapshot(self._spark, self._table, scan, meta_columns=meta_columns, view=view)
         matching = self._matching(rows, wanted, judged_by)
         return matching if columns is None else read.projected(matching, columns, meta_columns=meta_columns)
+
+    def lookup(self, keys: Sequence[Key], as_of: Moment | None = None, meta_columns: bool = False) -> DataFrame:
+        """The records with these keys, now or as of a completion time, without a scan of the table.
+
+        A key is the value of the record key field, a tuple of values if there are several fields, or a dict by
+        field. A dict may have the partition fields too: then only that partition is searched. A key that does
+        not exist has no row. At most 10,000 keys. ``table.lookup([42]).first()`` is one record, or None.
+
+        The driver reads the row groups that may have the keys; there is no Spark job. Raises ``SchemaMismatch``
+        for what is no key of the table, ``InvalidRecordKey`` for a key without value, and ``HistoryCleaned``.
+        """
+        rows, definition = lookups.find(self._table, keys, as_of)
+        struct = schema.file_struct_of(definition.schema)
+        names = struct.names if meta_columns else [field.name for field in definition.schema]
+        return self._spark.createDataFrame(
+            rows.select(names), StructType([field for field in struct if field.name in names])
+        )
 
     def changes(
         self,

@@ -1,0 +1,128 @@
+"""The keys of a lookup: as texts, with their buckets, and as a filter by which the server prunes. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import UNSET
+
+from chronolake_model.file_names import bucket_of
+from chronolake_model.filters import PARTS_MAX, And, Filter, In
+from chronolake_model.tables import SchemaField, Table
+from chronolake_model.vocabulary import IndexType
+from chronolake_spark import arrow_tags, arrow_types, column_stats, columns, errors
+
+Key: TypeAlias = Any
+"""A value of the record key field; a tuple of values if there are several; or a dict of values by field."""
+
+KEYS_MAX: Final = 10_000
+_TEXT_CHARACTERS_MAX: Final = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class WantedKeys:
+    """The keys to find. ``tags`` has record key, bucket and, unless it is unknown, partition path of each.
+
+    ``filter`` matches all records with one of the keys; None if the keys cannot be a filter.
+    """
+
+    tags: pa.Table
+    filter: Filter | None
+    is_bucketed: bool
+
+    @property
+    def partition_paths(self) -> list[str] | None:
+        """The partition paths to look into; None for all."""
+        if columns.PARTITION_PATH not in self.tags.column_names:
+            return None
+        return sorted(set(self.tags[columns.PARTITION_PATH].to_pylist()))
+
+    def in_group(self, partition_path: str, file_id: str) -> pa.Array:
+        """The record keys that a file group may have."""
+        rows = self.tags
+        if columns.PARTITION_PATH in rows.column_names:
+            rows = rows.filter(pc.equal(rows[columns.PARTITION_PATH], partition_path))
+        if self.is_bucketed:
+            rows = rows.filter(pc.equal(rows[columns.BUCKET], bucket_of(file_id)))
+        return rows[columns.RECORD_KEY].combine_chunks().cast(pa.string())
+
+
+def of(table: Table, keys: Sequence[Key]) -> WantedKeys:
+    """The keys of a lookup in a table.
+
+    Raises ``InvalidRecordKey`` for a key without a value, ``SchemaMismatch`` for one that has another form, or
+    values of another type, than the record key.
+    """
+    if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Sequence):
+        raise TypeError(f"keys is a list of keys, not {type(keys).__name__}: lookup([{keys!r}])")
+    if len(keys) > KEYS_MAX:
+        raise ValueError(
+            f"lookup takes {KEYS_MAX:,} keys at most, not {len(keys):,}: join a frame of keys with read()"
+        )
+    dicts = [_dict(table, key) for key in keys]
+    has_partitions = bool(table.partition_fields) and all(
+        name in key for key in dicts for name in table.partition_fields
+    )
+    names = list(dict.fromkeys([*table.record_key_fields, *(table.partition_fields if has_partitions else [])]))
+    fields = [field for field in table.schema if field.name in names]
+    rows = pa.table({field.name: _values(table, field, dicts) for field in fields})
+    tagging = arrow_tags.tagging(table, rows.schema, {name: name for name in rows.column_names}, deletes=True)
+    wanted = [columns.RECORD_KEY, columns.BUCKET]
+    if has_partitions or not table.partition_fields:
+        wanted.append(columns.PARTITION_PATH)
+    tags = tagging.tagged(rows).select(wanted).group_by(wanted).aggregate([])
+    return WantedKeys(tags, _filter(table, rows), table.index.type is IndexType.BUCKET)
+
+
+def _dict(table: Table, key: Key) -> Mapping[str, Any]:
+    names = table.record_key_fields
+    if isinstance(key, Mapping):
+        known = {*names, *table.partition_fields}
+        if not set(names) <= set(key) <= known:
+            raise _misfit(table, key)
+        return key
+    values = key if isinstance(key, tuple) else (key,)
+    if len(values) != len(names):
+        raise _misfit(table, key)
+    return dict(zip(names, values, strict=True))
+
+
+def _misfit(table: Table, key: Key) -> errors.SchemaMismatch:
+    names = ", ".join(table.record_key_fields)
+    form = "a value" if len(table.record_key_fields) == 1 else "a tuple of values"
+    partition = f", which may also have {', '.join(table.partition_fields)}" if table.partition_fields else ""
+    return errors.SchemaMismatch(
+        f"{key!r} is not a key of {table.name}: a key is {form} of {names}, or a dict of them{partition}"
+    )
+
+
+def _values(table: Table, field: SchemaField, keys: Sequence[Mapping[str, Any]]) -> pa.Array:
+    type_ = arrow_types.file_layout([field]).field(field.name).type
+    values = [key[field.name] for key in keys]
+    try:
+        return pa.array(values, type_)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as exc:
+        raise errors.SchemaMismatch(
+            f"a value of {field.name} in the keys is not a {field.type}, as in {table.name}: {exc}",
+            {"column": field.name},
+        ) from exc
+
+
+def _filter(table: Table, rows: pa.Table) -> Filter | None:
+    parts: list[Filter] = []
+    left = PARTS_MAX // 2
+    for name in table.record_key_fields:
+        values = rows[name].unique().to_pylist()
+        literals = [column_stats.literal(value) for value in values]
+        texts_fit = all(len(value) <= _TEXT_CHARACTERS_MAX for value in literals if isinstance(value, str))
+        if None in values or UNSET in literals or not texts_fit or not 0 < len(values) <= left:
+            continue
+        left -= len(values)
+        parts.append(In(name, [value for value in literals if value is not UNSET]))
+    if len(parts) > 1:
+        return And(parts)
+    return parts[0] if parts else None

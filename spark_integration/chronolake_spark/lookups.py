@@ -1,0 +1,65 @@
+"""Records by key without a scan: the driver finds the file groups that may have them, and reads these.
+
+With the bucket index the key gives the bucket. The server prunes by partition and by the key ranges of files.
+Of the files left, only row groups whose key range has a key are read, and merged with the log files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import pyarrow as pa
+
+import chronolake
+from chronolake_model.files import FileSlice, Snapshot
+from chronolake_model.tables import Table
+from chronolake_model.times import Moment
+from chronolake_spark import arrow_types, lookup_keys, slice_reader, stored_slices
+from chronolake_spark.base_files import Folder
+from chronolake_spark.lookup_keys import Key, WantedKeys
+from chronolake_spark.slice_reader import SliceReader
+
+_THREADS: Final = 8
+
+
+def find(table: chronolake.Table, keys: Sequence[Key], as_of: Moment | None = None) -> tuple[pa.Table, Table]:
+    """The records with these keys, with Hudi's columns first, and the definition of their columns.
+
+    A key that the table does not have has no record. Raises as ``lookup_keys.of``, and ``HistoryCleaned``.
+    """
+    wanted = lookup_keys.of(table.definition, keys)
+    slices = _candidates(table, wanted, as_of).slices if len(wanted.tags) else []
+    # Fetched after the slices: so it knows every column that they may have.
+    definition = table.reload().definition
+    reader = _reader(table, definition, slices)
+
+    def read(slice_: FileSlice) -> list[pa.Table]:
+        of_group = wanted.in_group(slice_.partition_path, slice_.file_id)
+        return list(reader.only(of_group).rows(stored_slices.of(slice_))) if len(of_group) else []
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        parts = [rows for of_slice in threads.map(read, slices) for rows in of_slice]
+    # Spark stops at an empty chunk.
+    return pa.concat_tables([reader.layout.empty_table(), *parts]).combine_chunks(), definition
+
+
+def _candidates(table: chronolake.Table, wanted: WantedKeys, as_of: Moment | None) -> Snapshot:
+    """The slices that may have the keys, by partition paths and column stats."""
+    if wanted.filter is not None:
+        return table.scan(wanted.filter, as_of, wanted.partition_paths)
+    paths = wanted.partition_paths or []
+    return table.snapshot(as_of, paths[0] if len(paths) == 1 else None)
+
+
+def _reader(table: chronolake.Table, definition: Table, slices: Sequence[FileSlice]) -> SliceReader:
+    versions = stored_slices.schema_versions(slices) - {definition.schema_version}
+    fields = {version: table.schema(version).fields for version in versions}
+    layout = arrow_types.file_layout(definition.schema)
+    return SliceReader(
+        Folder.of(definition.base_path, table.storage_options),
+        layout,
+        {**fields, definition.schema_version: definition.schema},
+        slice_reader.ordering_of(layout, definition.ordering_field),
+    )
