@@ -64,6 +64,9 @@ class Tagging:
         if not fields:
             return pa.repeat(pa.scalar(""), count)
         names = [field.name for field in fields]
+        mixed = [field.name for field in fields if errors.mixes_empty(field)]
+        if any(pc.any(pc.equal(own[name], "")).as_py() for name in mixed):
+            raise errors.InvalidPartitionValue(errors.empty_partition(mixed))
         spelling = Spelling.of(self.table.properties)
         texts = [_keys.partition_texts(own[field.name], field.type) for field in fields]
         pattern = partition_paths.unwritable(spelling)

@@ -247,11 +247,11 @@ class _GroupWriter:
         self._check_required(rows)
         self._check_ordering(rows)
         latest = merge.latest_per_key(rows, self._job.ordering_field)
-        if latest.ambiguous and self._job.existing is not Existing.FAIL:
-            raise _ambiguous_order(latest)
         incoming = latest.records
         if self._job.refuses_repeated_keys and len(incoming) < len(rows):
             raise _repeated_keys(rows)
+        if latest.ambiguous and self._job.existing is not Existing.FAIL:
+            raise _ambiguous_order(latest)
         self.superseded = len(rows) - len(incoming)
         if self._stored is not None and self._job.log_format is not None:
             return self._append(self._stored, self._job.log_format, rows, incoming)

@@ -13,7 +13,7 @@ from pyspark.sql.types import BooleanType
 import chronolake
 from chronolake.errors import InvalidFilter
 from chronolake_model.files import Snapshot
-from chronolake_model.tables import Table
+from chronolake_model.tables import Field, Table
 from chronolake_spark import errors, filters, read, schema, spark_failures, write
 from chronolake_spark.write import Rows
 
@@ -32,10 +32,20 @@ def keys_where(spark: SparkSession, table: chronolake.Table, condition: str | Co
         names = [*definition.record_key_fields, *definition.partition_fields]
         if definition.ordering_field is not None:
             names.append(definition.ordering_field)
-        found = matching.select(*(sf.col(schema.quoted(name)) for name in dict.fromkeys(names)))
-        return write.tagged(found, definition, keys_only=True)
+        by_name = {field.name: field for field in definition.schema}
+        stored_keys = matching.select(*(_place(by_name[name], definition) for name in dict.fromkeys(names)))
+        return write.tagged(stored_keys, definition, keys_only=True)
 
     return keys
+
+
+def _place(field: Field, table: Table) -> Column:
+    """The column of a stored record. Other writers may have written an empty string where Spark writes null."""
+    column = sf.col(schema.quoted(field.name))
+    is_place_only = field.name in table.partition_fields and field.name not in table.record_key_fields
+    if is_place_only and errors.mixes_empty(field):
+        return sf.nullif(column, sf.lit("")).alias(field.name)
+    return column
 
 
 def _matching(
@@ -59,7 +69,8 @@ def _refuse_no_condition(spark: SparkSession, table: Table, condition: str | Col
     column = sf.expr(condition) if isinstance(condition, str) else condition
     empty = spark.createDataFrame([], schema.struct_of(table.schema))
     try:
-        given = empty.select(column).schema[0].dataType
+        with spark_failures.unlogged():
+            given = empty.select(column).schema[0].dataType
     except (AnalysisException, ParseException) as exc:
         raise errors.SchemaMismatch(
             f"the condition does not fit {table.name}: {spark_failures.first_line(exc)}"

@@ -33,7 +33,19 @@ def run(write: Callable[[int], _Result], on_conflict: OnConflict) -> _Result:
     """
     if on_conflict not in get_args(OnConflict):
         raise ValueError(f"on_conflict is 'fail' or 'retry', not {on_conflict!r}")
-    retries_max = RETRIES_MAX if on_conflict == "retry" else 0
+    if on_conflict == "fail":
+        return _once(write)
+    return _repeated(write, RETRIES_MAX)
+
+
+def _once(write: Callable[[int], _Result]) -> _Result:
+    try:
+        return write(0)
+    except WriteConflict as lost:
+        raise WriteConflict(f'{lost}; on_conflict="retry" does this by itself', lost.problem) from lost
+
+
+def _repeated(write: Callable[[int], _Result], retries_max: int) -> _Result:
     for retries in range(retries_max):
         try:
             return write(retries)

@@ -42,6 +42,7 @@ from chronolake.errors import (
 )
 from chronolake_model.problems import Problem
 from chronolake_model.record_keys import NULL_KEY
+from chronolake_model.tables import Field
 
 _STATUS = 422
 _ENCODED = re.compile(r"\[chronolake:([A-Za-z0-9_=-]+)\]")
@@ -146,6 +147,12 @@ class SourceChanged(SparkIntegrationError):
     CODE = "source-changed"
 
 
+class FrameOutdated(SparkIntegrationError):
+    """A frame that is to overwrite a table was computed from an earlier state of it."""
+
+    CODE = "frame-outdated"
+
+
 class SparkJobFailed(SparkIntegrationError):
     """Spark itself failed, for example because of a file, memory or storage. The message has the cause."""
 
@@ -173,6 +180,20 @@ def ambiguous_key(names: Sequence[str]) -> str:
     return (
         f"the record key ({', '.join(names)}): there are rows with a value like {NULL_KEY!r}, or like "
         f"',{names[-1]}:', which gives different records the same key text; change those values"
+    )
+
+
+def mixes_empty(field: Field) -> bool:
+    """Whether records with an empty string in this partition field would be among those with null."""
+    return field.nullable and field.type.strip().lower() == "string"
+
+
+def empty_partition(names: Sequence[str]) -> str:
+    """The message of ``InvalidPartitionValue`` for an empty string in a nullable partition field."""
+    return (
+        f"the partition fields ({', '.join(names)}): there are rows with an empty string, whose partition is "
+        f"that of null, so their records would be mixed; write null instead, as by nullif({names[0]}, ''), or "
+        "make the table with the column as not nullable"
     )
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
-from chronolake_spark import errors, format_options, read, schema, tables
-from chronolake_spark.format_options import Duplicates, FormatOptions, View, WriteOperation
+from chronolake_spark import errors, format_options, schema, tables
+from chronolake_spark.format_options import FormatOptions, View, WriteOperation
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.tables import SparkTable
 
@@ -27,9 +27,8 @@ def load(spark: SparkSession, options: Mapping[str, str], columns: list[str] | N
     with _connected(parsed) as client:
         table = tables.table(spark, parsed.table, client=client)
         if parsed.view is not View.CHANGES:
-            view = read.View(parsed.view.value)
             as_of, meta_columns, filter_ = parsed.as_of, parsed.meta_columns, parsed.filter
-            return table.read(as_of, meta_columns, filter=filter_, view=view, columns=columns)
+            return table.read(as_of, meta_columns, filter=filter_, view=parsed.view, columns=columns)
         frame = table.changes(parsed.from_, parsed.to, parsed.meta_columns, filter=parsed.filter)
     return frame if columns is None else frame.select(*map(schema.quoted, columns))
 
@@ -55,24 +54,24 @@ def _connected(options: FormatOptions) -> chronolake.Client:
 
 
 def _upsert(table: SparkTable, frame: DataFrame, options: FormatOptions) -> None:
-    table.upsert(frame, options.delete_when, row_order=options.row_order, **_settings(options))
+    table.upsert(frame, options.delete_when, row_order=options.row_order, **_merging(options))
 
 
 def _insert(table: SparkTable, frame: DataFrame, options: FormatOptions) -> None:
     _refuse("delete_when", options)
-    duplicates = options.duplicates or Duplicates.FAIL
-    table.insert(frame, duplicates.value, row_order=options.row_order, **_settings(options))
+    table.insert(frame, options.duplicates or "fail", row_order=options.row_order, **_merging(options))
 
 
 def _bulk_insert(table: SparkTable, frame: DataFrame, options: FormatOptions) -> None:
     _refuse("delete_when", options)
     _refuse("row_order", options)
-    table.bulk_insert(frame, **_settings(options))
+    table.bulk_insert(frame, **_merging(options))
 
 
 def _delete(table: SparkTable, frame: DataFrame, options: FormatOptions) -> None:
     _refuse("delete_when", options)
     _refuse("row_order", options)
+    _refuse("merge_schema", options)
     table.delete(frame, **_settings(options))
 
 
@@ -82,11 +81,15 @@ def _overwrite(table: SparkTable, frame: DataFrame, options: FormatOptions) -> N
     if partitions is None:
         conf = frame.sparkSession.conf.get("spark.sql.sources.partitionOverwriteMode") or ""
         partitions = Replaces.PARTITIONS if conf.lower() == "dynamic" else Replaces.TABLE
-    table.overwrite(frame, partitions.value, row_order=options.row_order, **_settings(options))
+    table.overwrite(frame, partitions.value, row_order=options.row_order, **_merging(options))
 
 
 def _settings(options: FormatOptions) -> dict[str, Any]:
-    return {"markers": options.markers, "on_conflict": options.on_conflict.value}
+    return {"markers": options.markers, "on_conflict": options.on_conflict}
+
+
+def _merging(options: FormatOptions) -> dict[str, Any]:
+    return {**_settings(options), "merge_schema": options.merge_schema}
 
 
 def _refuse(name: str, options: FormatOptions) -> None:

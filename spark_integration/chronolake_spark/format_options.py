@@ -5,16 +5,18 @@ from __future__ import annotations
 import difflib
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
 from chronolake_model.markers import MarkersType
 from chronolake_model.times import Bound, Moment
 from chronolake_spark import errors
+from chronolake_spark.conflict_retries import OnConflict
+from chronolake_spark.merge import Duplicates
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.options import SECRETS_OPTION, secrets_from_json
 
@@ -29,6 +31,7 @@ _WRITE: Final = (
     "row_order",
     "markers",
     "on_conflict",
+    "merge_schema",
     "partitions",
 )
 NAMES: Final = (*_TABLE, *_READ, *_WRITE)
@@ -52,8 +55,11 @@ class View(enum.StrEnum):
     """What a read shows of a table (Hudi: hoodie.datasource.query.type)."""
 
     SNAPSHOT = "snapshot"
+    """Base files merged with log files: the records of all completed instants."""
     READ_OPTIMIZED = "read_optimized"
+    """Base files only: faster, without what was appended to the log since the last compaction."""
     CHANGES = "changes"
+    """The records that changed in a range of completion times."""
 
 
 class WriteOperation(enum.StrEnum):
@@ -63,20 +69,6 @@ class WriteOperation(enum.StrEnum):
     INSERT = "insert"
     BULK_INSERT = "bulk_insert"
     DELETE = "delete"
-
-
-class Duplicates(enum.StrEnum):
-    """What an insert does with keys that exist."""
-
-    FAIL = "fail"
-    DROP = "drop"
-
-
-class OnConflict(enum.StrEnum):
-    """What a write does that lost a conflict."""
-
-    FAIL = "fail"
-    RETRY = "retry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +89,8 @@ class FormatOptions:
     delete_when: str | None = None
     row_order: tuple[str, ...] = ()
     markers: MarkersType | None = None
-    on_conflict: OnConflict = OnConflict.FAIL
+    on_conflict: OnConflict = "fail"
+    merge_schema: bool = False
     partitions: Replaces | None = None
     given: frozenset[str] = frozenset()
     """The names of the options that are given."""
@@ -131,7 +124,8 @@ def parse(options: Mapping[str, str]) -> FormatOptions:
         delete_when=given.get("delete_when"),
         row_order=tuple(name.strip() for name in given.get("row_order", "").split(",") if name.strip()),
         markers=_choice(given, "markers", MarkersType),
-        on_conflict=_choice(given, "on_conflict", OnConflict) or OnConflict.FAIL,
+        on_conflict=_word(given, "on_conflict", get_args(OnConflict)) or "fail",
+        merge_schema=_boolean(given, "merge_schema"),
         partitions=_choice(given, "partitions", Replaces),
         given=frozenset(given),
     )
@@ -253,21 +247,24 @@ def _boolean(given: Mapping[str, str], name: str) -> bool:
 
 
 def _duplicates(given: Mapping[str, str]) -> Duplicates | None:
-    duplicates = _choice(given, "duplicates", Duplicates)
+    duplicates: Duplicates | None = _word(given, "duplicates", get_args(Duplicates))
     if duplicates is not None and given.get("operation", "").lower() != WriteOperation.INSERT:
         raise errors.InvalidOption("the option duplicates is for the operation insert; an upsert updates keys")
     return duplicates
 
 
 def _choice(given: Mapping[str, str], name: str, choices: type[_Choice]) -> _Choice | None:
+    word = _word(given, name, [str(choice) for choice in choices])
+    return None if word is None else choices(word)
+
+
+def _word(given: Mapping[str, str], name: str, words: Sequence[str]) -> Any:
+    """The option in small letters, which is one of ``words``; None if it is not given."""
     text = given.get(name)
-    if text is None:
-        return None
-    try:
-        return choices(text.lower())
-    except ValueError:
-        nearest = difflib.get_close_matches(text.lower(), [str(choice) for choice in choices], n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-        raise errors.InvalidOption(
-            f"the option {name} is one of {', '.join(choices)}, not {text!r}{hint}", {"option": name}
-        ) from None
+    if text is None or text.lower() in words:
+        return text and text.lower()
+    nearest = difflib.get_close_matches(text.lower(), words, n=1)
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+    raise errors.InvalidOption(
+        f"the option {name} is one of {', '.join(words)}, not {text!r}{hint}", {"option": name}
+    )

@@ -27,7 +27,7 @@ from chronolake_spark import arrow_tags, bucket_writer, errors, format_options, 
 from chronolake_spark.arrow_tags import Tagging
 from chronolake_spark.base_files import Folder
 from chronolake_spark.bucket_writer import Task
-from chronolake_spark.format_options import Duplicates, FormatOptions, WriteOperation
+from chronolake_spark.format_options import FormatOptions, WriteOperation
 from chronolake_spark.merge import Existing
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.spark_data_source import ChronolakeWriter, encoded_error, message_of
@@ -145,7 +145,9 @@ def _refuse_expressions(options: FormatOptions) -> None:
         raise errors.InvalidOption(
             "the operation bulk_insert needs `import chronolake_spark` in the driver, and df.write"
         )
-    names = [name for name in ("delete_when", "row_order", "on_conflict") if name in options.given]
+    names = [
+        name for name in ("delete_when", "row_order", "on_conflict", "merge_schema") if name in options.given
+    ]
     if names:
         raise errors.InvalidOption(
             f"the options {', '.join(names)} need `import chronolake_spark` in the driver, and df.write"
@@ -167,10 +169,15 @@ def _settings(options: FormatOptions, *, overwrite: bool) -> write.Settings:
         replaces = options.partitions or Replaces.TABLE
         return write.Settings(operation=Operation.INSERT_OVERWRITE, replaces=replaces, markers=options.markers)
     operation = _OPERATIONS[options.operation]
-    return write.Settings(operation=operation, existing=_existing(options), markers=options.markers)
+    return write.Settings(
+        operation=operation,
+        existing=_existing(options),
+        is_based_on_reads=operation is Operation.INSERT,
+        markers=options.markers,
+    )
 
 
 def _existing(options: FormatOptions) -> Existing:
     if options.operation is not WriteOperation.INSERT:
         return Existing.MERGE
-    return Existing.DROP if options.duplicates is Duplicates.DROP else Existing.FAIL
+    return Existing.DROP if options.duplicates == "drop" else Existing.FAIL

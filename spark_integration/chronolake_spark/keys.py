@@ -68,6 +68,22 @@ def partition_path(fields: Sequence[Field], spelling: Spelling = DEFAULT_SPELLIN
     return sf.when(refused, _refused(errors.InvalidPartitionValue(message))).otherwise(path)
 
 
+def unmixed_partition_path(fields: Sequence[Field], spelling: Spelling = DEFAULT_SPELLING) -> Column:
+    """The partition path of a row to write.
+
+    Evaluating it also raises ``InvalidPartitionValue`` for an empty string in a nullable column: null has the
+    same partition, so records of both would be one record, and an overwrite of one would delete the other.
+    """
+    path = partition_path(fields, spelling)
+    mixed = [field for field in fields if errors.mixes_empty(field)]
+    if not mixed:
+        return path
+    is_empty = (sf.coalesce(sf.col(quoted(field.name)) == "", sf.lit(False)) for field in mixed)
+    refused = functools.reduce(operator.or_, is_empty)
+    error = errors.InvalidPartitionValue(errors.empty_partition([field.name for field in mixed]))
+    return sf.when(refused, _refused(error)).otherwise(path)
+
+
 def bucket(fields: Sequence[Field], buckets: int) -> Column:
     """The bucket of a record key: pmod(xxhash64(record key fields as strings), buckets)."""
     return sf.pmod(sf.xxhash64(*map(_text, fields)), sf.lit(buckets)).cast("int")

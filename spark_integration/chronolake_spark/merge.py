@@ -14,6 +14,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,10 @@ class Existing(enum.StrEnum):
     DROP = "drop"
     UNCHECKED = "unchecked"
     """It is not looked up: both records are kept. For callers who know that all keys are new."""
+
+
+Duplicates: TypeAlias = Literal["fail", "drop"]
+"""What an insert does with keys that exist."""
 
 
 @dataclass(frozen=True, slots=True)

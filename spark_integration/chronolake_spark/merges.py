@@ -104,7 +104,8 @@ def rows(
     def changed(snapshot: Snapshot) -> DataFrame:
         target = read.snapshot(spark, table, snapshot, meta_columns=False)
         try:
-            result = _changed(definition, source, target, names, clauses)
+            with spark_failures.unlogged():
+                result = _changed(definition, source, target, names, clauses)
         except AnalysisException as exc:
             raise errors.SchemaMismatch(
                 f"the merge does not fit {definition.name}: {spark_failures.first_line(exc)}"

@@ -26,6 +26,7 @@ _SESSION: Final = "pyspark.sql.session"
 _USING: Final = re.compile(rf"\busing\s+`?{FORMAT}\b", re.IGNORECASE)
 _CREATE: Final = re.compile(r"\b(create|replace)\b", re.IGNORECASE)
 _INSERT: Final = re.compile(r"\binsert\b", re.IGNORECASE)
+_CHANGES: Final = re.compile(r"\b(insert|delete|update|merge)\b", re.IGNORECASE)
 _REPLACED: Final = "_chronolake_replaced"
 
 
@@ -140,6 +141,10 @@ def _sql(original: Any, session: Any, sqlQuery: Any, *args: Any, **kwargs: Any) 
             from chronolake_spark import errors, format_options  # noqa: PLC0415
 
             raise errors.InvalidOption(format_options.NO_TABLE)
+        if _CHANGES.search(sqlQuery):
+            from chronolake_spark import sql_commands  # noqa: PLC0415
+
+            sql_commands.refuse_unsupported(session, sqlQuery)
         _refresh_views(session, sqlQuery)
         if _has_views() and _INSERT.search(sqlQuery) and (target := _inserted_into(session, sqlQuery)):
             with _as_target(session, target):

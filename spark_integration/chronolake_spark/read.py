@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -19,18 +18,10 @@ from chronolake_model.filters import Filter
 from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import Table
 from chronolake_spark import columns, errors, evolution, schema, slice_frames
+from chronolake_spark.format_options import View
 
 GroupKey: TypeAlias = tuple[str, str]
 """Partition path and file id: a file group within its table."""
-
-
-class View(enum.StrEnum):
-    """Which files of a merge-on-read table a read takes."""
-
-    SNAPSHOT = "snapshot"
-    """Base files merged with log files: the records of all completed instants."""
-    READ_OPTIMIZED = "read_optimized"
-    """Base files only: faster, without what was appended since the last compaction."""
 
 
 def snapshot(

@@ -8,6 +8,7 @@ The writer object is made once, in a process of its own, and pickled to every ta
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -36,15 +37,27 @@ from chronolake_storage.claims import Owner
 from pyspark_chronolake import DefaultSource
 
 FORMAT = "chronolake_file_groups"
+_IS_REGISTERED = "_chronolake_is_registered"
+_LOCK = threading.Lock()
 _RETRY_SECONDS = 60.0
 _ABORT_RETRY_SECONDS = 10.0
 
 
 def register(spark: SparkSession) -> None:
-    """Register this format, and ``chronolake``, with a session. It may be repeated."""
-    spark.dataSource.register(FileGroupsDataSource)
-    # PySpark finds it by itself, unless another module called pyspark_* cannot be imported.
-    spark.dataSource.register(DefaultSource)
+    """Register this format, and ``chronolake``, with a session, the first time."""
+    with _LOCK:
+        if getattr(spark, _IS_REGISTERED, False):
+            return
+        spark.dataSource.register(FileGroupsDataSource)
+        # PySpark finds it by itself, unless another module called pyspark_* cannot be imported.
+        spark.dataSource.register(DefaultSource)
+        setattr(spark, _IS_REGISTERED, True)
+
+
+def activate(spark: SparkSession) -> None:
+    """Make it the session of this thread: in it Spark looks for data sources, and new threads have none."""
+    java_class = getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
+    java_class.setActiveSession(spark._jsparkSession)
 
 
 class FileGroupsDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here

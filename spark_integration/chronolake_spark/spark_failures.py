@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
+import logging
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 
 EXCEPTIONS: Final = (PySparkException, Py4JJavaError)
 """The exceptions that a call of Spark raises: PySpark converts some of Java's exceptions, and passes others."""
 
 _MESSAGE_CHARS_MAX = 2_000
+_IS_UNLOGGED: Final = contextvars.ContextVar("chronolake_unlogged", default=False)
 _CALL = re.compile(r"\AAn error occurred while calling [^\n]*\n: ")
 _CLASS = re.compile(r"\A(?:[\w$]+\.)+[\w$]+(?:: |$)")
 _CONDITION = re.compile(r"\A\[[A-Z0-9_.]+\] ")
 _STATE = re.compile(r"\s*SQLSTATE: \w+")
 _CAUSE = re.compile(r"^Caused by: ", re.MULTILINE)
 _TRACE = re.compile(r"\n\s+at |\n\s*JVM stacktrace|\n\s+\.\.\. \d+ more")
+
+
+@contextlib.contextmanager
+def unlogged() -> Iterator[None]:
+    """Leave out of the log the errors that PySpark logs, trace and all, before it raises them.
+
+    For calls whose errors are raised again in plain words.
+    """
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        # Adding it again changes nothing.
+        PySparkLogger.getLogger(name).addFilter(_FILTER)
+    token = _IS_UNLOGGED.set(True)
+    try:
+        yield
+    finally:
+        _IS_UNLOGGED.reset(token)
+
+
+class _Filter(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:  # type: ignore[explicit-override]
+        """Whether the record is logged."""
+        return not _IS_UNLOGGED.get()
+
+
+_FILTER: Final = _Filter()
 
 
 def message_of(exc: BaseException) -> str:

@@ -85,6 +85,16 @@ def refresh(spark: SparkSession, query: str) -> None:
                 _LOG.warning("the views of %s may show an old state: %s", namespace.name, failure)
 
 
+def is_view(spark: SparkSession, name: str) -> bool:
+    """Whether ``views`` made a view of this name."""
+    with _LOCK:
+        return any(
+            _short(table).lower() == name.lower()
+            for namespace in _of_session(spark)
+            for table in namespace.tables
+        )
+
+
 @contextlib.contextmanager
 def as_target(spark: SparkSession, view: str) -> Iterator[None]:
     """Let Spark insert into a view: for as long it is of the data source, to which Spark can write."""

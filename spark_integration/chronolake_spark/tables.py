@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 from pyspark.sql.types import StructType
 
 import chronolake
+from chronolake_model.files import Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.instants import Instant
 from chronolake_model.markers import MarkersType
@@ -26,22 +27,22 @@ from chronolake_spark import (
     read,
     schema,
     schema_merges,
+    self_reads,
     spark_data_source,
     write,
 )
 from chronolake_spark.conflict_retries import OnConflict
 from chronolake_spark.filters import FilterOrText
+from chronolake_spark.format_options import View
 from chronolake_spark.lookup_keys import Key
-from chronolake_spark.merge import Existing
+from chronolake_spark.merge import Duplicates, Existing
 from chronolake_spark.merges import Clause, Merge
 from chronolake_spark.new_groups import Replaces
-from chronolake_spark.read import View
 from chronolake_spark.write import Rows, Settings
 
-Duplicates = Literal["fail", "drop"]
 Sort: TypeAlias = Literal["partition", "global"] | Sequence[str] | None
 Partitions: TypeAlias = Literal["dynamic", "all"]
-ViewName = Literal["snapshot", "read_optimized"]
+ViewName: TypeAlias = Literal["snapshot", "read_optimized"]
 _EXISTING: Mapping[str, Existing] = {"fail": Existing.FAIL, "drop": Existing.DROP}
 
 
@@ -113,6 +114,7 @@ class SparkTable:
         settings = Settings(
             operation=Operation.INSERT,
             existing=existing,
+            is_based_on_reads=True,
             extra_metadata=extra_metadata or {},
             markers=markers,
             on_conflict=on_conflict,
@@ -268,12 +270,18 @@ class SparkTable:
 
         So an empty frame changes nothing with ``dynamic``, and empties the table with ``all``. In a table
         without partition fields, any row replaces the whole table. Rows of one key are decided as in
-        ``upsert``. At most 10,000 file groups can be replaced at once. Raises what ``upsert`` raises.
+        ``upsert``. At most 10,000 file groups can be replaced at once.
+
+        A frame that is computed from the table itself must be of its newest state: if another write completes
+        between, ``FrameOutdated`` is raised, and ``on_conflict="retry"`` is refused with ``ValueError``. Raises
+        what ``upsert`` raises.
         """
         rows = self._tagged(df, merge_schema, row_order=row_order)
+        computed_from = self_reads.state_of(df, self.definition, on_conflict)
         settings = Settings(
             operation=Operation.INSERT_OVERWRITE,
             replaces=Replaces(partitions),
+            computed_from=computed_from,
             extra_metadata=extra_metadata or {},
             markers=markers,
             on_conflict=on_conflict,
@@ -322,16 +330,19 @@ class SparkTable:
         file slices with log files.
         """
         view = View(view)
+        if view is View.CHANGES:
+            raise ValueError("the changes of a table are read by changes(from_, to)")
         if filter is None:
             snapshot = self._table.snapshot(as_of)
-            return read.snapshot(
+            records = read.snapshot(
                 self._spark, self._table, snapshot, meta_columns=meta_columns, view=view, names=columns
             )
+            return self._marked(records, as_of, snapshot)
         wanted = self._parsed_filter(filter)
         judged_by = self.definition.schema_version
         scan = self._table.scan(wanted, as_of)
         rows = read.snapshot(self._spark, self._table, scan, meta_columns=meta_columns, view=view)
-        matching = self._matching(rows, wanted, judged_by)
+        matching = self._marked(self._matching(rows, wanted, judged_by), as_of, scan)
         return matching if columns is None else read.projected(matching, columns, meta_columns=meta_columns)
 
     def lookup(self, keys: Sequence[Key], as_of: Moment | None = None, meta_columns: bool = False) -> DataFrame:
@@ -375,6 +386,10 @@ class SparkTable:
         matching = read.could_match(self._table, changes, wanted)
         rows = read.incremental(self._spark, self._table, changes, meta_columns=meta_columns, matching=matching)
         return self._matching(rows, wanted, judged_by)
+
+    def _marked(self, rows: DataFrame, as_of: Moment | None, snapshot: Snapshot) -> DataFrame:
+        """``rows`` with the mark of the newest state; who names a state wants that one."""
+        return rows if as_of is not None else self_reads.marked(rows, self.definition, snapshot.as_of)
 
     def _parsed_filter(self, filter: FilterOrText) -> Filter:
         return filters.parse(filter, self._table.reload().definition.schema)

@@ -40,6 +40,7 @@ from chronolake_spark import (
     keys,
     new_groups,
     schema,
+    self_reads,
     spark_data_source,
     spark_failures,
     stored_slices,
@@ -82,15 +83,16 @@ def tagged(
     order_columns = [f"{columns.ORDER_PREFIX}{number}" for number in range(len(by))]
     order = [column.alias(name) for column, name in zip(by, order_columns, strict=True)]
     try:
-        if not keys_only and delete_when is not None:
-            _refuse_no_condition(df, delete_when)
-        rows = df.select(*own, is_delete.alias(columns.DELETE), *order)
+        with spark_failures.unlogged():
+            if not keys_only and delete_when is not None:
+                _refuse_no_condition(df, delete_when)
+            rows = df.select(*own, is_delete.alias(columns.DELETE), *order)
     except AnalysisException as exc:
         raise errors.SchemaMismatch(
             f"the frame does not fit {table.name}: {spark_failures.first_line(exc)}"
         ) from exc
     key_fields = _fields(table, table.record_key_fields)
-    path = keys.partition_path(_fields(table, table.partition_fields), Spelling.of(table.properties))
+    path = keys.unmixed_partition_path(_fields(table, table.partition_fields), Spelling.of(table.properties))
     return rows.select(
         keys.record_key(key_fields).alias(columns.RECORD_KEY),
         path.alias(columns.PARTITION_PATH),
@@ -136,7 +138,8 @@ class Settings:
     ``is_based_on_reads`` if the rows depend on the snapshot that the write begins with: then it conflicts with
     any change since. ``extra_metadata`` is published with the instant, ``markers`` overrides where the table
     keeps markers. When a file of ``file_states`` is in another state before the completion, the instant is
-    rolled back.
+    rolled back. ``computed_from`` is the state of the table, by its completion time, that the rows of an
+    overwrite are computed from: when the table has changed since, the instant is rolled back.
     """
 
     operation: Operation
@@ -149,6 +152,7 @@ class Settings:
     markers: MarkersType | None = None
     file_states: Mapping[str, str] = field(default_factory=dict)
     on_conflict: OnConflict = "fail"
+    computed_from: str | None = None
 
 
 def run(table: chronolake.Table, url: str, rows: Rows, settings: Settings) -> Instant:
@@ -174,12 +178,14 @@ def _run_once(
         # After begin: what completes in between the server takes for a conflict; no update is lost.
         snapshot = table.snapshot()
         refuse_another_schema(definition, write.instant)
+        self_reads.refuse_older(table, settings.computed_from, snapshot)
         frame = by_file_group(rows(snapshot) if callable(rows) else rows, definition, settings.sort)
         options = options_of(table, url, definition, write.instant, snapshot, settings, counted)
         writer_options = {
             WRITE_OPTION: options.to_json(),
             SECRETS_OPTION: secrets_to_json(table.storage_options),
         }
+        spark_data_source.activate(frame.sparkSession)
         try:
             frame.write.format(spark_data_source.FORMAT).options(**writer_options).mode("append").save()
         except spark_failures.EXCEPTIONS as exc:

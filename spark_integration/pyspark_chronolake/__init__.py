@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceWriter
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
     from pyspark.sql.types import StructType
 
 
@@ -47,3 +52,15 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is untyped her
         from chronolake_spark import format_writer  # noqa: PLC0415
 
         return format_writer.writer(self.options, schema, overwrite=overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A reader that refuses to read: PySpark would hide an error from here behind one of its own."""
+        from chronolake_spark import streaming  # noqa: PLC0415
+
+        return streaming.RefusingReader()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Raises ``InvalidOption``."""
+        from chronolake_spark import streaming  # noqa: PLC0415
+
+        raise streaming.no_writer()

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake import AddColumn
+from chronolake.errors import WriteConflict
 from chronolake_model.publication import PublicationState
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import SparkTable, errors, row_counts, write
@@ -81,6 +82,33 @@ def test_without_ordering_field_the_later_commit_wins(spark: SparkSession, new_t
     assert is_read_by_hudi(table)
 
 
+def overtake(monkeypatch: pytest.MonkeyPatch, late: Callable[[], object]) -> None:
+    """Let a late write run from begin to end once the next write has begun and has its snapshot."""
+    begun = write.refuse_another_schema
+
+    def overtaken(*args: Any) -> None:
+        monkeypatch.setattr(write, "refuse_another_schema", begun)
+        begun(*args)
+        late()
+
+    monkeypatch.setattr(write, "refuse_another_schema", overtaken)
+
+
+def test_of_two_inserts_of_one_key_at_the_same_time_one_is_refused(
+    spark: SparkSession, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_orders(spark, new_table, buckets=1)
+    table.insert(orders(spark, (1, "a", 0, 1)))
+    early = orders(spark, (2, "a", 1, 5))
+    overtake(monkeypatch, lambda: table.insert(orders(spark, (2, "a", 2, 6))))
+    with pytest.raises(WriteConflict, match='on_conflict="retry" does this by itself'):
+        table.insert(early)
+    overtake(monkeypatch, lambda: table.upsert(orders(spark, (3, "a", 3, 3))))
+    with pytest.raises(errors.DuplicateKeys, match="'2'"):
+        table.insert(early, on_conflict="retry")
+    assert rows_of(table.read()) == [(1, "a", 0, 1), (2, "a", 2, 6), (3, "a", 3, 3)]
+
+
 def test_two_writers_that_upsert_the_same_keys_both_succeed_and_the_larger_value_wins(
     spark: SparkSession, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,15 +116,7 @@ def test_two_writers_that_upsert_the_same_keys_both_succeed_and_the_larger_value
     table.insert(orders(spark, (1, "a", 0, 1), (2, "a", 0, 1), (3, "b", 0, 1)))
     early = orders(spark, (1, "a", 1, 5), (2, "a", 1, 3), (4, "a", 1, 1))
     late = orders(spark, (1, "a", 2, 4), (2, "a", 2, 6), (3, "b", 2, 2))
-    begun = write.refuse_another_schema
-
-    def upsert_late(*args: Any) -> None:
-        """Once the early write has begun and has its snapshot, the late one runs from begin to end."""
-        monkeypatch.setattr(write, "refuse_another_schema", begun)
-        begun(*args)
-        table.upsert(late)
-
-    monkeypatch.setattr(write, "refuse_another_schema", upsert_late)
+    overtake(monkeypatch, lambda: table.upsert(late))
     table.upsert(early)
 
     assert rows_of(table.read()) == [(1, "a", 1, 5), (2, "a", 2, 6), (3, "b", 2, 2), (4, "a", 1, 1)]

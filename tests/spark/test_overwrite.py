@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake.errors import WriteConflict
 from chronolake_model.files import Snapshot
@@ -111,6 +111,34 @@ def test_partitions_that_are_not_named_by_their_values_are_refused(
         new_table(sales(spark), "id").delete_partitions({"country": "de"})
     with pytest.raises(ValueError, match="name a partition"):
         table.delete_partitions()
+
+
+@TYPES
+def test_an_overwrite_by_a_frame_of_the_table_loses_no_write_that_came_after_the_frame(
+    spark: SparkSession, new_table: NewTable, type_: TableType
+) -> None:
+    table = new_table(sales(spark), "id", type=type_, buckets=1)
+    empty = table.read()
+    first = table.insert(sales(spark, *BEFORE))
+    frame = table.read().where("price < 30")
+    with pytest.raises(ValueError, match="cannot have on_conflict"):
+        table.overwrite(frame, "all", on_conflict="retry")
+    frame.createOrReplaceTempView("v_before")
+    outdated = [
+        empty,
+        frame.withColumn("price", sf.lit(1)),
+        table.read(filter="price < 30"),
+        spark.table("v_before"),
+    ]
+    table.upsert(sales(spark, (9, "de", "a", 90)))
+    for stale in outdated:
+        with pytest.raises(errors.FrameOutdated, match="1 of its file groups have changed since"):
+            table.overwrite(stale, "all")
+    table.overwrite(table.read().where("price > 30"), "all")
+    assert prices_of(table) == {4: 40, 9: 90}
+    # Who names a state wants it back.
+    table.overwrite(table.read(first.completion_time), "all")
+    assert rows_of(table) == sorted(BEFORE)
 
 
 @TYPES

@@ -217,7 +217,7 @@ def _refuse_other_publisher(table: Table, position: Position, publisher: str, no
         expires_at = to_datetime(position.lease_expires_at).isoformat()
         raise errors.LeaseLive(
             f"{table.name!r} is published by {position.publisher!r}, whose lease runs until {expires_at}; "
-            "wait, or ask that publisher",
+            "it publishes what has completed by then: wait until the publication has reached your instant",
             table=table.name,
             publisher=position.publisher,
             lease_expires_at=expires_at,

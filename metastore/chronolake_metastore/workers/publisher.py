@@ -197,7 +197,10 @@ class Publisher:
     async def _publish_steps(self, table_id: UUID) -> bool:
         """Publish the steps of a table; False when some are left."""
         target = await queries.target(self._database, table_id)
-        if target is None or not self._is_due(target):
+        if target is None:
+            self._forget(table_id)
+            return True
+        if not self._is_due(target):
             return True
         place = target.place
         try:
@@ -222,6 +225,15 @@ class Publisher:
             self._failures.pop(table_id, None)
             self._storage.end_backoff(table_id)
         return True
+
+    def _forget(self, table_id: UUID) -> None:
+        """Keep nothing of a dropped table."""
+        self._opened.pop(table_id, None)
+        self._unreachable.pop(table_id, None)
+        self._failures.pop(table_id, None)
+        self._checked.pop(table_id, None)
+        self._looked.pop(table_id, None)
+        self._fenced.discard(table_id)
 
     def _is_due(self, target: Target) -> bool:
         """Whether there is work, or the storage is to be looked at: see ``_fenced`` and ``LOOK_INTERVALS``."""

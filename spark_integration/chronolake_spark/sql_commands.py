@@ -1,0 +1,96 @@
+"""The SQL commands on views of tables that Spark does not offer to Python data sources, refused with advice.
+
+They are found by Spark's own parser. What it does not take for such a command goes to Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from chronolake_spark import errors, spark_failures
+from chronolake_spark.format_options import FORMAT
+
+_METHODS: Final = {
+    "DeleteFromTable": ("DELETE", "table", '.delete("condition")'),
+    "UpdateTable": (
+        "UPDATE",
+        "table",
+        '.merge(source).when_matched_update({"column": "value"}).execute()',
+    ),
+    "MergeIntoTable": (
+        "MERGE",
+        "targetTable",
+        ".merge(source).when_matched_update().when_not_matched_insert().execute()",
+    ),
+}
+"""By the node of the parser: the command, the node's target, and the method that does the same."""
+
+
+def refuse_unsupported(session: SparkSession, query: str) -> None:
+    """Raise ``InvalidOption`` for DELETE, UPDATE, MERGE and INSERT … PARTITION on a view of this format.
+
+    And for INSERT OVERWRITE of a view of CREATE TEMPORARY VIEW by a query that reads this view: the query sees
+    the state of the view's first query, and what was written since would be lost.
+    """
+    try:
+        plan = session._jsparkSession.sessionState().sqlParser().parsePlan(query)
+        name = str(plan.nodeName())
+        if name in _METHODS:
+            command, attribute, method = _METHODS[name]
+            if view := _view(session, getattr(plan, attribute)()):
+                _refuse(
+                    f"{command} does not exist in SQL for {view}: use chronolake_spark.table(spark, "
+                    f"'namespace.table'){method}"
+                )
+        elif name == "InsertIntoStatement" and (view := _view(session, plan.table())):
+            _check_insert(session, plan, view)
+    except (Py4JError, PySparkException):
+        # Spark decides about what its parser refuses.
+        return
+
+
+def _check_insert(session: SparkSession, plan: Any, view: str) -> None:
+    if not plan.partitionSpec().isEmpty():
+        _refuse(
+            f"INSERT … PARTITION does not exist for {view}: leave PARTITION out, and give the partition "
+            "columns as columns of the query. To replace only the partitions of the rows, INSERT OVERWRITE a "
+            "view with the option partitions 'dynamic'"
+        )
+    reads_itself = re.search(
+        rf"'UnresolvedRelation \[`?{re.escape(view)}`?\]", str(plan.query()), re.IGNORECASE
+    )
+    if plan.overwrite() and reads_itself and _is_of_source(session, view):
+        _refuse(
+            f"the query reads {view}, a view that keeps the state of its first query: what was written since "
+            "would be lost. Make the view with chronolake_spark.views(spark, 'namespace'), or use "
+            "chronolake_spark.table(spark, 'namespace.table').overwrite"
+        )
+
+
+def _view(session: SparkSession, relation: Any) -> str | None:
+    """The name of the view of this format that a relation of the parser names."""
+    while relation.nodeName() == "SubqueryAlias":
+        relation = relation.child()
+    parts = relation.multipartIdentifier()
+    if parts.size() != 1:
+        return None
+    name = str(parts.head())
+    from chronolake_spark import sql_views  # noqa: PLC0415  # it imports the tables
+
+    return name if sql_views.is_view(session, name) or _is_of_source(session, name) else None
+
+
+def _is_of_source(session: SparkSession, name: str) -> bool:
+    """Whether it is a view of CREATE TEMPORARY VIEW … USING chronolake."""
+    with spark_failures.unlogged():
+        plan = session._jsparkSession.table(f"`{name}`").queryExecution().analyzed()
+    return re.search(rf"RelationV2\[[^\]]*\]\s+{FORMAT}\b", str(plan)) is not None
+
+
+def _refuse(message: str) -> None:
+    raise errors.InvalidOption(message)

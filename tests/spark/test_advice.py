@@ -1,0 +1,157 @@
+"""What users try first and what does not exist or would lose records: each is refused with advice."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.logger import PySparkLogger
+from pyspark.sql import DataFrame, SparkSession
+from typing_extensions import override
+
+import chronolake_spark
+from chronolake_spark import SparkTable, errors
+from tests.spark import test_format_writes
+
+pytestmark = pytest.mark.spark
+
+NewTable = Callable[..., SparkTable]
+
+
+def orders(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
+    return spark.createDataFrame(list(rows), "id long, country string, price double")
+
+
+def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession, new_table: NewTable) -> SparkTable:
+    return new_table(orders(spark), "id", partition_fields=["country"], buckets=1)
+
+
+def test_null_and_the_empty_string_of_a_partition_are_not_mixed(
+    spark: SparkSession, new_table: NewTable, table: SparkTable
+) -> None:
+    table.overwrite(orders(spark, (1, None, 1.0)), "all")
+    empty = orders(spark, (1, "", 9.0))
+    writes: list[Callable[[], object]] = [
+        lambda: table.upsert(empty),
+        lambda: table.insert(empty),
+        lambda: table.overwrite(empty),
+        lambda: table.delete(empty),
+        lambda: table.delete_partitions({"country": ""}),
+    ]
+    for write in writes:
+        with pytest.raises(errors.InvalidPartitionValue, match=r"nullif\(country, ''\)"):
+            write()
+    with pytest.raises(Exception, match="partition is that of null"):
+        test_format_writes.save_by_spark(empty, table)
+    assert rows_of(table.read()) == [(1, None, 1.0)]
+    table.delete("country is null")
+    assert rows_of(table.read()) == []
+
+    strict = spark.createDataFrame([], "id long, country string not null, price double")
+    never_null = new_table(strict, "id", partition_fields=["country"])
+    never_null.upsert(empty)
+    never_null.delete_partitions({"country": ""})
+    assert rows_of(never_null.read()) == []
+
+
+def test_sql_commands_that_do_not_exist_name_the_methods(spark: SparkSession, table: SparkTable) -> None:
+    table.overwrite(orders(spark, (1, "de", 1.0)), "all")
+    url, name = table._client.url, table.name.removeprefix("spark.")
+    chronolake_spark.views(spark, "spark", url)
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW by_hand USING chronolake OPTIONS (table '{table.name}', url '{url}')"
+    )
+    for view in (name, "by_hand"):
+        for query, advice in (
+            (f"DELETE FROM {view} WHERE id = 1", r"\.delete\("),
+            (f"delete from {view} as t where t.id = 1", r"\.delete\("),
+            (f"UPDATE {view} SET price = 2", "when_matched_update"),
+            (
+                f"MERGE INTO {view} t USING (SELECT 1L id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+                "when_not_matched_insert",
+            ),
+            (f"INSERT INTO {view} PARTITION (country = 'de') VALUES (2, 2.0)", "leave PARTITION out"),
+        ):
+            with pytest.raises(errors.InvalidOption, match=advice):
+                spark.sql(query)
+    with pytest.raises(errors.InvalidOption, match="the state of its first query"):
+        spark.sql("INSERT OVERWRITE by_hand SELECT * FROM by_hand")
+    spark.sql(f"INSERT OVERWRITE {name} SELECT id, country, price + 1 FROM {name}")
+    assert rows_of(table.read()) == [(1, "de", 2.0)]
+
+
+def test_streams_say_what_to_use_instead(spark: SparkSession, table: SparkTable, tmp_path: Any) -> None:
+    source = spark.readStream.format("chronolake").options(table=table.name, url=table._client.url).load()
+    with pytest.raises(Exception, match="read the changes of a table in batches"):
+        source.writeStream.format("noop").option(
+            "checkpointLocation", str(tmp_path / "a")
+        ).start().awaitTermination()
+    rates = spark.readStream.format("rate").load().selectExpr("value id", "'de' country", "1D price")
+    sink = rates.writeStream.format("chronolake").options(table=table.name, url=table._client.url)
+    with pytest.raises(Exception, match="foreachBatch"):
+        sink.option("checkpointLocation", str(tmp_path / "b")).start().awaitTermination()
+
+
+def test_new_columns_are_added_by_the_format_too(spark: SparkSession, new_table: NewTable) -> None:
+    table = new_table(orders(spark), "id")
+    wider = orders(spark, (1, "de", 1.0)).selectExpr("*", "'n' note")
+    writer = wider.write.format("chronolake").options(table=table.name, url=table._client.url)
+    with pytest.raises(errors.SchemaMismatch, match="merge_schema=True"):
+        writer.save(mode="append")
+    writer.save(mode="append", merge_schema="true")
+    assert rows_of(table.read()) == [(1, "de", 1.0, "n")]
+    with pytest.raises(errors.InvalidOption, match="no option merge_schema"):
+        writer.save(mode="append", merge_schema="true", operation="delete")
+
+
+def test_an_error_of_ours_is_not_logged_by_pyspark_before(spark: SparkSession, table: SparkTable) -> None:
+    records: list[logging.LogRecord] = []
+
+    class Handler(logging.Handler):
+        @override
+        def emit(self, record: logging.LogRecord) -> None:
+            records.append(record)
+
+    loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("DataFrame", "SQL")]
+    handler = Handler()
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.ERROR)
+    try:
+        with pytest.raises(errors.SchemaMismatch, match="prize"):
+            table.delete("prize > 1")
+        assert records == []
+        with pytest.raises(Exception, match="prize"):
+            spark.range(1).where("prize > 1")
+        assert len(records) == 1
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+
+
+def test_a_new_thread_writes_a_frame_that_another_one_made(spark: SparkSession, table: SparkTable) -> None:
+    table.overwrite(orders(spark), "all")
+    frame = orders(spark, (5, "de", 5.0))
+    failures: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            table.upsert(frame)
+        except BaseException as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join()
+    assert failures == []
+    assert rows_of(table.read()) == [(5, "de", 5.0)]
