@@ -18,7 +18,7 @@ import chronolake
 import chronolake_spark
 from chronolake.cli import main as command_line
 from chronolake.errors import TableNotFound
-from chronolake_spark import SparkTable, table as spark_table
+from chronolake_spark import SparkTable, sql_views, table as spark_table
 from tests.fix_server import ServerProcess
 from tests.spark import hudi_reader, processes
 from tests.spark.ingest_runs import Ingest
@@ -55,6 +55,8 @@ def client(shared_server_url: str) -> Iterator[chronolake.Client]:
     with chronolake.connect(shared_server_url) as client:
         client.create_namespace("spark", if_not_exists=True)
         yield client
+    # The next module has another server: queries must not ask this one for its views.
+    sql_views._NAMESPACES.clear()
 
 
 @pytest.fixture(scope="module")
