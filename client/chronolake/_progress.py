@@ -191,6 +191,7 @@ class Progress:
         staged: Sequence[int] = (),
         *,
         based_on_reads: bool = False,
+        keys_looked_up: bool = False,
     ) -> Call[Instant]:
         """Publish the ``staged`` files, or if there are none, the added files and ``write_stats``."""
         with self._lock:
@@ -203,6 +204,7 @@ class Progress:
                 list(staged),
                 self.cleaned_before,
                 based_on_reads,
+                keys_looked_up,
             )
         return calls.instants.complete(*self._name, body)
 

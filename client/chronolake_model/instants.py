@@ -238,6 +238,17 @@ class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
             )
         ),
     ] = False
+    keys_looked_up: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Whether the writer has looked up in the table, since the instant was requested, the keys "
+                "that it inserts. Then it conflicts with instants that have inserted into the same partitions "
+                "since: they may have inserted the same keys into other file groups. With a bucket index this "
+                "cannot happen, so there it changes nothing."
+            )
+        ),
+    ] = False
 
     def __post_init__(self) -> None:
         if self.extra_metadata:

@@ -63,12 +63,15 @@ class TableType(enum.StrEnum):
 class IndexType(enum.StrEnum):
     """How a writer finds the file group of a record key.
 
-    Bucket: by a hash of the key. Simple: by looking into the files; the writer names its file groups as it
-    likes, and two writers that insert one new key into two new file groups do not notice each other.
+    Bucket: by a hash of the key. Simple: by reading the keys of the files. Bloom: the same, of those files only
+    whose key range and bloom filter admit the key. With the last two the writer names its file groups as it
+    likes. So two writers could insert one new key into two new file groups, and they conflict if each says that
+    it looked its keys up (docs/decisions/0049).
     """
 
     BUCKET = "bucket"
     SIMPLE = "simple"
+    BLOOM = "bloom"
 
 
 class Yields(enum.StrEnum):

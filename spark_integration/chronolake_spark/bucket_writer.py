@@ -48,7 +48,7 @@ Outcome: TypeAlias = "tuple[Decision, WriteStat | None]"
 
 
 class FileGroup(NamedTuple):
-    """A partition path, and a bucket in it."""
+    """A partition path, and the number of the file group in it: with a bucket index that of its bucket."""
 
     partition_path: str
     bucket: int
@@ -62,9 +62,10 @@ class WriteJob:
     ``stored`` the current slices by partition path and bucket, ``versions`` the columns of each version of the
     schema that their files were written with. ``refuses_repeated_keys`` if two rows of one key are an error.
     ``log_format`` is that of the log files of a merge-on-read table, None for copy-on-write. ``new_file_ids``
-    are the file ids of new file groups that are not the first of their bucket. ``storage_options`` are the
-    access to the base path. ``owner`` is the table that has the claim of the base path; without it the files of
-    a failed task remain until the instant is rolled back.
+    are the file ids of new file groups that are not the first of their bucket. The rows of ``rewritten`` groups
+    are merged into their base files, whatever the type of the table. ``storage_options`` are the access to the
+    base path. ``owner`` is the table that has the claim of the base path; without it the files of a failed task
+    remain until the instant is rolled back.
     """
 
     base_path: str
@@ -79,6 +80,7 @@ class WriteJob:
     refuses_repeated_keys: bool = False
     log_format: LogFormat | None = None
     new_file_ids: Mapping[FileGroup, str] = field(default_factory=dict)
+    rewritten: frozenset[FileGroup] = frozenset()
     storage_options: Mapping[str, str] = field(default_factory=dict)
     owner: Owner | None = None
 
@@ -190,9 +192,14 @@ def _with_markers(
         yield batch
 
 
+def _log_format(job: WriteJob, group: FileGroup) -> LogFormat | None:
+    """The format of the log file that is appended to the file group; None if a base file is written."""
+    return job.log_format if group in job.stored and group not in job.rewritten else None
+
+
 def _is_written(job: WriteJob, group: FileGroup) -> bool:
     """Whether any upsert changes the file group."""
-    is_always_written = job.log_format is not None or job.ordering_field is None
+    is_always_written = _log_format(job, group) is not None or job.ordering_field is None
     if group not in job.stored or job.existing is Existing.UNCHECKED:
         return True
     return job.existing is Existing.MERGE and is_always_written
@@ -200,7 +207,7 @@ def _is_written(job: WriteJob, group: FileGroup) -> bool:
 
 def _marker(job: WriteJob, task: Task, group: FileGroup) -> Marker:
     file_id = _file_id(job, group)
-    if group in job.stored and job.log_format is not None:
+    if _log_format(job, group) is not None:
         log_name = log_file_name(file_id, task.write_token, job.requested_time)
         return Marker(group.partition_path, log_name, MarkerKind.APPEND)
     kind = MarkerKind.MERGE if group in job.stored else MarkerKind.CREATE
@@ -253,8 +260,9 @@ class _GroupWriter:
         if latest.ambiguous and self._job.existing is not Existing.FAIL:
             raise _ambiguous_order(latest)
         self.superseded = len(rows) - len(incoming)
-        if self._stored is not None and self._job.log_format is not None:
-            return self._append(self._stored, self._job.log_format, rows, incoming)
+        log_format = _log_format(self._job, self._group)
+        if self._stored is not None and log_format is not None:
+            return self._append(self._stored, log_format, rows, incoming)
         if self._stored is None or (base := self._stored.base) is None:
             return self._merge(None, rows, incoming)
         with base_files.open_base_file(self._folder, base.path, base.size_bytes) as file:

@@ -142,7 +142,11 @@ class SourceUnreadable(SparkIntegrationError):
 
 
 class SourceChanged(SparkIntegrationError):
-    """Files changed while they were loaded or later, and the table has no ordering field to find older rows."""
+    """The rows to write changed meanwhile.
+
+    Files changed while they were loaded or later, and the table has no ordering field to find older rows; or a
+    frame gave other rows when Spark computed it again.
+    """
 
     CODE = "source-changed"
 

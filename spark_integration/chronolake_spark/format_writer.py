@@ -22,7 +22,7 @@ import chronolake
 from chronolake.errors import ChronolakeError
 from chronolake_model.file_names import write_token
 from chronolake_model.tables import Table
-from chronolake_model.vocabulary import Action, Operation
+from chronolake_model.vocabulary import Action, IndexType, Operation
 from chronolake_spark import arrow_tags, bucket_writer, errors, format_options, schema, staging, write
 from chronolake_spark.arrow_tags import Tagging
 from chronolake_spark.base_files import Folder
@@ -54,6 +54,7 @@ def writer(options: Mapping[str, str], struct: StructType, *, overwrite: bool) -
     with chronolake.connect(parsed.url, storage_options=parsed.storage_options or None) as client:
         table = client.table(parsed.table)
         definition = write.writable(table.definition)
+        _refuse_lookups(definition)
         tagging = _tagging(definition, struct, deletes=parsed.operation is WriteOperation.DELETE)
         settings = _settings(parsed, overwrite=overwrite)
         table.claim_storage()
@@ -151,6 +152,14 @@ def _refuse_expressions(options: FormatOptions) -> None:
     if names:
         raise errors.InvalidOption(
             f"the options {', '.join(names)} need `import chronolake_spark` in the driver, and df.write"
+        )
+
+
+def _refuse_lookups(table: Table) -> None:
+    if table.index.type is not IndexType.BUCKET:
+        raise errors.TableMismatch(
+            f"{table.name} has the index {table.index.type}, whose lookups need Spark's shuffle, which INSERT "
+            "does not have: use df.write in a driver with `import chronolake_spark`, or chronolake_spark.table"
         )
 
 

@@ -12,6 +12,7 @@ from chronolake_model.markers import MarkersType
 from chronolake_model.tables import SchemaField, Table
 from chronolake_spark.merge import Existing
 from chronolake_spark.new_groups import Replaces
+from chronolake_spark.numbered_groups import NumberedGroup
 from chronolake_spark.stored_slices import StoredSlice
 
 WRITE_OPTION: Final = "write"
@@ -26,8 +27,10 @@ class WriteOptions(msgspec.Struct, frozen=True):
     ``writer`` is the writer of the instant, ``markers`` overrides where the table keeps markers.
     ``refuses_repeated_keys`` if two rows of one key are an error, ``is_based_on_reads`` if the rows depend on
     what the table has. ``replaces`` are the slices that the write replaces, ``new_groups`` the file groups to
-    open where they are not the first of their bucket. ``fields`` has the columns of each version of the schema
-    with which files were written. ``file_states`` are the states of the files that the rows come from, by path.
+    open where they are not the first of their bucket. Without a bucket index, ``numbered`` are the file groups
+    that the rows name, and ``keys_looked_up`` if the keys were looked up in the table. ``fields`` has the
+    columns of each version of the schema with which files were written. ``file_states`` are the states of the
+    files that the rows come from, by path.
     """
 
     url: str
@@ -41,6 +44,8 @@ class WriteOptions(msgspec.Struct, frozen=True):
     is_based_on_reads: bool
     slices: list[StoredSlice]
     new_groups: list[FileGroupName]
+    numbered: list[NumberedGroup]
+    keys_looked_up: bool
     fields: dict[int, list[SchemaField]]
     extra_metadata: dict[str, str]
     file_states: dict[str, str]

@@ -115,7 +115,7 @@ def _merged(
     return rows.select(*(sf.col(schema.quoted(name)) for name in names))
 
 
-class _OnExecutor:
+class OnExecutor:
     """What the functions that ``mapInArrow`` runs must know to read slices, in the columns of ``struct``."""
 
     def __init__(self, written: Versions, struct: StructType) -> None:
@@ -132,7 +132,7 @@ class _OnExecutor:
         return Reader(SliceReader(folder, self._layout, self._fields, self._ordering))
 
 
-class _StoredRows(_OnExecutor):
+class _StoredRows(OnExecutor):
     """The function that reads slices."""
 
     def __init__(self, written: Versions, struct: StructType, times: Sequence[str] | None) -> None:
@@ -143,7 +143,7 @@ class _StoredRows(_OnExecutor):
         return self.reader().rows_of(batches, self._times)
 
 
-class _DeletedRows(_OnExecutor):
+class _DeletedRows(OnExecutor):
     """The function that finds deleted records."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

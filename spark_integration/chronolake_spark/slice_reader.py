@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from chronolake import field_ids
 from chronolake_model.tables import SchemaField
 from chronolake_spark import base_files, columns, key_search, layouts, log_contents, log_merge
+from chronolake_spark.log_contents import LogContents
 from chronolake_spark.log_merge import LatestChanges
 from chronolake_spark.stored_slices import StoredFile, StoredSlice
 
@@ -50,6 +51,16 @@ class SliceReader:
         """The same reader for the records with one of these record keys."""
         return dataclasses.replace(self, keys=keys)
 
+    def stored_keys(self, stored: StoredSlice) -> pa.Array:
+        """The record keys of a slice, also those that its log files delete, each once."""
+        layout = _with_columns(pa.schema([]), None, columns.RECORD_KEY)
+        keys = [rows[columns.RECORD_KEY] for rows in self._base_rows(stored.base, layout)]
+        if stored.logs:
+            contents = self._log_contents(stored, layout)
+            keys += [contents.records[columns.RECORD_KEY], contents.deletes[log_merge.KEY]]
+        chunks = [chunk.cast(pa.string()) for array in keys for chunk in array.chunks]
+        return pc.unique(pa.chunked_array(chunks, pa.string()))
+
     def rows(self, stored: StoredSlice) -> Iterator[pa.Table]:
         """The records of a slice."""
         if not stored.logs:
@@ -59,9 +70,7 @@ class SliceReader:
 
     def changes(self, stored: StoredSlice) -> LatestChanges:
         """What the log files of a slice change, in the columns that a merge needs."""
-        layout = _with_columns(self.layout, self.ordering, columns.RECORD_KEY, columns.COMMIT_TIME)
-        files = [(file, self.fields[file.schema_version]) for file in stored.logs]
-        contents = log_contents.read(self.folder, files, layout, self.ordering_field)
+        contents = self._log_contents(stored, self.layout)
         records, deletes = contents.records, contents.deletes
         if self.keys is not None:
             records = records.filter(pc.is_in(records[columns.RECORD_KEY], value_set=self.keys))
@@ -78,6 +87,11 @@ class SliceReader:
             stays |= kept_keys
             yield rows.select(self.layout.names).filter(pa.array(kept))
         yield log_merge.records_left(changes, stays).select(self.layout.names)
+
+    def _log_contents(self, stored: StoredSlice, layout: pa.Schema) -> LogContents:
+        layout = _with_columns(layout, self.ordering, columns.RECORD_KEY, columns.COMMIT_TIME)
+        files = [(file, self.fields[file.schema_version]) for file in stored.logs]
+        return log_contents.read(self.folder, files, layout, self.ordering_field)
 
     def _base_rows(self, file: StoredFile | None, layout: pa.Schema) -> Iterator[pa.Table]:
         if file is None:

@@ -26,10 +26,11 @@ from chronolake_model.file_names import bucket_of, write_token
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.publication import LOG_BLOCKS_PROPERTY
 from chronolake_model.tables import Table
-from chronolake_model.vocabulary import TableType
+from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import bucket_writer, columns, errors, file_states, new_groups
 from chronolake_spark.bucket_writer import FileGroup, Task, WriteJob, Written
 from chronolake_spark.log_contents import LogFormat
+from chronolake_spark.numbered_groups import NumberedGroup
 from chronolake_spark.options import SECRETS_OPTION, WRITE_OPTION, WriteOptions, secrets_from_json
 from chronolake_spark.stored_slices import StoredSlice
 from chronolake_spark.write_counts import RowCounts
@@ -138,6 +139,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
                         ),
                         schema_version=self._options.table.schema_version,
                         based_on_reads=self._options.is_based_on_reads,
+                        keys_looked_up=self._options.keys_looked_up,
                     )
                 except (
                     RequestRefused,
@@ -207,13 +209,31 @@ def _job_of(options: WriteOptions, storage_options: dict[str, str], schema: Stru
         ordering_field=table.ordering_field,
         existing=options.existing,
         refuses_repeated_keys=options.refuses_repeated_keys,
-        stored={_group_of(slice_): slice_ for slice_ in options.slices} if options.replaces is None else {},
+        stored=_stored(options),
         versions=options.fields,
         log_format=_log_format(table),
-        new_file_ids={_group_of(name): name.file_id for name in options.new_groups},
+        new_file_ids=_new_file_ids(options),
+        rewritten=frozenset(_numbered(group) for group in options.numbered if group.rewrites),
         storage_options=storage_options,
         owner=Owner(table.metastore_id, table.table_id, table.name),
     )
+
+
+def _stored(options: WriteOptions) -> dict[FileGroup, StoredSlice]:
+    """The slices that the write changes, by the file groups that its rows name."""
+    if options.table.index.type is not IndexType.BUCKET:
+        return {_numbered(group): group.slice_ for group in options.numbered if group.slice_ is not None}
+    return {_group_of(slice_): slice_ for slice_ in options.slices} if options.replaces is None else {}
+
+
+def _new_file_ids(options: WriteOptions) -> dict[FileGroup, str]:
+    if options.table.index.type is not IndexType.BUCKET:
+        return {_numbered(group): group.file_id for group in options.numbered if group.slice_ is None}
+    return {_group_of(name): name.file_id for name in options.new_groups}
+
+
+def _numbered(group: NumberedGroup) -> FileGroup:
+    return FileGroup(group.partition_path, group.number)
 
 
 def _group_of(name: StoredSlice | FileGroupName) -> FileGroup:

@@ -15,7 +15,7 @@ from chronolake_model.instants import Instant
 from chronolake_model.markers import MarkersType
 from chronolake_model.tables import BucketIndex, Table
 from chronolake_model.times import Moment
-from chronolake_model.vocabulary import Operation, TableType
+from chronolake_model.vocabulary import IndexType, Operation, TableType
 from chronolake_spark import (
     columns,
     conditional_deletes,
@@ -458,12 +458,15 @@ def create_table(  # noqa: PLR0913  # one keyword per part of a table's definiti
     partition_fields: Sequence[str] = (),
     ordering_field: str | None = None,
     buckets: int = 4,
+    index: IndexType | Literal["bucket", "simple", "bloom"] = IndexType.BUCKET,
     type: TableType = TableType.COPY_ON_WRITE,
     properties: Mapping[str, str] | None = None,
     if_not_exists: bool = False,
     reuse_base_path: bool = False,
 ) -> chronolake.Table:
     """Make a table for frames of this schema (``df.schema``); ``base_path`` as for ``Client.create_table``.
+
+    ``buckets`` is for the bucket index, which is the default ``index``.
 
     Raises ``SchemaMismatch`` for columns that data files cannot hold, ``TableExists``, ``BasePathTaken``,
     ``NamespaceNotFound``, ``InvalidTable``.
@@ -476,7 +479,7 @@ def create_table(  # noqa: PLR0913  # one keyword per part of a table's definiti
         type=type,
         partition_fields=partition_fields,
         ordering_field=ordering_field,
-        index=BucketIndex(buckets=buckets),
+        index=BucketIndex(IndexType(index), buckets),
         properties=properties,
         if_not_exists=if_not_exists,
         reuse_base_path=reuse_base_path,

@@ -1,6 +1,7 @@
 """The write path: prepare the rows, shuffle them by file group, merge on the executors, complete.
 
 tag        record key, partition path, bucket, and whether a row deletes (Spark expressions)
+locate     without a bucket index: the file group of each row (locating)
 shuffle    by file group: repartitionById sends a group to exactly one task, sorted so that groups come
            one after the other
 write      the data source merges each group into its base file, or appends to its log (bucket_writer)
@@ -15,10 +16,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import msgspec
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Observation, functions as sf
 from pyspark.sql.types import BooleanType
@@ -38,6 +40,7 @@ from chronolake_spark import (
     errors,
     evolution,
     keys,
+    locating,
     new_groups,
     schema,
     self_reads,
@@ -49,6 +52,7 @@ from chronolake_spark import (
 from chronolake_spark.conflict_retries import OnConflict
 from chronolake_spark.merge import Existing
 from chronolake_spark.new_groups import Replaces
+from chronolake_spark.numbered_groups import NumberedGroup
 from chronolake_spark.options import (
     SECRETS_OPTION,
     WRITE_OPTION,
@@ -96,11 +100,18 @@ def tagged(
     return rows.select(
         keys.record_key(key_fields).alias(columns.RECORD_KEY),
         path.alias(columns.PARTITION_PATH),
-        keys.bucket(key_fields, table.index.buckets).alias(columns.BUCKET),
+        _bucket(table, key_fields).alias(columns.BUCKET),
         columns.DELETE,
         *order_columns,
         *(sf.col(schema.quoted(field.name)) for field in table.schema),
     )
+
+
+def _bucket(table: Table, key_fields: Sequence[Field]) -> Column:
+    """The bucket of a record; null with another index, which finds its file group later (``locating``)."""
+    if table.index.type is not IndexType.BUCKET:
+        return sf.lit(None).cast("int")
+    return keys.bucket(key_fields, table.index.buckets)
 
 
 def by_file_group(rows: DataFrame, table: Table, sort: Sequence[str] = ()) -> DataFrame:
@@ -108,11 +119,7 @@ def by_file_group(rows: DataFrame, table: Table, sort: Sequence[str] = ()) -> Da
 
     The rows of each file group are in the order of the columns ``sort``.
     """
-    spark = rows.sparkSession
-    tasks = min(
-        int(spark.conf.get("spark.sql.shuffle.partitions")),
-        _TASKS_PER_CORE * spark.sparkContext.defaultParallelism,
-    )
+    tasks = _tasks(rows)
     if not table.partition_fields:
         tasks = min(tasks, table.index.buckets)
     spread = sf.pmod(sf.hash(columns.PARTITION_PATH), sf.lit(tasks))
@@ -120,6 +127,22 @@ def by_file_group(rows: DataFrame, table: Table, sort: Sequence[str] = ()) -> Da
     shuffled = rows.repartitionById(tasks, task)
     if not table.partition_fields and tasks == table.index.buckets and not sort:
         return shuffled
+    return _in_order(shuffled, sort)
+
+
+def _by_number(rows: DataFrame, groups: int, sort: Sequence[str]) -> DataFrame:
+    """The same for rows that name one of so many file groups by its number."""
+    tasks = max(1, min(_tasks(rows), groups))
+    return _in_order(rows.repartitionById(tasks, sf.pmod(sf.col(columns.BUCKET), sf.lit(tasks))), sort)
+
+
+def _tasks(rows: DataFrame) -> int:
+    spark = rows.sparkSession
+    cores: int = spark.sparkContext.defaultParallelism
+    return min(int(spark.conf.get("spark.sql.shuffle.partitions")), _TASKS_PER_CORE * cores)
+
+
+def _in_order(shuffled: DataFrame, sort: Sequence[str]) -> DataFrame:
     return shuffled.sortWithinPartitions(
         columns.PARTITION_PATH, columns.BUCKET, *(sf.col(schema.quoted(name)) for name in sort)
     )
@@ -179,20 +202,40 @@ def _run_once(
         snapshot = table.snapshot()
         refuse_another_schema(definition, write.instant)
         self_reads.refuse_older(table, settings.computed_from, snapshot)
-        frame = by_file_group(rows(snapshot) if callable(rows) else rows, definition, settings.sort)
         options = options_of(table, url, definition, write.instant, snapshot, settings, counted)
-        writer_options = {
-            WRITE_OPTION: options.to_json(),
-            SECRETS_OPTION: secrets_to_json(table.storage_options),
-        }
-        spark_data_source.activate(frame.sparkSession)
         try:
-            frame.write.format(spark_data_source.FORMAT).options(**writer_options).mode("append").save()
+            tagged_rows = rows(snapshot) if callable(rows) else rows
+            with _placed(tagged_rows, table, definition, snapshot, settings) as (frame, numbered):
+                options = msgspec.structs.replace(options, numbered=list(numbered))
+                writer_options = {
+                    WRITE_OPTION: options.to_json(),
+                    SECRETS_OPTION: secrets_to_json(table.storage_options),
+                }
+                spark_data_source.activate(frame.sparkSession)
+                frame.write.format(spark_data_source.FORMAT).options(**writer_options).mode("append").save()
         except spark_failures.EXCEPTIONS as exc:
             if _has_completed(write):
                 return write.instant
             raise _typed(exc) from exc
         return write.refresh()
+
+
+@contextlib.contextmanager
+def _placed(
+    rows: DataFrame, table: chronolake.Table, definition: Table, snapshot: Snapshot, settings: Settings
+) -> Iterator[tuple[DataFrame, Sequence[NumberedGroup]]]:
+    """The rows, shuffled by file group, and the file groups that they name by number."""
+    if definition.index.type is IndexType.BUCKET:
+        yield by_file_group(rows, definition, settings.sort), ()
+        return
+    written = evolution.versions(table, definition, snapshot.slices)
+    with locating.located(rows, table, written, snapshot, is_looked_up=_is_looked_up(settings)) as located:
+        yield _by_number(located.rows, len(located.groups), settings.sort), located.groups
+
+
+def _is_looked_up(settings: Settings) -> bool:
+    """Whether the index finds the file groups of keys that exist; if not, all rows go to new file groups."""
+    return settings.existing is not Existing.UNCHECKED and settings.replaces is None
 
 
 def options_of(
@@ -206,7 +249,9 @@ def options_of(
 ) -> WriteOptions:
     """The options of a write of rows that fit ``definition``; ``snapshot`` is of after the instant's begin."""
     written = evolution.versions(table, definition, snapshot.slices)
-    slices = list(map(stored_slices.of, snapshot.slices))
+    has_buckets = definition.index.type is IndexType.BUCKET
+    needs_slices = has_buckets or settings.replaces is not None
+    slices = list(map(stored_slices.of, snapshot.slices)) if needs_slices else []
     return WriteOptions(
         url=url,
         table=definition,
@@ -218,7 +263,10 @@ def options_of(
         replaces=settings.replaces,
         is_based_on_reads=settings.is_based_on_reads,
         slices=slices,
-        new_groups=_to_open(table, definition, slices, settings.replaces),
+        new_groups=_to_open(table, definition, slices, settings.replaces) if has_buckets else [],
+        numbered=[],
+        # An overwrite must not miss what others insert meanwhile into the partitions that it replaces.
+        keys_looked_up=not has_buckets and settings.existing is not Existing.UNCHECKED,
         fields={version: list(fields) for version, fields in written.all_fields().items()},
         extra_metadata={**settings.extra_metadata, **extra_metadata},
         file_states=dict(settings.file_states),
@@ -251,11 +299,12 @@ def dry_run(df: DataFrame, table: Table, **how: Any) -> int:
 
 def writable(table: Table) -> Table:
     """``table``, if Spark can write tables of its kind. Raises ``TableMismatch``."""
-    if table.index.type is not IndexType.BUCKET:
-        raise errors.TableMismatch(
-            f"{table.name} has the index {table.index.type}: Spark writes only the bucket index so far"
-        )
-    return table
+    if table.index.type is IndexType.BUCKET or table.index.type in locating.INDEXES:
+        return table
+    raise errors.TableMismatch(
+        f"{table.name} has the index {table.index.type}, which this release of chronolake_spark does not "
+        "write: install one that does"
+    )
 
 
 def _sources(df: DataFrame, table: Table, used: Sequence[Column], *, keys_only: bool) -> dict[str, str]:

@@ -153,6 +153,7 @@ class Write:
         replaced_file_groups: Iterable[FileGroupName] = (),
         schema_version: int | None = None,
         based_on_reads: bool = False,
+        keys_looked_up: bool = False,
     ) -> Instant:
         """Complete the instant: publish the files that were added and ``write_stats``, all at once.
 
@@ -164,6 +165,8 @@ class Write:
         ``hudi.publisher``, this client does so afterwards, as far as it can. ``schema_version`` is the version
         that the files were written with, as in ``with_schema``. With ``based_on_reads`` log files conflict as
         base files do: say so if they depend on what was read of their file groups after the instant was begun.
+        With ``keys_looked_up`` the instant conflicts with others that insert into the same partitions: say so
+        in a table without a bucket index if the keys to insert were looked up after the instant was begun.
 
         Raises ``WriteConflict`` (another instant wrote the same file groups first: roll back, write anew),
         ``UnreconciledMarkers`` (tasks that still run mark new files each time),
@@ -184,6 +187,7 @@ class Write:
             schema_version,
             staged,
             based_on_reads=based_on_reads,
+            keys_looked_up=keys_looked_up,
         )
         answer = _reconciled(lambda: self._command(call), lambda: self._delete_files(stats))
         # The answer is recorded at once: if the next step is interrupted, the instant must not be rolled back.

@@ -13,6 +13,7 @@ from chronolake_metastore.commands.handler import Handler, Loading, Names, Shari
 from chronolake_metastore.domain import (
     cleans,
     deletions,
+    inserts,
     instants,
     lists,
     plans,
@@ -23,6 +24,7 @@ from chronolake_metastore.domain import (
 from chronolake_metastore.domain.cleans import CleanHistory, Undeleted
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.files import NOTHING_STAGED, Staged
+from chronolake_metastore.domain.inserts import LatestInserts
 from chronolake_metastore.domain.instants import CompleteInstant, Instant
 from chronolake_metastore.domain.reconciling import MarkerCounts, Reconciliation
 from chronolake_metastore.domain.staging import StageWriteStats
@@ -33,6 +35,7 @@ from chronolake_metastore.store import (
     cleans as stored_cleans,
     event_lists,
     file_groups,
+    inserts as stored_inserts,
     reconciling as stored_markers,
     staging as stored_staging,
 )
@@ -51,7 +54,8 @@ class Completion(msgspec.Struct, frozen=True):
     ``staged`` are its staged write stats, ``concurrent`` the changes of other instants to their file groups.
     ``unplanned`` are file groups that its plan does not name. ``reconciliation`` compares its markers with its
     write stats, if it has markers. ``undeleted`` are the files of a clean's plan that were not reported.
-    ``history`` is for a clean with a stated ``cleaned_before``.
+    ``history`` is for a clean with a stated ``cleaned_before``. ``inserted`` has the inserts of other instants
+    into its partitions, if its keys were looked up.
     """
 
     staged: Staged = NOTHING_STAGED
@@ -60,6 +64,7 @@ class Completion(msgspec.Struct, frozen=True):
     reconciliation: Reconciliation | None = None
     undeleted: Undeleted | None = None
     history: CleanHistory | None = None
+    inserted: LatestInserts = {}
 
 
 class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
@@ -135,7 +140,10 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         unplanned = _unplanned(table, instant, request.write_stats, request.replaced_file_groups)
         undeleted = _undeleted(table, instant)
         history = _history(table, request.cleaned_before)
+        inserted = _inserted(table, command)
         queries = [query for query in (counted, reconciled, unplanned, undeleted, history) if query is not None]
+        if not inserted.is_known:
+            queries += in_sets(inserted)
         if queries:
             yield queries
         reconciliation = None if reconciled is None else reconciled.result
@@ -150,6 +158,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             reconciliation,
             None if undeleted is None else undeleted.result,
             None if history is None else history.result,
+            inserted.result,
         )
 
     @override
@@ -166,6 +175,10 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         payload = instants.complete(
             table, instant, request, concurrent, origin.now, evidence.staged, evidence.unplanned
         )
+        if request.keys_looked_up and inserts.are_compared(table):
+            own = {*evidence.inserted, *inserts.partitions_of(table.table_id, request.write_stats)}
+            latest = {**evidence.inserted, **state.inserted}
+            inserts.refuse(table, instant.requested_time, own, latest)
         if request.cleaned_before is not None and evidence.history is not None:
             before, others = parse_time(request.cleaned_before), state.instants_of(table.table_id)
             first = cleans.first_servable(table, instant, before, evidence.history, others)
@@ -333,6 +346,13 @@ def _history(table: Table, cleaned_before: str | None) -> Query[CleanHistory] | 
     if cleaned_before is None:
         return None
     return stored_cleans.find_clean_history(table.table_id, parse_time(cleaned_before))
+
+
+def _inserted(table: Table, command: CompleteInstant) -> Query[LatestInserts]:
+    request = command.request
+    if not request.keys_looked_up or not inserts.are_compared(table):
+        return Query.known({})
+    return stored_inserts.find_since(command.table, command.requested_time, request.write_stats, request.staged)
 
 
 def _written(stats: Sequence[WriteStat]) -> list[FileGroupName]:

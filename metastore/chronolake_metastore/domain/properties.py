@@ -19,6 +19,12 @@ from chronolake_hudi.errors import HudiFormatError
 from chronolake_metastore import errors
 from chronolake_model import storage
 from chronolake_model.adoption import ADOPTED_PROPERTY
+from chronolake_model.file_sizes import (
+    BYTES_MAX,
+    MAX_FILE_SIZE_PROPERTY,
+    RECORD_SIZE_PROPERTY,
+    SMALL_FILE_LIMIT_PROPERTY,
+)
 from chronolake_model.markers import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
 from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, URL_ENCODE_PROPERTY
 from chronolake_model.publication import (
@@ -63,6 +69,13 @@ def _is_grace(text: str) -> bool:
     return re.fullmatch(r"[0-9]{1,9}", text) is not None and int(text) <= GRACE_SECONDS_MAX
 
 
+def _bytes(*, least: int) -> Property:
+    def is_size(text: str) -> bool:
+        return re.fullmatch(r"[0-9]{1,13}", text) is not None and least <= int(text) <= BYTES_MAX
+
+    return Property(f"a number of bytes, {least} to {BYTES_MAX}", is_size)
+
+
 def _is_of_hudi(text: str) -> bool:
     """Whether publication can go on from these properties, which a table had before it was adopted."""
     try:
@@ -97,6 +110,9 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     HIVE_STYLE_PROPERTY: _one_of("true", "false", change=Change.NEVER),
     URL_ENCODE_PROPERTY: _one_of("true", "false", change=Change.NEVER),
     GRACE_PROPERTY: Property(f"a number of seconds, {GRACE_SECONDS_MAX} at most", _is_grace),
+    SMALL_FILE_LIMIT_PROPERTY: _bytes(least=0),
+    MAX_FILE_SIZE_PROPERTY: _bytes(least=1),
+    RECORD_SIZE_PROPERTY: _bytes(least=1),
     **{f"{storage.PREFIX}{option}": _of_storage(option) for option in storage.S3_OPTIONS},
 }
 

@@ -21,6 +21,7 @@ from chronolake_metastore.domain import (
     conflicts,
     events,
     files,
+    inserts,
     instants,
     lists,
     namespaces,
@@ -100,6 +101,7 @@ class State:
         self.tables = dict(loaded.tables)
         self.instants = dict(loaded.instants)
         self.concurrent = concurrency.copy_of(loaded.concurrent)
+        self.inserted: dict[inserts.Partition, ConcurrentInstant] = {}
         self.changes = Changes()
 
     def table(self, name: str) -> Table:
@@ -203,6 +205,7 @@ class State:
             completed = self._instant_of(event)
             changes = conflicts.group_changes(completed.begun_as, files.touches(write_stats), [])
             concurrency.add(self.concurrent, event.table_id, changes, completed)
+            self.inserted |= inserts.completed(completed, write_stats, event.table_id)
 
     def _add_lists(self, event: events.Event, entries_by_list: ListEntries) -> None:
         """Keep the lists of an event as rows; the commands behind it conflict with the file groups in them."""

@@ -1,0 +1,199 @@
+"""The file group of each row, for tables whose index is not a hash of the key.
+
+tagged rows -> the index finds the file groups of the keys that exist -> the assigner chooses for the others
+
+File groups are numbered by the driver: first those that exist in the partitions of the rows, then new ones.
+An index is a function from keys to numbers (``Locate``); ``INDEXES`` has one for each type.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import msgspec
+from pyspark.sql import Column, DataFrame, functions as sf
+from pyspark.storagelevel import StorageLevel
+
+import chronolake
+from chronolake_model.file_sizes import FileSizes
+from chronolake_model.files import FileSlice, Snapshot
+from chronolake_model.vocabulary import Action, Direction, IndexType, State, TableType, TimeOrder
+from chronolake_spark import assigner, columns, errors, schema, simple_index, stored_slices
+from chronolake_spark.assigner import Share, StoredGroup
+from chronolake_spark.evolution import Versions
+from chronolake_spark.numbered_groups import NumberedGroup
+from chronolake_spark.simple_index import Candidates
+
+COMMITS_READ_MAX: Final = 20
+"""The newest commits, one of which should be large enough to say how large a record is."""
+_WRITES: Final = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
+_PLACE: Final = [columns.RECORD_KEY, columns.PARTITION_PATH]
+_SLOTS: Final = "_chronolake_slots"
+_UPSERTS: Final = "_chronolake_upserts"
+
+Locate: TypeAlias = Callable[[DataFrame, Candidates], DataFrame]
+"""Finds the file groups of keys. The frame has the record key and the partition path of each row.
+
+The result has them and the number of the candidate (``columns.BUCKET``), for each key that exists, also if its
+last change in a log file is a delete. A key that is in two file groups comes twice: both get the row.
+"""
+INDEXES: Final[Mapping[IndexType, Locate]] = {IndexType.SIMPLE: simple_index.locations}
+"""The indexes that Spark writes, beside the bucket index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Rows with the number of their file group, and the file groups."""
+
+    rows: DataFrame
+    groups: Sequence[NumberedGroup]
+
+
+@contextlib.contextmanager
+def located(
+    rows: DataFrame, table: chronolake.Table, written: Versions, snapshot: Snapshot, *, is_looked_up: bool
+) -> Iterator[Located]:
+    """Tagged rows with their file groups. Write them within the context: it keeps frames in Spark's storage.
+
+    ``written`` has the definition that the rows were tagged for, ``snapshot`` the slices after the instant
+    began. Unless ``is_looked_up``, all rows go to new file groups. Looked-up rows are computed once.
+    """
+    with contextlib.ExitStack() as kept:
+        candidates = Candidates(written, [])
+        if is_looked_up:
+            rows = _persisted(rows, kept)
+            candidates = Candidates(written, _in_partitions(rows, snapshot))
+        if candidates.slices:
+            locate = INDEXES[written.table.index.type]
+            locations = _persisted(locate(rows.select(*_PLACE), candidates), kept)
+            names = [schema.quoted(name) for name in rows.columns]
+            rows = rows.drop(columns.BUCKET).join(locations, _PLACE, "left").select(*names)
+        targets = _targets(table, candidates, _upserts_by_group(rows))
+        yield Located(_filled(rows, targets.slots), targets.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class _Targets:
+    """The file groups that get rows, and by partition path the slots of the rows without a known file group."""
+
+    groups: Sequence[NumberedGroup]
+    slots: Mapping[str, Sequence[int]]
+
+
+_Profile: TypeAlias = Mapping[tuple[str, int | None], int]
+"""The rows that are no deletes, by partition path and the number of the file group that has the key."""
+
+
+def _persisted(frame: DataFrame, kept: contextlib.ExitStack) -> DataFrame:
+    kept.callback(frame.persist(StorageLevel.MEMORY_AND_DISK).unpersist)
+    return frame
+
+
+def _in_partitions(rows: DataFrame, snapshot: Snapshot) -> list[FileSlice]:
+    """The slices in the partitions of the rows."""
+    if not any(slice_.partition_path for slice_ in snapshot.slices):
+        return snapshot.slices
+    wanted = {row[0] for row in rows.select(columns.PARTITION_PATH).distinct().collect()}
+    return [slice_ for slice_ in snapshot.slices if slice_.partition_path in wanted]
+
+
+def _upserts_by_group(rows: DataFrame) -> _Profile:
+    upserts = sf.sum(sf.when(sf.col(columns.DELETE), 0).otherwise(1)).alias(_UPSERTS)
+    profile = rows.groupBy(columns.PARTITION_PATH, columns.BUCKET).agg(upserts)
+    return {(row[0], row[1]): row[2] for row in profile.collect()}
+
+
+def _targets(table: chronolake.Table, candidates: Candidates, upserts: _Profile) -> _Targets:
+    inserts = {path: count for (path, number), count in upserts.items() if number is None}
+    touched = {number for _, number in upserts if number is not None}
+    filled: set[int] = set()
+    new: list[NumberedGroup] = []
+    slots: dict[str, Sequence[int]] = {}
+    numbers = itertools.count(len(candidates.slices))
+    sizes = _sizes(table) if inserts else FileSizes()
+    stored = _stored_groups(table, candidates) if inserts and candidates.slices else {}
+    for path, count in sorted(inserts.items()):
+        shares = assigner.shares(count, stored.get(path, ()), sizes)
+        opened = [NumberedGroup(next(numbers), path, f"{uuid.uuid4()}-0") for _ in _without_number(shares)]
+        new += opened
+        old = [share.number for share in shares if share.number is not None]
+        filled.update(old)
+        slots[path] = assigner.slots(shares, [*old, *(group.number for group in opened)])
+    is_merge_on_read = table.definition.type is TableType.MERGE_ON_READ
+    known = [
+        NumberedGroup(
+            number,
+            candidates.slices[number].partition_path,
+            candidates.slices[number].file_id,
+            stored_slices.of(candidates.slices[number]),
+            # The keys in log files are not looked up quickly, so inserts go to the base file.
+            rewrites=is_merge_on_read and number in filled,
+        )
+        for number in sorted(touched | filled)
+    ]
+    return _Targets([*known, *new], slots)
+
+
+def _without_number(shares: Sequence[Share]) -> list[Share]:
+    return [share for share in shares if share.number is None]
+
+
+def _sizes(table: chronolake.Table) -> FileSizes:
+    sizes = FileSizes.of(table.definition.properties)
+    commits = table.instants(
+        state=State.COMPLETED,
+        action=_WRITES,
+        order_by=TimeOrder.COMPLETION_TIME,
+        direction=Direction.DESCENDING,
+        limit=COMMITS_READ_MAX,
+    )
+    summaries = (commit.summary for commit in commits if commit.summary is not None)
+    return msgspec.structs.replace(sizes, record_size=assigner.record_size(summaries, sizes))
+
+
+def _stored_groups(table: chronolake.Table, candidates: Candidates) -> dict[str, list[StoredGroup]]:
+    """The sizes of the candidates, by partition path."""
+    pending = table.pending_file_groups().file_groups
+    planned = {(group.partition_path, group.file_id) for group in pending}
+    by_partition: dict[str, list[StoredGroup]] = {}
+    for number, slice_ in enumerate(candidates.slices):
+        stored = StoredGroup(
+            number,
+            base_bytes=0 if slice_.base_file is None else slice_.base_file.size_bytes,
+            log_bytes=sum(file.size_bytes for file in slice_.log_files),
+            is_planned=(slice_.partition_path, slice_.file_id) in planned,
+        )
+        by_partition.setdefault(slice_.partition_path, []).append(stored)
+    return by_partition
+
+
+def _filled(rows: DataFrame, slots: Mapping[str, Sequence[int]]) -> DataFrame:
+    """The rows with a number each: that of their file group, or the one that their key has among the slots."""
+    names = rows.columns
+    changed = errors.SourceChanged(
+        "the rows changed while they were written: a partition appeared that they did not have at first. Write "
+        "a frame that gives the same rows each time it is computed, for example one that is persisted"
+    )
+    by_key = sf.xxhash64(columns.RECORD_KEY)
+    chosen = sf.lit(None)
+    if [len(numbers) for numbers in slots.values()] == [1]:
+        [(path, [number])] = slots.items()
+        chosen = sf.when(sf.col(columns.PARTITION_PATH) == path, number)
+    elif slots:
+        frame = rows.sparkSession.createDataFrame(
+            [(path, list(numbers)) for path, numbers in slots.items()],
+            f"{columns.PARTITION_PATH} string, {_SLOTS} array<int>",
+        )
+        rows = rows.join(sf.broadcast(frame), columns.PARTITION_PATH, "left")
+        chosen = sf.get(sf.col(_SLOTS), sf.pmod(by_key, sf.size(_SLOTS)).cast("int"))
+    located = sf.coalesce(sf.col(columns.BUCKET), chosen, _refused(changed)).cast("int")
+    return rows.withColumn(columns.BUCKET, located).select(*(sf.col(schema.quoted(name)) for name in names))
+
+
+def _refused(error: errors.SparkIntegrationError) -> Column:
+    return sf.raise_error(sf.lit(errors.encoded(error))).cast("int")

@@ -1,0 +1,144 @@
+"""Tables with the simple index: keys are found in the files, and inserts fill small files or open new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession, functions as sf
+
+import chronolake
+from chronolake_model.vocabulary import TableType
+from chronolake_spark import SparkTable, errors, row_counts, write
+from chronolake_spark.write_counts import RowCounts
+
+pytestmark = pytest.mark.spark
+NewTable = Callable[..., SparkTable]
+SCHEMA = "id bigint not null, day string, amount int, ts bigint not null"
+# A file of some records has about 5,000 bytes, which is less than a small file may have.
+SMALL = {
+    "files.small-file-limit": "20000",
+    "files.max-file-size": "20000",
+    "files.record-size-estimate": "400",
+}
+
+
+def orders(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+def rows_of(table: SparkTable) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in table.read().collect())
+
+
+def groups_of(table: SparkTable) -> dict[str, tuple[str, int]]:
+    """Of each file group the partition, and the number of log files."""
+    slices = table.metastore.snapshot().slices
+    return {slice_.file_id: (slice_.partition_path, len(slice_.log_files)) for slice_ in slices}
+
+
+@pytest.mark.parametrize("table_type", [TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ])
+def test_keys_are_found_where_they_are_and_small_files_are_filled(
+    spark: SparkSession, new_table: NewTable, table_type: TableType
+) -> None:
+    table = new_table(
+        orders(spark), "id", index="simple", type=table_type, partition_fields=["day"], properties=SMALL
+    )
+    is_copy_on_write = table_type is TableType.COPY_ON_WRITE
+    first = table.insert(orders(spark, *((id, "a", 0, 1) for id in range(30)), (100, "b", 0, 1)))
+    assert row_counts(first) == RowCounts(31, 31, 0, 0, 0, 0)
+    groups = groups_of(table)
+    assert sorted(path for path, _ in groups.values()) == ["day=a", "day=b"]
+
+    # An update of one group, an insert that fills the other, and a key that the other partition has.
+    second = table.upsert(orders(spark, (1, "a", 1, 2), (101, "b", 1, 2), (1, "b", 1, 2)))
+    assert row_counts(second) == RowCounts(3, 2, 1, 0, 0, 0)
+    assert {(path, logs) for path, logs in groups_of(table).values()} == {
+        ("day=a", 0 if is_copy_on_write else 1),
+        ("day=b", 0),
+    }
+    assert groups_of(table).keys() == groups.keys()
+
+    # A group with log files takes no inserts. Rows of one new key meet in one group.
+    table.upsert(orders(spark, (200, "a", 1, 2), (200, "a", 2, 2)), row_order=["amount"])
+    assert len(groups_of(table)) == (2 if is_copy_on_write else 3)
+    with pytest.raises(errors.DuplicateKeys, match="'200'"):
+        table.insert(orders(spark, (200, "a", 9, 9), (201, "a", 9, 9)))
+    table.insert(orders(spark, (200, "a", 9, 9), (300, "c", 3, 3)), duplicates="drop")
+    table.delete(orders(spark, (2, "a", 0, 0), (999, "a", 0, 0), (1, "nowhere", 0, 0)).select("id", "day"))
+    expected = [
+        *((id, "a", int(id == 1), 2 if id == 1 else 1) for id in range(30) if id != 2),
+        *((200, "a", 2, 2), (100, "b", 0, 1), (101, "b", 1, 2), (1, "b", 1, 2), (300, "c", 3, 3)),
+    ]
+    assert rows_of(table) == sorted(expected)
+
+    # More records than a file should have go to several files, each of them small enough.
+    table.upsert(
+        spark.range(1_000, 1_400).select(
+            "id", sf.lit("d").alias("day"), sf.lit(0).alias("amount"), sf.lit(1).cast("bigint").alias("ts")
+        )
+    )
+    sizes = [
+        slice_.base_file.records
+        for slice_ in table.metastore.snapshot(partition_path="day=d").slices
+        if slice_.base_file is not None
+    ]
+    assert len(sizes) == 8
+    assert max(sizes) < 100
+    before = rows_of(table)
+    table.overwrite(orders(spark, (5, "d", 5, 5), (6, "d", 6, 6)))
+    table.bulk_insert(orders(spark, (7, "d", 7, 7)))
+    table.upsert(orders(spark, (7, "d", 8, 8)))
+    kept = [row for row in before if row[1] != "d"]
+    assert rows_of(table) == sorted([*kept, (5, "d", 5, 5), (6, "d", 6, 6), (7, "d", 8, 8)])
+
+
+def interleaved(
+    table: SparkTable, monkeypatch: pytest.MonkeyPatch, early: Callable[[], Any], late: Callable[[], Any]
+) -> Any:
+    """Once the early write has begun and has its snapshot, the late one runs from begin to end."""
+    begun = write.refuse_another_schema
+
+    def run_late(*args: Any) -> None:
+        monkeypatch.setattr(write, "refuse_another_schema", begun)
+        begun(*args)
+        late()
+
+    monkeypatch.setattr(write, "refuse_another_schema", run_late)
+    return early()
+
+
+def test_of_two_writers_of_one_new_key_the_second_conflicts_and_is_repeated(
+    spark: SparkSession, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(orders(spark), "id", index="simple", partition_fields=["day"])
+    table.insert(orders(spark, (1, "a", 0, 1)))
+    mine, others = orders(spark, (2, "b", 1, 1)), orders(spark, (2, "b", 2, 2))
+    with pytest.raises(chronolake.errors.WriteConflict, match="'day=b'"):
+        interleaved(table, monkeypatch, lambda: table.upsert(mine), lambda: table.upsert(others))
+    assert rows_of(table) == [(1, "a", 0, 1), (2, "b", 2, 2)]
+
+    again = interleaved(
+        table,
+        monkeypatch,
+        lambda: table.upsert(orders(spark, (3, "b", 1, 1)), on_conflict="retry"),
+        lambda: table.upsert(orders(spark, (3, "b", 2, 2))),
+    )
+    assert again.extra_metadata["conflicts.retries"] == "1"
+    assert rows_of(table) == [(1, "a", 0, 1), (2, "b", 2, 2), (3, "b", 1, 1)]
+
+    # Other partitions, and updates of keys that exist, are no conflict.
+    interleaved(
+        table,
+        monkeypatch,
+        lambda: table.upsert(orders(spark, (1, "a", 5, 5), (4, "c", 1, 1))),
+        lambda: table.upsert(orders(spark, (5, "d", 2, 2), (3, "b", 7, 7))),
+    )
+    assert rows_of(table) == [
+        (1, "a", 5, 5),
+        (2, "b", 2, 2),
+        (3, "b", 7, 7),
+        (4, "c", 1, 1),
+        (5, "d", 2, 2),
+    ]
