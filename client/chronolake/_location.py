@@ -193,6 +193,11 @@ class Location:
         with storages.storage_failures():
             self.guard.remove_undone(paths)
 
+    def remove_index_files(self, paths: Sequence[str]) -> None:
+        """See ``Guard.remove_index_files``. Raises ``StorageFailed``."""
+        with storages.storage_failures():
+            self.guard.remove_index_files(paths)
+
     def delete(self, deleting: Deleting, files: Sequence[DeletedFile]) -> dict[str, str]:
         """Delete files, see ``Guard.delete``; returns the failures by path.
 

@@ -34,6 +34,8 @@ _PENDING_OF_HUDI: Final = re.compile(
 )
 MARKERS_FOLDER: Final = f"{METADATA_FOLDER}/.temp"
 """Hudi's folder of direct markers, below the base path. It has a folder for each instant."""
+INDEX_FOLDER: Final = f"{METADATA_FOLDER}/.chronolake-index"
+"""The folder of indexes that writers keep with a table, with a folder for each table id."""
 AT_ONCE: Final = 5_000
 """The files that are checked and deleted together. The claim is read once for them."""
 
@@ -125,6 +127,14 @@ class Guard:
         They are of instants that Hudi did not complete before the table was adopted, and that were undone.
         """
         self._remove(paths, _PENDING_OF_HUDI, "a pending instant")
+
+    def remove_index_files(self, paths: Sequence[str]) -> None:
+        """Remove files of the table's own indexes: no data files. Raises ``StorageError``."""
+        folder = re.escape(f"{INDEX_FOLDER}/{self.table_id}")
+        pattern = re.compile(
+            rf"{folder}/record/(files/[0-9a-f-]{{36}}\.parquet|manifests/[0-9_]+\.json)", re.ASCII
+        )
+        self._remove(paths, pattern, "an index of the table")
 
     def _remove(self, paths: Sequence[str], pattern: re.Pattern[str], what: str) -> None:
         self.check_claim()

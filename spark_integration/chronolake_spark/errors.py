@@ -11,6 +11,7 @@
         ├── BaseFileDamaged       a base file in storage is not as on the timeline
         ├── LogFileDamaged        a log file in storage is not as on the timeline
         ├── LogFileUnsupported    a log file has, or would need, a form that is not read or written
+        ├── RecordIndexDamaged    a file of the record index is missing or cannot be read
         ├── AttemptGivenUp        an attempt of a task was stopped before its end
         ├── InvalidOption         an option of format("chronolake") is wrong
         ├── TableMismatch         the table has another definition than the request
@@ -115,6 +116,12 @@ class LogFileUnsupported(SparkIntegrationError):
     """A log file has blocks that are not read here, or cannot hold what was to be written."""
 
     CODE = "log-file-unsupported"
+
+
+class RecordIndexDamaged(SparkIntegrationError):
+    """A file of the record index is missing in storage, or cannot be read. The table itself is not affected."""
+
+    CODE = "record-index-damaged"
 
 
 class AttemptGivenUp(SparkIntegrationError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -20,6 +21,7 @@ Key: TypeAlias = Any
 """A value of the record key field; a tuple of values if there are several; or a dict of values by field."""
 
 KEYS_MAX: Final = 10_000
+_FILE_ID: Final = "file_id"
 _TEXT_CHARACTERS_MAX: Final = 4_096
 
 
@@ -41,12 +43,21 @@ class WantedKeys:
             return None
         return sorted(set(self.tags[columns.PARTITION_PATH].to_pylist()))
 
+    def at(self, entries: pa.Table) -> WantedKeys:
+        """The keys that entries of a record index have, in their file groups."""
+        places = entries.rename_columns([columns.RECORD_KEY, columns.PARTITION_PATH, _FILE_ID])
+        if (paths := self.partition_paths) is not None:
+            places = places.filter(pc.is_in(places[columns.PARTITION_PATH], pa.array(paths, pa.string())))
+        return dataclasses.replace(self, tags=places)
+
     def in_group(self, partition_path: str, file_id: str) -> pa.Array:
         """The record keys that a file group may have."""
         rows = self.tags
         if columns.PARTITION_PATH in rows.column_names:
             rows = rows.filter(pc.equal(rows[columns.PARTITION_PATH], partition_path))
-        if self.is_bucketed:
+        if _FILE_ID in rows.column_names:
+            rows = rows.filter(pc.equal(rows[_FILE_ID], file_id))
+        elif self.is_bucketed:
             rows = rows.filter(pc.equal(rows[columns.BUCKET], bucket_of(file_id)))
         return rows[columns.RECORD_KEY].combine_chunks().cast(pa.string())
 

@@ -1,7 +1,8 @@
 """Records by key without a scan: the driver finds the file groups that may have them, and reads these.
 
-With the bucket index the key gives the bucket. The server prunes by partition and by the key ranges of files.
-Of the files left, only row groups whose key range has a key are read, and merged with the log files.
+With the bucket index the key gives the bucket, and the record index has the file group of each key. The server
+prunes by partition and by the key ranges of files. Of the files left, only row groups whose key range has a key
+are read, and merged with the log files.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from typing import Final
 import pyarrow as pa
 
 import chronolake
-from chronolake_model.files import FileSlice, Snapshot
+from chronolake_model.files import FileSlice
+from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import Table
 from chronolake_model.times import Moment
-from chronolake_spark import arrow_types, lookup_keys, slice_reader, stored_slices
+from chronolake_model.vocabulary import IndexType
+from chronolake_spark import arrow_types, columns, lookup_keys, slice_reader, stored_slices
 from chronolake_spark.base_files import Folder
 from chronolake_spark.lookup_keys import Key, WantedKeys
+from chronolake_spark.record_index import RecordIndex
 from chronolake_spark.slice_reader import SliceReader
 
 _THREADS: Final = 8
@@ -30,14 +34,16 @@ def find(table: chronolake.Table, keys: Sequence[Key], as_of: Moment | None = No
     A key that the table does not have has no record. Raises as ``lookup_keys.of``, and ``HistoryCleaned``.
     """
     wanted = lookup_keys.of(table.definition, keys)
-    slices = _candidates(table, wanted, as_of).slices if len(wanted.tags) else []
+    if len(wanted.tags) and table.definition.index.type is IndexType.RECORD and as_of is None:
+        wanted, as_of = _indexed(table, wanted)
+    slices = _candidates(table, wanted, as_of) if len(wanted.tags) else []
     # Fetched after the slices: so it knows every column that they may have.
     definition = table.reload().definition
     reader = _reader(table, definition, slices)
 
     def read(slice_: FileSlice) -> list[pa.Table]:
         of_group = wanted.in_group(slice_.partition_path, slice_.file_id)
-        return list(reader.only(of_group).rows(stored_slices.of(slice_))) if len(of_group) else []
+        return list(reader.only(of_group).rows(stored_slices.of(slice_)))
 
     with ThreadPoolExecutor(_THREADS) as threads:
         parts = [rows for of_slice in threads.map(read, slices) for rows in of_slice]
@@ -45,12 +51,24 @@ def find(table: chronolake.Table, keys: Sequence[Key], as_of: Moment | None = No
     return pa.concat_tables([reader.layout.empty_table(), *parts]).combine_chunks(), definition
 
 
-def _candidates(table: chronolake.Table, wanted: WantedKeys, as_of: Moment | None) -> Snapshot:
+def _indexed(table: chronolake.Table, wanted: WantedKeys) -> tuple[WantedKeys, str | None]:
+    """The keys that the record index has, with their places, and the completion time that these are as of.
+
+    Without an index, or with one that is far behind, the keys remain as they are.
+    """
+    index = RecordIndex(table)
+    found = index.find_now(wanted.tags[columns.RECORD_KEY].combine_chunks().cast(pa.string()))
+    return (wanted, None) if found is None else (wanted.at(found.entries), found.as_of)
+
+
+def _candidates(table: chronolake.Table, wanted: WantedKeys, as_of: Moment | None) -> list[FileSlice]:
     """The slices that may have the keys, by partition paths and column stats."""
-    if wanted.filter is not None:
-        return table.scan(wanted.filter, as_of, wanted.partition_paths)
-    paths = wanted.partition_paths or []
-    return table.snapshot(as_of, paths[0] if len(paths) == 1 else None)
+    paths = wanted.partition_paths
+    if wanted.filter is not None and (paths is None or len(paths) <= PARTITIONS_MAX):
+        slices = table.scan(wanted.filter, as_of, paths).slices
+    else:
+        slices = table.snapshot(as_of, paths[0] if paths and len(paths) == 1 else None).slices
+    return [slice_ for slice_ in slices if len(wanted.in_group(slice_.partition_path, slice_.file_id))]
 
 
 def _reader(table: chronolake.Table, definition: Table, slices: Sequence[FileSlice]) -> SliceReader:

@@ -21,6 +21,7 @@ from chronolake_spark import (
     conditional_deletes,
     errors,
     filters,
+    index_jobs,
     lookups,
     merges,
     partition_deletes,
@@ -38,6 +39,7 @@ from chronolake_spark.lookup_keys import Key
 from chronolake_spark.merge import Duplicates, Existing
 from chronolake_spark.merges import Clause, Merge
 from chronolake_spark.new_groups import Replaces
+from chronolake_spark.record_index import RecordIndex
 from chronolake_spark.write import Rows, Settings
 
 Sort: TypeAlias = Literal["partition", "global"] | Sequence[str] | None
@@ -361,6 +363,16 @@ class SparkTable:
         return self._spark.createDataFrame(
             rows.select(names), StructType([field for field in struct if field.name in names])
         )
+
+    def update_index(self, *, rebuild: bool = False) -> None:
+        """Take into the record index what completed since its last update; without such an index, do nothing.
+
+        Each write through Spark does it. Do it after large writes of other engines, so that ``lookup`` need not
+        read what they wrote. With ``rebuild`` the index is made again from the table's files.
+        """
+        if self._table.reload().definition.index.type is IndexType.RECORD:
+            index = RecordIndex(self._table)
+            index.catch_up(rebuild=rebuild, distributed=index_jobs.distributed(self._spark, index.index_folder))
 
     def changes(
         self,

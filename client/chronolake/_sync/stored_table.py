@@ -346,6 +346,13 @@ class StoredTable:
         """
         concurrency.run_blocking(lambda: self._location.remove_undone(paths))
 
+    def remove_index_files(self, paths: Sequence[str]) -> None:
+        """Remove files of the table's own record index, which no process reads any more.
+
+        ``paths`` are relative to the base path. Raises ``StorageFailed``.
+        """
+        concurrency.run_blocking(lambda: self._location.remove_index_files(paths))
+
     def _as_write(self, instant: Instant) -> Write:
         return Write(self._transport, instant, self._location)
 

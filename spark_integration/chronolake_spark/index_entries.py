@@ -1,0 +1,121 @@
+"""What a record index must take in of the changes of a table. No Spark.
+
+Only records that an instant of the range wrote count: an entry of any other record is there already. A file
+group that is new in the range is taken in whole, because a clustering keeps the commit times of the records
+that it moves; after a restore all groups that it concerned are, because records came back that were written
+before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronolake import field_ids
+from chronolake_model.files import Changes, FileSlice
+from chronolake_spark import columns, index_files, log_merge, stored_slices
+from chronolake_spark.slice_reader import SliceReader
+from chronolake_spark.stored_slices import StoredSlice
+
+TIME = "time"
+ENTRIES = index_files.ENTRIES.append(pa.field(TIME, pa.string()))
+"""Entries, with the requested time of the instant that wrote the record last."""
+LAYOUT = field_ids.by_names(
+    pa.schema([(columns.COMMIT_TIME, pa.string()), (columns.RECORD_KEY, pa.string())]), []
+)
+"""The columns of data files that entries are made of."""
+
+
+class ChangedSlice(msgspec.Struct, frozen=True, array_like=True):
+    """A slice with records to take in: those of the instants ``times``, or all if it is None.
+
+    Without ``reads_base``, the base file is as it was before.
+    """
+
+    slice: StoredSlice
+    times: list[str] | None
+    reads_base: bool
+    records: int
+    """About how many records are read."""
+
+    def to_json(self) -> str:
+        """The text of the slice."""
+        return msgspec.json.encode(self).decode()
+
+
+def from_json(text: str) -> ChangedSlice:
+    """The slice in a text of ``ChangedSlice.to_json``."""
+    return msgspec.json.decode(text, type=ChangedSlice)
+
+
+def of_snapshot(slices: Iterable[FileSlice]) -> list[ChangedSlice]:
+    """All of a snapshot."""
+    return [_whole(slice_) for slice_ in slices]
+
+
+def of_changes(changes: Changes) -> list[ChangedSlice]:
+    """The slices that changed, as they are at the end of the range."""
+    times = [instant.requested_time for instant in changes.instants]
+    since = changes.from_ or ""
+    changed = []
+    for group in changes.file_groups:
+        if group.after is None:
+            continue
+        if group.before is None or changes.restores:
+            changed.append(_whole(group.after))
+            continue
+        base = group.after.base_file
+        # A compaction in the range has put records of the range into the base file.
+        reads_base = base is not None and base.completion_time > since
+        if reads_base or any(log.completion_time > since for log in group.after.log_files):
+            records = _records(group.after, reads_base=reads_base)
+            changed.append(ChangedSlice(stored_slices.of(group.after), times, reads_base, records))
+    return changed
+
+
+def entries(reader: SliceReader, changed: ChangedSlice) -> Iterator[pa.Table]:
+    """The entries of the records of a slice; ``reader`` has the layout ``LAYOUT``."""
+    wanted = None if changed.times is None else pa.array(changed.times, pa.string())
+    for rows in _rows(reader, changed):
+        of_range = (
+            rows if wanted is None else rows.filter(pc.is_in(rows[columns.COMMIT_TIME], value_set=wanted))
+        )
+        yield _entries(of_range, changed.slice)
+
+
+def in_order(parts: Iterable[pa.Table]) -> pa.Table:
+    """One entry per key, ordered by key. Of two records of one key, the one that was written last counts."""
+    together = pa.concat_tables([ENTRIES.empty_table(), *parts])
+    return index_files.latest([together.sort_by(TIME)])
+
+
+def _rows(reader: SliceReader, changed: ChangedSlice) -> Iterator[pa.Table]:
+    if changed.reads_base:
+        yield from reader.rows(changed.slice)
+        return
+    logs = reader.changes(changed.slice)
+    yield log_merge.records_left(logs, np.zeros(len(logs.versions), dtype=np.bool_))
+
+
+def _entries(rows: pa.Table, slice_: StoredSlice) -> pa.Table:
+    count = len(rows)
+    arrays = [
+        rows[columns.RECORD_KEY].cast(pa.string()),
+        pa.repeat(pa.scalar(slice_.partition_path, pa.string()), count),
+        pa.repeat(pa.scalar(slice_.file_id, pa.string()), count),
+        rows[columns.COMMIT_TIME].cast(pa.string()),
+    ]
+    return pa.table(arrays, schema=ENTRIES)
+
+
+def _whole(slice_: FileSlice) -> ChangedSlice:
+    return ChangedSlice(stored_slices.of(slice_), None, True, _records(slice_, reads_base=True))
+
+
+def _records(slice_: FileSlice, *, reads_base: bool) -> int:
+    files = stored_slices.files_of(slice_) if reads_base else slice_.log_files
+    return sum(file.records for file in files)

@@ -1,0 +1,290 @@
+"""The record index follows every commit of any writer, without a JVM."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import chronolake
+from chronolake_model.tables import BucketIndex, Field
+from chronolake_model.vocabulary import Action, IndexType, TableType
+from chronolake_spark import columns, errors, index_files, index_manifests, lookups
+from chronolake_spark.index_manifests import StoredManifests
+from chronolake_spark.record_index import RecordIndex
+from tests.spark.hand_written import base, commit, log
+
+_NUMBERS = itertools.count(1)
+NewTable = Callable[..., chronolake.Table]
+
+
+@pytest.fixture
+def new_table(shared_server_url: str, tmp_path: Path) -> Iterator[NewTable]:
+    with chronolake.connect(shared_server_url) as client:
+        client.create_namespace("indexed", if_not_exists=True)
+
+        def make(type_: TableType = TableType.COPY_ON_WRITE, **definition: Any) -> chronolake.Table:
+            return client.create_table(
+                f"indexed.t{os.getpid()}_{next(_NUMBERS)}",
+                base_path=str(tmp_path / "table"),
+                schema=[Field("id", "string"), Field("day", "string")],
+                record_key_fields=["id"],
+                partition_fields=["day"],
+                index=BucketIndex(IndexType.RECORD),
+                type=type_,
+                **definition,
+            )
+
+        yield make
+
+
+def places(table: chronolake.Table, *keys: str) -> dict[str, str]:
+    """``partition/file id`` of each key: in the index after it caught up, and in a lookup before, the same."""
+    index = RecordIndex(table)
+    wanted = pa.array(keys)
+    found = index.find_now(wanted)
+    manifest = index.catch_up()
+    assert manifest is not None
+    caught_up = _by_key(index.find(manifest, wanted))
+    assert found is None or _by_key(found.entries) == caught_up
+    assert RecordIndex(table).catch_up() == manifest
+    return caught_up
+
+
+def _by_key(entries: pa.Table) -> dict[str, str]:
+    return {key: f"{path}/{file_id}" for key, path, file_id in zip(*entries.to_pydict().values(), strict=True)}
+
+
+@pytest.mark.parametrize("is_built_late", [False, True])
+def test_the_index_follows_commits_of_other_writers(new_table: NewTable, is_built_late: bool) -> None:
+    table = new_table()
+    assert RecordIndex(table).catch_up() is None
+    first = commit(table, {("day=1", "a-0"): base("k1", "k2")})
+    if not is_built_late:
+        assert places(table, "k1", "k2", "k3") == {"k1": "day=1/a-0", "k2": "day=1/a-0"}
+    commit(
+        table,
+        {
+            ("day=1", "a-0"): base("k1", "k4", times={"k1": first.requested_time}),
+            ("day=2", "b-0"): base("k2", "k3"),
+        },
+    )
+
+    expected = {"k1": "day=1/a-0", "k2": "day=2/b-0", "k3": "day=2/b-0", "k4": "day=1/a-0"}
+    assert places(table, "k1", "k2", "k3", "k4", "k5") == expected
+
+
+def test_a_clustering_that_keeps_commit_times_moves_entries(new_table: NewTable) -> None:
+    table = new_table()
+    first = commit(table, {("day=1", "a-0"): base("k1"), ("day=1", "b-0"): base("k2")})
+    places(table, "k1")
+    kept = dict.fromkeys(("k1", "k2"), first.requested_time)
+    groups = [("day=1", "a-0"), ("day=1", "b-0")]
+    commit(
+        table,
+        {("day=1", "c-0"): base("k1", "k2", times=kept)},
+        replaced=groups,
+        action=Action.CLUSTERING,
+        planned=groups,
+    )
+
+    assert places(table, "k1", "k2") == {"k1": "day=1/c-0", "k2": "day=1/c-0"}
+
+
+def test_a_restore_brings_back_the_entries_of_records_that_had_moved(new_table: NewTable) -> None:
+    table = new_table()
+    commit(table, {("day=1", "a-0"): base("k1", "k2"), ("day=2", "b-0"): base("k3")})
+    savepoint = table.savepoint()
+    before = places(table, "k1", "k2", "k3")
+    commit(table, {("day=1", "a-0"): base("k2"), ("day=2", "b-0"): base("k1", "k3")})
+    commit(
+        table, {("day=3", "d-0"): base("k2", "k9")}, replaced=[("day=1", "a-0")], action=Action.REPLACECOMMIT
+    )
+    assert places(table, "k1", "k2")["k1"] == "day=2/b-0"
+    table.restore(savepoint.requested_time)
+
+    assert places(table, "k1", "k2", "k3") == before
+
+
+def test_what_was_rolled_back_is_not_in_the_index(new_table: NewTable) -> None:
+    table = new_table()
+    commit(table, {("day=1", "a-0"): base("k1")})
+    with pytest.raises(RuntimeError, match="crash"), table.begin():
+        raise RuntimeError("crash")
+    commit(table, {("day=1", "b-0"): base("k2")})
+
+    assert places(table, "k1", "k2") == {"k1": "day=1/a-0", "k2": "day=1/b-0"}
+
+
+def test_records_of_log_files_are_found_also_after_a_compaction(new_table: NewTable) -> None:
+    table = new_table(TableType.MERGE_ON_READ)
+    first = commit(table, {("day=1", "a-0"): base("k1", "k2"), ("day=2", "b-0"): base("k3")})
+    places(table, "k1")
+    commit(table, {("day=1", "a-0"): log("k4", deletes=["k1"]), ("day=2", "b-0"): log("k1")})
+    moved = {"k1": "day=2/b-0", "k2": "day=1/a-0", "k3": "day=2/b-0", "k4": "day=1/a-0"}
+    assert places(table, "k1", "k2", "k3", "k4") == moved
+    fourth = commit(table, {("day=1", "a-0"): log("k5")})
+    commit(
+        table,
+        {
+            ("day=1", "a-0"): base(
+                "k2", "k4", "k5", times={"k2": first.requested_time, "k5": fourth.requested_time}
+            )
+        },
+        action=Action.COMPACTION,
+        planned=[("day=1", "a-0")],
+    )
+    # The compaction came before the catch-up, so the record of the log file is in the base file.
+    assert places(table, "k1", "k2", "k4", "k5") == {
+        "k1": "day=2/b-0",
+        "k2": "day=1/a-0",
+        "k4": "day=1/a-0",
+        "k5": "day=1/a-0",
+    }
+
+
+def test_an_index_whose_history_was_cleaned_is_made_again(new_table: NewTable) -> None:
+    table = new_table()
+    commit(table, {("day=1", "a-0"): base("k1")})
+    places(table, "k1")
+    for number in range(3):
+        commit(
+            table, {("day=1", "a-0"): base("k1", f"m{number}"), ("day=2", f"c{number}-0"): base(f"n{number}")}
+        )
+    table.clean(retain_commits=1)
+
+    assert places(table, "k1", "m0", "m2", "n0") == {
+        "k1": "day=1/a-0",
+        "m2": "day=1/a-0",
+        "n0": "day=2/c0-0",
+    }
+
+
+@pytest.mark.parametrize("type_", TableType)
+def test_stale_entries_give_no_records(new_table: NewTable, type_: TableType) -> None:
+    table = new_table(type_)
+    commit(
+        table,
+        {
+            ("day=1", "a-0"): base("replaced", "deleted", "stays"),
+            ("day=2", "b-0"): base("dropped"),
+            ("day=3", "c-0"): base("moves"),
+        },
+    )
+    assert places(table, "moves") == {"moves": "day=3/c-0"}
+    has_logs = type_ is TableType.MERGE_ON_READ
+    commit(table, {("day=1", "a-0"): log(deletes=["deleted"]) if has_logs else base("replaced", "stays")})
+    commit(
+        table,
+        {("day=3", "d-0"): base("moves", "deleted2"), ("day=3", "c-0"): log(deletes=["moves"])}
+        if has_logs
+        else {("day=3", "d-0"): base("moves"), ("day=3", "c-0"): base("other")},
+    )
+    commit(table, {}, replaced=[("day=2", "b-0")], action=Action.REPLACECOMMIT)
+    keys = ["replaced", "deleted", "stays", "dropped", "moves"]
+
+    def found() -> list[str]:
+        return sorted(lookups.find(table, keys)[0][columns.RECORD_KEY].to_pylist())
+
+    assert found() == ["moves", "replaced", "stays"]
+    RecordIndex(table).catch_up()
+    assert found() == ["moves", "replaced", "stays"]
+    commit(table, {("day=1", "e-0"): base("stays")}, replaced=[("day=1", "a-0")], action=Action.REPLACECOMMIT)
+    assert found() == ["moves", "stays"]
+    assert lookups.find(table, [{"id": "stays", "day": "2"}, {"id": "moves", "day": "2"}])[0].num_rows == 0
+    assert lookups.find(table, [{"id": "stays", "day": "1"}])[0].num_rows == 1
+
+
+def test_a_damaged_index_is_said_and_made_again(new_table: NewTable) -> None:
+    table = new_table()
+    commit(table, {("day=1", "a-0"): base("k1")})
+    manifest = RecordIndex(table).catch_up()
+    assert manifest is not None
+    Path(table.definition.base_path, manifest.files[0].path).write_bytes(b"")
+    with pytest.raises(errors.RecordIndexDamaged, match="rebuild"):
+        lookups.find(table, ["k1"])
+
+    again = RecordIndex(table).catch_up(rebuild=True)
+
+    assert again is not None
+    assert (again.covered, again.generation) == (manifest.covered, 1)
+    assert places(table, "k1") == {"k1": "day=1/a-0"}
+
+
+def test_files_are_merged_and_old_ones_deleted(new_table: NewTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table()
+    monkeypatch.setattr(index_manifests, "RETIRED_SECONDS", 0)
+    monkeypatch.setattr(index_files, "SHARD_ENTRIES", 10)
+    monkeypatch.setattr(index_files, "SHARD_ENTRIES_MAX", 20)
+    keys: list[str] = []
+    manifest = None
+    for number in range(50):
+        keys += [f"k{number}x{part}" for part in range(3)]
+        commit(table, {(f"day={number}", f"g{number}-0"): base(*keys[-3:])})
+        manifest = RecordIndex(table).catch_up()
+    assert manifest is not None
+
+    assert places(table, *keys) == {
+        f"k{number}x{part}": f"day={number}/g{number}-0" for number in range(50) for part in range(3)
+    }
+    assert manifest.shards > 4
+    assert len(manifest.files) < 4 * manifest.shards + 9
+    folder = Path(table.definition.base_path, index_manifests.folder_of(table.definition.table_id))
+    assert len(list((folder / "manifests").iterdir())) <= 2 * index_manifests.MANIFESTS_KEPT + 1
+    assert len(list((folder / "files").iterdir())) < 60
+    assert table.orphans().orphans == []
+
+
+@pytest.mark.parametrize("puts", [1, 2])
+def test_the_index_is_right_after_a_process_was_killed(new_table: NewTable, puts: int) -> None:
+    """``puts``: before the index file, or between it and the manifest."""
+    table = new_table()
+    commit(table, {("day=1", "a-0"): base("k1")})
+    before = RecordIndex(table).catch_up()
+    commit(table, {("day=2", "b-0"): base("k1", "k2"), ("day=1", "a-0"): base()})
+    child = os.fork()
+    if child == 0:
+        _die_before_put(table, puts)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert RecordIndex(table).newest() == before
+
+    assert places(table, "k1", "k2") == {"k1": "day=2/b-0", "k2": "day=2/b-0"}
+
+
+def _die_before_put(table: chronolake.Table, puts: int) -> None:
+    def die(*_arguments: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        if puts == 1:
+            index_files.write = die  # type: ignore[assignment]
+        else:
+            StoredManifests.publish = die  # type: ignore[assignment,method-assign]
+        RecordIndex(table).catch_up()
+    finally:
+        os._exit(1)
+
+
+def test_processes_that_catch_up_at_once_agree(new_table: NewTable) -> None:
+    table = new_table()
+    for number in range(5):
+        commit(table, {(f"day={number}", f"g{number}-0"): base(f"k{number}", "moving")})
+        with ThreadPoolExecutor(4) as threads:
+            manifests = list(threads.map(lambda _: RecordIndex(table).catch_up(), range(4)))
+        assert all(manifest == manifests[0] for manifest in manifests)
+        folder = Path(table.definition.base_path, index_manifests.folder_of(table.definition.table_id))
+        assert manifests[0] is not None
+        named = {Path(file.path).name for file in manifests[0].files}
+        assert named == {path.name for path in (folder / "files").iterdir()}
+    assert places(table, "k0", "k4", "moving") == {
+        "k0": "day=0/g0-0",
+        "k4": "day=4/g4-0",
+        "moving": "day=4/g4-0",
+    }
