@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -199,7 +198,7 @@ def _connected(options: FormatOptions) -> chronolake.Client:
 def _slices_of(options: FormatOptions, snapshot: Snapshot) -> list[FileSlice]:
     if options.view is not View.READ_OPTIMIZED:
         return snapshot.slices
-    return [msgspec.structs.replace(slice_, log_files=[]) for slice_ in snapshot.slices if slice_.base_file]
+    return stored_slices.base_only(snapshot.slices)
 
 
 def _ordering(table: Table, fields: Sequence[SchemaField]) -> pa.Field | None:

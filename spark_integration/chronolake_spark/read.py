@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import msgspec
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 import chronolake
@@ -17,7 +16,7 @@ from chronolake_model.files import ChangedFileGroup, Changes, FileSlice, Snapsho
 from chronolake_model.filters import Filter
 from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import Table
-from chronolake_spark import columns, errors, evolution, schema, slice_frames
+from chronolake_spark import columns, errors, evolution, filters, schema, slice_frames, stored_slices
 from chronolake_spark.format_options import View
 
 GroupKey: TypeAlias = tuple[str, str]
@@ -36,7 +35,7 @@ def snapshot(
     """The records of a snapshot, with the columns that the table has now, or those of ``names``."""
     slices = contents.slices
     if view is View.READ_OPTIMIZED:
-        slices = [msgspec.structs.replace(slice_, log_files=[]) for slice_ in slices if slice_.base_file]
+        slices = stored_slices.base_only(slices)
     # Fetched after the slices: so it knows every column that they may have.
     written = evolution.versions(table, table.reload().definition, slices)
     wanted = _names(written.table, names, meta_columns=meta_columns)
@@ -107,6 +106,16 @@ def incremental(
         for rows, change in ((upserts, "upsert"), (deletes, "delete"))
     ]
     return changed[0].unionByName(changed[1])
+
+
+def matching(rows: DataFrame, wanted: Filter, table: Table, judged_by: int) -> DataFrame:
+    """The rows that match, if the server pruned by the columns that the rows have: those of ``judged_by``."""
+    if table.schema_version != judged_by:
+        raise errors.SchemaMismatch(
+            f"the columns of {table.name} changed while it was read with a filter: read it again",
+            {"schema_versions": [judged_by, table.schema_version]},
+        )
+    return rows.where(filters.condition(wanted, table.schema))
 
 
 def projected(rows: DataFrame, names: Sequence[str], *, meta_columns: bool) -> DataFrame:

@@ -56,5 +56,10 @@ def files_of(slice_: FileSlice) -> list[DataFile]:
     return [*([] if slice_.base_file is None else [slice_.base_file]), *slice_.log_files]
 
 
+def base_only(slices: Iterable[FileSlice]) -> list[FileSlice]:
+    """The slices that have a base file, without their log files: those of the read-optimised view."""
+    return [msgspec.structs.replace(slice_, log_files=[]) for slice_ in slices if slice_.base_file is not None]
+
+
 def _file(file: DataFile) -> StoredFile:
     return StoredFile(file.path, file.size_bytes, file.schema_version, file.has_field_ids)

@@ -17,9 +17,8 @@ from chronolake_model.tables import BucketIndex, Table
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import IndexType, Operation, TableType
 from chronolake_spark import (
-    columns,
     conditional_deletes,
-    errors,
+    explain,
     filters,
     index_jobs,
     lookups,
@@ -33,6 +32,8 @@ from chronolake_spark import (
     write,
 )
 from chronolake_spark.conflict_retries import OnConflict
+from chronolake_spark.explain import WriteName
+from chronolake_spark.explanations import Explanation
 from chronolake_spark.filters import FilterOrText
 from chronolake_spark.format_options import View
 from chronolake_spark.lookup_keys import Key
@@ -40,9 +41,8 @@ from chronolake_spark.merge import Duplicates, Existing
 from chronolake_spark.merges import Clause, Merge
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.record_index import RecordIndex
-from chronolake_spark.write import Rows, Settings
+from chronolake_spark.write import Rows, Settings, Sort
 
-Sort: TypeAlias = Literal["partition", "global"] | Sequence[str] | None
 Partitions: TypeAlias = Literal["dynamic", "all"]
 ViewName: TypeAlias = Literal["snapshot", "read_optimized"]
 _EXISTING: Mapping[str, Existing] = {"fail": Existing.FAIL, "drop": Existing.DROP}
@@ -148,7 +148,7 @@ class SparkTable:
         settings = Settings(
             operation=Operation.BULK_INSERT,
             existing=Existing.UNCHECKED,
-            sort=_sort_columns(sort, rows),
+            sort=write.sort_columns(sort, rows),
             extra_metadata=extra_metadata or {},
             markers=markers,
             on_conflict=on_conflict,
@@ -344,7 +344,7 @@ class SparkTable:
         judged_by = self.definition.schema_version
         scan = self._table.scan(wanted, as_of)
         rows = read.snapshot(self._spark, self._table, scan, meta_columns=meta_columns, view=view)
-        matching = self._marked(self._matching(rows, wanted, judged_by), as_of, scan)
+        matching = self._marked(read.matching(rows, wanted, self.definition, judged_by), as_of, scan)
         return matching if columns is None else read.projected(matching, columns, meta_columns=meta_columns)
 
     def lookup(self, keys: Sequence[Key], as_of: Moment | None = None, meta_columns: bool = False) -> DataFrame:
@@ -397,24 +397,35 @@ class SparkTable:
         judged_by = self.definition.schema_version
         matching = read.could_match(self._table, changes, wanted)
         rows = read.incremental(self._spark, self._table, changes, meta_columns=meta_columns, matching=matching)
-        return self._matching(rows, wanted, judged_by)
+        return read.matching(rows, wanted, self.definition, judged_by)
 
     def _marked(self, rows: DataFrame, as_of: Moment | None, snapshot: Snapshot) -> DataFrame:
         """``rows`` with the mark of the newest state; who names a state wants that one."""
         return rows if as_of is not None else self_reads.marked(rows, self.definition, snapshot.as_of)
 
+    def explain(
+        self,
+        operation: Literal["read"] | WriteName = "read",
+        df: DataFrame | None = None,
+        *,
+        as_of: Moment | None = None,
+        filter: FilterOrText | None = None,
+        view: View | ViewName = View.SNAPSHOT,
+        columns: Sequence[str] | None = None,
+        partitions: Partitions = "dynamic",
+    ) -> Explanation:
+        """Which partitions, file groups and files a read or a write will touch, and why; print it.
+
+        A write is one of ``df``, whose places are computed, or one that changes records that match ``filter``,
+        or any. Nothing is written. Another write may change the answer meanwhile.
+        """
+        if operation == "read":
+            return explain.read(self._table, as_of, filter, View(view), columns)
+        replaces_all = Replaces(partitions) is Replaces.TABLE
+        return explain.written(self._table, operation, df, filter, replaces_all=replaces_all)
+
     def _parsed_filter(self, filter: FilterOrText) -> Filter:
         return filters.parse(filter, self._table.reload().definition.schema)
-
-    def _matching(self, rows: DataFrame, wanted: Filter, judged_by: int) -> DataFrame:
-        """The rows that match, if the server pruned by the same columns as the rows have."""
-        now = self.definition.schema_version
-        if now != judged_by:
-            raise errors.SchemaMismatch(
-                f"the columns of {self.name} changed while it was read with a filter: read it again",
-                {"schema_versions": [judged_by, now]},
-            )
-        return rows.where(filters.condition(wanted, self.definition.schema))
 
     def _writable(self) -> Table:
         return write.writable(self._table.reload().definition)
@@ -434,19 +445,6 @@ class SparkTable:
 
     def _write(self, rows: Rows, settings: Settings) -> Instant:
         return write.run(self._table, self._client.url, rows, settings)
-
-
-def _sort_columns(sort: Sort, rows: DataFrame) -> Sequence[str]:
-    if sort in (None, "partition"):
-        return ()
-    if sort == "global":
-        return (columns.RECORD_KEY,)
-    names = () if isinstance(sort, str) else tuple(sort or ())
-    if not names or any(name not in rows.columns for name in names):
-        raise ValueError(
-            f"sort is 'partition', 'global', a list of columns of the table, or None; not {sort!r}"
-        )
-    return names
 
 
 def table(

@@ -18,7 +18,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from pyspark.errors import AnalysisException, PySparkException
@@ -63,6 +63,8 @@ from chronolake_spark.stored_slices import StoredSlice
 
 _LOG = logging.getLogger("chronolake.spark")
 _TASKS_PER_CORE = 2
+Sort: TypeAlias = Literal["partition", "global"] | Sequence[str] | None
+"""How a bulk insert orders the rows of each file."""
 
 
 def tagged(
@@ -112,6 +114,20 @@ def _bucket(table: Table, key_fields: Sequence[Field]) -> Column:
     if table.index.type is not IndexType.BUCKET:
         return sf.lit(None).cast("int")
     return keys.bucket(key_fields, table.index.buckets)
+
+
+def sort_columns(sort: Sort, rows: DataFrame) -> Sequence[str]:
+    """The columns that order the rows of each file. Raises ``ValueError`` for others than the table's."""
+    if sort in (None, "partition"):
+        return ()
+    if sort == "global":
+        return (columns.RECORD_KEY,)
+    names = () if isinstance(sort, str) else tuple(sort or ())
+    if not names or any(name not in rows.columns for name in names):
+        raise ValueError(
+            f"sort is 'partition', 'global', a list of columns of the table, or None; not {sort!r}"
+        )
+    return names
 
 
 def by_file_group(rows: DataFrame, table: Table, sort: Sequence[str] = ()) -> DataFrame:
