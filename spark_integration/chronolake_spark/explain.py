@@ -196,8 +196,8 @@ def _conflicts(table: Table, operation: WriteName, *, is_condition: bool) -> str
         return "with each write that changes one of the replaced file groups before this one completes"
     if table.index.type is not IndexType.BUCKET and operation in {"insert", "upsert", "merge"}:
         return (
-            "with each write that changes the base file of one of these file groups, or inserts keys into one of "
-            "its partitions, before this one completes"
+            "with each write that changes the base file of one of these file groups, or inserts keys into one "
+            "of its partitions, before this one completes"
         )
     is_append = table.type is TableType.MERGE_ON_READ
     is_based_on_reads = operation in {"insert", "merge"} or (operation == "delete" and is_condition)
