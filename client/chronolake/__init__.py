@@ -74,10 +74,7 @@ from chronolake_model.schemas import (
     WidenColumn,
 )
 from chronolake_model.slices import (
-    BucketName,
     FileGroupHistory,
-    FoundFileGroup,
-    FoundFileGroups,
     GroupReplacement,
     HistoricSlice,
     Partition,
@@ -104,7 +101,6 @@ __all__ = [
     "AsyncTimeline",
     "AsyncWrite",
     "BucketIndex",
-    "BucketName",
     "ChangedFileGroup",
     "Changes",
     "ChronolakeError",
@@ -124,8 +120,6 @@ __all__ = [
     "FileGroupName",
     "FileSlice",
     "Filter",
-    "FoundFileGroup",
-    "FoundFileGroups",
     "GroupReplacement",
     "HistoricSlice",
     "Instant",

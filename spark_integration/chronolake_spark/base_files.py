@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +25,8 @@ from chronolake_storage.overlaps import TablePlace
 ROW_GROUP_ROWS = 500_000
 _SAMPLE_ROWS = 20_000
 _DICTIONARY_SHARE_MAX = 0.25
+FooterMetadata: TypeAlias = Callable[[], Mapping[bytes, bytes]]
+"""The metadata of the footer, asked for after all rows are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +117,23 @@ def open_base_file(folder: Folder, relative: str, size_bytes: int) -> Iterator[p
             yield file
 
 
-def write(folder: Folder, relative: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
+def write(
+    folder: Folder,
+    relative: str,
+    schema: pa.Schema,
+    tables: Iterable[pa.Table],
+    metadata: FooterMetadata = dict,
+) -> int:
     """Write a base file and return its size in bytes. After a failure, discard the partial file."""
     with folder.create(relative) as sink:
         # pyarrow closes the file when an exception leaves this block, so a partial file may appear.
-        write_rows(sink, schema, tables)
+        write_rows(sink, schema, tables, metadata)
         return int(sink.tell())
 
 
-def write_rows(sink: pa.NativeFile, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+def write_rows(
+    sink: pa.NativeFile, schema: pa.Schema, tables: Iterable[pa.Table], metadata: FooterMetadata = dict
+) -> None:
     """Write rows as the Parquet file of a base file or of a log block."""
     groups = _in_row_groups(tables)
     first = next(groups, schema.empty_table())
@@ -136,6 +147,7 @@ def write_rows(sink: pa.NativeFile, schema: pa.Schema, tables: Iterable[pa.Table
         writer.write_table(first, row_group_size=ROW_GROUP_ROWS)
         for group in groups:
             writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
+        writer.add_key_value_metadata(metadata())
 
 
 def dictionary_columns(table: pa.Table) -> list[str]:

@@ -11,7 +11,7 @@ import base64
 import binascii
 import math
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,12 +47,23 @@ class Bits:
     hashes: int
     bits: npt.NDArray[np.bool_]
 
-    def may_have(self, keys: KeyHashes) -> npt.NDArray[np.bool_]:
+    def may_have(self, keys: pa.Array) -> npt.NDArray[np.bool_]:
         """For each key whether it may be in the filter."""
-        possible = np.ones(len(keys), dtype=np.bool_)
-        for position in keys.positions(self.hashes, len(self.bits)):
-            possible &= self.bits[position]
+        possible = np.zeros(len(keys), dtype=np.bool_)
+        for rows, part in _by_length(keys):
+            possible[rows[self._possible_of(part, np.arange(len(rows)))]] = True
         return possible
+
+    def _possible_of(self, keys: _KeysOfLength, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The ``rows`` of those keys that may be in the filter."""
+        seeds = np.zeros(len(rows), dtype=np.uint32)
+        for _ in range(self.hashes):
+            seeds = keys.hash(seeds)
+            is_set = self.bits[_positions(seeds, len(self.bits))]
+            if not is_set.all():
+                # Of keys that are not in the filter, half are out after each hash.
+                rows, keys, seeds = rows[is_set], keys.only(is_set), seeds[is_set]
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,33 +72,12 @@ class BloomFilter:
 
     rows: Sequence[Bits]
 
-    def may_have(self, keys: KeyHashes) -> npt.NDArray[np.bool_]:
+    def may_have(self, keys: pa.Array) -> npt.NDArray[np.bool_]:
         """For each key whether it may be in the filter."""
         possible = np.zeros(len(keys), dtype=np.bool_)
         for row in self.rows:
             possible |= row.may_have(keys)
         return possible
-
-
-class KeyHashes:
-    """Keys, prepared for hashing: their words of four bytes, by the length of the key."""
-
-    def __init__(self, keys: pa.Array) -> None:
-        lengths, parts = _by_length(keys)
-        self._count = len(keys)
-        self._lengths = lengths
-        self._parts = parts
-
-    def __len__(self) -> int:
-        return self._count
-
-    def positions(self, hashes: int, bits: int) -> Iterable[npt.NDArray[np.int64]]:
-        """Of each hash the positions of the keys in a vector of so many bits."""
-        seeds = np.zeros(self._count, dtype=np.uint32)
-        for _ in range(hashes):
-            for rows, part in self._parts:
-                seeds[rows] = part.hash(seeds[rows])
-            yield np.abs(np.fmod(seeds.view(np.int32).astype(np.int64), bits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,21 +100,30 @@ class _KeysOfLength:
         state ^= state >> np.uint32(15)
         return state
 
+    def only(self, chosen: npt.NDArray[np.bool_]) -> _KeysOfLength:
+        """The chosen keys."""
+        tail = None if self.tail is None else self.tail[chosen]
+        return _KeysOfLength(self.length, [word[chosen] for word in self.words], tail)
 
-def _by_length(
-    keys: pa.Array,
-) -> tuple[npt.NDArray[np.int64], list[tuple[npt.NDArray[np.int64], _KeysOfLength]]]:
+
+def _positions(hashes: Hashes, bits: int) -> npt.NDArray[np.int64]:
+    """The positions of hashes in a vector of so many bits: Java's remainder, without its sign."""
+    positions: npt.NDArray[np.int64] = np.abs(np.fmod(hashes.view(np.int32).astype(np.int64), bits))
+    return positions
+
+
+def _by_length(keys: pa.Array) -> list[tuple[npt.NDArray[np.int64], _KeysOfLength]]:
+    """The keys by length, each with its row."""
     array = keys.cast(pa.large_binary())
-    offsets = np.frombuffer(array.buffers()[1], dtype=np.int64)[array.offset : array.offset + len(array) + 1]
-    data = array.buffers()[2]
-    values = np.frombuffer(data, dtype=np.uint8) if data is not None else np.zeros(0, dtype=np.uint8)
+    _, ends, data = array.buffers()
+    offsets = np.frombuffer(ends, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
+    values = np.frombuffer(b"" if data is None else data, dtype=np.uint8)
     lengths = np.diff(offsets)
     parts = []
     for length in np.unique(lengths):
         rows = np.flatnonzero(lengths == length)
-        matrix = values[offsets[rows][:, np.newaxis] + np.arange(length)]
-        parts.append((rows, _prepared(matrix)))
-    return lengths, parts
+        parts.append((rows, _prepared(values[offsets[rows][:, np.newaxis] + np.arange(length)])))
+    return parts
 
 
 def _prepared(matrix: npt.NDArray[np.uint8]) -> _KeysOfLength:
@@ -157,8 +156,11 @@ def write(keys: pa.Array, *, entries: int | None = None, rate: float = FALSE_POS
     bits = math.ceil(count * (-math.log(rate) / (math.log(2) * math.log(2))))
     hashes = math.ceil(math.log(2) * bits / count)
     vector = np.zeros(bits, dtype=np.bool_)
-    for positions in KeyHashes(keys).positions(hashes, bits):
-        vector[positions] = True
+    for rows, part in _by_length(keys):
+        seeds = np.zeros(len(rows), dtype=np.uint32)
+        for _ in range(hashes):
+            seeds = part.hash(seeds)
+            vector[_positions(seeds, bits)] = True
     packed = np.packbits(vector, bitorder="little").tobytes()
     return base64.b64encode(_HEADER.pack(_VERSION, hashes, _MURMUR, bits) + packed)
 

@@ -21,13 +21,13 @@ from pyspark.storagelevel import StorageLevel
 
 import chronolake
 from chronolake_model.file_sizes import FileSizes
-from chronolake_model.files import FileSlice, Snapshot
+from chronolake_model.files import Snapshot
 from chronolake_model.vocabulary import Action, Direction, IndexType, State, TableType, TimeOrder
-from chronolake_spark import assigner, columns, errors, schema, simple_index, stored_slices
+from chronolake_spark import assigner, candidates, columns, errors, file_index, schema, stored_slices
 from chronolake_spark.assigner import Share, StoredGroup
+from chronolake_spark.candidates import Candidates
 from chronolake_spark.evolution import Versions
 from chronolake_spark.numbered_groups import NumberedGroup
-from chronolake_spark.simple_index import Candidates
 
 COMMITS_READ_MAX: Final = 20
 """The newest commits, one of which should be large enough to say how large a record is."""
@@ -42,7 +42,10 @@ Locate: TypeAlias = Callable[[DataFrame, Candidates], DataFrame]
 The result has them and the number of the candidate (``columns.BUCKET``), for each key that exists, also if its
 last change in a log file is a delete. A key that is in two file groups comes twice: both get the row.
 """
-INDEXES: Final[Mapping[IndexType, Locate]] = {IndexType.SIMPLE: simple_index.locations}
+INDEXES: Final[Mapping[IndexType, Locate]] = {
+    IndexType.SIMPLE: file_index.locations,
+    IndexType.BLOOM: file_index.locations,
+}
 """The indexes that Spark writes, beside the bucket index."""
 
 
@@ -64,16 +67,16 @@ def located(
     began. Unless ``is_looked_up``, all rows go to new file groups. Looked-up rows are computed once.
     """
     with contextlib.ExitStack() as kept:
-        candidates = Candidates(written, [])
+        found = Candidates(written, [])
         if is_looked_up:
             rows = _persisted(rows, kept)
-            candidates = Candidates(written, _in_partitions(rows, snapshot))
-        if candidates.slices:
+            found = candidates.find(rows, table, written, snapshot)
+        if found.numbers:
             locate = INDEXES[written.table.index.type]
-            locations = _persisted(locate(rows.select(*_PLACE), candidates), kept)
+            locations = _persisted(locate(rows.select(*_PLACE), found), kept)
             names = [schema.quoted(name) for name in rows.columns]
             rows = rows.drop(columns.BUCKET).join(locations, _PLACE, "left").select(*names)
-        targets = _targets(table, candidates, _upserts_by_group(rows))
+        targets = _targets(table, found, _upserts_by_group(rows))
         yield Located(_filled(rows, targets.slots), targets.groups)
 
 
@@ -94,29 +97,21 @@ def _persisted(frame: DataFrame, kept: contextlib.ExitStack) -> DataFrame:
     return frame
 
 
-def _in_partitions(rows: DataFrame, snapshot: Snapshot) -> list[FileSlice]:
-    """The slices in the partitions of the rows."""
-    if not any(slice_.partition_path for slice_ in snapshot.slices):
-        return snapshot.slices
-    wanted = {row[0] for row in rows.select(columns.PARTITION_PATH).distinct().collect()}
-    return [slice_ for slice_ in snapshot.slices if slice_.partition_path in wanted]
-
-
 def _upserts_by_group(rows: DataFrame) -> _Profile:
     upserts = sf.sum(sf.when(sf.col(columns.DELETE), 0).otherwise(1)).alias(_UPSERTS)
     profile = rows.groupBy(columns.PARTITION_PATH, columns.BUCKET).agg(upserts)
     return {(row[0], row[1]): row[2] for row in profile.collect()}
 
 
-def _targets(table: chronolake.Table, candidates: Candidates, upserts: _Profile) -> _Targets:
+def _targets(table: chronolake.Table, found: Candidates, upserts: _Profile) -> _Targets:
     inserts = {path: count for (path, number), count in upserts.items() if number is None}
     touched = {number for _, number in upserts if number is not None}
     filled: set[int] = set()
     new: list[NumberedGroup] = []
     slots: dict[str, Sequence[int]] = {}
-    numbers = itertools.count(len(candidates.slices))
+    numbers = itertools.count(len(found.slices))
     sizes = _sizes(table) if inserts else FileSizes()
-    stored = _stored_groups(table, candidates) if inserts and candidates.slices else {}
+    stored = _stored_groups(table, found) if inserts and found.slices else {}
     for path, count in sorted(inserts.items()):
         shares = assigner.shares(count, stored.get(path, ()), sizes)
         opened = [NumberedGroup(next(numbers), path, f"{uuid.uuid4()}-0") for _ in _without_number(shares)]
@@ -128,9 +123,9 @@ def _targets(table: chronolake.Table, candidates: Candidates, upserts: _Profile)
     known = [
         NumberedGroup(
             number,
-            candidates.slices[number].partition_path,
-            candidates.slices[number].file_id,
-            stored_slices.of(candidates.slices[number]),
+            found.slices[number].partition_path,
+            found.slices[number].file_id,
+            stored_slices.of(found.slices[number]),
             # The keys in log files are not looked up quickly, so inserts go to the base file.
             rewrites=is_merge_on_read and number in filled,
         )
@@ -156,12 +151,12 @@ def _sizes(table: chronolake.Table) -> FileSizes:
     return msgspec.structs.replace(sizes, record_size=assigner.record_size(summaries, sizes))
 
 
-def _stored_groups(table: chronolake.Table, candidates: Candidates) -> dict[str, list[StoredGroup]]:
+def _stored_groups(table: chronolake.Table, found: Candidates) -> dict[str, list[StoredGroup]]:
     """The sizes of the candidates, by partition path."""
     pending = table.pending_file_groups().file_groups
     planned = {(group.partition_path, group.file_id) for group in pending}
     by_partition: dict[str, list[StoredGroup]] = {}
-    for number, slice_ in enumerate(candidates.slices):
+    for number, slice_ in enumerate(found.slices):
         stored = StoredGroup(
             number,
             base_bytes=0 if slice_.base_file is None else slice_.base_file.size_bytes,

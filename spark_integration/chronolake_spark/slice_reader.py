@@ -7,7 +7,7 @@ are read. No Spark.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,15 +51,23 @@ class SliceReader:
         """The same reader for the records with one of these record keys."""
         return dataclasses.replace(self, keys=keys)
 
-    def stored_keys(self, stored: StoredSlice) -> pa.Array:
-        """The record keys of a slice, also those that its log files delete, each once."""
+    def base_keys(self, stored: StoredSlice) -> list[pa.Array]:
+        """The record keys of the base file."""
         layout = _with_columns(pa.schema([]), None, columns.RECORD_KEY)
-        keys = [rows[columns.RECORD_KEY] for rows in self._base_rows(stored.base, layout)]
-        if stored.logs:
-            contents = self._log_contents(stored, layout)
-            keys += [contents.records[columns.RECORD_KEY], contents.deletes[log_merge.KEY]]
-        chunks = [chunk.cast(pa.string()) for array in keys for chunk in array.chunks]
-        return pc.unique(pa.chunked_array(chunks, pa.string()))
+        return _texts(rows[columns.RECORD_KEY] for rows in self._base_rows(stored.base, layout))
+
+    def log_keys(self, stored: StoredSlice) -> list[pa.Array]:
+        """The record keys in the log files, also those of deletes; some more than once."""
+        if not stored.logs:
+            return []
+        contents = self._log_contents(stored, pa.schema([]))
+        return _texts([contents.records[columns.RECORD_KEY], contents.deletes[log_merge.KEY]])
+
+    def footer(self, file: StoredFile) -> Mapping[bytes, bytes] | None:
+        """The metadata in the footer of a base file."""
+        with base_files.open_base_file(self.folder, file.path, file.size_bytes) as parquet:
+            metadata: Mapping[bytes, bytes] | None = parquet.metadata.metadata
+            return metadata
 
     def rows(self, stored: StoredSlice) -> Iterator[pa.Table]:
         """The records of a slice."""
@@ -71,12 +79,7 @@ class SliceReader:
     def changes(self, stored: StoredSlice) -> LatestChanges:
         """What the log files of a slice change, in the columns that a merge needs."""
         contents = self._log_contents(stored, self.layout)
-        records, deletes = contents.records, contents.deletes
-        if self.keys is not None:
-            records = records.filter(pc.is_in(records[columns.RECORD_KEY], value_set=self.keys))
-            wanted = self.keys.cast(deletes[log_merge.KEY].type)
-            deletes = deletes.filter(pc.is_in(deletes[log_merge.KEY], value_set=wanted))
-        return log_merge.latest_changes(records, deletes, self.ordering_field)
+        return log_merge.latest_changes(contents.records, contents.deletes, self.ordering_field)
 
     def merged(self, stored: StoredSlice, changes: LatestChanges) -> Iterator[pa.Table]:
         """The records of a slice with these changes."""
@@ -91,7 +94,14 @@ class SliceReader:
     def _log_contents(self, stored: StoredSlice, layout: pa.Schema) -> LogContents:
         layout = _with_columns(layout, self.ordering, columns.RECORD_KEY, columns.COMMIT_TIME)
         files = [(file, self.fields[file.schema_version]) for file in stored.logs]
-        return log_contents.read(self.folder, files, layout, self.ordering_field)
+        contents = log_contents.read(self.folder, files, layout, self.ordering_field)
+        if self.keys is None:
+            return contents
+        wanted = self.keys.cast(contents.deletes[log_merge.KEY].type)
+        return LogContents(
+            contents.records.filter(pc.is_in(contents.records[columns.RECORD_KEY], value_set=self.keys)),
+            contents.deletes.filter(pc.is_in(contents.deletes[log_merge.KEY], value_set=wanted)),
+        )
 
     def _base_rows(self, file: StoredFile | None, layout: pa.Schema) -> Iterator[pa.Table]:
         if file is None:
@@ -109,6 +119,10 @@ class SliceReader:
             return
         for index in range(parquet.num_row_groups):
             yield parquet.read_row_group(index, columns=names)
+
+
+def _texts(keys: Iterable[pa.ChunkedArray]) -> list[pa.Array]:
+    return [chunk.cast(pa.string()) for array in keys for chunk in array.chunks]
 
 
 def ordering_of(layout: pa.Schema, ordering_field: str | None) -> pa.Field | None:

@@ -1,16 +1,18 @@
-"""Tables with the simple index: keys are found in the files, and inserts fill small files or open new ones."""
+"""The simple and the bloom index: keys are found in the files; inserts fill small files or open new ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 import chronolake
+from chronolake_model.files import DataFile
 from chronolake_model.vocabulary import TableType
-from chronolake_spark import SparkTable, errors, row_counts, write
+from chronolake_spark import SparkTable, bloom_filters, errors, file_index, row_counts, write
 from chronolake_spark.write_counts import RowCounts
 
 pytestmark = pytest.mark.spark
@@ -38,12 +40,23 @@ def groups_of(table: SparkTable) -> dict[str, tuple[str, int]]:
     return {slice_.file_id: (slice_.partition_path, len(slice_.log_files)) for slice_ in slices}
 
 
-@pytest.mark.parametrize("table_type", [TableType.COPY_ON_WRITE, TableType.MERGE_ON_READ])
+def base_files_of(table: SparkTable, partition_path: str | None = None) -> list[DataFile]:
+    slices = table.metastore.snapshot(partition_path=partition_path).slices
+    return [slice_.base_file for slice_ in slices if slice_.base_file is not None]
+
+
+@pytest.mark.parametrize(
+    ("index", "table_type"), [("simple", TableType.COPY_ON_WRITE), ("bloom", TableType.MERGE_ON_READ)]
+)
 def test_keys_are_found_where_they_are_and_small_files_are_filled(
-    spark: SparkSession, new_table: NewTable, table_type: TableType
+    spark: SparkSession,
+    new_table: NewTable,
+    monkeypatch: pytest.MonkeyPatch,
+    index: str,
+    table_type: TableType,
 ) -> None:
     table = new_table(
-        orders(spark), "id", index="simple", type=table_type, partition_fields=["day"], properties=SMALL
+        orders(spark), "id", index=index, type=table_type, partition_fields=["day"], properties=SMALL
     )
     is_copy_on_write = table_type is TableType.COPY_ON_WRITE
     first = table.insert(orders(spark, *((id, "a", 0, 1) for id in range(30)), (100, "b", 0, 1)))
@@ -66,6 +79,8 @@ def test_keys_are_found_where_they_are_and_small_files_are_filled(
     with pytest.raises(errors.DuplicateKeys, match="'200'"):
         table.insert(orders(spark, (200, "a", 9, 9), (201, "a", 9, 9)))
     table.insert(orders(spark, (200, "a", 9, 9), (300, "c", 3, 3)), duplicates="drop")
+    # As with many keys: they are joined by Spark.
+    monkeypatch.setattr(file_index, "KEYS_SENT_MAX", 0)
     table.delete(orders(spark, (2, "a", 0, 0), (999, "a", 0, 0), (1, "nowhere", 0, 0)).select("id", "day"))
     expected = [
         *((id, "a", int(id == 1), 2 if id == 1 else 1) for id in range(30) if id != 2),
@@ -79,19 +94,15 @@ def test_keys_are_found_where_they_are_and_small_files_are_filled(
             "id", sf.lit("d").alias("day"), sf.lit(0).alias("amount"), sf.lit(1).cast("bigint").alias("ts")
         )
     )
-    sizes = [
-        slice_.base_file.records
-        for slice_ in table.metastore.snapshot(partition_path="day=d").slices
-        if slice_.base_file is not None
-    ]
+    sizes = [file.records for file in base_files_of(table, "day=d")]
     assert len(sizes) == 8
     assert max(sizes) < 100
-    before = rows_of(table)
     table.overwrite(orders(spark, (5, "d", 5, 5), (6, "d", 6, 6)))
     table.bulk_insert(orders(spark, (7, "d", 7, 7)))
     table.upsert(orders(spark, (7, "d", 8, 8)))
-    kept = [row for row in before if row[1] != "d"]
-    assert rows_of(table) == sorted([*kept, (5, "d", 5, 5), (6, "d", 6, 6), (7, "d", 8, 8)])
+    assert rows_of(table) == sorted([*expected, (5, "d", 5, 5), (6, "d", 6, 6), (7, "d", 8, 8)])
+    path = f"{table.definition.base_path}/{base_files_of(table)[0].path}"
+    assert (bloom_filters.FILTER in pq.read_metadata(path).metadata) == (index == "bloom")
 
 
 def interleaved(
@@ -112,7 +123,7 @@ def interleaved(
 def test_of_two_writers_of_one_new_key_the_second_conflicts_and_is_repeated(
     spark: SparkSession, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = new_table(orders(spark), "id", index="simple", partition_fields=["day"])
+    table = new_table(orders(spark), "id", index="bloom", partition_fields=["day"])
     table.insert(orders(spark, (1, "a", 0, 1)))
     mine, others = orders(spark, (2, "b", 1, 1)), orders(spark, (2, "b", 2, 2))
     with pytest.raises(chronolake.errors.WriteConflict, match="'day=b'"):

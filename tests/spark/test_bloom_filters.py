@@ -1,0 +1,126 @@
+"""Bloom filters and key ranges in the footers of base files, compared with those of Hudi's own code."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from chronolake_spark import bloom_filters, columns, key_footers
+from chronolake_spark.bloom_filters import UnknownFilter
+from chronolake_spark.key_footers import KeyCollector
+
+KEYS = pa.array(
+    [
+        *("1", "22", "a-longer-key", "id:7,day:2026-01-31", "Zürich", "日本", "😀 beyond"),
+        "0123456789abcdef0123456789abcdef",
+        *(f"key-{number}" for number in range(40)),
+    ]
+)
+# What BloomFilterFactory of Hudi 1.2.0 makes of these keys, for 20 entries at a rate of 0.001. The dynamic
+# filter has three rows of 20 entries at most.
+SIMPLE = b"/////wAAAAoBAAABIP//7vXX/fv////v/yq/1+fb+/J5zv3/7X/9b6vP//33+3nb/w=="
+DYNAMIC = (
+    b"/////wAAAAoBAAABIAAAABQAAAAIAAAAA/////8AAAAKAQAAASD1eKb0lijZe9MdbdIqo5NGy9FSOcykz0wx7E6iwllYt6gZms//////"
+    b"AAAACgEAAAEgGsrkwVH1ebUmlOevIh7EI9Mh4hCGwTElPa0vo8evrXH6aUl0/////wAAAAoBAAABIBAFCEQBATrQCG8FAgIKFKAACoBA"
+    b"wpgEgENRBIgMENQFeRAAXQ=="
+)
+TABLES = Path(__file__).parents[1] / "hudi" / "tables"
+
+
+def footer(filter_: bytes, type_: str = "") -> dict[bytes, bytes]:
+    return {bloom_filters.FILTER: filter_} | ({bloom_filters.TYPE: type_.encode()} if type_ else {})
+
+
+def footer_of(*keys: str) -> Mapping[bytes, bytes]:
+    collector = KeyCollector()
+    list(collector.watch([pa.table({columns.RECORD_KEY: pa.array(keys, pa.string())})]))
+    return collector.metadata()
+
+
+def may_have(metadata: Mapping[bytes, bytes], keys: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    filter_ = bloom_filters.read(metadata)
+    assert filter_ is not None
+    return filter_.may_have(keys)
+
+
+def test_filters_are_the_same_as_hudis_bit_for_bit() -> None:
+    assert bloom_filters.write(KEYS, entries=20, rate=0.001) == SIMPLE
+    for metadata in (footer(SIMPLE), footer(SIMPLE, "SIMPLE"), footer(DYNAMIC, "DYNAMIC_V0")):
+        assert may_have(metadata, KEYS).all()
+    others = pa.array([f"other-{number}" for number in range(1_000)])
+    assert 0 < may_have(footer(DYNAMIC, "DYNAMIC_V0"), others).sum() < 1_000
+
+
+@pytest.mark.parametrize("table", ["cow6", "cow8", "mor9"])
+def test_the_footers_of_tables_that_hudi_wrote_admit_their_keys(table: str, tmp_path: Path) -> None:
+    with tarfile.open(TABLES / f"{table}.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    with_filters = 0
+    for path in tmp_path.rglob("*.parquet"):
+        with pq.ParquetFile(path) as file:
+            if columns.RECORD_KEY not in file.schema_arrow.names:
+                continue
+            metadata, keys = file.metadata.metadata, file.read([columns.RECORD_KEY])[0].combine_chunks()
+        assert key_footers.possible(metadata, keys) == keys
+        with_filters += bloom_filters.FILTER in metadata
+    assert with_filters
+
+
+def test_a_footer_refuses_keys_that_the_file_does_not_have() -> None:
+    metadata = footer_of(*(f"{number:04}" for number in range(0, 2_000, 2)))
+    assert (metadata[key_footers.LEAST], metadata[key_footers.GREATEST]) == (b"0000", b"1998")
+    even = pa.array([f"{number:04}" for number in range(0, 2_000, 2)])
+    odd = pa.array([f"{number:04}" for number in range(1, 2_000, 2)])
+    assert key_footers.possible(metadata, even) == even
+    assert len(key_footers.possible(metadata, odd)) <= 1
+    without_filter = {name: metadata[name] for name in (key_footers.LEAST, key_footers.GREATEST)}
+    assert key_footers.possible(without_filter, pa.array(["", "0001", "2", "!"])).to_pylist() == ["0001"]
+
+
+@pytest.mark.parametrize("metadata", [None, {}, footer_of(), {key_footers.LEAST: b"a"}])
+def test_a_file_without_filter_and_range_may_have_any_key(metadata: Mapping[bytes, bytes] | None) -> None:
+    assert key_footers.possible(metadata, KEYS) == KEYS
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        footer(b"not base64!"),
+        footer(SIMPLE[:40]),
+        footer(SIMPLE, "DYNAMIC_V0"),
+        footer(DYNAMIC, "SIMPLE"),
+        footer(SIMPLE, "SOMETHING_NEW"),
+        footer(b""),
+    ],
+)
+def test_a_file_with_an_unknown_filter_may_have_any_key(metadata: Mapping[bytes, bytes]) -> None:
+    with pytest.raises(UnknownFilter):
+        bloom_filters.read(metadata)
+    assert key_footers.possible(metadata, KEYS) == KEYS
+
+
+# U+FFFD is behind U+1F600 in Java's order, and before it in that of UTF-8.
+@given(st.sets(st.text(st.sampled_from("ab\ufffd\U0001f600é"), max_size=4), min_size=1, max_size=8))
+@settings(max_examples=200, deadline=None)
+def test_no_key_of_a_file_is_ever_ruled_out(texts: set[str]) -> None:
+    metadata = footer_of(*texts)
+    assert key_footers.possible(metadata, pa.array(sorted(texts))).to_pylist() == sorted(texts)
+    in_java = sorted(texts, key=lambda text: text.encode("utf-16-be"))
+    assert (metadata[key_footers.LEAST].decode(), metadata[key_footers.GREATEST].decode()) == (
+        in_java[0],
+        in_java[-1],
+    )
+
+
+def test_a_filter_of_many_keys_has_few_false_positives_and_the_filter_of_none_is_empty() -> None:
+    metadata = footer(bloom_filters.write(pa.array([str(number) for number in range(20_000)])))
+    others = pa.array([f"-{number}" for number in range(20_000)])
+    assert may_have(metadata, others).sum() <= 2
+    assert not may_have(footer(bloom_filters.write(pa.array([], pa.string()))), others).any()
