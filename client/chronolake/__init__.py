@@ -74,7 +74,10 @@ from chronolake_model.schemas import (
     WidenColumn,
 )
 from chronolake_model.slices import (
+    BucketName,
     FileGroupHistory,
+    FoundFileGroup,
+    FoundFileGroups,
     GroupReplacement,
     HistoricSlice,
     Partition,
@@ -101,6 +104,7 @@ __all__ = [
     "AsyncTimeline",
     "AsyncWrite",
     "BucketIndex",
+    "BucketName",
     "ChangedFileGroup",
     "Changes",
     "ChronolakeError",
@@ -120,6 +124,8 @@ __all__ = [
     "FileGroupName",
     "FileSlice",
     "Filter",
+    "FoundFileGroup",
+    "FoundFileGroups",
     "GroupReplacement",
     "HistoricSlice",
     "Instant",

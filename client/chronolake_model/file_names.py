@@ -26,6 +26,9 @@ _LOG = re.compile(
     r"\.(?P<file_id>[A-Za-z0-9][A-Za-z0-9-]*)_(?P<time>\d{17}(?:\d{3})?)\.log\.(?P<n>\d{1,10})_(?P<token>\d+-\d+-\d+)",
     re.ASCII,
 )
+GENERATION_MAX = 10**12 - 1
+"""The most file groups of one bucket that can be replaced, one after the other."""
+
 _BUCKET = re.compile(r"[0-9]{8}(?![0-9])")
 _BUCKET_FILE_ID = re.compile(r"([0-9]{8})-0000-0000-0000-([0-9]{12})-0", re.ASCII)
 
@@ -100,9 +103,14 @@ def bucket_file_id(bucket: int, generation: int = 0) -> str:
     group, so that the server sees their conflict. A replaced group never comes back; the bucket's next one
     counts on in the suffix.
     """
+    assert 0 <= generation <= GENERATION_MAX
+    return f"{bucket_prefix(bucket)}-0000-0000-0000-{generation:012d}-0"
+
+
+def bucket_prefix(bucket: int) -> str:
+    """How the file ids of a bucket's file groups begin."""
     assert 0 <= bucket < 10**8
-    assert 0 <= generation < 10**12
-    return f"{bucket:08d}-0000-0000-0000-{generation:012d}-0"
+    return f"{bucket:08d}"
 
 
 def bucket_of(file_id: str) -> int:

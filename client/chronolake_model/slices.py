@@ -10,8 +10,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from chronolake_model.files import DataFile
+from chronolake_model import patterns
+from chronolake_model.files import DataFile, FileGroupName, FileSlice, PartitionPath
+from chronolake_model.times import READ_TIME_PATTERN
 from chronolake_model.vocabulary import Action, Operation
+
+FILE_GROUPS_MAX = 10_000
+"""The most file groups, and the most buckets, that a request may name."""
 
 
 class HistoricSlice(msgspec.Struct, frozen=True):
@@ -104,4 +109,49 @@ class PendingFileGroups(msgspec.Struct, frozen=True):
     table: str
     as_of: str | None
     file_groups: list[PendingFileGroup]
+    next_cursor: str | None
+
+
+class BucketName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file group of a bucket, in a partition of a table with a bucket index."""
+
+    partition_path: PartitionPath
+    bucket: Annotated[int, Meta(ge=0, le=99_999_999)]
+
+
+class FindFileGroups(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Ask for the slices of file groups, and of those of buckets."""
+
+    file_groups: Annotated[list[FileGroupName], Meta(max_length=FILE_GROUPS_MAX)] = []
+    buckets: Annotated[list[BucketName], Meta(max_length=FILE_GROUPS_MAX)] = []
+    as_of: Annotated[
+        Annotated[str, Meta(pattern=patterns.of_decoder(READ_TIME_PATTERN))] | None,
+        Meta(description="A completion time, `earliest` or `latest`. Default: now."),
+    ] = None
+    limit: Annotated[
+        int, Meta(ge=1, le=FILE_GROUPS_MAX, description="The largest number of entries of a page.")
+    ] = FILE_GROUPS_MAX
+    cursor: Annotated[
+        str | None, Meta(description="`next_cursor` of the page before, with the rest of the body unchanged.")
+    ] = None
+
+
+class FoundFileGroup(msgspec.Struct, frozen=True):
+    """What a file group of the request has as of the time."""
+
+    slice: Annotated[FileSlice | None, Meta(description="Its files; null when it has none.")]
+    replaced: Annotated[
+        str | None,
+        Meta(
+            description="The file id of the last file group of the bucket that was replaced, if there was one."
+        ),
+    ]
+
+
+class FoundFileGroups(msgspec.Struct, frozen=True):
+    """An entry for each of the file groups of the request, and then for each of its buckets. A page."""
+
+    table: str
+    as_of: str | None
+    file_groups: list[FoundFileGroup]
     next_cursor: str | None

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from msgspec import UNSET
 
 import chronolake
-from chronolake_model.file_names import base_file_name, bucket_file_id, log_file_name
+from chronolake_model.file_names import base_file_name, log_file_name
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_model.tables import SchemaField
@@ -40,6 +40,7 @@ from chronolake_spark.key_footers import KeyCollector
 from chronolake_spark.log_contents import LogFormat
 from chronolake_spark.merge import Decision, Existing
 from chronolake_spark.slice_reader import SliceReader
+from chronolake_spark.stored_groups import FileGroup, Lookup, StoredGroup, StoredGroups
 from chronolake_spark.stored_slices import StoredSlice
 from chronolake_spark.task_markers import TaskMarkers
 from chronolake_storage.claims import Owner
@@ -48,26 +49,19 @@ Outcome: TypeAlias = "tuple[Decision, WriteStat | None]"
 """What the rows of a file group change, and the file that was written."""
 
 
-class FileGroup(NamedTuple):
-    """A partition path, and the number of the file group in it: with a bucket index that of its bucket."""
-
-    partition_path: str
-    bucket: int
-
-
 @dataclass(frozen=True, slots=True)
 class WriteJob:
     """The parameters that all tasks of one write share.
 
     ``schema`` is the table's, with the columns ``fields``. ``required`` are its columns that are not nullable,
-    ``stored`` the current slices by partition path and bucket, ``versions`` the columns of each version of the
-    schema that their files were written with. ``refuses_repeated_keys`` if two rows of one key are an error.
-    ``log_format`` is that of the log files of a merge-on-read table, None for copy-on-write. ``new_file_ids``
-    are the file ids of new file groups that are not the first of their bucket. The rows of ``rewritten`` groups
-    are merged into their base files, whatever the type of the table. With ``has_key_filters`` the footers of
-    base files get key ranges and bloom filters. ``storage_options`` are the access to the base path. ``owner``
-    is the table that has the claim of the base path; without it the files of a failed task remain until the
-    instant is rolled back.
+    ``stored`` and ``new_file_ids`` the slices, and the file ids of new file groups (with a bucket index of
+    those that are not the first of their bucket), that the driver knows: none, if tasks look them up.
+    ``versions`` has the columns of known versions of the schema. ``refuses_repeated_keys`` if two rows of one
+    key are an error. ``log_format`` is that of the log files of a merge-on-read table, None for copy-on-write.
+    The rows of ``rewritten`` groups are merged into their base files, whatever the type of the table. With
+    ``has_key_filters`` the footers of base files get key ranges and bloom filters. ``storage_options`` are the
+    access to the base path. ``owner`` is the table that has the claim of the base path; without it the files of
+    a failed task remain until the instant is rolled back.
     """
 
     base_path: str
@@ -112,21 +106,29 @@ class Written:
     unchanged: int = 0
 
 
-def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task, markers: chronolake.Markers) -> Written:
+def write(
+    batches: Iterable[pa.RecordBatch],
+    job: WriteJob,
+    task: Task,
+    markers: chronolake.Markers,
+    lookup: Lookup | None = None,
+) -> Written:
     """Merge the rows of one task, which come file group by file group.
 
-    Each file gets its marker before it is created. After a failure, the files of the task are deleted if
-    possible. Raises the errors of ``Write.mark``, and ``AttemptGivenUp``.
+    The file groups are looked up in ``lookup``; without it ``job`` has them. Each file gets its marker before
+    it is created. After a failure, the files of the task are deleted if possible. Raises the errors of
+    ``Write.mark``, and ``AttemptGivenUp``.
     """
     folder = base_files.Folder.of(job.base_path, job.storage_options)
+    stored_groups = StoredGroups(job.stored, job.new_file_ids, job.versions, lookup)
     task_markers = TaskMarkers(markers)
     stats: list[WriteStat] = []
     duplicates, sample = 0, None
     read, superseded, unchanged = 0, 0, 0
     try:
-        for group, rows in file_groups(_with_markers(batches, job, task, task_markers)):
+        for group, rows in file_groups(_with_markers(batches, job, task, stored_groups, task_markers)):
             seqno = sum(stat.inserts + stat.updates for stat in stats)
-            writer = _GroupWriter(folder, task_markers, job, task, group, seqno=seqno)
+            writer = _GroupWriter(folder, task_markers, job, task, group, stored_groups, seqno=seqno)
             decision, stat = writer.write(rows)
             read += len(rows)
             superseded += writer.superseded
@@ -179,50 +181,48 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[FileGroup, pa.RecordBatch]]:
 
 
 def _with_markers(
-    batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task, task_markers: TaskMarkers
+    batches: Iterable[pa.RecordBatch],
+    job: WriteJob,
+    task: Task,
+    stored_groups: StoredGroups,
+    task_markers: TaskMarkers,
 ) -> Iterator[pa.RecordBatch]:
-    """The batches. Before each batch, the file groups that are certainly written are marked together.
+    """The batches. Before each batch, its file groups are looked up, and those certainly written are marked.
 
     So many small files need few requests. Other groups are marked one by one when they change, because a marked
     file that is not written must be searched in storage before the instant can complete.
     """
     for batch in batches:
+        runs = list(_runs(batch))
+        stored_groups.load(group for group, _ in runs)
         task_markers.create(
-            _marker(job, task, group)
-            for group, run in _runs(batch)
-            if _is_written(job, group) and not pc.all(run[columns.DELETE]).as_py()
+            _marker(job, task, group, stored_groups[group])
+            for group, run in runs
+            if _is_written(job, group, stored_groups[group]) and not pc.all(run[columns.DELETE]).as_py()
         )
         yield batch
 
 
-def _log_format(job: WriteJob, group: FileGroup) -> LogFormat | None:
+def _log_format(job: WriteJob, group: FileGroup, stored: StoredGroup) -> LogFormat | None:
     """The format of the log file that is appended to the file group; None if a base file is written."""
-    return job.log_format if group in job.stored and group not in job.rewritten else None
+    return job.log_format if stored.slice is not None and group not in job.rewritten else None
 
 
-def _is_written(job: WriteJob, group: FileGroup) -> bool:
+def _is_written(job: WriteJob, group: FileGroup, stored: StoredGroup) -> bool:
     """Whether any upsert changes the file group."""
-    is_always_written = _log_format(job, group) is not None or job.ordering_field is None
-    if group not in job.stored or job.existing is Existing.UNCHECKED:
+    is_always_written = _log_format(job, group, stored) is not None or job.ordering_field is None
+    if stored.slice is None or job.existing is Existing.UNCHECKED:
         return True
     return job.existing is Existing.MERGE and is_always_written
 
 
-def _marker(job: WriteJob, task: Task, group: FileGroup) -> Marker:
-    file_id = _file_id(job, group)
-    if _log_format(job, group) is not None:
-        log_name = log_file_name(file_id, task.write_token, job.requested_time)
+def _marker(job: WriteJob, task: Task, group: FileGroup, stored: StoredGroup) -> Marker:
+    if _log_format(job, group, stored) is not None:
+        log_name = log_file_name(stored.file_id, task.write_token, job.requested_time)
         return Marker(group.partition_path, log_name, MarkerKind.APPEND)
-    kind = MarkerKind.MERGE if group in job.stored else MarkerKind.CREATE
-    return Marker(group.partition_path, base_file_name(file_id, task.write_token, job.requested_time), kind)
-
-
-def _file_id(job: WriteJob, group: FileGroup) -> str:
-    stored = job.stored.get(group)
-    if stored is not None:
-        return stored.file_id
-    # After a replacement, the file group of a bucket is not the first one any more.
-    return job.new_file_ids.get(group) or bucket_file_id(group.bucket)
+    kind = MarkerKind.CREATE if stored.slice is None else MarkerKind.MERGE
+    base_name = base_file_name(stored.file_id, task.write_token, job.requested_time)
+    return Marker(group.partition_path, base_name, kind)
 
 
 class _GroupWriter:
@@ -235,6 +235,7 @@ class _GroupWriter:
         job: WriteJob,
         task: Task,
         group: FileGroup,
+        stored_groups: StoredGroups,
         *,
         seqno: int,
     ) -> None:
@@ -244,8 +245,11 @@ class _GroupWriter:
         self._task = task
         self._group = group
         self._first_seqno = seqno
-        self._stored = job.stored.get(group)
-        self._marker = _marker(job, task, group)
+        stored_group = stored_groups[group]
+        self._stored, self._file_id = stored_group
+        self._log_format = _log_format(job, group, stored_group)
+        self._fields = stored_groups.fields
+        self._marker = _marker(job, task, group, stored_group)
         self._file_name = self._marker.file_name
         self._schema = layouts.file_schema(job.schema, job.fields)
         self._ordering = next((field for field in job.fields if field.name == job.ordering_field), None)
@@ -263,9 +267,8 @@ class _GroupWriter:
         if latest.ambiguous and self._job.existing is not Existing.FAIL:
             raise _ambiguous_order(latest)
         self.superseded = len(rows) - len(incoming)
-        log_format = _log_format(self._job, self._group)
-        if self._stored is not None and log_format is not None:
-            return self._append(self._stored, log_format, rows, incoming)
+        if self._stored is not None and self._log_format is not None:
+            return self._append(self._stored, self._log_format, rows, incoming)
         if self._stored is None or (base := self._stored.base) is None:
             return self._merge(None, rows, incoming)
         with base_files.open_base_file(self._folder, base.path, base.size_bytes) as file:
@@ -328,7 +331,7 @@ class _GroupWriter:
 
     def _reader(self) -> SliceReader:
         ordering = slice_reader.ordering_of(self._schema, self._job.ordering_field)
-        return SliceReader(self._folder, self._schema, self._job.versions, ordering)
+        return SliceReader(self._folder, self._schema, self._fields, ordering)
 
     def _stored_keys(self, file: pq.ParquetFile | None) -> pa.Table:
         wanted = [columns.RECORD_KEY]
@@ -348,7 +351,7 @@ class _GroupWriter:
     def _row_groups(self, file: pq.ParquetFile | None) -> Iterator[pa.Table]:
         if file is None or self._stored is None or (base := self._stored.base) is None:
             return
-        fields = None if base.has_field_ids else self._job.versions[base.schema_version]
+        fields = None if base.has_field_ids else self._fields[base.schema_version]
         stored = layouts.stored_schema(file, fields, base.path)
         names = layouts.columns_of(stored, self._schema)
         for index in range(file.num_row_groups):
@@ -409,7 +412,7 @@ class _GroupWriter:
     ) -> WriteStat:
         return WriteStat(
             partition_path=self._group.partition_path,
-            file_id=_file_id(self._job, self._group),
+            file_id=self._file_id,
             file_name=self._file_name,
             size_bytes=size_bytes,
             records=records,

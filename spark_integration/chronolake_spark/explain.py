@@ -14,7 +14,7 @@ from chronolake_model.filters import And, Filter, Not, Or
 from chronolake_model.tables import Table
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import IndexType, TableType
-from chronolake_spark import columns, explanations, filters, stored_slices, write
+from chronolake_spark import columns, explanations, filters, progress, stored_slices, write
 from chronolake_spark.explanations import Explanation, Part
 from chronolake_spark.filters import FilterOrText
 from chronolake_spark.format_options import View
@@ -158,7 +158,8 @@ def _way(table: Table, slice_: FileSlice) -> str:
 
 def _places(df: DataFrame, table: Table, *, keys_only: bool) -> set[_GroupKey]:
     rows = write.tagged(df, table, keys_only=keys_only).select(columns.PARTITION_PATH, columns.BUCKET)
-    return {tuple(row) for row in rows.distinct().collect()}
+    with progress.described(df.sparkSession, f"explain {table.name}"):
+        return {tuple(row) for row in rows.distinct().collect()}
 
 
 def _with_rows(

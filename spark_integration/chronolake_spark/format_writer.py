@@ -32,6 +32,7 @@ from chronolake_spark.merge import Existing
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.spark_data_source import ChronolakeWriter, encoded_error, message_of
 from chronolake_spark.staging import StagedFile, Stager
+from chronolake_spark.stored_groups import FileGroup
 from chronolake_spark.task_markers import TaskMarkers
 
 LEASE_SECONDS: Final = 600
@@ -66,11 +67,8 @@ def writer(options: Mapping[str, str], struct: StructType, *, overwrite: bool) -
             lease_seconds=LEASE_SECONDS,
         )
         try:
-            snapshot = table.snapshot()
             write.refuse_another_schema(definition, begun.instant)
-            write_options = write.options_of(
-                table, client.url, definition, begun.instant, snapshot, settings, {}
-            )
+            write_options = write.options_of(table, client.url, definition, begun.instant, settings, {})
             own = from_arrow_schema(tagging.layout, prefer_timestamp_ntz=True)
             return StagingWriter(ChronolakeWriter(write_options, table.storage_options, own), tagging)
         except ChronolakeError as failure:
@@ -117,8 +115,11 @@ class StagingWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is 
         task = Task(len(messages), write_token(len(messages), 0, 0))
         try:
             with self._own.connected() as table:
+                lookup = self._own.lookup(table)
+                if lookup is not None:
+                    lookup.fetch(FileGroup(*group) for file in files for group in file.groups)
                 rows = self._renewing(table, staging.by_file_group(self._folder(), files))
-                written = bucket_writer.write(rows, self._own.job, task, self._own.markers(table))
+                written = bucket_writer.write(rows, self._own.job, task, self._own.markers(table), lookup)
         except ChronolakeError as error:
             raise encoded_error(error) from error
         self._own.commit([message_of(written)])

@@ -250,6 +250,8 @@ def _encoding(name: str) -> str:
 
 
 def _run(job: IngestJob, console: Console, stopping: _Cancellation, *, dry_run: bool) -> IngestResult:
+    from chronolake_spark import progress  # noqa: PLC0415
+
     with _progress(console, f"Looking at {job.source.summary}"):
         prepared = job.prepare()
     _print_prepared(console, job, prepared)
@@ -257,11 +259,14 @@ def _run(job: IngestJob, console: Console, stopping: _Cancellation, *, dry_run: 
     commits: list[Committed] = []
     rows = job.dry_run(prepared) if dry_run else None
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("commits", total=len(prepared.batches))
+    with (
+        progress.shown_by_caller(),
+        Progress(*columns, console=console, transient=True) as bars,
+    ):
+        bar = bars.add_task("commits", total=len(prepared.batches))
         for batch, committed in job.run(prepared) if not dry_run else ():
-            progress.advance(bar)
-            progress.console.print(_line(batch, committed))
+            bars.advance(bar)
+            bars.console.print(_line(batch, committed))
             if committed is not None:
                 commits.append(committed)
                 stopping.commits += 1

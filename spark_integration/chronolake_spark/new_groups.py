@@ -8,10 +8,13 @@ bucket open the same one, and the server sees their conflict.
 from __future__ import annotations
 
 import enum
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+import chronolake
 from chronolake_model.file_names import bucket_file_id, bucket_of, generation_of
 from chronolake_model.files import FileGroupName
+from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.slices import ReplacedFileGroup
 from chronolake_spark.stored_slices import StoredSlice
 
@@ -33,28 +36,32 @@ def to_open(
     In other buckets a write opens the first file group.
     """
     gone = [FileGroupName(group.partition_path, group.file_id) for group in replaced]
-    live = [FileGroupName(slice_.partition_path, slice_.file_id) for slice_ in slices]
     if replaces is not None:
-        gone += live
-    last: dict[tuple[str, int], int] = {}
+        gone += [FileGroupName(slice_.partition_path, slice_.file_id) for slice_ in slices]
+    of_buckets: dict[tuple[str, int], list[str]] = defaultdict(list)
     for name in gone:
-        place = (name.partition_path, bucket_of(name.file_id))
-        last[place] = max(generation_of(name.file_id), last.get(place, 0))
+        of_buckets[name.partition_path, bucket_of(name.file_id)].append(name.file_id)
     return [
-        FileGroupName(partition_path, bucket_file_id(bucket, generation + 1))
-        for (partition_path, bucket), generation in last.items()
+        FileGroupName(partition_path, next_file_id(bucket, file_ids))
+        for (partition_path, bucket), file_ids in of_buckets.items()
     ]
+
+
+def next_file_id(bucket: int, gone: Iterable[str]) -> str:
+    """The file id of the file group that a bucket opens after those that are ``gone``."""
+    return bucket_file_id(bucket, max(map(generation_of, gone), default=-1) + 1)
 
 
 def replaced_by(
-    replaces: Replaces | None, slices: Sequence[StoredSlice], written_partitions: Iterable[str]
+    replaces: Replaces | None, table: chronolake.Table, as_of: str, written_partitions: Iterable[str]
 ) -> list[FileGroupName]:
-    """The file groups of ``slices`` that a write to these partitions replaces."""
+    """The file groups that a write to these partitions replaces, of those live as of a completion time."""
     if replaces is None:
         return []
-    written = set(written_partitions)
-    return [
-        FileGroupName(slice_.partition_path, slice_.file_id)
-        for slice_ in slices
-        if replaces is Replaces.TABLE or slice_.partition_path in written
-    ]
+    if replaces is Replaces.TABLE:
+        slices = table.snapshot(as_of).slices
+    else:
+        paths = sorted(set(written_partitions))
+        portions = [paths[first : first + PARTITIONS_MAX] for first in range(0, len(paths), PARTITIONS_MAX)]
+        slices = [slice_ for portion in portions for slice_ in table.scan(None, as_of, portion).slices]
+    return [FileGroupName(slice_.partition_path, slice_.file_id) for slice_ in slices]

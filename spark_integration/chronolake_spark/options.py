@@ -21,16 +21,27 @@ SECRETS_OPTION: Final = "storage_secrets"
 name (``spark.redaction.regex``)."""
 
 
+class Fetched(msgspec.Struct, frozen=True):
+    """The slices of a table, as the driver has fetched them.
+
+    ``new_groups`` are the file groups to open where they are not the first of their bucket. ``fields`` has the
+    columns of each version of the schema with which files were written.
+    """
+
+    slices: list[StoredSlice]
+    new_groups: list[FileGroupName]
+    fields: dict[int, list[SchemaField]]
+
+
 class WriteOptions(msgspec.Struct, frozen=True):
-    """One write: its instant, the table, and the slices of a snapshot taken after the instant began.
+    """One write: its instant, and the table, of which it reads what had completed before it began.
 
     ``writer`` is the writer of the instant, ``markers`` overrides where the table keeps markers.
     ``refuses_repeated_keys`` if two rows of one key are an error, ``is_based_on_reads`` if the rows depend on
-    what the table has. ``replaces`` are the slices that the write replaces, ``new_groups`` the file groups to
-    open where they are not the first of their bucket. Without a bucket index, ``numbered`` are the file groups
-    that the rows name, and ``keys_looked_up`` if the keys were looked up in the table. ``fields`` has the
-    columns of each version of the schema with which files were written. ``file_states`` are the states of the
-    files that the rows come from, by path.
+    what the table has. ``replaces`` are the slices that the write replaces. Without a bucket index,
+    ``numbered`` are the file groups that the rows name, and ``keys_looked_up`` if the keys were looked up in
+    the table. ``fetched`` is what the driver knows of the table's files, None where tasks ask the server for
+    their part of it. ``file_states`` are the states of the files that the rows come from, by path.
     """
 
     url: str
@@ -42,11 +53,9 @@ class WriteOptions(msgspec.Struct, frozen=True):
     refuses_repeated_keys: bool
     replaces: Replaces | None
     is_based_on_reads: bool
-    slices: list[StoredSlice]
-    new_groups: list[FileGroupName]
     numbered: list[NumberedGroup]
     keys_looked_up: bool
-    fields: dict[int, list[SchemaField]]
+    fetched: Fetched | None
     extra_metadata: dict[str, str]
     file_states: dict[str, str]
 

@@ -11,7 +11,6 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 import chronolake
-from chronolake_model.files import Snapshot
 from chronolake_model.tables import Table
 from chronolake_spark import errors
 from chronolake_spark.conflict_retries import OnConflict
@@ -40,11 +39,11 @@ def state_of(df: DataFrame, table: Table, on_conflict: OnConflict) -> str | None
     return min(states, default=None)
 
 
-def refuse_older(table: chronolake.Table, state: str | None, snapshot: Snapshot) -> None:
-    """Raise ``FrameOutdated`` if the table has changed between ``state`` and the snapshot."""
-    if state is None or snapshot.as_of is None or state == snapshot.as_of:
+def refuse_older(table: chronolake.Table, state: str | None, begin: str) -> None:
+    """Raise ``FrameOutdated`` if the table has changed between ``state`` and the begin of the write."""
+    if state is None:
         return
-    since = table.changes(None if state == _NOTHING_YET else state, snapshot.as_of)
+    since = table.changes(None if state == _NOTHING_YET else state, begin)
     if since.file_groups:
         raise errors.FrameOutdated(
             f"the frame that is to overwrite {table.name} reads {table.name} as of {state}, and "

@@ -28,10 +28,17 @@ from chronolake_model.publication import LOG_BLOCKS_PROPERTY
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import bucket_writer, columns, errors, file_states, new_groups
-from chronolake_spark.bucket_writer import FileGroup, Task, WriteJob, Written
+from chronolake_spark.bucket_writer import Task, WriteJob, Written
 from chronolake_spark.log_contents import LogFormat
 from chronolake_spark.numbered_groups import NumberedGroup
-from chronolake_spark.options import SECRETS_OPTION, WRITE_OPTION, WriteOptions, secrets_from_json
+from chronolake_spark.options import (
+    SECRETS_OPTION,
+    WRITE_OPTION,
+    Fetched,
+    WriteOptions,
+    secrets_from_json,
+)
+from chronolake_spark.stored_groups import FileGroup, ServerLookup
 from chronolake_spark.stored_slices import StoredSlice
 from chronolake_spark.write_counts import RowCounts
 from chronolake_storage.claims import Owner
@@ -115,7 +122,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         task = Task(partition, write_token(partition, context.stageId(), context.taskAttemptId()))
         try:
             with self.connected() as table:
-                written = bucket_writer.write(iterator, self.job, task, self.markers(table))
+                written = bucket_writer.write(iterator, self.job, task, self.markers(table), self.lookup(table))
         except ChronolakeError as error:
             raise encoded_error(error) from error
         return message_of(written)
@@ -134,7 +141,8 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
                         {**self._options.extra_metadata, **_row_counts(messages, stats).metadata()},
                         replaced_file_groups=new_groups.replaced_by(
                             self._options.replaces,
-                            self._options.slices,
+                            table,
+                            self._options.requested_time,
                             (stat.partition_path for stat in stats),
                         ),
                         schema_version=self._options.table.schema_version,
@@ -177,6 +185,13 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         time, markers, writer = self._options.requested_time, self._options.markers, self._options.writer
         return table.markers_of(time, markers=markers, writer=writer)
 
+    def lookup(self, table: chronolake.Table) -> ServerLookup | None:
+        """Where tasks look file groups up, as of the begin of the instant; None if the options have them."""
+        if self._options.fetched is not None:
+            return None
+        replaces = self._options.replaces is not None
+        return ServerLookup(table, self._options.requested_time, replaces=replaces)
+
     def _write(self, table: chronolake.Table) -> chronolake.Write:
         return table.write(self._options.requested_time)
 
@@ -198,7 +213,9 @@ def _give_up(write: chronolake.Write, refused: ChronolakeError) -> None:
 
 
 def _job_of(options: WriteOptions, storage_options: dict[str, str], schema: StructType) -> WriteJob:
-    table = options.table
+    table, fetched = options.table, options.fetched
+    if fetched is None:
+        fetched = Fetched([], [], {table.schema_version: table.schema})
     own = [field for field in schema if not columns.is_reserved(field.name)]
     return WriteJob(
         base_path=table.base_path,
@@ -209,10 +226,10 @@ def _job_of(options: WriteOptions, storage_options: dict[str, str], schema: Stru
         ordering_field=table.ordering_field,
         existing=options.existing,
         refuses_repeated_keys=options.refuses_repeated_keys,
-        stored=_stored(options),
-        versions=options.fields,
+        stored=_stored(options, fetched),
+        versions=fetched.fields,
         log_format=_log_format(table),
-        new_file_ids=_new_file_ids(options),
+        new_file_ids=_new_file_ids(options, fetched),
         has_key_filters=table.index.type is IndexType.BLOOM,
         rewritten=frozenset(_numbered(group) for group in options.numbered if group.rewrites),
         storage_options=storage_options,
@@ -220,17 +237,17 @@ def _job_of(options: WriteOptions, storage_options: dict[str, str], schema: Stru
     )
 
 
-def _stored(options: WriteOptions) -> dict[FileGroup, StoredSlice]:
+def _stored(options: WriteOptions, fetched: Fetched) -> dict[FileGroup, StoredSlice]:
     """The slices that the write changes, by the file groups that its rows name."""
     if options.table.index.type is not IndexType.BUCKET:
         return {_numbered(group): group.slice_ for group in options.numbered if group.slice_ is not None}
-    return {_group_of(slice_): slice_ for slice_ in options.slices} if options.replaces is None else {}
+    return {_group_of(slice_): slice_ for slice_ in fetched.slices}
 
 
-def _new_file_ids(options: WriteOptions) -> dict[FileGroup, str]:
+def _new_file_ids(options: WriteOptions, fetched: Fetched) -> dict[FileGroup, str]:
     if options.table.index.type is not IndexType.BUCKET:
         return {_numbered(group): group.file_id for group in options.numbered if group.slice_ is None}
-    return {_group_of(name): name.file_id for name in options.new_groups}
+    return {_group_of(name): name.file_id for name in fetched.new_groups}
 
 
 def _numbered(group: NumberedGroup) -> FileGroup:

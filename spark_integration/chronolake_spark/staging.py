@@ -20,7 +20,7 @@ from chronolake_model.file_names import base_file_name
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_spark import base_files, columns
 from chronolake_spark.base_files import Folder
-from chronolake_spark.bucket_writer import FileGroup
+from chronolake_spark.stored_groups import FileGroup
 from chronolake_spark.task_markers import TaskMarkers
 
 FILE_BYTES_MAX = 128 * 2**20

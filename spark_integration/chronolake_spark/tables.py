@@ -24,6 +24,7 @@ from chronolake_spark import (
     lookups,
     merges,
     partition_deletes,
+    progress,
     read,
     schema,
     schema_merges,
@@ -444,7 +445,8 @@ class SparkTable:
         return write.tagged(df, table, delete_when=delete_when, row_order=row_order)
 
     def _write(self, rows: Rows, settings: Settings) -> Instant:
-        return write.run(self._table, self._client.url, rows, settings)
+        with progress.described(self._spark, f"{settings.operation} {self.name}"):
+            return write.run(self._table, self._client.url, rows, settings)
 
 
 def table(

@@ -27,9 +27,9 @@ from pyspark.sql.types import BooleanType
 
 import chronolake
 from chronolake.errors import StorageFailed
-from chronolake_model.files import FileGroupName, Snapshot
+from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
-from chronolake_model.markers import EXECUTOR_PROPERTY, Executor, MarkersType
+from chronolake_model.markers import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation, State
@@ -56,10 +56,10 @@ from chronolake_spark.numbered_groups import NumberedGroup
 from chronolake_spark.options import (
     SECRETS_OPTION,
     WRITE_OPTION,
+    Fetched,
     WriteOptions,
     secrets_to_json,
 )
-from chronolake_spark.stored_slices import StoredSlice
 
 _LOG = logging.getLogger("chronolake.spark")
 _TASKS_PER_CORE = 2
@@ -214,13 +214,15 @@ def _run_once(
     action = None if settings.replaces is None else Action.REPLACECOMMIT
     counted = {conflict_retries.RETRIES: str(retries)} if retries else {}
     with table.begin(action=action, operation=settings.operation, markers=settings.markers) as write:
-        # After begin: what completes in between the server takes for a conflict; no update is lost.
-        snapshot = table.snapshot()
         refuse_another_schema(definition, write.instant)
-        self_reads.refuse_older(table, settings.computed_from, snapshot)
-        options = options_of(table, url, definition, write.instant, snapshot, settings, counted)
+        self_reads.refuse_older(table, settings.computed_from, write.requested_time)
+        snapshot = None
+        if callable(rows) or definition.index.type is not IndexType.BUCKET:
+            # As of the begin: what completes later the server takes for a conflict; no update is lost.
+            snapshot = table.snapshot(write.requested_time)
+        options = options_of(table, url, definition, write.instant, settings, counted, snapshot)
         try:
-            tagged_rows = rows(snapshot) if callable(rows) else rows
+            tagged_rows = rows if snapshot is None or not callable(rows) else rows(snapshot)
             with _placed(tagged_rows, table, definition, snapshot, settings) as (frame, numbered):
                 options = msgspec.structs.replace(options, numbered=list(numbered))
                 writer_options = {
@@ -238,10 +240,14 @@ def _run_once(
 
 @contextlib.contextmanager
 def _placed(
-    rows: DataFrame, table: chronolake.Table, definition: Table, snapshot: Snapshot, settings: Settings
+    rows: DataFrame,
+    table: chronolake.Table,
+    definition: Table,
+    snapshot: Snapshot | None,
+    settings: Settings,
 ) -> Iterator[tuple[DataFrame, Sequence[NumberedGroup]]]:
     """The rows, shuffled by file group, and the file groups that they name by number."""
-    if definition.index.type is IndexType.BUCKET:
+    if snapshot is None or definition.index.type is IndexType.BUCKET:
         yield by_file_group(rows, definition, settings.sort), ()
         return
     written = evolution.versions(table, definition, snapshot.slices)
@@ -259,15 +265,15 @@ def options_of(
     url: str,
     definition: Table,
     instant: Instant,
-    snapshot: Snapshot,
     settings: Settings,
     extra_metadata: Mapping[str, str],
+    snapshot: Snapshot | None = None,
 ) -> WriteOptions:
-    """The options of a write of rows that fit ``definition``; ``snapshot`` is of after the instant's begin."""
-    written = evolution.versions(table, definition, snapshot.slices)
+    """The options of a write of rows that fit ``definition``.
+
+    ``snapshot`` is the table's as of the instant's begin, if the caller has it.
+    """
     has_buckets = definition.index.type is IndexType.BUCKET
-    needs_slices = has_buckets or settings.replaces is not None
-    slices = list(map(stored_slices.of, snapshot.slices)) if needs_slices else []
     return WriteOptions(
         url=url,
         table=definition,
@@ -278,25 +284,41 @@ def options_of(
         refuses_repeated_keys=settings.refuses_repeated_keys,
         replaces=settings.replaces,
         is_based_on_reads=settings.is_based_on_reads,
-        slices=slices,
-        new_groups=_to_open(table, definition, slices, settings.replaces) if has_buckets else [],
         numbered=[],
         # An overwrite must not miss what others insert meanwhile into the partitions that it replaces.
         keys_looked_up=not has_buckets and settings.existing is not Existing.UNCHECKED,
-        fields={version: list(fields) for version, fields in written.all_fields().items()},
+        fetched=_fetched(table, definition, instant, settings, snapshot),
         extra_metadata={**settings.extra_metadata, **extra_metadata},
         file_states=dict(settings.file_states),
     )
 
 
-def _to_open(
-    table: chronolake.Table, definition: Table, slices: Sequence[StoredSlice], replaces: Replaces | None
-) -> list[FileGroupName]:
-    """The next file groups of buckets, where they are not the first."""
-    all_exist = not definition.partition_fields and len(slices) == definition.index.buckets
-    if replaces is None and all_exist:
-        return []
-    return new_groups.to_open(slices, table.replaced_file_groups().file_groups, replaces)
+def _fetched(
+    table: chronolake.Table,
+    definition: Table,
+    instant: Instant,
+    settings: Settings,
+    snapshot: Snapshot | None,
+) -> Fetched | None:
+    """What tasks need of the table as of the begin of an instant; None where they ask the server."""
+    markers = settings.markers or definition.properties.get(TYPE_PROPERTY)
+    has_buckets = definition.index.type is IndexType.BUCKET
+    if has_buckets and markers != MarkersType.DIRECT:
+        return None
+    # With direct markers, tasks need not reach the server. Without a bucket index, rows name their file groups.
+    if snapshot is None:
+        snapshot = table.snapshot(instant.requested_time)
+    written = evolution.versions(table, definition, snapshot.slices)
+    fields = {version: list(fields) for version, fields in written.all_fields().items()}
+    if not has_buckets:
+        return Fetched(slices=[], new_groups=[], fields=fields)
+    slices = list(map(stored_slices.of, snapshot.slices))
+    replaced = table.replaced_file_groups(instant.requested_time).file_groups
+    return Fetched(
+        slices=slices if settings.replaces is None else [],
+        new_groups=new_groups.to_open(slices, replaced, settings.replaces),
+        fields=fields,
+    )
 
 
 def dry_run(df: DataFrame, table: Table, **how: Any) -> int:

@@ -7,7 +7,7 @@ import inspect
 import msgspec
 import pytest
 
-from chronolake_model import instants, patterns, readers, scans, tables
+from chronolake_model import instants, patterns, readers, scans, slices, tables
 from chronolake_model.names import TABLE_NAME_PATTERN
 
 PATTERNS = [
@@ -17,6 +17,7 @@ PATTERNS = [
     (inspect.get_annotations(instants.CompleteInstant, eval_str=True)["cleaned_before"], "20260131100000123"),
     (inspect.get_annotations(readers.BeginReading, eval_str=True)["as_of"], "latest"),
     (inspect.get_annotations(scans.Scan, eval_str=True)["as_of"], "20260131100000123"),
+    (inspect.get_annotations(slices.FindFileGroups, eval_str=True)["as_of"], "earliest"),
 ]
 
 

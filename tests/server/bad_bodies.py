@@ -106,6 +106,7 @@ _OPTIONAL = {
         )
     },
     "/v1/tables/{table}/scan": {"as_of", "partition_paths", "filter", "limit"},
+    "/v1/tables/{table}/file-groups": {"as_of", "file_groups", "buckets", "limit"},
     "/v1/tables/{table}/savepoints": {"instant", "comment"},
     "/v1/tables/{table}/savepoints/{requested_time}/release": {"reason"},
     "/v1/tables/{table}/restore": {"reason"},

@@ -338,6 +338,16 @@ OPERATIONS = (
     ),
     Operation("GET", "/v1/tables/{table}/published"),
     Operation("GET", "/v1/tables/{table}/changes"),
+    Operation(
+        "POST",
+        "/v1/tables/{table}/file-groups",
+        lambda requested_time: {
+            "file_groups": [{"partition_path": "", "file_id": "f"}],
+            "buckets": [{"partition_path": "", "bucket": 0}],
+            "as_of": requested_time,
+            "limit": 10,
+        },
+    ),
     Operation("GET", "/v1/tables/{table}/file-groups/history", query=f"file_id={bucket_file_id(0)}"),
     Operation("GET", "/v1/tables/{table}/partitions"),
     Operation("GET", "/v1/tables/{table}/replaced-file-groups"),
@@ -356,7 +366,7 @@ OF_AN_INSTANT = tuple(operation for operation in OPERATIONS if "{requested_time}
 NO_COMMANDS = (
     "/deletable",
     "/dry-run",
-    *("/conflicts", "/completion-times", "/scan", "/markers", "/clean-plans"),
+    *("/conflicts", "/completion-times", "/scan", "/file-groups", "/markers", "/clean-plans"),
     *("/readers", "/{lease_id}", "/{lease_id}/heartbeat", "/publication", "/publication/lease"),
 )
 """Ends of the paths of requests besides GET that are no commands."""

@@ -22,9 +22,10 @@ from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.publication import PublicationState
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import arrow_types, base_files, bucket_writer, columns, stored_slices
-from chronolake_spark.bucket_writer import FileGroup, Task, WriteJob
+from chronolake_spark.bucket_writer import Task, WriteJob
 from chronolake_spark.log_contents import LogFormat
 from chronolake_spark.merge import Existing
+from chronolake_spark.stored_groups import FileGroup
 from tests.spark import hudi_reader
 
 GROUP = FileGroup("", 0)

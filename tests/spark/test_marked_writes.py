@@ -18,11 +18,12 @@ from chronolake_model.tables import SchemaField
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import base_files, bucket_reader, bucket_writer, columns, layouts, stored_slices
 from chronolake_spark.arrow_types import file_layout
-from chronolake_spark.bucket_writer import FileGroup, Task, WriteJob
+from chronolake_spark.bucket_writer import Task, WriteJob
 from chronolake_spark.errors import AttemptGivenUp, decoded, encoded
 from chronolake_spark.log_contents import LogFormat
 from chronolake_spark.merge import Existing
 from chronolake_spark.slice_reader import SliceReader
+from chronolake_spark.stored_groups import FileGroup
 from chronolake_spark.stored_slices import StoredSlice
 from tests.fix_stores import Store
 from tests.spark.stored import slices_after

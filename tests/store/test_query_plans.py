@@ -7,10 +7,11 @@ write gets slower with every write before.
 from __future__ import annotations
 
 import re
-from importlib import resources
 
 import psycopg
 import pytest
+
+from chronolake_metastore.store.postgres import statements
 
 _GROWING = ("event", "event_entry", "file", "instant", "marker", "outcome", "write_stat")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
@@ -28,6 +29,7 @@ _STATEMENTS = (
     "staging/find",
     "write_stats/append",
 )
+_STATEMENTS_OF_TASKS = ("slices/files_of_groups", "slices/last_replaced_of_buckets")
 
 
 @pytest.mark.parametrize("name", _STATEMENTS)
@@ -40,9 +42,24 @@ def test_a_statement_of_a_write_reads_no_whole_table(dsn: str, name: str) -> Non
         assert f"using {index} on" not in plan, plan
 
 
+@pytest.mark.parametrize("name", _STATEMENTS_OF_TASKS)
+def test_what_a_task_asks_reads_the_named_groups_and_what_was_superseded_since(dsn: str, name: str) -> None:
+    plan = generic_plan(dsn, name)
+
+    assert "Seq Scan" not in plan, plan
+    if name == "slices/files_of_groups":
+        assert re.search(
+            r"Index Scan using file_live on file .*\n.*Index Cond: .*file_id >= .*file_id <", plan
+        ), plan
+        assert "using file_superseded on file" in plan, plan
+        assert "Hash Full Join" in plan, plan
+    else:
+        assert re.search(r"Index Scan Backward using replaced_group_unique .*\n.*file_id >= ", plan), plan
+
+
 def generic_plan(dsn: str, name: str) -> str:
     """The plan for any parameters, as PostgreSQL makes it now."""
-    text = resources.files("chronolake_metastore.store.sql").joinpath(f"{name}.sql").read_text()
+    text = statements.load(name)
     numbers = {parameter: number for number, parameter in enumerate(dict.fromkeys(_PARAMETER.findall(text)), 1)}
     sql = _PARAMETER.sub(lambda match: f"${numbers[match[1]]}", text)
     with psycopg.connect(dsn, prepare_threshold=None) as connection:

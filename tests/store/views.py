@@ -15,8 +15,9 @@ from chronolake_metastore.queries.slices import SliceSelection
 from chronolake_metastore.store.files import PublishedFile
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import files as wire
-from chronolake_model.file_names import FileKind
+from chronolake_model.file_names import FileKind, bucket_of
 from chronolake_model.scans import Scan
+from chronolake_model.slices import BucketName, FindFileGroups, FoundFileGroup
 from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import View
 from tests.store.naive_reader import Group, Names, Slice, State
@@ -66,6 +67,7 @@ class Views:
             file_groups.history(database, table, group, at, PAGE, None),
             slice_queries.snapshot(database, table, SliceSelection(View.LATEST, at), PAGE, None),
             files.scan(database, table, Scan(), at),
+            file_groups.find(database, table, FindFileGroups(), at),
             files.changes(database, table, at, None, PAGE, None),
         ):
             with pytest.raises(errors.HistoryCleaned):
@@ -83,6 +85,29 @@ class Views:
             assert await self._snapshot(view, before_or_on) == expected, (view, before_or_on)
         if before_or_on is None:
             assert await self._live() == self._expected.seen("merged")
+            await self.compare_named_groups()
+
+    async def compare_named_groups(self) -> None:
+        """The file groups of a request by their file ids, and those of a bucket index by their buckets."""
+        expected = self._expected.seen("merged")
+        groups = [*self._expected.groups(), ("nowhere", "none")]
+        buckets = sorted({(path, bucket_of(file_id)) for path, file_id in groups[:-1]})
+        names = [wire.FileGroupName(*group) for group in groups]
+        found = await self._found(names, [BucketName(*bucket) for bucket in buckets])
+        by_name, by_bucket = found[: len(groups)], found[len(groups) :]
+        assert [entry.slice and _names(entry.slice) for entry in by_name] == list(map(expected.get, groups))
+        for bucket, entry in zip(buckets, by_bucket, strict=True):
+            live = [group for group in expected if (group[0], bucket_of(group[1])) == bucket]
+            replaced = [name for path, name in self._expected.replaced if (path, bucket_of(name)) == bucket]
+            assert ([] if entry.slice is None else [_group(entry.slice)]) == live
+            assert entry.replaced == max(replaced, default=None)
+
+    async def _found(self, names: list[wire.FileGroupName], buckets: list[BucketName]) -> list[FoundFileGroup]:
+        def page(cursor: str | None) -> Awaitable[Any]:
+            body = FindFileGroups(names, buckets, limit=PAGE, cursor=cursor)
+            return file_groups.find(self._database, self._table, body, self._as_of)
+
+        return await _pages("file_groups", page)
 
     async def compare_lists(self) -> None:
         """Partitions, replaced file groups, and those for which table services are pending."""

@@ -33,7 +33,14 @@ from chronolake_model.instants import (
 from chronolake_model.markers import MarkersType
 from chronolake_model.publication import PUBLISH_PROPERTY
 from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
-from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
+from chronolake_model.slices import (
+    BucketName,
+    FileGroupHistory,
+    FoundFileGroups,
+    Partitions,
+    PendingFileGroups,
+    ReplacedFileGroups,
+)
 from chronolake_model.tables import AlterTable
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder, View
@@ -327,14 +334,15 @@ class AsyncTable(AsyncStoredTable):
 
     async def scan(
         self,
-        filter: Filter,
+        filter: Filter | None,
         as_of: Moment | None = None,
         partition_paths: Iterable[str] | None = None,
     ) -> Snapshot:
         """A snapshot without the file slices that cannot contain a matching record; see ``chronolake.col``.
 
-        The server prunes by partition paths and by the column statistics of the files. The slices returned may
-        still have no matching record: filter the records too. Raises ``InvalidFilter``.
+        Without a filter, it is the snapshot of these partitions. The server prunes by partition paths and by
+        the column statistics of the files. The slices returned may still have no matching record: filter the
+        records too. Raises ``InvalidFilter``.
         """
         call = calls.files.scan(self.name, as_of, partition_paths, filter)
         return calls.base.merge_pages(await self._transport.all_pages(call), "slices")
@@ -350,6 +358,20 @@ class AsyncTable(AsyncStoredTable):
     ) -> pa.Table:
         """The scan as an Arrow table; needs pyarrow."""
         return await arrow.table(self._transport, calls.files.scan(self.name, as_of, partition_paths, filter))
+
+    async def file_groups(
+        self,
+        names: Iterable[FileGroupName] = (),
+        as_of: Moment | None = None,
+        *,
+        buckets: Iterable[BucketName] = (),
+    ) -> FoundFileGroups:
+        """The live slices of some file groups, and of those of buckets, as of a completion time, in this order.
+
+        10,000 of each at most. It costs the same in a table of any size. Raises ``HistoryCleaned``.
+        """
+        call = calls.files.file_groups(self.name, names, buckets, as_of)
+        return calls.base.merge_pages(await self._transport.all_pages(call), "file_groups")
 
     async def file_group(
         self, file_id: str, partition_path: str = "", as_of: Moment | None = None

@@ -8,10 +8,18 @@ import msgspec
 
 from chronolake.calls import base
 from chronolake.calls.base import Call, digits, post, query, table_path
-from chronolake_model.files import Changes, Snapshot
+from chronolake_model.files import Changes, FileGroupName, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.scans import Scan
-from chronolake_model.slices import FileGroupHistory, Partitions, PendingFileGroups, ReplacedFileGroups
+from chronolake_model.slices import (
+    BucketName,
+    FileGroupHistory,
+    FindFileGroups,
+    FoundFileGroups,
+    Partitions,
+    PendingFileGroups,
+    ReplacedFileGroups,
+)
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import View
 
@@ -35,7 +43,7 @@ def snapshot(
 
 
 def scan(
-    name: str, as_of: Moment | None, partition_paths: Iterable[str] | None, filter: Filter
+    name: str, as_of: Moment | None, partition_paths: Iterable[str] | None, filter: Filter | None
 ) -> Call[Snapshot]:
     """The live file slices that could match a filter."""
     paths = None if partition_paths is None else list(partition_paths)
@@ -45,6 +53,14 @@ def scan(
         Scan(digits(as_of), paths, filter, base.FILES_LIMIT_MAX),
         is_query=True,
     )
+
+
+def file_groups(
+    name: str, names: Iterable[FileGroupName], buckets: Iterable[BucketName], as_of: Moment | None
+) -> Call[FoundFileGroups]:
+    """The slices of some file groups."""
+    body = FindFileGroups([*names], [*buckets], digits(as_of))
+    return post(f"{table_path(name)}/file-groups", FoundFileGroups, body, is_query=True)
 
 
 def file_group(name: str, file_id: str, partition_path: str, as_of: Moment | None) -> Call[FileGroupHistory]:

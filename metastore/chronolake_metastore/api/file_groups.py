@@ -1,24 +1,52 @@
-"""/v1/tables/{table}/file-groups/history, /replaced-file-groups and /pending-file-groups"""
+"""/v1/tables/{table}/file-groups, /file-groups/history, /replaced-file-groups and /pending-file-groups"""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import get
+import msgspec
+from litestar import get, post
 from litestar.di import NamedDependency
-from litestar.params import QueryParameter
+from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import AsOf, Cursor, FilesLimit, TableInPath
+from chronolake_metastore.api.requests import read_time_in_body, refuse_nul
 from chronolake_metastore.queries import file_groups as queries
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
-from chronolake_model.slices import FileGroupHistory, PendingFileGroups, ReplacedFileGroups
+from chronolake_model.slices import (
+    FileGroupHistory,
+    FindFileGroups,
+    FoundFileGroups,
+    PendingFileGroups,
+    ReplacedFileGroups,
+)
 
 TAGS = ["Files"]
-_PROBLEMS = problems.of_query(
-    ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR, ProblemCode.HISTORY_CLEANED
+_CODES = (ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR, ProblemCode.HISTORY_CLEANED)
+_PROBLEMS = problems.of_query(*_CODES)
+
+
+@post(
+    "/tables/{table:str}/file-groups",
+    summary="The slices of some file groups",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_body(*_CODES),
 )
+async def find_file_groups(
+    table: TableInPath, data: JSONBody[FindFileGroups], database: NamedDependency[Database]
+) -> FoundFileGroups:
+    """The live slices of file groups as of a completion time (default: now), page by page.
+
+    For writers: a request that names what one task writes costs the same in a table of any size. File groups
+    are named by their file ids or, with a bucket index, by their buckets. Of a bucket the answer also has the
+    file group that was replaced last: the file id of its next file group counts on from there.
+    """
+    refuse_nul(msgspec.json.encode(data))
+    as_of = read_time_in_body("as_of", data.as_of)
+    return await queries.find(database, parameters.table(table), data, as_of)
 
 
 @get(

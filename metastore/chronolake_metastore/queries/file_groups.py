@@ -1,20 +1,31 @@
-"""File groups: the history of one file group, replaced file groups, and file groups in pending plans."""
+"""File groups: their slices, the history of one, replaced file groups, and file groups in pending plans."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import msgspec
 
+from chronolake_metastore import errors
 from chronolake_metastore.domain import slices
 from chronolake_metastore.domain.slices import FileSlice, Slices
+from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, files, paging, tables
+from chronolake_metastore.queries.cleans import BEFORE_ALL
 from chronolake_metastore.store import slices as stored
 from chronolake_metastore.store.files import FIRST, GroupKey, PublishedFile
-from chronolake_metastore.store.postgres.engine import Database
-from chronolake_metastore.store.slices import AsOf, PendingGroup, ReplacedGroup
+from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.slices import AsOf, GroupName, PendingGroup, ReplacedGroup
 from chronolake_model import slices as wire
 from chronolake_model.times import ReadTime, Tick, format_time
+from chronolake_model.vocabulary import IndexType
+
+
+class _NumberPlace(msgspec.Struct, tag="number", frozen=True, array_like=True, forbid_unknown_fields=True):
+    table_id: UUID
+    as_of: cursors.Time
+    number: int
 
 
 class _HistoryPlace(msgspec.Struct, tag="history", frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -34,6 +45,71 @@ class _PendingPlace(msgspec.Struct, tag="pending", frozen=True, array_like=True,
     table_id: UUID
     as_of: cursors.Time
     group: GroupKey
+
+
+_NumberedGroup = tuple[int, wire.FoundFileGroup]
+"""What a file group has, with its position in the request."""
+
+
+async def find(
+    database: Database, table_name: str, body: wire.FindFileGroups, as_of: ReadTime | None
+) -> wire.FoundFileGroups:
+    """A page of what the file groups of a request have as of a completion time, in the order of the request.
+
+    Raises ``TableNotFound``, ``InvalidParameter``, ``HistoryCleaned`` or ``InvalidCursor``.
+    """
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        _refuse_buckets_of_other_indexes(table, body.buckets)
+        names: list[GroupName] = [*body.file_groups, *body.buckets]
+        place = cursors.in_table(body.cursor, _NumberPlace, table.table_id)
+        start = 0 if place is None else place.number
+        cursors.refuse_unless(0 <= start <= len(names))
+        time = await tables.last_completion(connection, table, as_of, None if place is None else place.as_of)
+        pinned = BEFORE_ALL if time is None else time
+        tick = table.definition.tick
+
+        async def fetch(last: _NumberedGroup | None, number: int) -> list[_NumberedGroup]:
+            first = start if last is None else last[0] + 1
+            portion = names[first : first + number]
+            found = await _found(connection, AsOf(table.table_id, pinned), portion, tick)
+            return list(enumerate(found, first))
+
+        numbered, is_cut = await paging.collect(
+            fetch, paging.json_bytes, body.limit, database.page_bytes_max, paging.SMALL_ROWS_AT_ONCE
+        )
+    next_number = start + len(numbered)
+    is_cut = is_cut and next_number < len(names)
+    return wire.FoundFileGroups(
+        table=table.name,
+        as_of=None if pinned == BEFORE_ALL else format_time(pinned, tick),
+        file_groups=[group for _, group in numbered],
+        next_cursor=cursors.encode(_NumberPlace(table.table_id, pinned, next_number)) if is_cut else None,
+    )
+
+
+def _refuse_buckets_of_other_indexes(table: Table, buckets: Sequence[wire.BucketName]) -> None:
+    index = table.definition.index.type
+    if index is not IndexType.BUCKET and buckets:
+        raise errors.InvalidParameter(
+            f"{table.name!r} has the index {index}: name its file groups, not buckets", parameter="buckets"
+        )
+
+
+async def _found(
+    connection: Reader, at: AsOf, names: Sequence[GroupName], tick: Tick
+) -> list[wire.FoundFileGroup]:
+    distinct = list(dict.fromkeys(names))
+    published = await stored.files_of(connection, at, distinct)
+    buckets = [name for name in distinct if isinstance(name, wire.BucketName)]
+    replaced = await stored.last_replaced(connection, at, buckets)
+    return [
+        wire.FoundFileGroup(
+            slice=files.slice_of(of_group, tick) if (of_group := published.get(name)) else None,
+            replaced=replaced.get(name) if isinstance(name, wire.BucketName) else None,
+        )
+        for name in names
+    ]
 
 
 async def history(

@@ -290,10 +290,11 @@ def _key(file_slice: wire.FileSlice) -> GroupKey:
 
 def _slices(files: Sequence[PublishedFile], tick: Tick) -> list[wire.FileSlice]:
     """One slice per file group; ``files`` come sorted by group, base file first, logs by completion time."""
-    return [_slice(list(group), tick) for _, group in groupby(files, key=lambda file: file.group)]
+    return [slice_of(list(group), tick) for _, group in groupby(files, key=lambda file: file.group)]
 
 
-def _slice(files: Sequence[PublishedFile], tick: Tick) -> wire.FileSlice:
+def slice_of(files: Sequence[PublishedFile], tick: Tick) -> wire.FileSlice:
+    """The slice of one file group; ``files`` are its base file first, then its logs by completion time."""
     bases = [file for file in files if file.kind == FileKind.BASE]
     logs = [file for file in files if file.kind == FileKind.LOG]
     assert len(bases) <= 1, "a file group has one live base file"

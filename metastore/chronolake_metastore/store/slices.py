@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -14,6 +14,9 @@ from chronolake_metastore.domain.actions import begun_as
 from chronolake_metastore.domain.slices import Replacement
 from chronolake_metastore.store.files import GroupKey, PublishedFile
 from chronolake_metastore.store.postgres import statements
+from chronolake_model.file_names import GENERATION_MAX, bucket_file_id, bucket_prefix
+from chronolake_model.files import FileGroupName
+from chronolake_model.slices import BucketName
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation
 
@@ -24,6 +27,9 @@ _REPLACEMENT: Final = statements.load("slices/replacement_of_group")
 _HISTORY: Final = statements.load("slices/history_of_group")
 _GROUPS_BEFORE_OR_ON: Final = statements.load("slices/groups_before_or_on")
 _FILES_BEFORE_OR_ON: Final = statements.load("slices/files_before_or_on")
+_FILES_OF_GROUPS: Final = statements.load("slices/files_of_groups")
+_LAST_REPLACED: Final = statements.load("slices/last_replaced_of_buckets")
+_FILE_ID_LENGTH_MAX: Final = 255
 
 
 class AsOf(msgspec.Struct, frozen=True):
@@ -31,6 +37,10 @@ class AsOf(msgspec.Struct, frozen=True):
 
     table_id: UUID
     as_of: Micros
+
+
+GroupName: TypeAlias = FileGroupName | BucketName
+"""What names a file group of a table: its file id, or, with a bucket index, its bucket."""
 
 
 class PendingGroup(msgspec.Struct, frozen=True):
@@ -113,6 +123,43 @@ async def files_before_or_on(
     parameters = _of(at) | _named(groups) | {"before_or_on": before_or_on}
     rows = await statements.execute(connection, _FILES_BEFORE_OR_ON, parameters)
     return [PublishedFile(*row) for row in rows]
+
+
+async def files_of(
+    connection: AsyncConnection, at: AsOf, names: Sequence[GroupName]
+) -> dict[GroupName, list[PublishedFile]]:
+    """The files in the slices of file groups, base file first, then the log files by completion time."""
+    by_name: dict[GroupName, list[PublishedFile]] = defaultdict(list)
+    for kind, length in ((FileGroupName, _FILE_ID_LENGTH_MAX), (BucketName, len(bucket_prefix(0)))):
+        of_kind = [name for name in names if isinstance(name, kind)]
+        if not of_kind:
+            continue
+        parameters = {
+            "partition_paths": [name.partition_path for name in of_kind],
+            "prefixes": [
+                bucket_prefix(name.bucket) if isinstance(name, BucketName) else name.file_id for name in of_kind
+            ],
+            "prefix_length": length,
+        }
+        rows = await statements.execute(connection, _FILES_OF_GROUPS, _of(at) | parameters)
+        for number, *columns in rows:
+            by_name[of_kind[number - 1]].append(PublishedFile(*columns))
+    return by_name
+
+
+async def last_replaced(
+    connection: AsyncConnection, at: AsOf, buckets: Sequence[BucketName]
+) -> dict[BucketName, str]:
+    """The file id of the last file group of each bucket that was replaced, if there was one."""
+    if not buckets:
+        return {}
+    parameters = {
+        "partition_paths": [bucket.partition_path for bucket in buckets],
+        "firsts": [bucket_file_id(bucket.bucket) for bucket in buckets],
+        "lasts": [bucket_file_id(bucket.bucket, GENERATION_MAX) for bucket in buckets],
+    }
+    rows = await statements.execute(connection, _LAST_REPLACED, _of(at) | parameters)
+    return {buckets[number - 1]: file_id for number, file_id in rows}
 
 
 def _replaced_groups(rows: Iterable[Sequence[Any]]) -> list[ReplacedGroup]:

@@ -1,0 +1,162 @@
+"""The file groups that tasks look up at a real server, without a JVM."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from typing_extensions import override
+
+import chronolake
+from chronolake import Action, Field, FileGroupName, errors
+from chronolake._location import owner_of
+from chronolake_model.file_names import bucket_file_id
+from chronolake_model.files import WriteStat
+from chronolake_model.schemas import AddColumn
+from chronolake_spark import bucket_writer, columns
+from chronolake_spark.bucket_writer import Task, WriteJob
+from chronolake_spark.merge import Existing
+from chronolake_spark.stored_groups import FileGroup, ServerLookup, StoredGroup, StoredGroups
+
+SCHEMA = pa.schema([("id", pa.int64())])
+TASK = Task(partition=0, write_token="0-1-2")
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def table(shared_server_url: str, tmp_path: Path) -> Iterator[chronolake.Table]:
+    with chronolake.connect(shared_server_url) as client:
+        client.create_namespace("lookup", if_not_exists=True)
+        table = client.create_table(
+            f"lookup.t{next(_NUMBERS)}",
+            base_path=str(tmp_path / "table"),
+            schema=[Field("id", "bigint")],
+            record_key_fields=["id"],
+            partition_fields=[],
+        )
+        table.claim_storage()
+        yield table
+
+
+class CountingLookup(ServerLookup):
+    """A lookup that notes its requests."""
+
+    def __init__(self, table: chronolake.Table, as_of: str) -> None:
+        super().__init__(table, as_of, replaces=False)
+        self.requests: list[list[FileGroup]] = []
+
+    @override
+    def groups(self, groups: Sequence[FileGroup]) -> dict[FileGroup, StoredGroup]:
+        self.requests.append(list(groups))
+        return super().groups(groups)
+
+
+def batch(buckets: list[int], ids: list[int]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {
+            columns.RECORD_KEY: [str(id) for id in ids],
+            columns.PARTITION_PATH: [""] * len(ids),
+            columns.BUCKET: pa.array(buckets, pa.int32()),
+            columns.DELETE: [False] * len(ids),
+            "id": ids,
+        }
+    )
+
+
+def written(
+    table: chronolake.Table, write: chronolake.Write, lookup: ServerLookup, *batches: pa.RecordBatch
+) -> list[WriteStat]:
+    definition = table.definition
+    job = WriteJob(
+        base_path=definition.base_path,
+        requested_time=write.requested_time,
+        schema=SCHEMA,
+        fields=definition.schema,
+        required=(),
+        ordering_field=None,
+        existing=Existing.MERGE,
+        stored={},
+        versions={definition.schema_version: definition.schema},
+        owner=owner_of(definition),
+    )
+    markers = table.markers_of(write.requested_time, writer=write.instant.writer)
+    return list(bucket_writer.write(batches, job, TASK, markers, lookup).stats)
+
+
+def of_begin(table: chronolake.Table, write: chronolake.Write, *, replaces: bool = False) -> ServerLookup:
+    return ServerLookup(table, write.requested_time, replaces=replaces)
+
+
+def test_a_task_looks_up_the_file_groups_of_a_batch_in_one_request_and_each_once(
+    table: chronolake.Table,
+) -> None:
+    first, second = table.begin(), table.begin()
+    stats = written(table, first, of_begin(table, first), batch([0, 0, 1], [1, 2, 3]), batch([1, 2], [4, 5]))
+    assert [(stat.inserts, stat.updates) for stat in stats] == [(2, 0), (2, 0), (1, 0)]
+    first.complete(stats)
+
+    lookup = CountingLookup(table, table.begin().requested_time)
+    stats = written(table, second, lookup, batch([0, 1], [1, 9]), batch([1, 3], [3, 8]))
+
+    assert [(stat.inserts, stat.updates) for stat in stats] == [(0, 1), (1, 1), (1, 0)]
+    assert lookup.requests == [[FileGroup("", 0), FileGroup("", 1)], [FileGroup("", 3)]]
+
+
+def test_what_completes_after_the_begin_is_not_read_and_is_a_conflict(table: chronolake.Table) -> None:
+    earlier, later = table.begin(), table.begin()
+    later.complete(written(table, later, of_begin(table, later), batch([0], [1])))
+
+    stats = written(table, earlier, of_begin(table, earlier), batch([0], [1]))
+
+    assert [(stat.inserts, stat.updates) for stat in stats] == [(1, 0)]
+    with pytest.raises(errors.WriteConflict):
+        earlier.complete(stats)
+
+
+def test_buckets_of_replaced_file_groups_open_the_next_ones(table: chronolake.Table) -> None:
+    first = table.begin()
+    first.complete(written(table, first, of_begin(table, first), batch([0, 1], [1, 2])))
+    overwrite = table.begin(action=Action.REPLACECOMMIT)
+    stats = written(table, overwrite, of_begin(table, overwrite, replaces=True), batch([0, 2], [1, 3]))
+    assert [(stat.file_id, stat.inserts) for stat in stats] == [
+        (bucket_file_id(0, 1), 1),
+        (bucket_file_id(2), 1),
+    ]
+    overwrite.complete(
+        stats, replaced_file_groups=[FileGroupName("", bucket_file_id(bucket)) for bucket in (0, 1)]
+    )
+
+    after = table.begin()
+    stats = written(table, after, of_begin(table, after), batch([0, 1, 3], [1, 2, 4]))
+
+    wanted = [(bucket_file_id(0, 1), 1), (bucket_file_id(1, 1), 0), (bucket_file_id(3), 0)]
+    assert [(stat.file_id, stat.updates) for stat in stats] == wanted
+    # As of a time before the overwrite, nothing was replaced.
+    before = StoredGroups({}, {}, {}, of_begin(table, first))
+    before.load([FileGroup("", 0)])
+    assert before[FileGroup("", 0)] == (None, bucket_file_id(0))
+    after.complete(stats)
+    another = table.begin()
+    assert [
+        stat.file_id
+        for stat in written(table, another, of_begin(table, another, replaces=True), batch([0], [1]))
+    ] == [bucket_file_id(0, 2)]
+
+
+def test_the_columns_of_earlier_schema_versions_are_fetched_where_files_have_them(
+    table: chronolake.Table,
+) -> None:
+    first = table.begin()
+    first.complete(written(table, first, of_begin(table, first), batch([0], [1])))
+    schema = table.definition.schema
+    table.change_schema([AddColumn("name", "string")])
+    write = table.begin()
+    groups = StoredGroups({}, {}, {2: table.definition.schema}, of_begin(table, write))
+
+    groups.load([FileGroup("", 1)])
+    assert list(groups.fields) == [2]
+    groups.load([FileGroup("", 0), FileGroup("", 1)])
+    assert groups.fields[1] == schema
