@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
-from pyspark.sql.types import BooleanType
 
 import chronolake
 from chronolake.errors import InvalidFilter
@@ -70,13 +69,8 @@ def _refuse_no_condition(spark: SparkSession, table: Table, condition: str | Col
     empty = spark.createDataFrame([], schema.struct_of(table.schema))
     try:
         with spark_failures.unlogged():
-            given = empty.select(column).schema[0].dataType
+            schema.refuse_no_condition(empty, column, str(condition))
     except (AnalysisException, ParseException) as exc:
         raise errors.SchemaMismatch(
             f"the condition does not fit {table.name}: {spark_failures.first_line(exc)}"
         ) from exc
-    if not isinstance(given, BooleanType):
-        raise errors.SchemaMismatch(
-            f"{condition} is a {given.simpleString()}, not a condition; compare it with a value",
-            {"given": given.simpleString()},
-        )

@@ -13,7 +13,6 @@ from typing import Final, TypeAlias
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
-from pyspark.sql.types import BooleanType
 
 import chronolake
 from chronolake_model.files import Snapshot
@@ -147,12 +146,7 @@ def _applies(joined: DataFrame, clause: Clause, is_matched: Column) -> Column:
     if clause.condition is None:
         return kind
     condition = _column(clause.condition)
-    given = joined.select(condition).schema[0].dataType
-    if not isinstance(given, BooleanType):
-        raise errors.SchemaMismatch(
-            f"{clause.condition} is a {given.simpleString()}, not a condition; compare it with a value",
-            {"given": given.simpleString()},
-        )
+    schema.refuse_no_condition(joined, condition, str(clause.condition))
     return kind & sf.coalesce(condition, sf.lit(False))
 
 

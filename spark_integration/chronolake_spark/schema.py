@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pyspark.sql import types as spark_types
+from pyspark.sql import Column, DataFrame, types as spark_types
 from pyspark.sql.types import DataType, StructField, StructType
 
 from chronolake_model.tables import Field
@@ -77,6 +77,16 @@ def sources_of(names: Sequence[str], wanted: Sequence[str], *, case_sensitive: b
     folded = {name.lower(): name for name in names}
     names_in_frame = {name: exact.get(name) or folded.get(name.lower()) for name in wanted}
     return {name: source for name, source in names_in_frame.items() if source is not None}
+
+
+def refuse_no_condition(frame: DataFrame, condition: Column, name: str) -> None:
+    """Raise ``SchemaMismatch`` if ``condition`` (``name`` in the message) is no boolean of ``frame``."""
+    given = frame.select(condition).schema[0].dataType
+    if not isinstance(given, spark_types.BooleanType):
+        raise errors.SchemaMismatch(
+            f"{name} is a {given.simpleString()}, not a condition; compare it with a value",
+            {"given": given.simpleString()},
+        )
 
 
 def _text(type_: DataType, column: str) -> str:

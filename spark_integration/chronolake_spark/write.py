@@ -23,7 +23,6 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Observation, functions as sf
-from pyspark.sql.types import BooleanType
 
 import chronolake
 from chronolake.errors import StorageFailed
@@ -91,7 +90,7 @@ def tagged(
     try:
         with spark_failures.unlogged():
             if not keys_only and delete_when is not None:
-                _refuse_no_condition(df, delete_when)
+                schema.refuse_no_condition(df, delete_when, "delete_when")
             rows = df.select(*own, is_delete.alias(columns.DELETE), *order)
     except AnalysisException as exc:
         raise errors.SchemaMismatch(
@@ -415,15 +414,6 @@ def _cast(df: DataFrame, field: Field, source: str | None) -> Column:
 
 def _flag(delete_when: Column | None) -> Column:
     return sf.lit(False) if delete_when is None else sf.coalesce(delete_when.cast("boolean"), sf.lit(False))
-
-
-def _refuse_no_condition(df: DataFrame, delete_when: Column) -> None:
-    given = df.select(delete_when).schema[0].dataType
-    if not isinstance(given, BooleanType):
-        raise errors.SchemaMismatch(
-            f"delete_when is a {given.simpleString()}, not a condition; compare it with a value",
-            {"given": given.simpleString()},
-        )
 
 
 def _fields(table: Table, names: list[str]) -> list[Field]:

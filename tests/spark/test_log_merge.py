@@ -36,7 +36,7 @@ Row = dict[str, Any]
 
 
 class Markers:
-    """Markers that nobody keeps."""
+    """Markers that are not recorded."""
 
     def create(self, markers: Any) -> None:
         """As ``chronolake.Markers``."""
