@@ -16,6 +16,7 @@ from chronolake_model.files import ChangedFileGroup, Changes, FileSlice, Snapsho
 from chronolake_model.filters import Filter
 from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import Table
+from chronolake_model.vocabulary import IndexType
 from chronolake_spark import columns, errors, evolution, filters, schema, slice_frames, stored_slices
 from chronolake_spark.format_options import View
 
@@ -95,9 +96,7 @@ def incremental(
         group for group in changes.file_groups if matching is None or _key(group) in matching.before
     ]
     deletes = slice_frames.deletes(spark, written, changed_groups)
-    if changed_groups and any(group.after is None for group in changes.file_groups):
-        # A record of a replaced file group may now be in any other file group, as after a clustering, so all of
-        # them are searched.
+    if changed_groups and _may_have_moved(written.table, changes):
         place = [columns.RECORD_KEY, columns.PARTITION_PATH]
         deletes = deletes.join(slice_frames.records(spark, written, after, place), place, "left_anti")
     shown = _names(written.table, None, meta_columns=meta_columns)
@@ -106,6 +105,16 @@ def incremental(
         for rows, change in ((upserts, "upsert"), (deletes, "delete"))
     ]
     return changed[0].unionByName(changed[1])
+
+
+def _may_have_moved(table: Table, changes: Changes) -> bool:
+    """Whether a record may now be in any other file group than before, so that all of them are searched.
+
+    One of a replaced file group may, as after a clustering; and where the index looks keys up, one that was
+    deleted and inserted again.
+    """
+    is_looked_up = table.index.type is not IndexType.BUCKET
+    return is_looked_up or any(group.after is None for group in changes.file_groups)
 
 
 def matching(rows: DataFrame, wanted: Filter, table: Table, judged_by: int) -> DataFrame:

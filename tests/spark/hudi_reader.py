@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import hudi
@@ -12,6 +12,7 @@ from typing_extensions import override
 
 import chronolake
 from chronolake.errors import NotPublished
+from chronolake_model.files import FileSlice
 from chronolake_model.instants import Instant
 from chronolake_spark import SparkTable, arrow_types, evolution, slice_reader, stored_slices
 from chronolake_spark.base_files import Folder
@@ -42,7 +43,11 @@ def rows_of_hudi(table: chronolake.Table, options: hudi.HudiReadOptions | None =
 
 def rows_of(table: chronolake.Table, as_of: str | None = None) -> pa.Table:
     """The rows of a snapshot, with Hudi's five columns, as executors read them."""
-    slices = table.snapshot(as_of).slices
+    return rows_of_slices(table, table.snapshot(as_of).slices)
+
+
+def rows_of_slices(table: chronolake.Table, slices: Sequence[FileSlice]) -> pa.Table:
+    """The rows of file slices, with Hudi's five columns, as executors read them."""
     versions = evolution.versions(table, table.reload().definition, slices)
     layout = layout_of(table)
     ordering = slice_reader.ordering_of(layout, table.definition.ordering_field)

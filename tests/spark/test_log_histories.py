@@ -16,17 +16,16 @@ import pyarrow as pa
 import pytest
 
 import chronolake
-from chronolake import Action, Field, Marker, MarkerKind
-from chronolake_model.file_names import base_file_name
+from chronolake import Field
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.publication import PublicationState
 from chronolake_model.vocabulary import TableType
-from chronolake_spark import arrow_types, base_files, bucket_writer, columns, stored_slices
+from chronolake_spark import arrow_types, bucket_writer, columns, stored_slices
 from chronolake_spark.bucket_writer import Task, WriteJob
 from chronolake_spark.log_contents import LogFormat
 from chronolake_spark.merge import Existing
 from chronolake_spark.stored_groups import FileGroup
-from tests.spark import hudi_reader
+from tests.spark import compactions, hudi_reader
 
 GROUP = FileGroup("", 0)
 KEYS = range(5)
@@ -102,17 +101,12 @@ class History:
     def compact(self) -> None:
         """Compact the group; a pending write may complete after the plan."""
         [slice_] = self.table.snapshot().slices
-        plan = self.table.plan(Action.COMPACTION, [FileGroupName("", slice_.file_id)], writer="planner")
-        rows = hudi_reader.rows_of(self.table, plan.requested_time)
-        self.table.publish()
-        write = self.table.execute(plan.requested_time)
-        if self.pending:
-            self.complete()
-        name = base_file_name(slice_.file_id, f"{next(_NUMBERS)}-0-0", plan.requested_time)
-        write.mark(Marker("", name, MarkerKind.MERGE))
-        folder = base_files.Folder.of(self.table.definition.base_path)
-        size = base_files.write(folder, name, rows.schema, [rows])
-        write.complete([WriteStat("", slice_.file_id, name, size, len(rows), has_field_ids=True)])
+
+        def complete_pending() -> None:
+            if self.pending:
+                self.complete()
+
+        compactions.compact(self.table, [FileGroupName("", slice_.file_id)], complete_pending)
         self.compare()
 
     def compare(self) -> None:

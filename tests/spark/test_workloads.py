@@ -1,0 +1,51 @@
+"""Random workloads on tables of each type and index have the rows of an oracle in plain Python."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+
+from chronolake_model.vocabulary import IndexType, TableType
+from chronolake_spark import SparkTable
+from tests.spark.workloads import Definition, Workload
+
+pytestmark = pytest.mark.spark
+
+NewTable = Callable[..., SparkTable]
+STEPS = 8
+LONG_SECONDS = float(os.environ.get("LONG_SECONDS", "240"))
+TYPES = pytest.mark.parametrize("type", list(TableType), ids=str)
+INDEXES = (IndexType.BUCKET, IndexType.SIMPLE)
+
+
+def play(spark: SparkSession, new_table: NewTable, type: TableType, seed: int) -> None:
+    """The workload of a seed; its operations stand in the message of a failure."""
+    print(f"type={type} seed={seed}")
+    draws = random.Random(seed)
+    workload = Workload(spark, new_table, Definition.drawn(draws, type, draws.choice(INDEXES)), draws)
+    for _ in range(STEPS):
+        workload.step()
+    workload.check_history()
+
+
+@TYPES
+@pytest.mark.parametrize("seed", range(1))
+def test_a_table_has_the_rows_of_the_oracle(
+    spark: SparkSession, new_table: NewTable, type: TableType, seed: int
+) -> None:
+    play(spark, new_table, type, seed)
+
+
+@pytest.mark.slow
+@TYPES
+def test_tables_have_the_rows_of_the_oracle_for_long(
+    spark: SparkSession, new_table: NewTable, type: TableType
+) -> None:
+    ends_at = time.monotonic() + LONG_SECONDS
+    while time.monotonic() < ends_at:
+        play(spark, new_table, type, random.SystemRandom().getrandbits(32))

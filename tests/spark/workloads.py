@@ -1,0 +1,406 @@
+"""Random workloads of a table, beside an oracle in plain Python that knows only the rules of the operations."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from chronolake_model import partition_paths
+from chronolake_model.files import FileGroupName
+from chronolake_model.instants import Instant
+from chronolake_model.vocabulary import IndexType, TableType
+from chronolake_spark import SparkTable, columns, conflict_retries, errors, write
+from chronolake_spark.tables import Partitions
+from tests.spark import compactions, hudi_reader
+
+COLUMNS: Final = ("id long", "day string", "shop string", "ts long not null", "amount int", "note string")
+DAYS: Final = ("2026-01-01", "2026-01-02", None)
+SHOPS: Final = ("s t", "u")
+IDS: Final = range(12)
+
+
+class Key(NamedTuple):
+    """A record key and the values of its partition."""
+
+    id: int
+    partition: tuple[str | None, ...]
+
+
+Row: TypeAlias = dict[str, Any]
+State: TypeAlias = dict[Key, Row]
+Operation: TypeAlias = Callable[[], "Instant | None"]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The table of a workload."""
+
+    type: TableType
+    index: IndexType
+    partition_fields: tuple[str, ...]
+    ordering_field: str | None
+    properties: dict[str, str]
+
+    @classmethod
+    def drawn(cls, draws: random.Random, type: TableType, index: IndexType) -> Definition:
+        """Any definition of this type and index."""
+        properties = {partition_paths.HIVE_STYLE_PROPERTY: draws.choice(["true", "false"])}
+        if type is TableType.MERGE_ON_READ:
+            properties["hudi.log-blocks"] = draws.choice(["parquet", "avro"])
+        fields: list[tuple[str, ...]] = [(), ("day",), ("day", "shop")]
+        return cls(type, index, draws.choice(fields), draws.choice([None, "ts"]), properties)
+
+    def key_of(self, row: Row) -> Key:
+        """The key of a row."""
+        return Key(row["id"], tuple(row[name] for name in self.partition_fields))
+
+
+@dataclass
+class Oracle:
+    """The records that the table must have, after each of its instants.
+
+    ``least`` has the least ordering values of new rows of keys that were deleted. Whether a table keeps a trace
+    of a delete depends on its type and on its compactions. Workloads do without rows for which that matters.
+    """
+
+    definition: Definition
+    state: State = field(default_factory=dict)
+    least: dict[Key, int] = field(default_factory=dict)
+
+    def upsert(self, rows: Iterable[Row], deletes: Callable[[Row], bool] = lambda row: False) -> None:
+        """The latest row of each key counts, unless the stored one has a larger ordering value."""
+        for row in self.latest(rows):
+            key = self.definition.key_of(row)
+            if deletes(row):
+                self.delete(key, row["ts"])
+            elif self._is_late(key, row["ts"]):
+                continue
+            else:
+                self.state[key] = row
+
+    def latest(self, rows: Iterable[Row]) -> list[Row]:
+        """One row of each key: that with the largest ordering value."""
+        by_key: dict[Key, Row] = {}
+        for row in rows:
+            key = self.definition.key_of(row)
+            if key not in by_key or by_key[key]["ts"] < row["ts"]:
+                by_key[key] = row
+        return list(by_key.values())
+
+    def delete(self, key: Key, ts: int | None) -> None:
+        """Delete a record, unless it has a larger ordering value; None deletes in any case."""
+        stored = self.state.get(key)
+        self.least[key] = max(self.least.get(key, 0), ts or 0, stored["ts"] if stored is not None else 0)
+        if stored is not None and (ts is None or not self._is_late(key, ts)):
+            del self.state[key]
+
+    def overwrite(self, rows: Iterable[Row], partitions: str) -> None:
+        """Replace the partitions of the rows (``dynamic``), or the whole table (``all``)."""
+        latest = self.latest(rows)
+        replaced = {self.definition.key_of(row).partition for row in latest}
+        if partitions == "all":
+            replaced = {key.partition for key in self.state}
+        self.state = {key: row for key, row in self.state.items() if key.partition not in replaced}
+        self.state |= {self.definition.key_of(row): row for row in latest}
+
+    def _is_late(self, key: Key, ts: int) -> bool:
+        stored = self.state.get(key)
+        return self.definition.ordering_field is not None and stored is not None and ts < stored["ts"]
+
+
+class Workload:
+    """A table, random operations on it, and the states that it must have had."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        new_table: Callable[..., SparkTable],
+        definition: Definition,
+        draws: random.Random,
+    ) -> None:
+        self._spark = spark
+        self._draws = draws
+        self._definition = definition
+        self.oracle = Oracle(definition)
+        self.history: list[tuple[str, State]] = []
+        """The completion time of each instant, and the state as of it."""
+        self.log: list[str] = []
+        """The operations so far, to find a failure again."""
+        self._columns = list(COLUMNS)
+        self._overlaps = False
+        self.table = new_table(
+            self._frame([]),
+            "id",
+            index=definition.index,
+            buckets=draws.randint(1, 3),
+            type=definition.type,
+            partition_fields=definition.partition_fields,
+            ordering_field=definition.ordering_field,
+            properties=definition.properties,
+        )
+
+    def step(self) -> None:
+        """One operation on the table and on the oracle, or two that overlap; then compare."""
+        alone: list[Operation] = [self._insert, self._insert_new, self._bulk_insert, self._evolve]
+        first: list[Operation] = [
+            self._upsert,
+            self._delete_keys,
+            self._delete_where,
+            self._merge,
+            self._overwrite,
+        ]
+        within: list[Operation] = [self._upsert_only]
+        if self._definition.type is TableType.MERGE_ON_READ:
+            alone.append(self._compact)
+            within.append(self._compact)
+        if self._definition.partition_fields:
+            alone.append(self._delete_partition)
+        if self._draws.random() < 0.3:
+            self._overlap(self._draws.choice(first), self._draws.choice(within))
+        else:
+            self._run(self._draws.choice([*alone, *first, self._upsert]))
+        self._assert_same(hudi_reader.rows_of(self.table.metastore).to_pylist(), self.oracle.state)
+
+    def _run(self, operation: Operation) -> None:
+        instant = operation()
+        if instant is not None:
+            assert instant.completion_time is not None
+            self.history.append((instant.completion_time, dict(self.oracle.state)))
+
+    def _overlap(self, outer: Operation, inner: Operation) -> None:
+        """``inner`` runs from begin to end once ``outer`` has begun and has its snapshot.
+
+        So ``outer`` completes last: after a conflict it is done again, and the oracle applies it last.
+        """
+        with pytest.MonkeyPatch.context() as patches:
+            begun = write.refuse_another_schema
+
+            def run_inner(*args: Any) -> None:
+                patches.undo()
+                begun(*args)
+                self._note("within")
+                self._run(inner)
+
+            patches.setattr(write, "refuse_another_schema", run_inner)
+            self._overlaps = True
+            self._run(outer)
+            self._overlaps = False
+
+    def check_history(self) -> None:
+        """Each state of the past, and the changes between any two, as Spark reads them."""
+        moments: list[tuple[str | None, State]] = [(None, {}), *self.history]
+        for time, state in self._draws.sample(self.history, min(4, len(self.history))):
+            self._assert_same(rows_of(self.table.read(as_of=time)), state)
+        for _ in range(4):
+            first, last = sorted(self._draws.sample(range(len(moments)), 2))
+            (since, before), (until, after) = moments[first], moments[last]
+            self._check_changes(rows_of(self.table.changes(since, until)), before, after)
+
+    def _check_changes(self, changes: list[Row], before: State, after: State) -> None:
+        """Every difference of the states is a change; a change that is none wrote the record as it was."""
+        before, after = self._own(before), self._own(after)
+        kind = columns.CHANGE_TYPE
+        upserts = self._by_key(row for row in changes if row[kind] == "upsert")
+        deletes = self._by_key(row for row in changes if row[kind] == "delete")
+        assert len(upserts) + len(deletes) == len(changes), self.log
+        assert deletes == {key: row for key, row in before.items() if key not in after}, self.log
+        assert {key for key, row in after.items() if before.get(key) != row} <= upserts.keys(), self.log
+        assert all(after.get(key) == row for key, row in upserts.items()), self.log
+
+    def _upsert(self) -> Instant:
+        rows = self._rows(8, doubled=self._definition.ordering_field is not None)
+        deleted = self._draws.choice([None, -1, 2])
+        self._note("upsert", rows, deleted)
+        condition = None if deleted is None else f"amount <= {deleted}"
+        instant = self.table.upsert(self._frame(rows), delete_when=condition, on_conflict="retry")
+        self.oracle.upsert(rows, lambda row: deleted is not None and row["amount"] <= deleted)
+        return instant
+
+    def _upsert_only(self) -> Instant:
+        rows = self._rows(4)
+        self._note("upsert_only", rows)
+        instant = self.table.upsert(self._frame(rows), on_conflict="retry")
+        self.oracle.upsert(rows)
+        return instant
+
+    def _evolve(self) -> Instant:
+        self._columns.append(f"extra{len(self._columns)} int")
+        rows = self._rows(3)
+        self._note("evolve", rows)
+        instant = self.table.upsert(self._frame(rows), merge_schema=True)
+        self.oracle.upsert(rows)
+        return instant
+
+    def _compact(self) -> Instant | None:
+        """Merge the log files of some slices into new base files; the records stay as they are."""
+        table = self.table.metastore
+        with_logs = [slice_ for slice_ in table.snapshot().slices if slice_.log_files]
+        if not with_logs:
+            return None
+        chosen = self._draws.sample(with_logs, self._draws.randint(1, len(with_logs)))
+        self._note("compact", [slice_.file_id for slice_ in chosen])
+        groups = [FileGroupName(slice_.partition_path, slice_.file_id) for slice_ in chosen]
+        return compactions.compact(table, groups)
+
+    def _insert(self) -> Instant | None:
+        rows, existing = self._rows(4), self.oracle.state
+        drops = self._draws.random() < 0.5
+        self._note("insert", rows, drops)
+        new = [row for row in rows if self._definition.key_of(row) not in existing]
+        if not drops and len(new) < len(rows):
+            with pytest.raises(errors.DuplicateKeys):
+                self.table.insert(self._frame(rows))
+            return None
+        instant = self.table.insert(self._frame(rows), duplicates="drop" if drops else "fail")
+        self.oracle.upsert(new)
+        return instant
+
+    def _insert_new(self) -> Instant:
+        rows = self._new_rows()
+        self._note("insert_new", rows)
+        instant = self.table.insert(self._frame(rows))
+        self.oracle.upsert(rows)
+        return instant
+
+    def _bulk_insert(self) -> Instant:
+        rows = self._new_rows()
+        self._note("bulk_insert", rows)
+        instant = self.table.bulk_insert(
+            self._frame(rows), sort=self._draws.choice([None, "global", ["amount"]])
+        )
+        self.oracle.upsert(rows)
+        return instant
+
+    def _delete_keys(self) -> Instant:
+        rows, has_order = self._rows(4), self._draws.random() < 0.5
+        if self._overlaps:
+            # A key that does not exist is not deleted from a file group, so that no later insert conflicts.
+            rows = [row for row in rows if self._definition.key_of(row) in self.oracle.state]
+        self._note("delete", rows, has_order)
+        names = [name for name in self._names() if has_order or name != "ts"]
+        instant = self.table.delete(self._frame(rows).select(*names), on_conflict="retry")
+        for row in rows:
+            self.oracle.delete(self._definition.key_of(row), row["ts"] if has_order else None)
+        return instant
+
+    def _delete_where(self) -> Instant:
+        limit, begun_with = self._draws.randint(0, 9), dict(self.oracle.state)
+        self._note("delete_where", limit)
+        instant = self.table.delete(f"amount > {limit} and note is not null", on_conflict="retry")
+        with self._in_order(instant, begun_with):
+            for key, row in list(self.oracle.state.items()):
+                if row["amount"] > limit and row["note"] is not None:
+                    self.oracle.delete(key, None)
+        return instant
+
+    @contextlib.contextmanager
+    def _in_order(self, instant: Instant, begun_with: State) -> Iterator[None]:
+        """Apply an operation that reads the table to the state that it read.
+
+        After a conflict it was done again. Otherwise what was written meanwhile lies in other file groups.
+        """
+        if conflict_retries.RETRIES in instant.extra_metadata:
+            yield
+            return
+        meanwhile = {key: row for key, row in self.oracle.state.items() if begun_with.get(key) is not row}
+        self.oracle.state = begun_with
+        yield
+        self.oracle.state |= meanwhile
+
+    def _merge(self) -> Instant:
+        rows, limit = self._rows(6), self._draws.randint(0, 9)
+        self._note("merge", rows, limit)
+        merge = self.table.merge(self._frame(rows), on_conflict="retry")
+        merge = merge.when_matched_delete(condition=f"source.amount > {limit}")
+        instant = (
+            merge.when_matched_update({"note": "source.note", "ts": "source.ts"})
+            .when_not_matched_insert()
+            .execute()
+        )
+        for row in rows:
+            key = self._definition.key_of(row)
+            if (stored := self.oracle.state.get(key)) is None:
+                self.oracle.upsert([row])
+            elif row["amount"] > limit:
+                self.oracle.delete(key, None)
+            else:
+                self.oracle.upsert([{**stored, "note": row["note"], "ts": row["ts"]}])
+        return instant
+
+    def _overwrite(self) -> Instant:
+        rows = self._rows(5)
+        partitions: Partitions = self._draws.choice(["dynamic", "dynamic", "all"])
+        begun_with = dict(self.oracle.state)
+        self._note("overwrite", rows, partitions)
+        instant = self.table.overwrite(self._frame(rows), partitions, on_conflict="retry")
+        with self._in_order(instant, begun_with):
+            self.oracle.overwrite(rows, partitions)
+        return instant
+
+    def _delete_partition(self) -> Instant:
+        day = self._draws.choice(DAYS)
+        self._note("delete_partition", day)
+        instant = self.table.delete_partitions({"day": day})
+        self.oracle.state = {key: row for key, row in self.oracle.state.items() if key.partition[0] != day}
+        return instant
+
+    def _rows(self, most: int, *, doubled: bool = False) -> list[Row]:
+        """Rows of different keys; some keys a second time, with another ordering value, if ``doubled``."""
+        rows: dict[Key, Row] = {}
+        for _ in range(self._draws.randint(0, most)):
+            row = self._row(self._draws.choice(IDS))
+            rows[self._definition.key_of(row)] = row
+        again = [
+            {**row, "ts": row["ts"] + 1, "amount": self._draws.randint(0, 9)}
+            for row in rows.values()
+            if doubled and self._draws.random() < 0.2
+        ]
+        return [*rows.values(), *again]
+
+    def _new_rows(self) -> list[Row]:
+        return [row for row in self._rows(5) if self._definition.key_of(row) not in self.oracle.state]
+
+    def _row(self, id: int) -> Row:
+        row: Row = {
+            "id": id,
+            "day": self._draws.choice(DAYS),
+            "shop": self._draws.choice(SHOPS),
+            "ts": self._draws.randint(0, 9),
+            "amount": self._draws.randint(0, 9),
+            "note": self._draws.choice([None, "a", "b"]),
+            **{name: self._draws.choice([None, 1]) for name in self._names()[len(COLUMNS) :]},
+        }
+        least = self.oracle.least.get(self._definition.key_of(row), 0)
+        return {**row, "ts": max(row["ts"], least)}
+
+    def _names(self) -> list[str]:
+        return [column.split()[0] for column in self._columns]
+
+    def _frame(self, rows: Sequence[Row]) -> DataFrame:
+        values = [tuple(row[name] for name in self._names()) for row in rows]
+        return self._spark.createDataFrame(values, ", ".join(self._columns))
+
+    def _note(self, *operation: object) -> None:
+        self.log.append(repr(operation))
+
+    def _assert_same(self, rows: list[Row], expected: State) -> None:
+        by_key = self._by_key(rows)
+        assert len(by_key) == len(rows), self.log
+        assert by_key == self._own(expected), self.log
+
+    def _by_key(self, rows: Iterable[Row]) -> State:
+        return self._own({self._definition.key_of(row): row for row in rows})
+
+    def _own(self, state: State) -> State:
+        """The columns of the table; those that were added later are null."""
+        return {key: {name: row.get(name) for name in self._names()} for key, row in state.items()}
+
+
+def rows_of(frame: DataFrame) -> list[Row]:
+    return [row.asDict() for row in frame.collect()]
