@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
@@ -16,8 +19,20 @@ settings.load_profile("chronolake")
 SHORT_MODULES = ("client", "docs", "domain")
 """Folders whose modules last seconds, but for those with Spark."""
 
-LONGEST_MODULES = ("test_covid_revisions", "test_covid_revisions_by_month")
+LONGEST_MODULES = ("test_covid_revisions",)
 """Modules that last for minutes."""
+
+
+_PYTHON_WORKERS = Path(__file__).parent / "spark" / "python_workers"
+# The client compiler alone and one collector thread: the best for a JVM that lives for minutes on two cores.
+_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def pytest_configure() -> None:
+    """Let Spark drivers, in whatever process of the tests, start their JVM and its Python workers quickly."""
+    path = [str(_PYTHON_WORKERS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path)
+    os.environ["SPARK_SUBMIT_OPTS"] = _JVM
 
 
 @pytest.hookimpl(trylast=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,31 +19,26 @@ from chronolake.cli import main as command_line
 from chronolake.errors import TableNotFound
 from chronolake_spark import SparkTable, sql_views, table as spark_table
 from tests.fix_server import ServerProcess
-from tests.spark import hudi_reader, processes
+from tests.spark import hudi_reader
 from tests.spark.ingest_runs import Ingest
 from tests.spark.prices import BUCKETS, priced
 
-_PYTHON_WORKERS = Path(__file__).parent / "python_workers"
 _NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A local session with two cores, which gives each task four attempts, as clusters do."""
-    # The JVM keeps this path, and the daemons of Python workers get it from there.
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PYTHONPATH", str(_PYTHON_WORKERS), prepend=os.pathsep)
-        session = chronolake_spark.session(
-            "tests",
-            master="local[2,4]",
-            memory="1g",
-            settings={
-                **processes.SHORT_LIVED,
-                "spark.sql.shuffle.partitions": "4",
-                "spark.default.parallelism": "2",
-                "spark.sql.adaptive.enabled": "false",
-            },
-        )
+    session = chronolake_spark.session(
+        "tests",
+        master="local[2,4]",
+        memory="1g",
+        settings={
+            "spark.sql.shuffle.partitions": "4",
+            "spark.default.parallelism": "2",
+            "spark.sql.adaptive.enabled": "false",
+        },
+    )
     yield session
     session.stop()
 

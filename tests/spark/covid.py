@@ -2,18 +2,19 @@
 
 Each state is also published when its commit has completed, and read by hudi-rs.
 The data's own README describes the files and their expected results.
-Each layout of the table has a module of its own, so that two workers share the tests.
+The layouts that `make test` plays have a module each, so that two workers share the tests.
 """
 
 from __future__ import annotations
 
 import csv
+import itertools
 import os
+import shutil
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import httpx
 import pyarrow as pa
@@ -25,8 +26,9 @@ from typing_extensions import override
 
 import chronolake
 import chronolake_spark
+from chronolake import Field
 from chronolake.cli import main as command_line
-from chronolake_model.vocabulary import State, TimeOrder
+from chronolake_model.vocabulary import State, TableType, TimeOrder
 from chronolake_spark import SparkTable, columns, ingest_job
 from tests.client.gateway import Gateway
 from tests.spark import hudi_reader
@@ -34,7 +36,50 @@ from tests.spark import hudi_reader
 COUNTS = ["confirmed", "recovered", "deaths"]
 KEY = ["date", "country"]
 OWN = [*KEY, *COUNTS, "revision", "revised_at"]
-REVISIONS = pytest.mark.parametrize("revision", range(60))
+REVISIONS = 60
+_NUMBERS = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a table keeps the rows; ``revisions`` are how many of the first it has."""
+
+    type: TableType = TableType.COPY_ON_WRITE
+    by_month: bool = False
+    revisions: int = REVISIONS
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.type.replace('_', '-')}{'-by-month' if self.by_month else ''}"
+
+    def options(self) -> list[str]:
+        """The options of ``ingest`` that describe it."""
+        return ["--partition", "month=substr(date,1,7)"] if self.by_month else []
+
+    def create(self, client: chronolake.Client, name: str, base_path: str) -> None:
+        """Create the table, unless ``ingest`` does.
+
+        The ordering field of a merge-on-read table is never null, so that Hudi's readers can merge log files.
+        """
+        if self.type is TableType.COPY_ON_WRITE:
+            return
+        client.create_namespace("covid", if_not_exists=True)
+        client.create_table(
+            name,
+            base_path=base_path,
+            schema=[
+                Field("date", "string"),
+                Field("country", "string"),
+                *(Field(count, "bigint") for count in COUNTS),
+                Field("revision", "int", nullable=False),
+                Field("revised_at", "timestamp"),
+                *([Field("month", "string")] if self.by_month else []),
+            ],
+            record_key_fields=KEY,
+            type=self.type,
+            partition_fields=["month"] if self.by_month else [],
+            ordering_field="revision",
+        )
 
 
 @dataclass(frozen=True)
@@ -74,93 +119,65 @@ def totals_of(rows: pa.Table) -> list[int]:
     return [len(rows), len(keys), *(pc.sum(rows[name]).as_py() for name in COUNTS)]
 
 
-class EachRevision:
-    """The tests of a layout."""
+def folder(repository: Path) -> Path:
+    """Where the data lies: beside the checkout by default. The test fails if required data is missing."""
+    beside = repository.parent / "shared" / "data" / "covid-revisions"
+    path = Path(os.environ.get("CHRONOLAKE_COVID_REVISIONS", beside))
+    if not path.is_dir():
+        missing = f"the real table is not at {path}; CHRONOLAKE_COVID_REVISIONS says where it is"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return path
 
-    layout: ClassVar[tuple[str, ...]] = ()
-    """The options of ``ingest`` that describe it."""
 
-    @classmethod
-    def create_table(cls, client: chronolake.Client, name: str, base_path: str) -> None:
-        """Create the table, unless ``ingest`` does."""
+def load(
+    layout: Layout, spark: SparkSession, client: chronolake.Client, data: Path, temporary: Path
+) -> LoadedTable:
+    """A table of this layout, loaded by the main job."""
+    name, base_path = f"covid.t{next(_NUMBERS)}", str(temporary / "table")
+    source = temporary / "revisions"
+    source.mkdir()
+    names = [f"{revision:03d}.parquet" for revision in range(layout.revisions)]
+    for file_name in names:
+        shutil.copy(data / file_name, source)
+    layout.create(client, name, base_path)
+    files = ["--table", name, "--base-path", base_path, "--source", str(source), "--one-commit-per-file"]
+    meaning = ["--key", ",".join(KEY), "--ordering", "revision", "--op-column", "op", *layout.options()]
+    with Publishing(client.url, name) as gateway:
+        assert command_line.run(["ingest", "--url", gateway.url, *files, *meaning]) == 0
+    table = chronolake_spark.table(spark, name, client=client)
+    commits = list(table.metastore.instants(state=State.COMPLETED, order_by=TimeOrder.COMPLETION_TIME))
+    assert [commit.extra_metadata[ingest_job.SOURCE] for commit in commits] == names
+    return LoadedTable(table, [str(commit.completion_time) for commit in commits], gateway.totals)
 
-    @pytest.fixture(scope="class")
-    @classmethod
-    def folder(cls, repository: Path) -> Path:
-        """Where the data lies: beside the checkout by default. The test fails if required data is missing."""
-        beside = repository.parent / "shared" / "data" / "covid-revisions"
-        path = Path(os.environ.get("CHRONOLAKE_COVID_REVISIONS", beside))
-        if not path.is_dir():
-            missing = f"the real table is not at {path}; CHRONOLAKE_COVID_REVISIONS says where it is"
-            if os.environ.get("CI"):
-                pytest.fail(missing)
-            pytest.skip(missing)
-        return path
 
-    @pytest.fixture(scope="class")
-    @classmethod
-    def totals(cls, folder: Path) -> list[dict[str, str]]:
-        """The expected contents of the whole table after each revision."""
-        with (folder / "totals.csv").open() as file:
-            return list(csv.DictReader(file))
+def check(loaded: LoadedTable, data: Path) -> None:
+    """Each state of the table, each change, and what hudi-rs read are those of the data."""
+    with (data / "totals.csv").open() as file:
+        totals = list(csv.DictReader(file))
+    for revision, time in enumerate(loaded.times):
+        expected = expected_totals(totals, revision)
+        assert loaded.read_by_hudi[revision] == expected, revision
+        snapshot = loaded.table.read(as_of=time).select(*KEY, *COUNTS).toArrow()
+        assert totals_of(snapshot) == expected, revision
 
-    @pytest.fixture(scope="class")
-    @classmethod
-    def loaded(
-        cls,
-        spark: SparkSession,
-        shared_server_url: str,
-        folder: Path,
-        tmp_path_factory: pytest.TempPathFactory,
-    ) -> Iterator[LoadedTable]:
-        """The table, loaded by the main job."""
-        name, base_path = "covid.revisions", str(tmp_path_factory.mktemp("covid"))
-        files = ["--table", name, "--source", str(folder), "--one-commit-per-file"]
-        meaning = ["--key", ",".join(KEY), "--ordering", "revision", "--op-column", "op", *cls.layout]
-        with chronolake.connect(shared_server_url) as client:
-            cls.create_table(client, name, base_path)
-        with Publishing(shared_server_url, name) as gateway:
-            exit_code = command_line.run(
-                ["ingest", "--url", gateway.url, *files, *meaning, "--base-path", base_path]
-            )
-        assert exit_code == 0
-        with chronolake.connect(shared_server_url) as client:
-            table = chronolake_spark.table(spark, name, client=client)
-            commits = list(table.metastore.instants(state=State.COMPLETED, order_by=TimeOrder.COMPLETION_TIME))
-            assert [commit.extra_metadata[ingest_job.SOURCE] for commit in commits] == [
-                f"{revision:03d}.parquet" for revision in range(60)
-            ]
-            yield LoadedTable(table, [str(commit.completion_time) for commit in commits], gateway.totals)
-
-    @REVISIONS
-    def test_the_table_as_of_each_revision_is_that_revision_and_hudi_read_it(
-        self, loaded: LoadedTable, totals: list[dict[str, str]], revision: int
-    ):
-        snapshot = loaded.table.read(as_of=loaded.times[revision])
-        rows = snapshot.select(*KEY, *COUNTS).toArrow()
-
-        assert totals_of(rows) == expected_totals(totals, revision)
-        assert loaded.read_by_hudi[revision] == expected_totals(totals, revision)
-
-    @REVISIONS
-    def test_the_changes_between_neighbours_are_the_change_file(
-        self, loaded: LoadedTable, folder: Path, revision: int
-    ):
         before = loaded.times[revision - 1] if revision else None
-        changes = loaded.table.changes(before, loaded.times[revision]).toArrow()
-        file = pq.read_table(folder / f"{revision:03d}.parquet")
+        changes = loaded.table.changes(before, time).toArrow()
+        own = pq.read_table(data / f"{revision:03d}.parquet")
+        assert difference(changes, columns.CHANGE_TYPE, own, "upsert", OWN) == {}, revision
+        assert difference(changes, columns.CHANGE_TYPE, own, "delete", [*KEY, *COUNTS]) == {}, revision
+        assert len(changes) == len(own), revision
+    _check_the_whole_range(loaded)
 
-        assert difference(changes, columns.CHANGE_TYPE, file, "upsert", OWN) == {}
-        assert difference(changes, columns.CHANGE_TYPE, file, "delete", [*KEY, *COUNTS]) == {}
-        assert len(changes) == len(file)
 
-    def test_the_changes_over_the_whole_range_are_the_last_state(self, loaded: LoadedTable):
-        changes = loaded.table.changes(None, loaded.times[-1])
-
-        assert changes.where(f"{columns.CHANGE_TYPE} = 'delete'").count() == 0
-        last = loaded.table.read()
-        assert changes.drop(columns.CHANGE_TYPE).exceptAll(last).count() == 0
-        assert changes.count() == last.count()
+def _check_the_whole_range(loaded: LoadedTable) -> None:
+    """The changes from the beginning are the last state."""
+    changes = loaded.table.changes(None, loaded.times[-1])
+    assert changes.where(f"{columns.CHANGE_TYPE} = 'delete'").count() == 0
+    last = loaded.table.read()
+    assert changes.drop(columns.CHANGE_TYPE).exceptAll(last).count() == 0
+    assert changes.count() == last.count()
 
 
 def expected_totals(totals: list[dict[str, str]], revision: int) -> list[int]:

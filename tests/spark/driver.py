@@ -61,8 +61,7 @@ class Driver:
 
 def main(job: Job) -> None:
     """Run the job."""
-    settings = {**processes.SHORT_LIVED, **job.settings}
-    spark = chronolake_spark.session("driver", master=job.master, memory="512m", settings=settings)
+    spark = chronolake_spark.session("driver", master=job.master, memory="512m", settings=job.settings)
     with chronolake.connect(job.url) as client:
         table = chronolake_spark.table(spark, job.table, client=client)
         spark.dataSource.register(faults.source_with(getattr(faults, job.fault)))

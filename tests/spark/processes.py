@@ -1,4 +1,4 @@
-"""How the processes of the tests are started, and ended with all that they have started."""
+"""How processes of the tests are ended, with all that they have started."""
 
 from __future__ import annotations
 
@@ -6,14 +6,6 @@ import contextlib
 import subprocess
 
 import psutil  # type: ignore[import-untyped]
-
-from chronolake_spark import sessions
-
-# The client compiler alone and one collector thread: the best for a JVM that lives for minutes on two cores.
-_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-SHORT_LIVED = {_JAVA_OPTIONS: f"{sessions.SETTINGS[_JAVA_OPTIONS]} {_JVM}"}
-"""The settings of a session of tests."""
 
 KILL_SECONDS_MAX = 30.0
 
