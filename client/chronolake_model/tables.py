@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-from chronolake_model import patterns
+from chronolake_model import merge_modes, patterns
 from chronolake_model.names import NAME_PATTERN, TABLE_NAME_PATTERN
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import IndexType, TableType
@@ -229,6 +229,11 @@ class Table(msgspec.Struct, frozen=True):
     schema_version: int
     cleaned_before: str | None = None
     took_over: list[str] = []
+
+    @property
+    def merge_field(self) -> str | None:
+        """The field whose larger value wins against stored records; None if the later write wins."""
+        return merge_modes.merge_field(self.ordering_field, self.properties)
 
 
 class TablePage(msgspec.Struct, frozen=True):

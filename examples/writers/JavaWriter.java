@@ -423,7 +423,8 @@ public class JavaWriter {
                 throw new IllegalArgumentException(name + " is no copy-on-write table with a bucket index");
             }
             this.buckets = at(at(this.table, "index"), "buckets").asInt();
-            this.ordering = textOf(this.table, "ordering_field", null);
+            String mode = textOf(at(this.table, "properties"), "merge.mode", "");
+            this.ordering = mode.equals("commit-time") ? null : textOf(this.table, "ordering_field", null);
             String base = at(this.table, "base_path").asText();
             if (base.contains("://") && !base.startsWith("file://")) {
                 throw new IllegalArgumentException("this example writes to local disks, and not to " + base);

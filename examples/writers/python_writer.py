@@ -153,6 +153,9 @@ class Attempt:
         if self.table["type"] != "copy_on_write" or self.table["index"]["type"] != "bucket":
             raise ValueError(f"{name} is no copy-on-write table with a bucket index")
         self.types = {field["name"]: field["type"] for field in self.table["schema"]}
+        self.merge_field: str | None = self.table["ordering_field"]
+        if self.table["properties"].get("merge.mode") == "commit-time":
+            self.merge_field = None
         refuse_other_types(self.types)
         self.filesystem, self.root = file_system(self.table["base_path"])
         self.writer = f"python-writer-{uuid.uuid4()}"
@@ -240,7 +243,7 @@ class Attempt:
 
     def replaces(self, new: Json, old: Json) -> bool:
         """Whether a row replaces another of its key: the greater ordering value wins, or the later row."""
-        field = self.table["ordering_field"]
+        field = self.merge_field
         if field is None or old[field] is None:
             return True
         if new[field] is None:
@@ -269,7 +272,7 @@ class Attempt:
         old_keys = old["_hoodie_record_key"].to_pylist() if old else []
         if self.operation == "insert" and (known := new.keys() & set(old_keys)):
             raise ValueError(f"the table has the key {min(known)!r} already")
-        if self.table["ordering_field"] and old:
+        if self.merge_field and old:
             new = self.winners(new, old, old_keys)
         if not new:
             return None
@@ -288,7 +291,8 @@ class Attempt:
 
     def winners(self, new: dict[str, Json], old: pa.Table, old_keys: list[str]) -> dict[str, Json]:
         """The rows that are new, or that replace stored records."""
-        field = self.table["ordering_field"]
+        field = self.merge_field
+        assert field is not None, "without one, all rows win"
         values = dict(zip(old_keys, physical(old[field]), strict=True))
         return {
             key: row

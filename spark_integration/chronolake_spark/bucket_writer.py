@@ -33,6 +33,7 @@ from chronolake_spark import (
     log_appends,
     log_contents,
     merge,
+    partial_updates,
     slice_reader,
 )
 from chronolake_spark.column_stats import Collector
@@ -57,11 +58,12 @@ class WriteJob:
     ``stored`` and ``new_file_ids`` the slices, and the file ids of new file groups (with a bucket index of
     those that are not the first of their bucket), that the driver knows: none, if tasks look them up.
     ``versions`` has the columns of known versions of the schema. ``refuses_repeated_keys`` if two rows of one
-    key are an error. ``log_format`` is that of the log files of a merge-on-read table, None for copy-on-write.
-    The rows of ``rewritten`` groups are merged into their base files, whatever the type of the table. With
-    ``has_key_filters`` the footers of base files get key ranges and bloom filters. ``storage_options`` are the
-    access to the base path. ``owner`` is the table that has the claim of the base path; without it the files of
-    a failed task remain until the instant is rolled back.
+    key are an error. ``kept_columns`` are those whose stored values stay. ``log_format`` is that of the log
+    files of a merge-on-read table, None for copy-on-write. The rows of ``rewritten`` groups are merged into
+    their base files, whatever the type of the table. With ``has_key_filters`` the footers of base files get key
+    ranges and bloom filters. ``storage_options`` are the access to the base path. ``owner`` is the table that
+    has the claim of the base path; without it the files of a failed task remain until the instant is rolled
+    back.
     """
 
     base_path: str
@@ -74,6 +76,7 @@ class WriteJob:
     stored: dict[FileGroup, StoredSlice]
     versions: Mapping[int, Sequence[SchemaField]] = field(default_factory=dict)
     refuses_repeated_keys: bool = False
+    kept_columns: Sequence[str] = ()
     log_format: LogFormat | None = None
     new_file_ids: Mapping[FileGroup, str] = field(default_factory=dict)
     rewritten: frozenset[FileGroup] = frozenset()
@@ -267,12 +270,26 @@ class _GroupWriter:
         if latest.ambiguous and self._job.existing is not Existing.FAIL:
             raise _ambiguous_order(latest)
         self.superseded = len(rows) - len(incoming)
+        if self._job.kept_columns:
+            incoming = self._completed(incoming)
         if self._stored is not None and self._log_format is not None:
             return self._append(self._stored, self._log_format, rows, incoming)
         if self._stored is None or (base := self._stored.base) is None:
             return self._merge(None, rows, incoming)
         with base_files.open_base_file(self._folder, base.path, base.size_bytes) as file:
             return self._merge(file, rows, incoming)
+
+    def _completed(self, incoming: pa.Table) -> pa.Table:
+        """The rows with the stored values of the columns that the frame lacks."""
+        names = (columns.RECORD_KEY, *self._job.kept_columns)
+        layout = pa.schema([self._schema.field(name) for name in names])
+        stored = [layout.empty_table()]
+        if self._stored is not None:
+            keys = incoming[columns.RECORD_KEY].cast(pa.string()).combine_chunks()
+            stored += dataclasses.replace(self._reader(), layout=layout).only(keys).rows(self._stored)
+        return partial_updates.completed(
+            incoming, pa.concat_tables(stored), self._job.kept_columns, self._job.required
+        )
 
     def _append(
         self, stored: StoredSlice, log_format: LogFormat, rows: pa.Table, incoming: pa.Table
@@ -382,7 +399,7 @@ class _GroupWriter:
             return
         upserts = rows.filter(pc.invert(rows[columns.DELETE]))
         for name in self._job.required:
-            if nulls := upserts[name].null_count:
+            if name not in self._job.kept_columns and (nulls := upserts[name].null_count):
                 raise errors.RequiredValueMissing(
                     f"the column {name!r} is not nullable, but is null in {nulls} rows "
                     f"(of the {len(upserts)} of one file group)",

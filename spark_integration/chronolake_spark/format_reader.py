@@ -203,9 +203,9 @@ def _slices_of(options: FormatOptions, snapshot: Snapshot) -> list[FileSlice]:
 
 def _ordering(table: Table, fields: Sequence[SchemaField]) -> pa.Field | None:
     """The ordering field, by its name in the frame if it is there."""
-    if table.ordering_field is None:
+    if table.merge_field is None:
         return None
-    [present] = [field for field in table.schema if field.name == table.ordering_field]
+    [present] = [field for field in table.schema if field.name == table.merge_field]
     field = next((field for field in fields if field.field_id == present.field_id), present)
     return arrow_types.file_layout([field]).field(field.name)
 

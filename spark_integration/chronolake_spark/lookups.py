@@ -79,5 +79,5 @@ def _reader(table: chronolake.Table, definition: Table, slices: Sequence[FileSli
         Folder.of(definition.base_path, table.storage_options),
         layout,
         {**fields, definition.schema_version: definition.schema},
-        slice_reader.ordering_of(layout, definition.ordering_field),
+        slice_reader.ordering_of(layout, definition.merge_field),
     )

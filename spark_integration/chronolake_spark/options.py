@@ -53,6 +53,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     refuses_repeated_keys: bool
     replaces: Replaces | None
     is_based_on_reads: bool
+    kept_columns: list[str]
     numbered: list[NumberedGroup]
     keys_looked_up: bool
     fetched: Fetched | None

@@ -174,6 +174,7 @@ class SparkTable:
         one, or with equal values, the one that ``row_order`` puts last wins: columns, also such as the table
         does not have, compared one after the other, nulls first. Rows that differ and that nothing orders are
         refused: the rows of a DataFrame have no order of their own. Rows that are the same count as one.
+        In a table with the merge mode ``partial-update``, columns that the frame lacks keep their values.
         ``delete_when`` may use columns that the table does not have. ``chronolake_spark.row_counts`` gives the
         result of each row. ``file_states`` are the files that ``df`` reads, each with its
         ``file_states.state_of``: when one has changed by then, the instant is rolled back, and not completed.
@@ -181,9 +182,12 @@ class SparkTable:
         ``SourceChanged``.
         """
         condition = sf.expr(delete_when) if isinstance(delete_when, str) else delete_when
-        rows = self._tagged(df, merge_schema, delete_when=condition, row_order=row_order)
+        rows = self._tagged(df, merge_schema, delete_when=condition, row_order=row_order, may_lack=True)
+        kept = write.lacking(df, self.definition)
         settings = Settings(
             operation=Operation.UPSERT,
+            kept_columns=kept,
+            is_based_on_reads=bool(kept),
             extra_metadata=extra_metadata or {},
             markers=markers,
             file_states=file_states or {},
@@ -431,18 +435,12 @@ class SparkTable:
     def _writable(self) -> Table:
         return write.writable(self._table.reload().definition)
 
-    def _tagged(
-        self,
-        df: DataFrame,
-        merge_schema: bool,
-        *,
-        delete_when: Column | None = None,
-        row_order: Sequence[str | Column] = (),
-    ) -> DataFrame:
+    def _tagged(self, df: DataFrame, merge_schema: bool, **how: Any) -> DataFrame:
+        """The rows as ``write.tagged`` makes them, for the table with the columns of the frame."""
         table = self._writable()
         if merge_schema:
-            table = schema_merges.apply(self._table, df, delete_when, row_order)
-        return write.tagged(df, table, delete_when=delete_when, row_order=row_order)
+            table = schema_merges.apply(self._table, df, how.get("delete_when"), how.get("row_order", ()))
+        return write.tagged(df, table, **how)
 
     def _write(self, rows: Rows, settings: Settings) -> Instant:
         with progress.described(self._spark, f"{settings.operation} {self.name}"):

@@ -26,9 +26,11 @@ from pyspark.sql import Column, DataFrame, Observation, functions as sf
 
 import chronolake
 from chronolake.errors import StorageFailed
+from chronolake_model import merge_modes
 from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
 from chronolake_model.markers import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
+from chronolake_model.merge_modes import MergeMode
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation, State
@@ -73,16 +75,20 @@ def tagged(
     delete_when: Column | None = None,
     keys_only: bool = False,
     row_order: Sequence[str | Column] = (),
+    may_lack: bool = False,
 ) -> DataFrame:
     """``df`` as the writer takes it: the control columns, then the table's, in order and cast to their types.
 
     ``keys_only`` asks no more than the columns that find a record, and marks every row as a delete. Of rows of
-    one key that no ordering field decides between, the one that ``row_order`` puts last wins. Raises
-    ``SchemaMismatch``.
+    one key that no ordering field decides between, the one that ``row_order`` puts last wins. If the frame
+    ``may_lack`` the columns of ``lacking``, they are null. Raises ``SchemaMismatch``.
     """
     by = columns_of(row_order)
     used = [*by, *([] if delete_when is None else [delete_when])]
-    sources = _sources(df, table, used, keys_only=keys_only)
+    sources = _sources(df, table, used, keys_only=keys_only, optional=lacking(df, table) if may_lack else ())
+    if table.merge_field is None and table.ordering_field in sources:
+        # It decides between the rows of one frame also where the later write wins.
+        by = [df[schema.quoted(sources[table.ordering_field])], *by]
     own = [_cast(df, field, sources.get(field.name)) for field in table.schema]
     is_delete = sf.lit(True) if keys_only else _flag(delete_when)
     order_columns = [f"{columns.ORDER_PREFIX}{number}" for number in range(len(by))]
@@ -177,7 +183,8 @@ class Settings:
     any change since. ``extra_metadata`` is published with the instant, ``markers`` overrides where the table
     keeps markers. When a file of ``file_states`` is in another state before the completion, the instant is
     rolled back. ``computed_from`` is the state of the table, by its completion time, that the rows of an
-    overwrite are computed from: when the table has changed since, the instant is rolled back.
+    overwrite are computed from: when the table has changed since, the instant is rolled back. The columns
+    ``kept_columns`` keep their stored values.
     """
 
     operation: Operation
@@ -190,6 +197,7 @@ class Settings:
     markers: MarkersType | None = None
     file_states: Mapping[str, str] = field(default_factory=dict)
     on_conflict: OnConflict = "fail"
+    kept_columns: Sequence[str] = ()
     computed_from: str | None = None
 
 
@@ -283,6 +291,7 @@ def options_of(
         refuses_repeated_keys=settings.refuses_repeated_keys,
         replaces=settings.replaces,
         is_based_on_reads=settings.is_based_on_reads,
+        kept_columns=list(settings.kept_columns),
         numbered=[],
         # An overwrite must not miss what others insert meanwhile into the partitions that it replaces.
         keys_looked_up=not has_buckets and settings.existing is not Existing.UNCHECKED,
@@ -344,7 +353,18 @@ def writable(table: Table) -> Table:
     )
 
 
-def _sources(df: DataFrame, table: Table, used: Sequence[Column], *, keys_only: bool) -> dict[str, str]:
+def lacking(df: DataFrame, table: Table) -> list[str]:
+    """The columns that the frame of an upsert lacks and whose stored values stay; none in other merge modes."""
+    if merge_modes.mode_of(table.ordering_field, table.properties) is not MergeMode.PARTIAL_UPDATE:
+        return []
+    own = [field.name for field in table.schema]
+    needed = {*table.record_key_fields, *table.partition_fields, *sources_of(df, own)}
+    return [name for name in own if name not in needed]
+
+
+def _sources(
+    df: DataFrame, table: Table, used: Sequence[Column], *, keys_only: bool, optional: Sequence[str]
+) -> dict[str, str]:
     """For each column of the table the frame's name of it; refuses missing and unknown columns.
 
     A column that one of ``used`` names need not be the table's.
@@ -355,7 +375,7 @@ def _sources(df: DataFrame, table: Table, used: Sequence[Column], *, keys_only: 
         required = [*table.record_key_fields, *table.partition_fields]
         wanted = [*required, *([table.ordering_field] if table.ordering_field else [])]
     sources = sources_of(df, wanted)
-    missing = [name for name in required if name not in sources]
+    missing = [name for name in required if name not in sources and name not in optional]
     unknown = [] if keys_only else unknown_columns(df, table, used)
     refuse_columns(table, missing, unknown)
     return sources

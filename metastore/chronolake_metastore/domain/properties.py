@@ -26,6 +26,7 @@ from chronolake_model.file_sizes import (
     SMALL_FILE_LIMIT_PROPERTY,
 )
 from chronolake_model.markers import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
+from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, MergeMode
 from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, URL_ENCODE_PROPERTY
 from chronolake_model.publication import (
     LOG_BLOCKS_PROPERTY,
@@ -106,6 +107,7 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     PUBLISHER_PROPERTY: _one_of(*Publisher),
     TABLE_VERSION_PROPERTY: _one_of("8", "9"),
     LOG_BLOCKS_PROPERTY: _one_of("avro", "parquet"),
+    MERGE_MODE_PROPERTY: _one_of(*MergeMode, change=Change.NEVER),
     ADOPTED_PROPERTY: Property("the text of a hoodie.properties", _is_of_hudi, Change.NEVER),
     HIVE_STYLE_PROPERTY: _one_of("true", "false", change=Change.NEVER),
     URL_ENCODE_PROPERTY: _one_of("true", "false", change=Change.NEVER),

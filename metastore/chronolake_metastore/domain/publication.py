@@ -14,7 +14,7 @@ from chronolake_hudi import avro_schema
 from chronolake_metastore import errors
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import HudiFilesFound
-from chronolake_model import column_types, nested_fields
+from chronolake_model import column_types, merge_modes, nested_fields
 from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.column_types import DataType
 from chronolake_model.publication import (
@@ -203,9 +203,10 @@ def log_obstacle(table: Publishable) -> str | None:
 
     A merge-on-read table without log files is read rightly: only the merge compares ordering values.
     """
-    if table.type is not TableType.MERGE_ON_READ or table.ordering_field is None:
+    merge_field = merge_modes.merge_field(table.ordering_field, table.properties)
+    if table.type is not TableType.MERGE_ON_READ or merge_field is None:
         return None
-    field = next(field for field in table.schema if field.name == table.ordering_field)
+    field = next(field for field in table.schema if field.name == merge_field)
     if field.type.strip().lower() == "string" and table.properties.get(LOG_BLOCKS_PROPERTY) != "avro":
         return (
             f"its ordering field {field.name!r} is a string: Hudi's readers lose updates that are in Parquet "

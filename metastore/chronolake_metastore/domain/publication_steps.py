@@ -19,6 +19,7 @@ from chronolake_metastore.domain import events
 from chronolake_metastore.domain.actions import COMPLETED_WRITES, RULES
 from chronolake_metastore.domain.events import InstantCompleted, InstantRequested, Payload
 from chronolake_metastore.domain.tables import Definition
+from chronolake_model import merge_modes
 from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.file_names import FileKind, relative_path
 from chronolake_model.files import FileGroupName
@@ -306,7 +307,9 @@ class Builder:
 def config_of(table_id: str, definition: Definition) -> TableConfig:
     """The properties of the table for Hudi's readers, guarded against Hudi's writers."""
     namespace, name = split_table_name(definition.name)
-    ordering = () if definition.ordering_field is None else (definition.ordering_field,)
+    # Where the later write wins, Hudi's readers must not compare the ordering field.
+    merge_field = merge_modes.merge_field(definition.ordering_field, definition.properties)
+    ordering = () if merge_field is None else (merge_field,)
     mode = MergeMode.EVENT_TIME if ordering else MergeMode.COMMIT_TIME
     version = TableVersion(int(definition.properties.get(TABLE_VERSION_PROPERTY, TableVersion.EIGHT)))
     before = definition.properties.get(ADOPTED_PROPERTY)

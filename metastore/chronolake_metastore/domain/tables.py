@@ -19,6 +19,7 @@ from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_model import base_paths as keys, column_types, nested_fields, record_keys, tables as wire
 from chronolake_model.column_types import DataType, StructType
 from chronolake_model.markers import TYPE_PROPERTY, MarkersType
+from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, MergeMode
 from chronolake_model.names import split_table_name
 from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT
 from chronolake_model.times import Micros, Tick, format_time, to_datetime
@@ -401,6 +402,12 @@ def _check(definition: wire.CreateTable) -> None:
     _check_named("record_key_fields", definition.record_key_fields, names)
     _check_named("partition_fields", definition.partition_fields, names)
     _check_named("ordering_field", ordering, names)
+    if not ordering and definition.properties.get(MERGE_MODE_PROPERTY) == MergeMode.EVENT_TIME:
+        raise errors.InvalidTable(
+            f"the property {MERGE_MODE_PROPERTY} is {MergeMode.EVENT_TIME}, and the table has no ordering "
+            "field to compare: give ordering_field",
+            property=MERGE_MODE_PROPERTY,
+        )
     _check_separable(definition.record_key_fields)
     types = {field.name: field.type for field in definition.schema}
     for role, columns in (
