@@ -85,6 +85,18 @@ def entries(reader: SliceReader, changed: ChangedSlice) -> Iterator[pa.Table]:
             rows if wanted is None else rows.filter(pc.is_in(rows[columns.COMMIT_TIME], value_set=wanted))
         )
         yield _entries(of_range, changed.slice)
+    if wanted is not None and not changed.reads_base:
+        yield _deleted(reader.changes(changed.slice).deleted_keys, wanted, changed.slice)
+
+
+def _deleted(deletes: pa.Table, wanted: pa.Array, slice_: StoredSlice) -> pa.Table:
+    """Entries of deleted keys, older than all others: such a key goes to the same file group again.
+
+    Otherwise a late append to the log of that group could bring back a record that is elsewhere by then.
+    """
+    of_range = deletes.filter(pc.is_in(deletes[log_merge.TIME], value_set=wanted))
+    times = pa.repeat(pa.scalar(""), len(of_range))
+    return _entries(pa.table({columns.RECORD_KEY: of_range[log_merge.KEY], columns.COMMIT_TIME: times}), slice_)
 
 
 def in_order(parts: Iterable[pa.Table]) -> pa.Table:

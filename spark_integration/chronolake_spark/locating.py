@@ -69,15 +69,20 @@ def located(
     with contextlib.ExitStack() as kept:
         found = Candidates(written, [])
         if is_looked_up:
-            rows = _persisted(rows, kept)
+            rows = persisted(rows, kept)
             found = candidates.find(rows, table, written, snapshot)
         if found.numbers:
             locate = INDEXES[written.table.index.type]
-            locations = _persisted(locate(rows.select(*_PLACE), found), kept)
+            locations = persisted(locate(rows.select(*_PLACE), found), kept)
             names = [schema.quoted(name) for name in rows.columns]
             rows = rows.drop(columns.BUCKET).join(locations, _PLACE, "left").select(*names)
-        targets = _targets(table, found, _upserts_by_group(rows))
-        yield Located(_filled(rows, targets.slots), targets.groups)
+        yield assigned(rows, table, found)
+
+
+def assigned(rows: DataFrame, table: chronolake.Table, found: Candidates) -> Located:
+    """Rows whose number is that of a candidate, or null: they get one of a file group that takes inserts."""
+    targets = _targets(table, found, _upserts_by_group(rows))
+    return Located(_filled(rows, targets.slots), targets.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,8 @@ _Profile: TypeAlias = Mapping[tuple[str, int | None], int]
 """The rows that are no deletes, by partition path and the number of the file group that has the key."""
 
 
-def _persisted(frame: DataFrame, kept: contextlib.ExitStack) -> DataFrame:
+def persisted(frame: DataFrame, kept: contextlib.ExitStack) -> DataFrame:
+    """``frame``, kept in Spark's storage until ``kept`` is closed."""
     kept.callback(frame.persist(StorageLevel.MEMORY_AND_DISK).unpersist)
     return frame
 

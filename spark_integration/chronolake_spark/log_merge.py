@@ -45,6 +45,12 @@ class LatestChanges:
         names = [KEY] if self.ordering_field is None else [KEY, ORDERING]
         return self.versions.filter(is_delete).select(names)
 
+    @property
+    def deleted_keys(self) -> pa.Table:
+        """The keys whose latest change is a delete, and its commit time."""
+        gone = self.versions.filter(pc.less(self.versions[_ROW], 0))
+        return pa.table({KEY: gone[KEY], TIME: pc.coalesce(gone[TIME], gone[_BARRIER])})
+
 
 def latest_changes(records: pa.Table, deletes: pa.Table, ordering_field: str | None) -> LatestChanges:
     """The latest change of each key. ``records`` have at least key, commit time and ordering field."""

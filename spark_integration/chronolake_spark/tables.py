@@ -21,11 +21,11 @@ from chronolake_spark import (
     explain,
     filters,
     index_jobs,
-    lookups,
     merges,
     partition_deletes,
     progress,
     read,
+    record_locating,
     schema,
     schema_merges,
     self_reads,
@@ -70,7 +70,9 @@ class SparkTable:
     rolled back.
 
     A record key is unique within its partition, as in Hudi: a record that comes with another partition value
-    is another record, and the old one must be deleted.
+    is another record, and the old one must be deleted. With the index ``record`` a key is unique in the whole
+    table: the record moves to the other partition, in the same instant. Then deletes of keys need no partition
+    columns.
     """
 
     def __init__(self, spark: SparkSession, client: chronolake.Client, table: chronolake.Table) -> None:
@@ -362,12 +364,7 @@ class SparkTable:
         The driver reads the row groups that may have the keys; there is no Spark job. Raises ``SchemaMismatch``
         for what is no key of the table, ``InvalidRecordKey`` for a key without value, and ``HistoryCleaned``.
         """
-        rows, definition = lookups.find(self._table, keys, as_of)
-        struct = schema.file_struct_of(definition.schema)
-        names = struct.names if meta_columns else [field.name for field in definition.schema]
-        return self._spark.createDataFrame(
-            rows.select(names), StructType([field for field in struct if field.name in names])
-        )
+        return read.lookup(self._spark, self._table, keys, as_of, meta_columns=meta_columns)
 
     def update_index(self, *, rebuild: bool = False) -> None:
         """Take into the record index what completed since its last update; without such an index, do nothing.
@@ -444,7 +441,9 @@ class SparkTable:
 
     def _write(self, rows: Rows, settings: Settings) -> Instant:
         with progress.described(self._spark, f"{settings.operation} {self.name}"):
-            return write.run(self._table, self._client.url, rows, settings)
+            instant = write.run(self._table, self._client.url, rows, settings)
+        record_locating.follow(self._spark, self._table)
+        return instant
 
 
 def table(
@@ -468,7 +467,7 @@ def create_table(  # noqa: PLR0913  # one keyword per part of a table's definiti
     partition_fields: Sequence[str] = (),
     ordering_field: str | None = None,
     buckets: int = 4,
-    index: IndexType | Literal["bucket", "simple", "bloom"] = IndexType.BUCKET,
+    index: IndexType | Literal["bucket", "simple", "bloom", "record"] = IndexType.BUCKET,
     type: TableType = TableType.COPY_ON_WRITE,
     properties: Mapping[str, str] | None = None,
     if_not_exists: bool = False,

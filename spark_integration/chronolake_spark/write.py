@@ -43,6 +43,7 @@ from chronolake_spark import (
     keys,
     locating,
     new_groups,
+    record_locating,
     schema,
     self_reads,
     spark_data_source,
@@ -258,6 +259,11 @@ def _placed(
         yield by_file_group(rows, definition, settings.sort), ()
         return
     written = evolution.versions(table, definition, snapshot.slices)
+    if definition.index.type is IndexType.RECORD:
+        treatment = settings.existing, settings.replaces
+        with record_locating.located(rows, table, written, snapshot, treatment) as located:
+            yield _by_number(located.rows, len(located.groups), settings.sort), located.groups
+        return
     with locating.located(rows, table, written, snapshot, is_looked_up=_is_looked_up(settings)) as located:
         yield _by_number(located.rows, len(located.groups), settings.sort), located.groups
 
@@ -290,7 +296,7 @@ def options_of(
         existing=settings.existing,
         refuses_repeated_keys=settings.refuses_repeated_keys,
         replaces=settings.replaces,
-        is_based_on_reads=settings.is_based_on_reads,
+        is_based_on_reads=settings.is_based_on_reads or record_locating.depends_on_reads(definition),
         kept_columns=list(settings.kept_columns),
         numbered=[],
         # An overwrite must not miss what others insert meanwhile into the partitions that it replaces.
@@ -345,7 +351,7 @@ def dry_run(df: DataFrame, table: Table, **how: Any) -> int:
 
 def writable(table: Table) -> Table:
     """``table``, if Spark can write tables of its kind. Raises ``TableMismatch``."""
-    if table.index.type is IndexType.BUCKET or table.index.type in locating.INDEXES:
+    if table.index.type in (IndexType.BUCKET, IndexType.RECORD) or table.index.type in locating.INDEXES:
         return table
     raise errors.TableMismatch(
         f"{table.name} has the index {table.index.type}, which this release of chronolake_spark does not "
@@ -372,8 +378,11 @@ def _sources(
     wanted = [field.name for field in table.schema]
     required = wanted
     if keys_only:
-        required = [*table.record_key_fields, *table.partition_fields]
-        wanted = [*required, *([table.ordering_field] if table.ordering_field else [])]
+        # With a record index the key alone says where the record is.
+        is_global = table.index.type is IndexType.RECORD
+        required = [*table.record_key_fields, *([] if is_global else table.partition_fields)]
+        ordering = [table.ordering_field] if table.ordering_field else []
+        wanted = [*table.record_key_fields, *table.partition_fields, *ordering]
     sources = sources_of(df, wanted)
     missing = [name for name in required if name not in sources and name not in optional]
     unknown = [] if keys_only else unknown_columns(df, table, used)

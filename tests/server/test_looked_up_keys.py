@@ -101,6 +101,34 @@ def test_with_a_bucket_index_inserts_into_one_partition_do_not_conflict(shared_h
     succeeded(table.complete(first, write_stat(first, bucket=0), keys_looked_up=True))
 
 
+@pytest.mark.parametrize("staged", [False, True])
+def test_with_a_record_index_inserts_into_any_partitions_conflict(
+    shared_http: httpx.Client, *, staged: bool
+) -> None:
+    table = rest.make_table(
+        shared_http,
+        index={"type": "record"},
+        partition_fields=["day"],
+        properties={"partition-paths.hive-style": "false"},
+    )
+    inserting, updating, winner = table.begun(), table.begun(), table.begun()
+    succeeded(complete(table, winner, file_of(winner, "a"), staged=staged))
+    problem = refused(complete(table, inserting, file_of(inserting, "b"), staged=staged), 409, "write-conflict")
+    assert problem["context"]["winner"] == winner
+    assert problem["context"]["partition_paths"] == ["a"]
+    succeeded(complete(table, updating, file_of(updating, "b", inserts=0, updates=1), staged=staged))
+    members = [
+        {
+            "table": table.name,
+            "requested_time": time,
+            "write_stats": [file_of(time, day)],
+            "keys_looked_up": True,
+        }
+        for time, day in ((table.begun(), "a"), (table.begun(), "b"))
+    ]
+    refused(table.http.post("/v1/transactions/complete", json={"instants": members}), 409, "write-conflict")
+
+
 def test_a_rolled_back_insert_is_none(table: Table) -> None:
     first, second = table.begun(), table.begun()
     table.staged(second, file_of(second, "a"))

@@ -79,8 +79,10 @@ def _rows(table: chronolake.Table, time: str, group: Group, records: Records) ->
             columns.RECORD_KEY: key,
             columns.COMMIT_TIME: written or time,
             columns.PARTITION_PATH: group[0],
-            "id": key,
+            columns.COMMIT_SEQNO: f"{time}_0_{number}",
+            columns.FILE_NAME: group[1],
+            "id": key if layout.field("id").type == pa.string() else int(key),
         }
-        for key, written in records.records.items()
+        for number, (key, written) in enumerate(records.records.items())
     ]
     return pa.Table.from_pylist(values, schema=layout)

@@ -150,6 +150,20 @@ def test_records_of_log_files_are_found_also_after_a_compaction(new_table: NewTa
     }
 
 
+def test_a_key_that_was_inserted_and_deleted_in_log_files_keeps_its_file_group(new_table: NewTable) -> None:
+    table = new_table(TableType.MERGE_ON_READ)
+    commit(table, {("day=1", "a-0"): base("k1"), ("day=2", "b-0"): base("k2")})
+    places(table, "k1")
+    commit(table, {("day=1", "a-0"): log("gone", "moved")})
+    commit(table, {("day=1", "a-0"): log(deletes=["gone", "moved"]), ("day=2", "b-0"): log("moved")})
+    expected = {"gone": "day=1/a-0", "moved": "day=2/b-0"}
+    assert places(table, "gone", "moved") == expected
+    commit(table, {("day=1", "a-0"): log("k3")})
+
+    # The delete of an earlier commit is read again, and does not count.
+    assert places(table, "gone", "moved") == expected
+
+
 def test_an_index_whose_history_was_cleaned_is_made_again(new_table: NewTable) -> None:
     table = new_table()
     commit(table, {("day=1", "a-0"): base("k1")})

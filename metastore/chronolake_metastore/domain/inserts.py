@@ -3,7 +3,8 @@
 A bucket index tells the file group of a new key, so two writers of one key write one file group and conflict.
 With other indexes each may open a file group of its own. So an instant whose writer has looked its keys up
 conflicts with every instant that has inserted into the same partitions since it was requested
-(docs/decisions/0049-inserts-that-were-looked-up.md).
+(docs/decisions/0049-inserts-that-were-looked-up.md). With a record index, whose keys are unique in the whole
+table, it conflicts with inserts into any partition.
 """
 
 from __future__ import annotations
@@ -70,10 +71,17 @@ def are_compared(table: Table) -> bool:
 
 
 def find(
-    mine: Micros, partitions: Iterable[Partition], latest: LatestInserts
+    mine: Micros, partitions: Iterable[Partition], latest: LatestInserts, *, in_any_partition: bool = False
 ) -> dict[Partition, ConcurrentInstant]:
-    """Of these partitions those into which another instant has inserted since ``mine`` was requested."""
-    others = ((partition, latest[partition]) for partition in partitions if partition in latest)
+    """Of these partitions those into which another instant has inserted since ``mine`` was requested.
+
+    With ``in_any_partition`` all partitions of the table count if there is one in ``partitions``.
+    """
+    own = set(partitions)
+    if in_any_partition:
+        tables = {partition.table_id for partition in own}
+        own = {partition for partition in latest if partition.table_id in tables}
+    others = ((partition, latest[partition]) for partition in own if partition in latest)
     return {
         partition: other
         for partition, other in others
@@ -83,17 +91,18 @@ def find(
 
 def refuse(table: Table, mine: Micros, partitions: Iterable[Partition], latest: LatestInserts) -> None:
     """Raise ``WriteConflict`` if another instant has inserted into one of the partitions since."""
-    lost = find(mine, partitions, latest)
+    is_global = table.definition.index.type is IndexType.RECORD
+    lost = find(mine, partitions, latest, in_any_partition=is_global)
     if not lost:
         return
     winner = max(lost.values(), key=lambda other: other.completion_time or 0)
     conflict = conflicts.document(table, LostConflict(winner, []))
     paths = sorted(partition.partition_path for partition in lost)
     names = ", ".join([*map(repr, paths[:_IN_TEXT_MAX]), *(["..."] if len(paths) > _IN_TEXT_MAX else [])])
+    which = "partition(s)" if is_global else "of the same partition(s)"
     raise errors.WriteConflict(
-        f"the instant {conflict.winner} has inserted records into {len(paths)} of the same partition(s) of "
-        f"{table.name!r} since the keys were looked up: {names}; roll back, read the table again and write "
-        "again",
+        f"the instant {conflict.winner} has inserted records into {len(paths)} {which} of {table.name!r} since "
+        f"the keys were looked up: {names}; roll back, read the table again and write again",
         **msgspec.to_builtins(conflict),
         partition_paths=paths[:_NAMED_MAX],
     )

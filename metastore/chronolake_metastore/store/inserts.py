@@ -22,6 +22,8 @@ def find_since(
 ) -> Query[LatestInserts]:
     """The latest inserts since an instant was requested, into the partitions into which it inserts itself.
 
+    With a record index, into all partitions, if it inserts.
+
     Its write stats are ``stats``, and those that were staged under the versions ``staged``. Fetch it in sets.
     """
     namespace, name = split_table_name(table)

@@ -1,7 +1,8 @@
 -- By partition the last instant that has inserted records and completed after the instant was requested, for the
--- partitions into which this instant inserts. A file inserts if its write stat has inserts, or no counts at all.
+-- partitions into which this instant inserts; with a record index for all partitions, if it inserts into any. A file
+-- inserts if its write stat has inserts, or no counts at all.
 WITH it AS MATERIALIZED (
-    SELECT t.table_id
+    SELECT t.table_id, t.definition -> 'index' ->> 'type' = 'record' AS is_global
     FROM lake_table t
     WHERE t.namespace = %(namespace)s AND t.name = %(name)s AND t.dropped_at IS NULL
 ),
@@ -33,8 +34,9 @@ latest AS (
     FROM it
     CROSS JOIN versions v
     JOIN write_stat w ON w.table_id = it.table_id AND w.version = v.version
-    JOIN own USING (partition_path)
-    WHERE w.inserts > 0 OR (w.updates = 0 AND w.deletes = 0)
+    WHERE (w.inserts > 0 OR (w.updates = 0 AND w.deletes = 0))
+        AND (w.partition_path IN (SELECT own.partition_path FROM own)
+            OR (it.is_global AND EXISTS (SELECT FROM own)))
     GROUP BY w.partition_path
 )
 SELECT

@@ -1,0 +1,75 @@
+"""The file groups of rows in a table with a record index: the index catches up, then it is looked up."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+
+from pyspark.sql import DataFrame, SparkSession
+
+import chronolake
+from chronolake_model.files import Snapshot
+from chronolake_model.tables import Table
+from chronolake_model.vocabulary import IndexType, TableType
+from chronolake_spark import index_jobs, locating, unique_keys
+from chronolake_spark.candidates import Candidates
+from chronolake_spark.evolution import Versions
+from chronolake_spark.index_manifests import Manifest
+from chronolake_spark.locating import Located
+from chronolake_spark.merge import Existing
+from chronolake_spark.new_groups import Replaces
+from chronolake_spark.record_index import RecordIndex
+
+_LOG = logging.getLogger("chronolake.spark")
+
+
+@contextlib.contextmanager
+def located(
+    rows: DataFrame,
+    table: chronolake.Table,
+    written: Versions,
+    snapshot: Snapshot,
+    treatment: tuple[Existing, Replaces | None],
+) -> Iterator[Located]:
+    """As ``locating.located``, with the index as of the snapshot. Raises ``DuplicateKeys`` for an overwrite."""
+    existing, replaces = treatment
+    with contextlib.ExitStack() as kept:
+        if existing is Existing.UNCHECKED:
+            yield locating.assigned(rows, table, Candidates(written, []))
+            return
+        rows = locating.persisted(rows, kept)
+        index = RecordIndex(table)
+        manifest = None
+        if snapshot.as_of is not None and replaces is not Replaces.TABLE:
+            manifest = _caught_up(index, rows.sparkSession, snapshot.as_of)
+        placed = unique_keys.placed(rows, (index.folder, manifest), written, snapshot.slices, treatment, kept)
+        candidates = Candidates(written, [] if replaces is not None else snapshot.slices)
+        yield locating.assigned(placed, table, candidates)
+
+
+def follow(spark: SparkSession, table: chronolake.Table) -> None:
+    """Take what was written into the index. After a failure, the next write or update of the index does it."""
+    if table.definition.index.type is not IndexType.RECORD:
+        return
+    try:
+        _caught_up(RecordIndex(table), spark, None)
+    except chronolake.ChronolakeError as failure:
+        _LOG.warning("%s: the record index was not updated after a write: %s", table.name, failure)
+
+
+def depends_on_reads(table: Table) -> bool:
+    """Whether each write depends on what the table has.
+
+    A record that moves is deleted by a log file, and an append to the same file group by another writer would
+    bring it back.
+    """
+    return (
+        table.index.type is IndexType.RECORD
+        and table.type is TableType.MERGE_ON_READ
+        and bool(table.partition_fields)
+    )
+
+
+def _caught_up(index: RecordIndex, spark: SparkSession, until: str | None) -> Manifest | None:
+    return index.catch_up(until, distributed=index_jobs.distributed(spark, index.index_folder))

@@ -1,0 +1,245 @@
+"""The place of each row in a table with a record index, whose keys are unique in the whole table.
+
+A row of a key that the table has in another partition moves the record: the row is inserted where it belongs,
+and a row is added that deletes the record at its old place, in the same instant. If the stored record has a
+larger ordering value, the row goes to the old place, where it loses. So do deletes, which need no partition
+value, and inserts of keys that exist, which are refused or dropped there. Rows of one key go to one place, that
+of the row that wins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
+
+from chronolake_model.files import FileSlice
+from chronolake_model.tables import Table
+from chronolake_spark import columns, errors, index_files, schema, slice_frames
+from chronolake_spark.base_files import Folder
+from chronolake_spark.evolution import Versions
+from chronolake_spark.index_manifests import Manifest
+from chronolake_spark.locating import persisted
+from chronolake_spark.merge import Existing
+from chronolake_spark.new_groups import Replaces
+
+KEYS_HERE_MAX: Final = 10_000
+"""The most keys that the driver looks up; tasks look up more of them."""
+_TASKS_PER_CORE: Final = 2
+_WINS, _ORDERING = "_chronolake_wins", "_chronolake_ordering"
+_STORED_PATH, _STORED_GROUP = "_chronolake_stored_path", "_chronolake_stored_group"
+_STORED_ORDERING, _IS_STORED = "_chronolake_stored_ordering", "_chronolake_is_stored"
+_FILE_ID, _MOVES = "_chronolake_file_id", "_chronolake_moves"
+_STORED: Final = f"{columns.RECORD_KEY} string, {_STORED_PATH} string, {_STORED_GROUP} int"
+_ENTRIES: Final = f"{columns.RECORD_KEY} string, {_STORED_PATH} string, {_FILE_ID} string"
+
+
+def placed(
+    rows: DataFrame,
+    index: tuple[Folder, Manifest | None],
+    written: Versions,
+    slices: Sequence[FileSlice],
+    treatment: tuple[Existing, Replaces | None],
+    kept: contextlib.ExitStack,
+) -> DataFrame:
+    """``rows`` with the partition path and the number (``columns.BUCKET``) of the file group that has the key.
+
+    The number is null for keys that are inserted. Numbers are places in ``slices``, which are all of the
+    snapshot that the manifest covers. Rows that delete at the old places of moved records are added. Raises
+    ``DuplicateKeys`` for an overwrite of partitions whose keys other partitions have.
+    """
+    table = written.table
+    existing, replaces = treatment
+    keys = persisted(_winners(rows, table), kept)
+    if replaces is Replaces.TABLE:
+        winners = keys.select(columns.RECORD_KEY, columns.PARTITION_PATH)
+        return _with(rows.drop(columns.PARTITION_PATH), winners, rows.columns)
+    stored = persisted(_stored(keys, index, slices), kept)
+    if not table.partition_fields:
+        place = stored.select(columns.RECORD_KEY, sf.col(_STORED_GROUP).alias(columns.BUCKET))
+        return _with(rows.drop(columns.BUCKET), place, rows.columns)
+    known = keys.join(stored, columns.RECORD_KEY, "left")
+    moved = sf.col(_STORED_PATH) != sf.col(columns.PARTITION_PATH)
+    numbers = [row[0] for row in known.where(moved).select(_STORED_GROUP).distinct().collect()]
+    compared = _compared(known, written, [slices[number] for number in numbers], moved)
+    places = persisted(_places(compared, table, existing), kept)
+    if replaces is not None:
+        _refuse_keys_elsewhere(places, rows, table)
+        places = places.withColumn(columns.BUCKET, sf.lit(None).cast("int"))
+        return _with(rows.drop(columns.PARTITION_PATH, columns.BUCKET), _where(places), rows.columns)
+    here = _with(rows.drop(columns.PARTITION_PATH, columns.BUCKET), _where(places), rows.columns)
+    return here if not numbers else here.unionByName(_deletes(places, rows, table))
+
+
+def _with(rows: DataFrame, places: DataFrame, names: Sequence[str]) -> DataFrame:
+    joined = rows.join(places, columns.RECORD_KEY, "left")
+    return joined.select(*(sf.col(schema.quoted(name)) for name in names))
+
+
+def _where(places: DataFrame) -> DataFrame:
+    return places.select(columns.RECORD_KEY, columns.PARTITION_PATH, columns.BUCKET)
+
+
+def _winners(rows: DataFrame, table: Table) -> DataFrame:
+    """Of each key the partition path of the row that wins, whether it deletes, and its ordering value.
+
+    Rows that nothing orders are refused where they are written: they meet there.
+    """
+    if not table.partition_fields:
+        return rows.select(columns.RECORD_KEY).distinct()
+    ordering = _ordering(table)
+    order = [name for name in rows.columns if name.startswith(columns.ORDER_PREFIX)]
+    by = sf.struct(_rank(ordering, sf.col(columns.DELETE)), ordering, *order)
+    return rows.groupBy(columns.RECORD_KEY).agg(
+        sf.max_by(columns.PARTITION_PATH, by).alias(columns.PARTITION_PATH),
+        sf.max_by(columns.DELETE, by).alias(columns.DELETE),
+        sf.max_by(ordering, by).alias(_ORDERING),
+    )
+
+
+def _ordering(table: Table) -> Column:
+    """The ordering value. NaN is null, as in ``merge.ordering_values``."""
+    if table.ordering_field is None:
+        return sf.lit(None).cast("int")
+    field = next(field for field in table.schema if field.name == table.ordering_field)
+    value = sf.col(schema.quoted(table.ordering_field))
+    is_floating = field.type.strip().lower() in ("float", "double")
+    return sf.when(~sf.isnan(value), value) if is_floating else value
+
+
+def _rank(ordering: Column, deletes: Column) -> Column:
+    """Without an ordering value a record comes before all others, and a delete after them."""
+    return sf.when(ordering.isNotNull(), 1).when(deletes, 2).otherwise(0)
+
+
+def _stored(keys: DataFrame, index: tuple[Folder, Manifest | None], slices: Sequence[FileSlice]) -> DataFrame:
+    """The keys that the index has, with partition path and number of their file group, if it is live."""
+    spark = keys.sparkSession
+    folder, manifest = index
+    keys = keys.select(columns.RECORD_KEY)
+    if manifest is None or not slices:
+        return spark.createDataFrame([], _STORED)
+    live = pa.table(
+        {
+            _STORED_PATH: [slice_.partition_path for slice_ in slices],
+            _FILE_ID: [slice_.file_id for slice_ in slices],
+            _STORED_GROUP: pa.array(range(len(slices)), pa.int32()),
+        }
+    )
+    names = [columns.RECORD_KEY, _STORED_PATH, _STORED_GROUP]
+    if keys.count() <= KEYS_HERE_MAX:
+        found = _find(folder, manifest, keys.toArrow()[columns.RECORD_KEY].combine_chunks())
+        joined = found.join(live, [_STORED_PATH, _FILE_ID], join_type="inner").select(names)
+        return spark.createDataFrame(joined.combine_chunks(), _STORED)
+    entries = _entries(spark, keys, folder, manifest)
+    return entries.join(sf.broadcast(spark.createDataFrame(live)), [_STORED_PATH, _FILE_ID]).select(*names)
+
+
+def _entries(spark: SparkSession, keys: DataFrame, folder: Folder, manifest: Manifest) -> DataFrame:
+    tasks = min(manifest.shards, _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    shard = sf.pmod(sf.xxhash64(columns.RECORD_KEY), sf.lit(manifest.shards))
+    spread = keys.repartitionById(tasks, sf.pmod(shard, sf.lit(tasks)).cast("int"))
+    return spread.mapInArrow(_Find(folder, manifest), _ENTRIES)
+
+
+class _Find:
+    """The function that looks keys up in the index: all of a task at once."""
+
+    def __init__(self, folder: Folder, manifest: Manifest) -> None:
+        self._folder = folder
+        self._manifest = manifest
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        chunks = [batch.column(0) for batch in batches]
+        keys = pa.chunked_array(chunks, pa.string()).combine_chunks()
+        yield from _find(self._folder, self._manifest, keys).to_batches()
+
+
+def _find(folder: Folder, manifest: Manifest, keys: pa.Array) -> pa.Table:
+    if not len(keys):
+        return index_files.ENTRIES.empty_table().rename_columns([columns.RECORD_KEY, _STORED_PATH, _FILE_ID])
+    found = index_files.find(folder, manifest.files, manifest.shards, keys)
+    return found.rename_columns([columns.RECORD_KEY, _STORED_PATH, _FILE_ID])
+
+
+def _compared(known: DataFrame, written: Versions, slices: Sequence[FileSlice], moved: Column) -> DataFrame:
+    """``known`` with whether the record of a key in another partition is stored, and its ordering value.
+
+    An entry of the index may be of a record that was deleted.
+    """
+    table = written.table
+    names = [columns.RECORD_KEY, *([table.ordering_field] if table.ordering_field else [])]
+    if not slices:
+        return known.withColumns(
+            {_IS_STORED: sf.lit(None).cast("boolean"), _STORED_ORDERING: sf.col(_ORDERING)}
+        )
+    records = slice_frames.records(known.sparkSession, written, slices, [*names, columns.PARTITION_PATH])
+    stored = records.select(
+        columns.RECORD_KEY,
+        sf.col(columns.PARTITION_PATH).alias(_STORED_PATH),
+        _ordering(table).alias(_STORED_ORDERING),
+    )
+    wanted = known.where(moved).select(columns.RECORD_KEY, _STORED_PATH)
+    of_moved = stored.join(wanted, [columns.RECORD_KEY, _STORED_PATH], "left_semi")
+    # Another engine may have written a key twice.
+    of_key = of_moved.groupBy(columns.RECORD_KEY).agg(
+        sf.max(_STORED_ORDERING).alias(_STORED_ORDERING), sf.lit(True).alias(_IS_STORED)
+    )
+    return known.join(of_key, columns.RECORD_KEY, "left")
+
+
+def _places(compared: DataFrame, table: Table, existing: Existing) -> DataFrame:
+    """Of each key where its rows go, whether its record moves, and where it is stored."""
+    is_same = sf.col(_STORED_PATH) == sf.col(columns.PARTITION_PATH)
+    is_elsewhere = sf.col(_IS_STORED).isNotNull()
+    new, old = sf.col(_ORDERING), sf.col(_STORED_ORDERING)
+    wins = (
+        sf.lit(True) if table.ordering_field is None else old.isNull() | sf.coalesce(new >= old, sf.lit(False))
+    )
+    moves = is_elsewhere & ~sf.col(columns.DELETE) & wins & sf.lit(existing is Existing.MERGE)
+    goes_back = is_elsewhere & ~moves
+    return compared.select(
+        columns.RECORD_KEY,
+        sf.when(goes_back, sf.col(_STORED_PATH))
+        .otherwise(sf.col(columns.PARTITION_PATH))
+        .alias(columns.PARTITION_PATH),
+        sf.when(goes_back | is_same, sf.col(_STORED_GROUP)).alias(columns.BUCKET),
+        moves.alias(_MOVES),
+        sf.coalesce(is_elsewhere, sf.lit(False)).alias(_IS_STORED),
+        _STORED_PATH,
+        _STORED_GROUP,
+        _ORDERING,
+    )
+
+
+def _deletes(places: DataFrame, rows: DataFrame, table: Table) -> DataFrame:
+    """Rows that delete the records that move, at their old places."""
+    values: Mapping[str, Column] = {
+        columns.RECORD_KEY: sf.col(columns.RECORD_KEY),
+        columns.PARTITION_PATH: sf.col(_STORED_PATH),
+        columns.BUCKET: sf.col(_STORED_GROUP),
+        columns.DELETE: sf.lit(True),
+    }
+    if table.ordering_field is not None:
+        values = {**values, table.ordering_field: sf.col(_ORDERING)}
+    selected = [
+        values.get(field.name, sf.lit(None)).cast(field.dataType).alias(field.name) for field in rows.schema
+    ]
+    return places.where(_MOVES).select(*selected)
+
+
+def _refuse_keys_elsewhere(places: DataFrame, rows: DataFrame, table: Table) -> None:
+    """Refuse an overwrite that would leave a second record of a key in a partition that it does not replace."""
+    replaced = rows.select(sf.col(columns.PARTITION_PATH).alias(_STORED_PATH)).distinct()
+    elsewhere = places.where(_IS_STORED).join(replaced, _STORED_PATH, "left_anti").select(columns.RECORD_KEY)
+    if example := elsewhere.first():
+        count = elsewhere.count()
+        raise errors.DuplicateKeys(
+            f"{count} of the rows to write into partitions of {table.name} have a record key that a partition "
+            f"has which is not replaced, for example {example[0]!r}, but keys are unique in the whole table. "
+            "Delete those records first, or upsert the rows",
+            {"duplicates": count, "record_key": example[0]},
+        )

@@ -1,0 +1,137 @@
+"""Tables with a record index: a key is unique in the whole table, and records move between partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from chronolake.errors import WriteConflict
+from chronolake_model.vocabulary import Operation, TableType
+from chronolake_spark import SparkTable, errors, index_files, record_index, row_counts, unique_keys, write
+from chronolake_spark.record_index import RecordIndex
+from chronolake_spark.write import Settings
+from chronolake_spark.write_counts import RowCounts
+from tests.spark import hand_written
+
+pytestmark = pytest.mark.spark
+NewTable = Callable[..., SparkTable]
+Row = tuple[Any, ...]
+SCHEMA = "id bigint not null, day string, amount int, ts bigint"
+
+
+def orders(spark: SparkSession, *rows: Row) -> DataFrame:
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+def rows_of(table: SparkTable) -> list[Row]:
+    rows = sorted(tuple(row) for row in table.read().collect())
+    assert rows == sorted(tuple(row) for row in table.lookup([row[0] for row in rows]).collect())
+    return rows
+
+
+def new_orders(spark: SparkSession, new_table: NewTable, type_: TableType, **definition: Any) -> SparkTable:
+    return new_table(
+        orders(spark),
+        "id",
+        index="record",
+        partition_fields=["day"],
+        ordering_field="ts",
+        type=type_,
+        **definition,
+    )
+
+
+@pytest.mark.parametrize("type_", TableType)
+def test_a_record_moves_when_its_partition_changes(
+    spark: SparkSession, new_table: NewTable, type_: TableType
+) -> None:
+    table = new_orders(spark, new_table, type_)
+    first = table.insert(orders(spark, *((id, "ab"[id % 2], 0, 5) for id in range(1, 7))))
+    moved = table.upsert(
+        orders(spark, (1, "a", 1, 6), (2, "b", 1, 4), (3, "b", 1, 5), (4, "c", 1, None), (7, "a", 1, 1))
+    )
+
+    expected = [(1, "a", 1, 6), (2, "a", 0, 5), (3, "b", 1, 5), (4, "a", 0, 5), (5, "b", 0, 5), (6, "a", 0, 5)]
+    assert rows_of(table) == [*expected, (7, "a", 1, 1)]
+    if type_ is TableType.COPY_ON_WRITE:
+        # The record that moved counts twice, those that lost are unchanged.
+        assert row_counts(moved) == RowCounts(6, 2, 1, 1, 0, 2)
+    changes = sorted(
+        tuple(row) for row in table.changes(first.completion_time).select("id", "day", "_change_type").collect()
+    )
+    assert (1, "a", "upsert") in changes
+    assert (1, "b", "delete") in changes
+
+    table.delete(orders(spark, (5, "x", 0, 5), (6, "x", 0, 4), (99, "x", 0, 9)).select("id", "ts"))
+    assert rows_of(table) == [*(row for row in expected if row[0] != 5), (7, "a", 1, 1)]
+
+
+def test_inserts_overwrites_and_stale_entries_leave_one_record_of_a_key(
+    spark: SparkSession, new_table: NewTable
+) -> None:
+    table = new_orders(spark, new_table, TableType.COPY_ON_WRITE)
+    table.insert(orders(spark, (1, "a", 0, 1), (2, "b", 0, 1), (3, "c", 0, 1)))
+    with pytest.raises(errors.DuplicateKeys):
+        table.insert(orders(spark, (1, "b", 9, 9)))
+    table.insert(orders(spark, (1, "b", 9, 9), (8, "b", 1, 1)), duplicates="drop")
+    # Within a write the larger ordering value says where the record goes.
+    table.upsert(orders(spark, (3, "a", 2, 7), (3, "d", 2, 8), (3, "b", 2, 6)))
+    assert rows_of(table) == [(1, "a", 0, 1), (2, "b", 0, 1), (3, "d", 2, 8), (8, "b", 1, 1)]
+    with pytest.raises(errors.DuplicateKeys):
+        table.upsert(orders(spark, (3, "a", 3, 9), (3, "c", 3, 9)))
+
+    with pytest.raises(errors.DuplicateKeys, match="partition"):
+        table.overwrite(orders(spark, (1, "b", 0, 9), (10, "b", 0, 9)))
+    table.overwrite(orders(spark, (9, "b", 0, 9)))
+    table.delete_partitions({"day": "d"})
+    # The entries of 8 and 3 are stale.
+    table.upsert(orders(spark, (8, "a", 5, 5), (3, "b", 5, 5)))
+    assert rows_of(table) == [(1, "a", 0, 1), (3, "b", 5, 5), (8, "a", 5, 5), (9, "b", 0, 9)]
+
+
+def test_many_keys_are_looked_up_by_tasks_and_a_large_index_is_built_by_them(
+    spark: SparkSession, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(orders(spark), "id", index="record")
+    hand_written.commit(table.metastore, {("", "foreign-0"): hand_written.base(*map(str, range(100)))})
+    monkeypatch.setattr(record_index, "RECORDS_HERE_MAX", 10)
+    monkeypatch.setattr(unique_keys, "KEYS_HERE_MAX", 10)
+    monkeypatch.setattr(index_files, "SHARD_ENTRIES", 30)
+    changed = table.upsert(orders(spark, *((id, "a", 1, 1) for id in range(90, 120))))
+    manifest = RecordIndex(table.metastore).newest()
+
+    assert row_counts(changed) == RowCounts(30, 20, 10, 0, 0, 0)
+    assert manifest is not None
+    assert (manifest.shards, manifest.covered) == (4, changed.completion_time)
+    assert table.read().count() == 120
+    table.delete(spark.createDataFrame([(5,), (500,)], "id bigint"))
+    assert table.lookup([5, 500, 119]).count() == 1
+
+
+def test_of_two_writers_that_move_or_insert_a_key_one_conflicts(
+    spark: SparkSession, new_table: NewTable
+) -> None:
+    """Also where both only append to log files, which otherwise never conflict."""
+    table = new_orders(spark, new_table, TableType.MERGE_ON_READ)
+    table.insert(orders(spark, (1, "a", 0, 1), (2, "a", 0, 1)))
+
+    def while_another(of_other: Row, own: Row) -> Callable[[Any], DataFrame]:
+        """The rows of a write, before which another write completes after the first one's begin."""
+
+        def rows(_snapshot: object) -> DataFrame:
+            table.upsert(orders(spark, of_other))
+            return write.tagged(orders(spark, own), table.definition)
+
+        return rows
+
+    for of_other, own in (
+        ((1, "b", 1, 2), (1, "a", 2, 3)),
+        ((3, "b", 1, 1), (3, "c", 2, 2)),
+    ):
+        settings = Settings(operation=Operation.UPSERT)
+        with pytest.raises(WriteConflict):
+            write.run(table.metastore, table._client.url, while_another(of_other, own), settings)
+    assert rows_of(table) == [(1, "b", 1, 2), (2, "a", 0, 1), (3, "b", 1, 1)]
