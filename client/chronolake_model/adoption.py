@@ -60,7 +60,8 @@ class AdoptTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
     ``instants`` are in any order; no two times of them are equal, and all are in the past. ``cleaned_before``
     is the first completion time that the table is served as of. The pending instants are then held by
-    ``writer``, with a lease, to be rolled back. The table has the tick 1ms and the index ``simple``.
+    ``writer``, with a lease, to be rolled back. The table has the tick 1ms, and the index ``bloom`` or
+    ``simple``.
     """
 
     definition: CreateTable

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from chronolake.cli import context, options, output
 from chronolake_model.tables import BucketIndex
-from chronolake_model.vocabulary import TableType
+from chronolake_model.vocabulary import IndexType, TableType
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,6 +94,10 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
             metavar="COUNT",
         ),
     ] = None,
+    index: Annotated[
+        IndexType | None,
+        typer.Option(help="How record keys of a new table find their file groups. The default is bucket."),
+    ] = None,
     table_type: Annotated[
         TableType,
         typer.Option(
@@ -139,6 +143,7 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         op_column=op_column or None,
         one_commit_per_file=one_commit_per_file,
         buckets=buckets,
+        index=index,
         table_type=table_type,
         schema=schema,
         all_strings=all_strings,

@@ -25,7 +25,7 @@ from chronolake_model.instants import Instant
 from chronolake_model.names import split_table_name
 from chronolake_model.tables import BucketIndex, CreateTable, NewBucketIndex, NewField, Table
 from chronolake_model.times import Tick
-from chronolake_model.vocabulary import Action, State
+from chronolake_model.vocabulary import Action, IndexType, State
 from chronolake_spark import (
     columns,
     conflict_retries,
@@ -350,7 +350,7 @@ class IngestJob:
             record_key_fields=list(request.key),
             partition_fields=ingest_request.partition_fields(request),
             ordering_field=request.ordering,
-            index=BucketIndex() if request.buckets is None else BucketIndex(buckets=request.buckets),
+            index=BucketIndex(request.index or IndexType.BUCKET, request.buckets or BucketIndex().buckets),
             tick=Tick.MILLISECOND,
             properties={},
             created_at=datetime.datetime.now(datetime.UTC),

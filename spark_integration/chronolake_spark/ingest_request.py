@@ -15,7 +15,7 @@ from chronolake import Client, _base_paths
 from chronolake.errors import NamespaceNotFound, TableExists, TableNotFound
 from chronolake_model import base_paths
 from chronolake_model.tables import CreateTable, NewField, Table
-from chronolake_model.vocabulary import TableType
+from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import errors, schema, spark_failures, text_files
 from chronolake_spark.formats import Format
 
@@ -27,10 +27,10 @@ DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
 class Request:
     """What to ingest, and how. ``partition`` holds columns, or ``name=SQL expression``.
 
-    ``base_path`` and ``buckets`` are those of a new table; None stands for the default, or for the values of
-    an existing table. ``schema`` is DDL of columns whose types are stated; ``all_strings`` makes all others
-    strings. ``load_changed_files`` loads files that changed after they were loaded also into a table without
-    an ordering field, where their older rows overwrite newer values.
+    ``base_path``, ``index`` and ``buckets`` are those of a new table; None stands for the default, or for the
+    values of an existing table. ``schema`` is DDL of columns whose types are stated; ``all_strings`` makes all
+    others strings. ``load_changed_files`` loads files that changed after they were loaded also into a table
+    without an ordering field, where their older rows overwrite newer values.
     """
 
     table: str
@@ -42,6 +42,7 @@ class Request:
     op_column: str | None = None
     one_commit_per_file: bool = False
     buckets: int | None = None
+    index: IndexType | None = None
     table_type: TableType = TableType.COPY_ON_WRITE
     schema: str = ""
     all_strings: bool = False
@@ -168,6 +169,7 @@ def _check_options(table: Table, request: Request) -> None:
         ("--ordering", "ordering field", _as_list(request.ordering), _as_list(table.ordering_field)),
         ("--partition", "partition fields", partition_fields(request), table.partition_fields),
         ("--buckets", "number of buckets", _as_list(request.buckets), [table.index.buckets]),
+        ("--index", "index", _as_list(request.index), [table.index.type]),
         ("--base-path", "base path", _as_list(given_path), _as_list(own_path)),
     )
     for option, what, given, own in options:

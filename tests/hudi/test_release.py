@@ -248,7 +248,7 @@ def test_the_terminal_shows_an_adopted_table_without_its_former_properties(
 ) -> None:
     assert main.run(["--url", shared_server_url, "tables", "show", table.name]) == 0
     shown = capsys.readouterr().out
-    assert "simple" in shown
+    assert "bloom" in shown
     assert "hudi.adopted=(" in shown
     assert "hoodie.table.name" not in shown
 

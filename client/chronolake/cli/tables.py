@@ -91,7 +91,12 @@ def create_table(  # noqa: PLR0913, PLR0917  # one option per part of a table's 
             help="The ordering field: of two records with one key, the one with the greater value wins.",
         ),
     ] = None,
-    buckets: Annotated[int, typer.Option("--buckets", min=1, max=100_000, help="Buckets per partition.")] = 4,
+    index: Annotated[
+        IndexType, typer.Option("--index", help="How a record key finds its file group.")
+    ] = IndexType.BUCKET,
+    buckets: Annotated[
+        int, typer.Option("--buckets", min=1, max=100_000, help="Buckets per partition, of the bucket index.")
+    ] = 4,
     type_: Annotated[
         TableType, typer.Option("--type", help="How the table stores updates.")
     ] = TableType.COPY_ON_WRITE,
@@ -111,7 +116,7 @@ def create_table(  # noqa: PLR0913, PLR0917  # one option per part of a table's 
             type=type_,
             partition_fields=partition or (),
             ordering_field=ordering,
-            index=BucketIndex(buckets=buckets),
+            index=BucketIndex(index, buckets),
             tick=tick,
             properties=options.properties(property_ or []),
             if_not_exists=if_not_exists,

@@ -394,7 +394,7 @@ class _History:
             type=config.type,
             partition_fields=list(config.partition_fields),
             ordering_field=ordering if mode is MergeMode.EVENT_TIME else None,
-            index=NewBucketIndex(IndexType.SIMPLE),
+            index=NewBucketIndex(IndexType.BLOOM),
             properties={
                 # A table that Hudi could not read behind its adoption is refused, unless told otherwise.
                 PUBLISH_PROPERTY: "true",

@@ -117,8 +117,8 @@ def _advice(stated: Mapping[str, str]) -> list[str]:
     return [
         f"record keys: hoodie.datasource.write.recordkey.field={keys}",
         *([f"partitions: hoodie.datasource.write.partitionpath.field={partitions}"] if partitions else []),
-        "index: hoodie.index.type=SIMPLE; Hudi's bucket index has another hash, and files that Chronolake "
-        "wrote have no bloom filter",
+        "index: hoodie.index.type=SIMPLE; Hudi's bucket index has another hash, and not all files that "
+        "Chronolake wrote have a bloom filter",
         f"to stay at table version {version}: hoodie.write.table.version={version} and "
         "hoodie.write.auto.upgrade=false",
         "the metadata table is off; Hudi builds it anew if hoodie.metadata.enable is true",

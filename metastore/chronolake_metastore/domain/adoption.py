@@ -124,11 +124,11 @@ def _check_definition(request: wire.AdoptTable) -> None:
     definition = request.definition
     if definition.tick is not Tick.MILLISECOND:
         raise errors.InvalidTable(f"Hudi's times are milliseconds: adopt with tick 1ms, not {definition.tick}")
-    if definition.index.type is not IndexType.SIMPLE:
+    if definition.index.type not in (IndexType.SIMPLE, IndexType.BLOOM):
         # Hudi hashes keys in another way, so an upsert would look for a record in another file group.
         raise errors.InvalidTable(
-            f"an adopted table has the index {IndexType.SIMPLE}, not {definition.index.type}: the file groups "
-            "of Hudi are not the buckets of Chronolake"
+            f"an adopted table has the index {IndexType.BLOOM} or {IndexType.SIMPLE}, not "
+            f"{definition.index.type}: the file groups of Hudi are not the buckets of Chronolake"
         )
     _check_spelling(definition)
 
