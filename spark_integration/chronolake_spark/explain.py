@@ -72,13 +72,16 @@ def written(
     wanted = None if filter_ is None else filters.parse(filter_, definition.schema)
     chosen, pruned = _pruned(table, snapshot, wanted)
     new_groups = 0
+    is_based_on_reads = operation in {"insert", "merge"} or (operation == "delete" and df is None)
     if df is not None:
-        places = _places(df, definition, keys_only=operation in {"delete", "merge"})
+        places = _places(df, definition, operation)
+        is_based_on_reads |= operation == "upsert" and bool(write.lacking(df, definition))
         if not (operation == "overwrite" and replaces_all):
             with_rows = _with_rows(definition, chosen, places, whole_partitions=operation == "overwrite")
             pruned += _part("because no row of the frame belongs there", _without(chosen, with_rows))
             chosen = with_rows
         new_groups = _new_groups(definition, operation, places, chosen)
+    is_read = is_based_on_reads or operation == "delete"
     return _explanation(
         definition,
         operation,
@@ -86,10 +89,10 @@ def written(
         filter=None if filter_ is None else str(filter_),
         columns=[field.name for field in definition.schema],
         touched=explanations.groups_of(chosen),
-        parts=explanations.parts_of(chosen, lambda slice_: _change(definition, operation, slice_)),
+        parts=explanations.parts_of(chosen, lambda _: _change(definition, operation, is_read=is_read)),
         pruned=pruned,
         new_groups=new_groups,
-        conflicts=_conflicts(definition, operation, is_condition=df is None),
+        conflicts=_conflicts(definition, operation, is_based_on_reads=is_based_on_reads),
     )
 
 
@@ -156,8 +159,10 @@ def _way(table: Table, slice_: FileSlice) -> str:
     return _IN_S3 if table.base_path.startswith("s3://") else _BY_SPARK
 
 
-def _places(df: DataFrame, table: Table, *, keys_only: bool) -> set[_GroupKey]:
-    rows = write.tagged(df, table, keys_only=keys_only).select(columns.PARTITION_PATH, columns.BUCKET)
+def _places(df: DataFrame, table: Table, operation: WriteName) -> set[_GroupKey]:
+    keys_only = operation in {"delete", "merge"}
+    rows = write.tagged(df, table, keys_only=keys_only, may_lack=operation == "upsert")
+    rows = rows.select(columns.PARTITION_PATH, columns.BUCKET)
     with progress.described(df.sparkSession, f"explain {table.name}"):
         return {tuple(row) for row in rows.distinct().collect()}
 
@@ -181,18 +186,17 @@ def _new_groups(table: Table, operation: WriteName, places: set[_GroupKey], chos
     return len(places - {(slice_.partition_path, bucket_of(slice_.file_id)) for slice_ in chosen})
 
 
-def _change(table: Table, operation: WriteName, slice_: FileSlice) -> str:
+def _change(table: Table, operation: WriteName, *, is_read: bool) -> str:
     if operation == "overwrite":
         return "replaced"
     if table.type is TableType.MERGE_ON_READ:
-        is_read = operation not in {"upsert", "bulk_insert"}
         return "get a log file" + (", after their keys are read" if is_read else ", and are not read")
     if operation == "bulk_insert":
         return "rewritten with the new rows, whose keys are not looked up"
     return "read and rewritten, if a row changes them"
 
 
-def _conflicts(table: Table, operation: WriteName, *, is_condition: bool) -> str:
+def _conflicts(table: Table, operation: WriteName, *, is_based_on_reads: bool) -> str:
     if operation == "overwrite":
         return "with each write that changes one of the replaced file groups before this one completes"
     if table.index.type is not IndexType.BUCKET and operation in {"insert", "upsert", "merge"}:
@@ -201,7 +205,6 @@ def _conflicts(table: Table, operation: WriteName, *, is_condition: bool) -> str
             "of its partitions, before this one completes"
         )
     is_append = table.type is TableType.MERGE_ON_READ
-    is_based_on_reads = operation in {"insert", "merge"} or (operation == "delete" and is_condition)
     if is_append and not is_based_on_reads:
         return "none: log files are appended. Two writes that open the same new file group conflict"
     reason = ", because it depends on what it read" if is_append else ""

@@ -84,6 +84,8 @@ def test_columns_that_a_frame_lacks_keep_their_stored_values(
     for write in (table.insert, table.bulk_insert, table.overwrite):
         with pytest.raises(errors.SchemaMismatch, match="lacks the columns"):
             write(given(spark, "id price", (8, 1.0)))
+    explanation = table.explain("upsert", given(spark, "id price", (1, 0.0)))
+    assert "depends on what it read" in str(explanation) or type_ is TableType.COPY_ON_WRITE
     plain = new_table(orders(spark), "id", ordering_field="ts")
     with pytest.raises(errors.SchemaMismatch, match="lacks the columns price, note, code"):
         plain.upsert(given(spark, "id ts", (1, 1)))
