@@ -152,3 +152,30 @@ def test_a_publisher_that_was_fenced_takes_the_lease_again_without_new_events(
     monkeypatch.setattr(queries, "target", target)
     assert asyncio.run(publish_twice()) == [True, True]
     assert outcomes == []
+
+
+def test_a_publisher_keeps_nothing_of_a_dropped_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(UUID(int=1), "shop.orders", "/lake", {}, Tick.MILLISECOND)
+    targets: list[queries.Target | None] = [
+        queries.Target(place, has_work=True, is_of_server=True, is_hidden=True, needs_storage=False),
+        None,
+    ]
+
+    async def take_lease(*_: object) -> None:
+        raise errors.PublicationFenced(place.table, "one")
+
+    async def target(*_: object) -> queries.Target | None:
+        return targets.pop(0)
+
+    async def publish_twice() -> Publisher:
+        worker = Publisher(mock.Mock(), mock.Mock(), Counts(), Settings(), "one")
+        worker._looked[place.table_id] = 1.0
+        for is_kept in (True, False):
+            worker._running[place.table_id] = mock.Mock()
+            await worker._publish(place.table_id)
+            assert (place.table_id in worker._fenced) is is_kept
+        return worker
+
+    monkeypatch.setattr(queries, "take_lease", take_lease)
+    monkeypatch.setattr(queries, "target", target)
+    assert not asyncio.run(publish_twice())._looked
