@@ -12,7 +12,8 @@ from chronolake import Action, MarkersType, State
 from chronolake.errors import ChronolakeError, InstantRolledBack
 from chronolake.storage import open_storage
 from chronolake_model.file_names import base_file_name, bucket_file_id
-from chronolake_spark import SparkTable, spark_data_source
+from chronolake_spark import SparkTable
+from chronolake_spark.spark_data_source import FileGroupsDataSource
 from tests.spark import faults
 from tests.spark.faults import Fault
 from tests.spark.prices import BUCKETS, IDS, orphans_of, priced, rows_of
@@ -26,7 +27,7 @@ NewTable = Callable[..., SparkTable]
 def meet(spark: SparkSession) -> Iterator[Callable[[Fault], None]]:
     """Injects a fault into the attempts of the next write."""
     yield lambda fault: spark.dataSource.register(faults.source_with(fault))
-    spark_data_source.register(spark)
+    spark.dataSource.register(FileGroupsDataSource)
 
 
 @pytest.mark.parametrize("type", MarkersType)
