@@ -20,6 +20,7 @@ from chronolake_spark.locating import Located
 from chronolake_spark.merge import Existing
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.record_index import RecordIndex
+from chronolake_spark.unique_keys import Treatment
 
 _LOG = logging.getLogger("chronolake.spark")
 
@@ -30,21 +31,20 @@ def located(
     table: chronolake.Table,
     written: Versions,
     snapshot: Snapshot,
-    treatment: tuple[Existing, Replaces | None],
+    treatment: Treatment,
 ) -> Iterator[Located]:
     """As ``locating.located``, with the index as of the snapshot. Raises ``DuplicateKeys`` for an overwrite."""
-    existing, replaces = treatment
     with contextlib.ExitStack() as kept:
-        if existing is Existing.UNCHECKED:
+        if treatment.existing is Existing.UNCHECKED:
             yield locating.assigned(rows, table, Candidates(written, []))
             return
         rows = locating.persisted(rows, kept)
         index = RecordIndex(table)
         manifest = None
-        if snapshot.as_of is not None and replaces is not Replaces.TABLE:
+        if snapshot.as_of is not None and treatment.replaces is not Replaces.TABLE:
             manifest = _caught_up(index, rows.sparkSession, snapshot.as_of)
         placed = unique_keys.placed(rows, (index.folder, manifest), written, snapshot.slices, treatment, kept)
-        candidates = Candidates(written, [] if replaces is not None else snapshot.slices)
+        candidates = Candidates(written, [] if treatment.replaces is not None else snapshot.slices)
         yield locating.assigned(placed, table, candidates)
 
 

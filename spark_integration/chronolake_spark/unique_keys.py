@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -37,22 +38,32 @@ _STORED: Final = f"{columns.RECORD_KEY} string, {_STORED_PATH} string, {_STORED_
 _ENTRIES: Final = f"{columns.RECORD_KEY} string, {_STORED_PATH} string, {_FILE_ID} string"
 
 
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """How a write treats keys that exist, what it replaces, and the columns that keep their stored values."""
+
+    existing: Existing
+    replaces: Replaces | None
+    kept_columns: Sequence[str] = ()
+
+
 def placed(
     rows: DataFrame,
     index: tuple[Folder, Manifest | None],
     written: Versions,
     slices: Sequence[FileSlice],
-    treatment: tuple[Existing, Replaces | None],
+    treatment: Treatment,
     kept: contextlib.ExitStack,
 ) -> DataFrame:
     """``rows`` with the partition path and the number (``columns.BUCKET``) of the file group that has the key.
 
     The number is null for keys that are inserted. Numbers are places in ``slices``, which are all of the
     snapshot that the manifest covers. Rows that delete at the old places of moved records are added. Raises
-    ``DuplicateKeys`` for an overwrite of partitions whose keys other partitions have.
+    ``DuplicateKeys`` for an overwrite of partitions whose keys others have, and ``SchemaMismatch`` for a
+    partial update that moves a record.
     """
     table = written.table
-    existing, replaces = treatment
+    replaces = treatment.replaces
     keys = persisted(_winners(rows, table), kept)
     if replaces is Replaces.TABLE:
         winners = keys.select(columns.RECORD_KEY, columns.PARTITION_PATH)
@@ -65,11 +76,13 @@ def placed(
     moved = sf.col(_STORED_PATH) != sf.col(columns.PARTITION_PATH)
     numbers = [row[0] for row in known.where(moved).select(_STORED_GROUP).distinct().collect()]
     compared = _compared(known, written, [slices[number] for number in numbers], moved)
-    places = persisted(_places(compared, table, existing), kept)
+    places = persisted(_places(compared, table, treatment.existing), kept)
     if replaces is not None:
         _refuse_keys_elsewhere(places, rows, table)
         places = places.withColumn(columns.BUCKET, sf.lit(None).cast("int"))
         return _with(rows.drop(columns.PARTITION_PATH, columns.BUCKET), _where(places), rows.columns)
+    if numbers and treatment.kept_columns:
+        _refuse_partial_moves(places, table, treatment.kept_columns)
     here = _with(rows.drop(columns.PARTITION_PATH, columns.BUCKET), _where(places), rows.columns)
     return here if not numbers else here.unionByName(_deletes(places, rows, table))
 
@@ -102,10 +115,10 @@ def _winners(rows: DataFrame, table: Table) -> DataFrame:
 
 def _ordering(table: Table) -> Column:
     """The ordering value. NaN is null, as in ``merge.ordering_values``."""
-    if table.ordering_field is None:
+    if table.merge_field is None:
         return sf.lit(None).cast("int")
-    field = next(field for field in table.schema if field.name == table.ordering_field)
-    value = sf.col(schema.quoted(table.ordering_field))
+    field = next(field for field in table.schema if field.name == table.merge_field)
+    value = sf.col(schema.quoted(table.merge_field))
     is_floating = field.type.strip().lower() in ("float", "double")
     return sf.when(~sf.isnan(value), value) if is_floating else value
 
@@ -171,7 +184,7 @@ def _compared(known: DataFrame, written: Versions, slices: Sequence[FileSlice], 
     An entry of the index may be of a record that was deleted.
     """
     table = written.table
-    names = [columns.RECORD_KEY, *([table.ordering_field] if table.ordering_field else [])]
+    names = [columns.RECORD_KEY, *([table.merge_field] if table.merge_field else [])]
     if not slices:
         return known.withColumns(
             {_IS_STORED: sf.lit(None).cast("boolean"), _STORED_ORDERING: sf.col(_ORDERING)}
@@ -196,9 +209,7 @@ def _places(compared: DataFrame, table: Table, existing: Existing) -> DataFrame:
     is_same = sf.col(_STORED_PATH) == sf.col(columns.PARTITION_PATH)
     is_elsewhere = sf.col(_IS_STORED).isNotNull()
     new, old = sf.col(_ORDERING), sf.col(_STORED_ORDERING)
-    wins = (
-        sf.lit(True) if table.ordering_field is None else old.isNull() | sf.coalesce(new >= old, sf.lit(False))
-    )
+    wins = sf.lit(True) if table.merge_field is None else old.isNull() | sf.coalesce(new >= old, sf.lit(False))
     moves = is_elsewhere & ~sf.col(columns.DELETE) & wins & sf.lit(existing is Existing.MERGE)
     goes_back = is_elsewhere & ~moves
     return compared.select(
@@ -223,12 +234,22 @@ def _deletes(places: DataFrame, rows: DataFrame, table: Table) -> DataFrame:
         columns.BUCKET: sf.col(_STORED_GROUP),
         columns.DELETE: sf.lit(True),
     }
-    if table.ordering_field is not None:
-        values = {**values, table.ordering_field: sf.col(_ORDERING)}
+    if table.merge_field is not None:
+        values = {**values, table.merge_field: sf.col(_ORDERING)}
     selected = [
         values.get(field.name, sf.lit(None)).cast(field.dataType).alias(field.name) for field in rows.schema
     ]
     return places.where(_MOVES).select(*selected)
+
+
+def _refuse_partial_moves(places: DataFrame, table: Table, kept_columns: Sequence[str]) -> None:
+    """Refuse a partial update that moves a record: where it goes, its stored values are not known."""
+    if moved := places.where(_MOVES).select(columns.RECORD_KEY).first():
+        raise errors.SchemaMismatch(
+            f"the frame lacks the columns {', '.join(kept_columns)} of {table.name}, and moves records to "
+            f"other partitions, for example {moved[0]!r}: give all columns of records that move",
+            {"missing": list(kept_columns), "record_key": moved[0]},
+        )
 
 
 def _refuse_keys_elsewhere(places: DataFrame, rows: DataFrame, table: Table) -> None:

@@ -62,6 +62,7 @@ from chronolake_spark.options import (
     WriteOptions,
     secrets_to_json,
 )
+from chronolake_spark.unique_keys import Treatment
 
 _LOG = logging.getLogger("chronolake.spark")
 _TASKS_PER_CORE = 2
@@ -260,7 +261,7 @@ def _placed(
         return
     written = evolution.versions(table, definition, snapshot.slices)
     if definition.index.type is IndexType.RECORD:
-        treatment = settings.existing, settings.replaces
+        treatment = Treatment(settings.existing, settings.replaces, settings.kept_columns)
         with record_locating.located(rows, table, written, snapshot, treatment) as located:
             yield _by_number(located.rows, len(located.groups), settings.sort), located.groups
         return

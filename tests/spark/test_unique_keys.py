@@ -92,6 +92,16 @@ def test_inserts_overwrites_and_stale_entries_leave_one_record_of_a_key(
     assert rows_of(table) == [(1, "a", 0, 1), (3, "b", 5, 5), (8, "a", 5, 5), (9, "b", 0, 9)]
 
 
+def test_a_partial_update_moves_no_record(spark: SparkSession, new_table: NewTable) -> None:
+    properties = {"merge.mode": "partial-update"}
+    table = new_orders(spark, new_table, TableType.COPY_ON_WRITE, properties=properties)
+    table.insert(orders(spark, (1, "a", 10, 1), (2, "a", 20, 1)))
+    with pytest.raises(errors.SchemaMismatch, match="move"):
+        table.upsert(orders(spark, (1, "b", 0, 2)).drop("amount"))
+    table.upsert(orders(spark, (2, "a", 0, 2), (3, "b", 0, 2)).drop("amount"))
+    assert rows_of(table) == [(1, "a", 10, 1), (2, "a", 20, 2), (3, "b", None, 2)]
+
+
 def test_many_keys_are_looked_up_by_tasks_and_a_large_index_is_built_by_them(
     spark: SparkSession, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
