@@ -53,6 +53,11 @@ class Definition:
         properties = {partition_paths.HIVE_STYLE_PROPERTY: draws.choice(["true", "false"])}
         if type is TableType.MERGE_ON_READ:
             properties["hudi.log-blocks"] = draws.choice(["parquet", "avro"])
+        if index is not IndexType.BUCKET:
+            # Files of three records are full, so that several are filled and opened.
+            properties |= draws.choice(
+                [{}, {"files.max-file-size": "9000", "files.record-size-estimate": "1000"}]
+            )
         fields: list[tuple[str, ...]] = [(), ("day",), ("day", "shop")]
         return cls(type, index, draws.choice(fields), draws.choice([None, "ts"]), properties)
 
