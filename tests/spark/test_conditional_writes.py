@@ -21,6 +21,10 @@ pytestmark = pytest.mark.spark
 NewTable = Callable[..., SparkTable]
 TYPES = pytest.mark.parametrize("type_", list(TableType))
 COLUMNS = "id long, country string, price int, version int"
+BY_COUNTRY: dict[str, Any] = {"partition_fields": ["country"]}
+BY_VERSION: dict[str, Any] = {"ordering_field": "version"}
+AS_FILTER = "price = 10"
+AS_SQL = "price % 20 = 10 and id < 3"
 BEFORE = ((1, "de", 10, 1), (2, "fr", 20, 1), (3, "fr", 30, 1), (4, None, 40, 1), (5, "it", None, 1))
 
 
@@ -42,8 +46,15 @@ def filled(spark: SparkSession, new_table: NewTable) -> Callable[..., SparkTable
     return make
 
 
-@TYPES
-@pytest.mark.parametrize("definition", [{"partition_fields": ["country"]}, {"ordering_field": "version"}])
+@pytest.mark.parametrize(
+    ("type_", "definition"),
+    [
+        (TableType.COPY_ON_WRITE, BY_COUNTRY),
+        (TableType.MERGE_ON_READ, BY_VERSION),
+        pytest.param(TableType.COPY_ON_WRITE, BY_VERSION, marks=pytest.mark.slow),
+        pytest.param(TableType.MERGE_ON_READ, BY_COUNTRY, marks=pytest.mark.slow),
+    ],
+)
 def test_records_for_which_a_condition_holds_are_deleted(
     filled: Callable[..., SparkTable], type_: TableType, definition: dict[str, Any]
 ) -> None:
@@ -69,8 +80,15 @@ def test_what_is_no_condition_deletes_nothing(filled: Callable[..., SparkTable])
     assert len(rows_of(table)) == len(BEFORE)
 
 
-@TYPES
-@pytest.mark.parametrize("condition", ["price = 10", "price % 20 = 10 and id < 3"], ids=["filter", "sql"])
+@pytest.mark.parametrize(
+    ("type_", "condition"),
+    [
+        (TableType.COPY_ON_WRITE, AS_FILTER),
+        (TableType.MERGE_ON_READ, AS_SQL),
+        pytest.param(TableType.COPY_ON_WRITE, AS_SQL, marks=pytest.mark.slow),
+        pytest.param(TableType.MERGE_ON_READ, AS_FILTER, marks=pytest.mark.slow),
+    ],
+)
 def test_a_record_that_stopped_matching_meanwhile_is_not_deleted(
     spark: SparkSession, filled: Callable[..., SparkTable], type_: TableType, condition: str
 ) -> None:

@@ -49,8 +49,15 @@ def records_of(table: SparkTable) -> dict[tuple[str, str], int]:
     }
 
 
-@pytest.mark.parametrize("type_", ["copy_on_write", "merge_on_read"])
-@pytest.mark.parametrize("partition_fields", [[], ["country", "day"]], ids=["unpartitioned", "partitioned"])
+@pytest.mark.parametrize(
+    ("type_", "partition_fields"),
+    [
+        ("copy_on_write", ["country", "day"]),
+        ("merge_on_read", []),
+        pytest.param("copy_on_write", [], marks=pytest.mark.slow),
+        pytest.param("merge_on_read", ["country", "day"], marks=pytest.mark.slow),
+    ],
+)
 def test_rows_are_staged_merged_and_nothing_stays_behind(
     spark: SparkSession, new_table: NewTable, type_: str, partition_fields: list[str]
 ):

@@ -20,10 +20,12 @@ PLAIN = {partition_paths.HIVE_STYLE_PROPERTY: "false"}
 SHAPES = pytest.mark.parametrize(
     ("key", "definition"),
     [
-        ("a", {}),
+        pytest.param("a", {}, marks=pytest.mark.slow),
         ("a,b", {"partition_fields": ["day"], "type": TableType.MERGE_ON_READ}),
         ("a,b", {"partition_fields": ["day", "shop"], "properties": PLAIN}),
-        ("a", {"partition_fields": ["day", "shop"], "type": TableType.MERGE_ON_READ}),
+        pytest.param(
+            "a", {"partition_fields": ["day", "shop"], "type": TableType.MERGE_ON_READ}, marks=pytest.mark.slow
+        ),
     ],
     ids=["no-partition", "two-keys-mor", "plain-paths", "two-partitions-mor"],
 )
