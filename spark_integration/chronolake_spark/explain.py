@@ -14,7 +14,7 @@ from chronolake_model.filters import And, Filter, Not, Or
 from chronolake_model.tables import Table
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import IndexType, TableType
-from chronolake_spark import columns, explanations, filters, progress, stored_slices, write
+from chronolake_spark import columns, explanations, filters, progress, record_locating, stored_slices, write
 from chronolake_spark.explanations import Explanation, Part
 from chronolake_spark.filters import FilterOrText
 from chronolake_spark.format_options import View
@@ -101,6 +101,10 @@ def _explanation(table: Table, operation: str, snapshot: Snapshot, **values: Any
     if table.index.type is IndexType.BUCKET:
         where = "per partition" if table.partition_fields else "in all"
         index = f"{index}, buckets {where}: {table.index.buckets}; a record's bucket follows from its key"
+    elif table.index.type is IndexType.RECORD and table.partition_fields:
+        index = (
+            f"{index}; a key is unique in the whole table, so a row may also move a record out of any partition"
+        )
     return Explanation(
         table=table.name,
         operation=operation,
@@ -200,11 +204,17 @@ def _conflicts(table: Table, operation: WriteName, *, is_based_on_reads: bool) -
     if operation == "overwrite":
         return "with each write that changes one of the replaced file groups before this one completes"
     if table.index.type is not IndexType.BUCKET and operation in {"insert", "upsert", "merge"}:
+        if table.index.type is IndexType.RECORD:
+            return (
+                "with each write that changes one of these file groups, or inserts keys into any partition, "
+                "before this one completes"
+            )
         return (
             "with each write that changes the base file of one of these file groups, or inserts keys into one "
             "of its partitions, before this one completes"
         )
     is_append = table.type is TableType.MERGE_ON_READ
+    is_based_on_reads = is_based_on_reads or record_locating.depends_on_reads(table)
     if is_append and not is_based_on_reads:
         return "none: log files are appended. Two writes that open the same new file group conflict"
     reason = ", because it depends on what it read" if is_append else ""
