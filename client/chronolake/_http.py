@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import getpass
 import importlib.metadata
 import os
@@ -184,6 +185,7 @@ def new_key() -> str:
     return str(uuid.uuid4())
 
 
+@functools.cache
 def version() -> str:
     """The version of this client."""
     return importlib.metadata.version("chronolake")

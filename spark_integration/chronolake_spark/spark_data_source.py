@@ -8,6 +8,8 @@ The writer object is made once, in a process of its own, and pickled to every ta
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -79,8 +81,18 @@ class FileGroupsDataSource(DataSource):  # type: ignore[misc]  # pyspark is unty
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of one write."""
         assert not overwrite, "write.run appends"
+        exempt_imports_from_gc()
         secrets = secrets_from_json(self.options[SECRETS_OPTION])
         return ChronolakeWriter(WriteOptions.from_json(self.options[WRITE_OPTION]), secrets, schema)
+
+
+@functools.cache
+def exempt_imports_from_gc() -> None:
+    """Exempt what this worker process has imported from its garbage collections, once.
+
+    PySpark collects after each task, which takes 50 ms with the imports of PySpark, PyArrow and Chronolake.
+    """
+    gc.freeze()
 
 
 @dataclass
@@ -117,6 +129,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
         """Write the rows of one task, on an executor."""
+        exempt_imports_from_gc()
         context = TaskContext.get()
         partition = context.partitionId()
         task = Task(partition, write_token(partition, context.stageId(), context.taskAttemptId()))
@@ -129,6 +142,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
 
     def commit(self, messages: Sequence[Message | None]) -> None:
         """Complete the instant with what the winning attempts wrote; what others left is deleted before."""
+        exempt_imports_from_gc()
         try:
             with self.connected() as table:
                 write = self._write(table)
