@@ -19,7 +19,7 @@ import chronolake
 from chronolake.cli import main as command_line, output
 from chronolake_model.tables import BucketIndex, Field, SchemaField, Table
 from chronolake_model.times import Tick
-from chronolake_model.vocabulary import TableType
+from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import ingest, ingest_request, spark_failures
 from chronolake_spark.errors import SchemaMismatch, TableMismatch
 from chronolake_spark.ingest_job import Batch, Prepared
@@ -131,6 +131,7 @@ def test_a_base_path_that_is_taken_or_invalid_is_refused_before_spark_starts(
     ("options", "message"),
     [
         ({"buckets": 3}, "--buckets 3 is not its number of buckets, 1"),
+        ({"index": IndexType.BLOOM}, "--index bloom is not its index, bucket"),
         ({"base_path": "/lake/u"}, "--base-path file:///lake/u/ is not its base path, file:///lake/t/"),
         ({"ordering": "n"}, "--ordering n is not its ordering field, none"),
         ({"partition": ("day",)}, "--partition day is not its partition fields, none"),
