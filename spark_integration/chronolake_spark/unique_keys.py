@@ -64,6 +64,8 @@ def placed(
     """
     table = written.table
     replaces = treatment.replaces
+    if replaces is not None and not table.partition_fields:
+        return rows  # All of the table is replaced.
     keys = persisted(_winners(rows, table), kept)
     if replaces is Replaces.TABLE:
         winners = keys.select(columns.RECORD_KEY, columns.PARTITION_PATH)

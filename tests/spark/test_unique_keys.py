@@ -119,6 +119,9 @@ def test_many_keys_are_looked_up_by_tasks_and_a_large_index_is_built_by_them(
     assert table.read().count() == 120
     table.delete(spark.createDataFrame([(5,), (500,)], "id bigint"))
     assert table.lookup([5, 500, 119]).count() == 1
+    for partitions in ("dynamic", "all"):
+        table.overwrite(orders(spark, (5, "a", 1, 1), (7, "a", 1, 1)), partitions)
+        assert sorted(row.id for row in table.lookup([5, 7, 119]).collect()) == [5, 7]
 
 
 def test_of_two_writers_that_move_or_insert_a_key_one_conflicts(
