@@ -50,8 +50,13 @@ def described(spark: SparkSession, description: str, console: Console | None = N
 @contextlib.contextmanager
 def shown_by_caller() -> Iterator[None]:
     """Show no lines meanwhile: the caller shows progress itself, and a terminal has one such line."""
-    with _shown_elsewhere:
+    # Without waiting: another caller in this process may have it, and may wait for this one.
+    is_held = _shown_elsewhere.acquire(blocking=False)
+    try:
         yield
+    finally:
+        if is_held:
+            _shown_elsewhere.release()
 
 
 def rows_and_tasks(spark: SparkSession, tag: str) -> str | None:

@@ -87,6 +87,10 @@ def test_a_terminal_shows_tasks_and_rows_unless_it_is_switched_off(
     with progress.described(spark, "upsert a.x", console):
         pass
     monkeypatch.delenv(progress.VARIABLE)
-    with progress.shown_by_caller(), progress.described(spark, "upsert a.x", console):
-        pass
+    with progress.shown_by_caller():
+        # A second caller, as another ingest in this process, does not wait for the first.
+        with progress.shown_by_caller():
+            pass
+        with progress.described(spark, "upsert a.x", console):
+            pass
     assert console.file.getvalue() == ""  # type: ignore[attr-defined]
