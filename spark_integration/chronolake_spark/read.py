@@ -115,7 +115,8 @@ def incremental(
     ]
     deletes = slice_frames.deletes(spark, written, changed_groups)
     if changed_groups and _may_have_moved(written.table, changes):
-        place = [columns.RECORD_KEY, columns.PARTITION_PATH]
+        has_unique_keys = written.table.index.type is IndexType.RECORD
+        place = [columns.RECORD_KEY, *([] if has_unique_keys else [columns.PARTITION_PATH])]
         deletes = deletes.join(slice_frames.records(spark, written, after, place), place, "left_anti")
     shown = _names(written.table, None, meta_columns=meta_columns)
     changed = [

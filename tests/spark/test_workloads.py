@@ -27,7 +27,7 @@ def play(spark: SparkSession, new_table: NewTable, type: TableType, seed: int) -
     """The workload of a seed; its operations stand in the message of a failure."""
     print(f"type={type} seed={seed}")
     draws = random.Random(seed)
-    workload = Workload(spark, new_table, Definition.drawn(draws, type, draws.choice(INDEXES)), draws)
+    workload = Workload(spark, new_table, Definition.drawn(draws, type, draws.choice(list(IndexType))), draws)
     for _ in range(STEPS):
         workload.step()
     workload.check_history()

@@ -26,7 +26,7 @@ IDS: Final = range(12)
 
 
 class Key(NamedTuple):
-    """A record key and the values of its partition."""
+    """A record key and the values of its partition; without them where keys are unique in the table."""
 
     id: int
     partition: tuple[str | None, ...]
@@ -61,9 +61,18 @@ class Definition:
         fields: list[tuple[str, ...]] = [(), ("day",), ("day", "shop")]
         return cls(type, index, draws.choice(fields), draws.choice([None, "ts"]), properties)
 
+    @property
+    def has_unique_keys(self) -> bool:
+        """Whether a key is unique over all partitions."""
+        return self.index is IndexType.RECORD
+
     def key_of(self, row: Row) -> Key:
         """The key of a row."""
-        return Key(row["id"], tuple(row[name] for name in self.partition_fields))
+        return Key(row["id"], () if self.has_unique_keys else self.partition_of(row))
+
+    def partition_of(self, row: Row) -> tuple[str | None, ...]:
+        """The values of the partition of a row."""
+        return tuple(row[name] for name in self.partition_fields)
 
 
 @dataclass
@@ -108,10 +117,12 @@ class Oracle:
     def overwrite(self, rows: Iterable[Row], partitions: str) -> None:
         """Replace the partitions of the rows (``dynamic``), or the whole table (``all``)."""
         latest = self.latest(rows)
-        replaced = {self.definition.key_of(row).partition for row in latest}
-        if partitions == "all":
-            replaced = {key.partition for key in self.state}
-        self.state = {key: row for key, row in self.state.items() if key.partition not in replaced}
+        replaced = {self.definition.partition_of(row) for row in latest}
+        self.state = {
+            key: row
+            for key, row in self.state.items()
+            if partitions != "all" and self.definition.partition_of(row) not in replaced
+        }
         self.state |= {self.definition.key_of(row): row for row in latest}
 
     def _is_late(self, key: Key, ts: int) -> bool:
@@ -166,6 +177,9 @@ class Workload:
             within.append(self._compact)
         if self._definition.partition_fields:
             alone.append(self._delete_partition)
+        if self._definition.has_unique_keys:
+            # Keys that are written meanwhile may make it an error.
+            alone.append(first.pop(first.index(self._overwrite)))
         if self._draws.random() < 0.3:
             self._overlap(self._draws.choice(first), self._draws.choice(within))
         else:
@@ -323,14 +337,12 @@ class Workload:
         self._note("merge", rows, limit)
         merge = self.table.merge(self._frame(rows), on_conflict="retry")
         merge = merge.when_matched_delete(condition=f"source.amount > {limit}")
-        instant = (
-            merge.when_matched_update({"note": "source.note", "ts": "source.ts"})
-            .when_not_matched_insert()
-            .execute()
-        )
+        merge = merge.when_matched_update({"note": "source.note", "ts": "source.ts"}).when_not_matched_insert()
+        instant = merge.execute()
         for row in rows:
             key = self._definition.key_of(row)
-            if (stored := self.oracle.state.get(key)) is None:
+            stored = self.oracle.state.get(key)
+            if stored is None or self._definition.partition_of(stored) != self._definition.partition_of(row):
                 self.oracle.upsert([row])
             elif row["amount"] > limit:
                 self.oracle.delete(key, None)
@@ -338,21 +350,32 @@ class Workload:
                 self.oracle.upsert([{**stored, "note": row["note"], "ts": row["ts"]}])
         return instant
 
-    def _overwrite(self) -> Instant:
+    def _overwrite(self) -> Instant | None:
         rows = self._rows(5)
         partitions: Partitions = self._draws.choice(["dynamic", "dynamic", "all"])
         begun_with = dict(self.oracle.state)
         self._note("overwrite", rows, partitions)
+        if partitions == "dynamic" and self._has_keys_elsewhere(rows):
+            with pytest.raises(errors.DuplicateKeys):
+                self.table.overwrite(self._frame(rows), partitions)
+            return None
         instant = self.table.overwrite(self._frame(rows), partitions, on_conflict="retry")
         with self._in_order(instant, begun_with):
             self.oracle.overwrite(rows, partitions)
         return instant
 
+    def _has_keys_elsewhere(self, rows: Sequence[Row]) -> bool:
+        """Whether a partition that no row belongs to has one of the keys."""
+        partition_of = self._definition.partition_of
+        stored = [self.oracle.state.get(self._definition.key_of(row)) for row in rows]
+        partitions = {partition_of(row) for row in rows}
+        return any(row is not None and partition_of(row) not in partitions for row in stored)
+
     def _delete_partition(self) -> Instant:
         day = self._draws.choice(DAYS)
         self._note("delete_partition", day)
         instant = self.table.delete_partitions({"day": day})
-        self.oracle.state = {key: row for key, row in self.oracle.state.items() if key.partition[0] != day}
+        self.oracle.state = {key: row for key, row in self.oracle.state.items() if row["day"] != day}
         return instant
 
     def _rows(self, most: int, *, doubled: bool = False) -> list[Row]:
