@@ -20,7 +20,6 @@ NewTable = Callable[..., SparkTable]
 STEPS = 8
 LONG_SECONDS = float(os.environ.get("LONG_SECONDS", "240"))
 TYPES = pytest.mark.parametrize("type", list(TableType), ids=str)
-INDEXES = (IndexType.BUCKET, IndexType.SIMPLE, IndexType.BLOOM)
 
 
 def play(spark: SparkSession, new_table: NewTable, type: TableType, seed: int) -> None:
