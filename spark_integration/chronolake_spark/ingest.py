@@ -101,7 +101,7 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     table_type: Annotated[
         TableType,
         typer.Option(
-            help="How a new table stores updates; only copy_on_write is possible so far.", metavar="TYPE"
+            help="How a new table stores updates: copy_on_write in new base files, merge_on_read in log files."
         ),
     ] = TableType.COPY_ON_WRITE,
     schema: Annotated[

@@ -116,8 +116,6 @@ def check_new(request: Request) -> None:
             f"there is no table {request.table} yet; to create it, name the columns of its record key: --key "
             "id, or --key date,country"
         )
-    if request.table_type is not TableType.COPY_ON_WRITE:
-        raise errors.TableMismatch(f"Spark writes only copy_on_write tables so far, not {request.table_type}")
 
 
 def check_stated(struct: StructType, stated: Mapping[str, str], request: Request) -> None:

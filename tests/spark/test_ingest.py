@@ -43,12 +43,18 @@ def test_text_with_quotes_and_line_breaks_is_read_whole(
     assert (result["created"], result["commits"][0]["inserts"]) == (True, 2)
 
 
-def test_later_files_correct_earlier_ones(ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path):
+@pytest.mark.parametrize(("type_", "logs"), [("copy_on_write", 0), ("merge_on_read", 1)])
+def test_later_files_correct_earlier_ones(
+    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path, type_: str, logs: int
+):
     (tmp_path / "in" / "2.csv").write_text("id,n,op\n1,12,u\n2,0,D\n3,30,\n")
     (tmp_path / "in" / "1.csv").write_text("id,n,op\n1,10,u\n2,20,u\n")
-    result = ingest("--key", "id", "--op-column", "op", "--one-commit-per-file")
+    options = ["--table-type", type_, "--buckets", "1", "--one-commit-per-file"]
+    result = ingest("--key", "id", "--op-column", "op", *options)
 
     assert rows_of(table()) == [(1, 12), (3, 30)]
+    [slice_] = table().metastore.snapshot().slices
+    assert len(slice_.log_files) == logs
     assert [commit["source"] for commit in result["commits"]] == ["1.csv", "2.csv"]
     assert result["commits"][1]["deletes"] == 1
 
