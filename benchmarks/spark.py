@@ -2,7 +2,7 @@
 
 ``make bench-spark`` runs all cases; ``CASES=ab`` runs these alone. ``ROWS=5000000`` is the size of the large
 tables, ``FILES=5000`` is for (e), ``FILE_GROUPS=10,1000,100000`` for (f). ``ROUNDS=3`` says how often all but
-(f) is measured. ``CHECK=1`` exits 1 when a target is missed.
+(f) and (g) is measured. ``CHECK=1`` exits 1 when a target is missed.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession, functions as sf
+from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
 import chronolake_spark
-from benchmarks import lakes, reporting, running
+from benchmarks import lakes, reporting, running, spark_rows
 from benchmarks.reporting import Row
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.publication import PUBLISH_PROPERTY
-from chronolake_model.vocabulary import Operation, TableType
+from chronolake_model.vocabulary import IndexType, Operation, TableType
 from chronolake_spark import SparkTable
 
-CASES = os.environ.get("CASES", "abcdef")
+CASES = os.environ.get("CASES", "abcdefg")
 ROWS = int(os.environ.get("ROWS", "5000000"))
 FILES = int(os.environ.get("FILES", "5000"))
 FILE_GROUPS = [int(number) for number in os.environ.get("FILE_GROUPS", "10,1000,100000").split(",")]
@@ -35,6 +35,7 @@ BUCKETS = 8
 SMALL_JOBS = 15
 """One-row upserts and appends of (f); the first third warms up."""
 
+BULK_INSERT_RATIO_MAX = 1.3
 INSERT_RATIO_MAX = 2.5
 UPSERT_RATIO_MAX = 0.5
 LOG_RATIO_MAX = 0.15
@@ -42,6 +43,8 @@ READ_RATIO_MAX = 1.1
 MERGED_READ_RATIO_MAX = 0.5
 PLANNING_SECONDS_MAX = 3
 ONE_ROW_RATIO_MAX = 2
+LOOKUP_SECONDS_MAX = 0.3
+LOOKUPS = 20
 
 
 class Bench:
@@ -54,16 +57,16 @@ class Bench:
         self._tables = 0
 
     def rows(self, first: int, last: int, step: int = 1, version: int = 0) -> DataFrame:
-        """Records with a long key, a timestamp, three doubles and a string; other values for each version."""
-        key = sf.col("id")
-        number = sf.xxhash64(key, sf.lit(version))
-        seconds = sf.pmod(number, sf.lit(100_000_000))
-        doubles = [(sf.hash(key, sf.lit(version + n)) / 1_000_003).alias(f"d{n}") for n in (1, 2, 3)]
-        text = sf.concat(sf.lit("text-"), sf.pmod(number, sf.lit(1_000_000)).cast("string"))
-        columns = [key, sf.timestamp_seconds(seconds).alias("ts"), *doubles, text.alias("s")]
-        return self.spark.range(first, last, step, 4).select(*columns)
+        """As ``spark_rows.rows``."""
+        return spark_rows.rows(self.spark, first, last, step, version)
 
-    def table(self, frame: DataFrame, type_: TableType, buckets: int = BUCKETS) -> SparkTable:
+    def table(
+        self,
+        frame: DataFrame,
+        type_: TableType = TableType.COPY_ON_WRITE,
+        buckets: int = BUCKETS,
+        index: IndexType = IndexType.BUCKET,
+    ) -> SparkTable:
         """A new table for such records. It is not published: that would be measured too."""
         self._tables += 1
         name = f"bench.t{self._tables}"
@@ -74,6 +77,7 @@ class Bench:
             base_path=str(self.folder / name),
             record_key_fields=["id"],
             buckets=buckets,
+            index=index,
             type=type_,
             properties={PUBLISH_PROPERTY: "false"},
         )
@@ -114,27 +118,29 @@ def cases(bench: Bench, chosen: str) -> Iterator[Row]:
         "d": _merged_reads,
         "e": _planning,
         "f": _one_row,
+        "g": _lookups,
     }
     for case in chosen:
         yield from measured[case](bench)
 
 
 def _inserts(bench: Bench) -> Iterator[Row]:
-    """(a): all rows into a new table, with the check for duplicates."""
+    """(a): all rows into a new table, without and with the check for duplicates."""
     frame = bench.rows(0, ROWS)
-
-    def insert() -> float:
-        table = bench.table(frame, TableType.COPY_ON_WRITE)
-        seconds = _seconds(lambda: table.insert(frame))
-        bench.drop(table)
-        return seconds
 
     def native() -> float:
         return _seconds(lambda: bench.parquet("native", frame))
 
-    yield from _compared(
-        f"(a) insert of {ROWS:,} rows, against a Parquet write", insert, native, INSERT_RATIO_MAX
-    )
+    for operation, target in (("bulk_insert", BULK_INSERT_RATIO_MAX), ("insert", INSERT_RATIO_MAX)):
+
+        def write(operation: str = operation) -> float:
+            table = bench.table(frame)
+            seconds = _seconds(lambda: getattr(table, operation)(frame))
+            bench.drop(table)
+            return seconds
+
+        name = f"(a) {operation} of {ROWS:,} rows, against a Parquet write"
+        yield from _compared(name, write, native, target)
 
 
 def _upserts(bench: Bench) -> Iterator[Row]:
@@ -233,6 +239,21 @@ def _one_row(bench: Bench) -> Iterator[Row]:
         yield reporting.at_most(name, upsert / append, ONE_ROW_RATIO_MAX, "x")
 
 
+def _lookups(bench: Bench) -> Iterator[Row]:
+    """(g): one record by its key, through the record index."""
+    frame = bench.rows(0, ROWS)
+    table = bench.table(frame, index=IndexType.RECORD)
+    table.bulk_insert(frame)
+    keys = [number * 7_919 % ROWS for number in range(LOOKUPS)]
+    taken = []
+    for key in keys:
+        began = time.perf_counter()
+        table.lookup([key]).collect()
+        taken.append(time.perf_counter() - began)
+    seconds = statistics.median(taken)
+    yield reporting.at_most(f"(g) lookup of a key among {ROWS:,}", seconds, LOOKUP_SECONDS_MAX, "s")
+
+
 def _fill(table: SparkTable, groups: int) -> None:
     """Give all other buckets of the table a file. Nothing reads these files, so they do not exist."""
     taken = {slice_.file_id for slice_ in table.metastore.snapshot().slices}
@@ -254,9 +275,7 @@ def _fill(table: SparkTable, groups: int) -> None:
 
 
 def _updates(bench: Bench) -> DataFrame:
-    """New values for each tenth key, and a hundredth as many new keys."""
-    changed = bench.rows(0, ROWS, step=10, version=1)
-    return changed.unionByName(bench.rows(ROWS, ROWS + ROWS // 100, version=1))
+    return spark_rows.updates(bench.spark, ROWS)
 
 
 def _compared(

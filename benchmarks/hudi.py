@@ -1,0 +1,170 @@
+"""Chronolake on Spark beside Hudi 1.2.0, with the same rows, in turns.
+
+``make bench-hudi`` needs the environment of ``make test-hudi``, or ``HUDI_PYTHON`` and ``HUDI_JAR``. Hudi runs
+in the older PySpark that it needs. ``ROWS=5000000`` is the size of the tables, ``ROUNDS=2`` how often each step
+is measured after a first one. ``CHECK=1`` exits 1 unless Chronolake is ahead in every row.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, Self
+
+from pyspark.sql import DataFrame, SparkSession
+
+import chronolake
+import chronolake_spark
+from benchmarks import lakes, reporting, running, spark_rows
+from benchmarks.reporting import Row
+from chronolake_model.publication import PUBLISH_PROPERTY
+from chronolake_model.vocabulary import IndexType, TableType
+from chronolake_spark import SparkTable
+from tools import make_hudi_env
+
+ROWS = int(os.environ.get("ROWS", "5000000"))
+ROUNDS = int(os.environ.get("ROUNDS", "2"))
+BUCKETS = 8
+_ROOT: Final = Path(__file__).parents[1]
+_ENVIRONMENT: Final = _ROOT / ".hudi-env"
+STEPS: Final = (
+    "bulk_insert copy_on_write bucket",
+    "insert copy_on_write bucket",
+    "upsert copy_on_write bucket",
+    "one_row copy_on_write bucket",
+    "read copy_on_write bucket",
+    "insert merge_on_read bucket",
+    "upsert merge_on_read bucket",
+    "one_row merge_on_read bucket",
+    "read merge_on_read bucket",
+    "insert copy_on_write record",
+    "upsert copy_on_write record",
+    "lookup copy_on_write record",
+)
+"""Operation, table type and index; each works on the table that the steps before have left."""
+
+
+class HudiSide:
+    """The process of ``hudi_side.py``."""
+
+    def __init__(self, folder: Path) -> None:
+        python = os.environ.get("HUDI_PYTHON", str(_ENVIRONMENT / "bin/python"))
+        jar = os.environ.get("HUDI_JAR", str(_ENVIRONMENT / make_hudi_env.BUNDLE_JAR))
+        for path in (python, jar):
+            if not Path(path).exists():
+                raise SystemExit(f"{path} is not there: run make test-hudi, or set HUDI_PYTHON and HUDI_JAR")
+        folder.mkdir()
+        self._process = subprocess.Popen(
+            [python, Path(__file__).with_name("hudi_side.py"), jar, folder, str(ROWS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"},
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+
+    def step(self, name: str) -> float:
+        """The seconds of a step."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{name}\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        if "error" in answer:
+            raise RuntimeError(f"Hudi failed at {name!r}: {answer['error']}")
+        return float(answer["seconds"])
+
+
+class OwnSide:
+    """The same steps with Chronolake."""
+
+    def __init__(self, spark: SparkSession, client: chronolake.Client, folder: Path) -> None:
+        self._spark = spark
+        self._client = client
+        self._folder = folder
+        self._tables: dict[str, SparkTable] = {}
+
+    def step(self, name: str) -> float:
+        """The seconds of a step."""
+        operation, type_, index = name.split()
+        place = f"{type_}_{index}"
+        if operation in ("bulk_insert", "insert"):
+            self._create(place, TableType(type_), IndexType(index))
+        table = self._tables[place]
+        job: dict[str, Callable[[], object]] = {
+            "bulk_insert": lambda: table.bulk_insert(self._all()),
+            "insert": lambda: table.insert(self._all()),
+            "upsert": lambda: table.upsert(spark_rows.updates(self._spark, ROWS)),
+            "one_row": lambda: table.upsert(spark_rows.rows(self._spark, 0, 1)),
+            "read": lambda: table.read().write.format("noop").mode("overwrite").save(),
+            "lookup": lambda: table.lookup([4711]).collect(),
+        }
+        began = time.perf_counter()
+        job[operation]()
+        return time.perf_counter() - began
+
+    def _all(self) -> DataFrame:
+        return spark_rows.rows(self._spark, 0, ROWS)
+
+    def _create(self, place: str, type_: TableType, index: IndexType) -> None:
+        name = f"bench.{place}"
+        if place in self._tables:
+            self._client.drop_table(name)
+            shutil.rmtree(self._folder / place)
+        chronolake_spark.create_table(
+            self._client,
+            name,
+            self._all().schema,
+            base_path=str(self._folder / place),
+            record_key_fields=["id"],
+            buckets=BUCKETS,
+            index=index,
+            type=type_,
+            properties={PUBLISH_PROPERTY: "false"},
+            reuse_base_path=True,
+        )
+        self._tables[place] = chronolake_spark.table(self._spark, name, client=self._client)
+
+
+def compared(own: OwnSide, hudi: HudiSide) -> Iterator[Row]:
+    """A row for each step: the medians of both, in turns."""
+    taken: dict[str, list[tuple[float, float]]] = {step: [] for step in STEPS}
+    for _ in range(ROUNDS + 1):
+        for step in STEPS:
+            taken[step].append((own.step(step), hudi.step(step)))
+    for step, pairs in taken.items():
+        ours, theirs = (statistics.median(seconds) for seconds in zip(*pairs[1:], strict=True))
+        yield reporting.at_most(f"{step} ({ours:.2f} of {theirs:.2f} s)", ours / theirs, 1, "x")
+
+
+def main() -> None:
+    """Measure, print the report, and fail when CHECK is set and Hudi is ahead in a row."""
+    load = f"load {os.getloadavg()[0]:.1f} at the start"
+    reporting.finish(_measure(running.postgres()), f"{ROWS:,} rows, local[2], {ROUNDS} rounds, {load}")
+
+
+def _measure(dsn: str) -> Iterator[Row]:
+    folder = Path(lakes.local().root)
+    spark = chronolake_spark.session("bench", master="local[2]", memory="4g")
+    with running.server(dsn), chronolake.connect(running.URL) as client, HudiSide(folder / "hudi") as hudi:
+        client.create_namespace("bench")
+        yield from compared(OwnSide(spark, client, folder), hudi)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
