@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tests.scheduling import SparkApart
 
 pytest.register_assert_rewrite("tests.hudi.keyed_table")
 pytest_plugins = ["tests.fix_postgres", "tests.fix_s3", "tests.fix_server", "tests.fix_stores"]
@@ -33,6 +36,12 @@ def pytest_configure() -> None:
     path = [str(_PYTHON_WORKERS), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(path)
     os.environ["SPARK_SUBMIT_OPTS"] = _JVM
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SparkApart | None:
+    """Give the modules with Spark to some of the workers, where each module is whole in one worker."""
+    return SparkApart(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(trylast=True)

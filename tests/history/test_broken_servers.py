@@ -27,11 +27,11 @@ ROUNDS_MAX = 30
     ("mutation", "fault", "troubles"),
     [
         (Mutation.OWN_CLOCK, Fault.REAL_TIME, ()),
-        (Mutation.FORGETFUL, Fault.DOUBLED, ()),
+        pytest.param(Mutation.FORGETFUL, Fault.DOUBLED, (), marks=pytest.mark.slow),
         (Mutation.HASTY_FEED, Fault.FEED_MISSED, ()),
         (Mutation.CARELESS, Fault.CONFLICT, ()),
         (Mutation.TRUSTING, Fault.LOST, (Trouble.SEVER,)),
-        (Mutation.KEEPING, Fault.STALE, ()),
+        pytest.param(Mutation.KEEPING, Fault.STALE, (), marks=pytest.mark.slow),
         (Mutation.KEEPING_NAMES, Fault.WRONG_NAME, ()),
         pytest.param(Mutation.UNCHECKED, Fault.WRONG_TABLE, (), marks=pytest.mark.slow),
     ],

@@ -28,7 +28,9 @@ import chronolake
 import chronolake_spark
 from chronolake import Field
 from chronolake.cli import main as command_line
-from chronolake_model.vocabulary import State, TableType, TimeOrder
+from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, MergeMode
+from chronolake_model.tables import BucketIndex
+from chronolake_model.vocabulary import IndexType, State, TableType, TimeOrder
 from chronolake_spark import SparkTable, columns, ingest_job
 from tests.client.gateway import Gateway
 from tests.spark import hudi_reader
@@ -45,23 +47,26 @@ class Layout:
     """How a table keeps the rows; ``revisions`` are how many of the first it has."""
 
     type: TableType = TableType.COPY_ON_WRITE
+    index: IndexType = IndexType.BUCKET
     by_month: bool = False
+    merge_mode: MergeMode | None = None
     revisions: int = REVISIONS
 
     @override
     def __str__(self) -> str:
-        return f"{self.type.replace('_', '-')}{'-by-month' if self.by_month else ''}"
+        parts = [self.type.replace("_", "-"), self.index, "by-month" if self.by_month else "", self.merge_mode]
+        return "-".join(filter(None, parts))
 
     def options(self) -> list[str]:
         """The options of ``ingest`` that describe it."""
-        return ["--partition", "month=substr(date,1,7)"] if self.by_month else []
+        return [f"--index={self.index}", *(["--partition", "month=substr(date,1,7)"] if self.by_month else [])]
 
     def create(self, client: chronolake.Client, name: str, base_path: str) -> None:
         """Create the table, unless ``ingest`` does.
 
         The ordering field of a merge-on-read table is never null, so that Hudi's readers can merge log files.
         """
-        if self.type is TableType.COPY_ON_WRITE:
+        if self.type is TableType.COPY_ON_WRITE and self.merge_mode is None:
             return
         client.create_namespace("covid", if_not_exists=True)
         client.create_table(
@@ -79,6 +84,8 @@ class Layout:
             type=self.type,
             partition_fields=["month"] if self.by_month else [],
             ordering_field="revision",
+            index=BucketIndex(self.index),
+            properties={MERGE_MODE_PROPERTY: self.merge_mode} if self.merge_mode else {},
         )
 
 

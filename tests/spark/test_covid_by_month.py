@@ -19,4 +19,4 @@ def test_each_state_and_each_change_by_month_is_that_of_its_revision(
 ) -> None:
     data = covid.folder(repository)
 
-    covid.check(covid.load(Layout(by_month=True, revisions=12), spark, client, data, tmp_path), data)
+    covid.check(covid.load(Layout(by_month=True, revisions=8), spark, client, data, tmp_path), data)

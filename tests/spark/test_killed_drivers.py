@@ -116,6 +116,7 @@ def test_a_driver_killed_between_reconciliation_and_publication(
     assert_healed(prices, spark, instant, reaping.dsn)
 
 
+@pytest.mark.slow
 def test_a_driver_killed_between_two_deletions_of_its_rollback(
     prices: SparkTable,
     spark: SparkSession,
