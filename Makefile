@@ -42,7 +42,7 @@ suite: $(STAMP)
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-long: check ## make check, then all tests, the slow ones too (LONG_SECONDS=240 for the long history and the state machines)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	CHRONOLAKE_EXAMPLES=all $(BIN)/python -m pytest $(PYTEST_ARGS)
 	$(if $(HUDI_JAR)$(wildcard .hudi-env),$(MAKE) --no-print-directory test-hudi EXAMPLES=50,@echo "The tests with real Hudi are left out: run make test-hudi")
 
 # Another Spark than Chronolake's, so an environment of its own. HUDI_PYTHON and HUDI_JAR name one that is there.

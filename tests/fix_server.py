@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -146,8 +148,13 @@ def shared_server_url(postgres: str, template: str, tmp_path_factory: pytest.Tem
             connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
+_PORTS = (20_000, 32_000)
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nothing listens at, below those that the system gives to clients."""
+    while True:
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            port = random.SystemRandom().randrange(*_PORTS)
+            probe.bind(("127.0.0.1", port))
+            return port

@@ -8,7 +8,8 @@ from typing_extensions import override
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-SPARK_FOLDER: Final = "tests/spark/"
+WITH_SPARK: Final = ("tests/spark/", "tests/docs/test_examples.py")
+"""Folders and modules whose tests use the session of their worker."""
 
 
 class SparkApart(LoadFileScheduling):  # type: ignore[misc]  # xdist is untyped
@@ -33,7 +34,7 @@ class SparkApart(LoadFileScheduling):  # type: ignore[misc]  # xdist is untyped
             node.shutdown()
 
     def _is_for(self, node: WorkerController, scope: str) -> bool:
-        return scope.startswith(SPARK_FOLDER) is self._runs_spark(node)
+        return scope.startswith(WITH_SPARK) is self._runs_spark(node)
 
     def _runs_spark(self, node: WorkerController) -> bool:
         return node in self.nodes[: max(1, self.numnodes // 2)]

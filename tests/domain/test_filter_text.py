@@ -10,6 +10,7 @@ from chronolake import Filter, col
 from chronolake_model import filter_text
 from chronolake_model.filters import And, Compare, ComparisonOperator, In, Not, Or
 from tests import records
+from tests.examples import examples
 from tests.records import TYPES
 
 
@@ -25,7 +26,7 @@ def plain(wanted: Filter) -> Filter:
             return wanted
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=examples(1_000))
 @given(records.filters())
 def test_a_filter_is_parsed_back_from_its_text(wanted: Filter) -> None:
     assert filter_text.parse(filter_text.written(plain(wanted)), TYPES) == plain(wanted)

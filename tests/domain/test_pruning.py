@@ -16,6 +16,7 @@ from chronolake_metastore.domain.pruning import Stats
 from chronolake_model import filters as wire
 from chronolake_model.filters import And, Compare, IsNull, Not, Or, StartsWith
 from tests import records
+from tests.examples import examples
 from tests.records import FIELD_IDS, PARTITIONS, TABLE, TYPES, Record
 
 OWN: Final = tuple(name for name in TYPES if name not in PARTITIONS)
@@ -45,7 +46,7 @@ def kept_by_partition(wanted: Filter, partition_path: str) -> bool:
 # ---------------------------------------------------------------------------------- never too much
 
 
-@settings(max_examples=2_000)
+@settings(max_examples=examples(2_000))
 @given(st.data())
 def test_a_file_with_a_record_that_matches_is_kept(data: st.DataObject) -> None:
     first, *others = data.draw(st.lists(records.records(), min_size=1, max_size=4))
@@ -58,7 +59,7 @@ def test_a_file_with_a_record_that_matches_is_kept(data: st.DataObject) -> None:
     assert kept(wanted, records.partition_path(first), [known]) or not some_match
 
 
-@settings(max_examples=2_000)
+@settings(max_examples=examples(2_000))
 @given(st.data())
 def test_a_slice_is_kept_whose_files_give_a_record_that_matches_only_together(data: st.DataObject) -> None:
     files = data.draw(st.lists(st.lists(records.records(), min_size=1, max_size=2), min_size=1, max_size=3))
@@ -73,19 +74,19 @@ def test_a_slice_is_kept_whose_files_give_a_record_that_matches_only_together(da
 # ---------------------------------------------------------------------------------- and not too little
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(records.records(), records.filters(OWN))
 def test_a_file_of_one_record_is_kept_exactly_if_it_matches(record: Record, wanted: Filter) -> None:
     assert kept(wanted, "", [records.stats([record])]) == records.matches(wanted, record)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(records.records(), records.filters(PARTITIONS[1:]))
 def test_a_partition_is_kept_exactly_if_its_values_match(record: Record, wanted: Filter) -> None:
     assert kept_by_partition(wanted, records.partition_path(record)) == records.matches(wanted, record)
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=examples(1_000))
 @given(records.records(), records.filters(tuple(name for name in TYPES if name != "country")))
 def test_a_file_of_one_record_in_its_partition_is_kept_exactly_if_it_matches(
     record: Record, wanted: Filter
@@ -95,7 +96,7 @@ def test_a_file_of_one_record_in_its_partition_is_kept_exactly_if_it_matches(
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(records.filters(), st.lists(records.records(), max_size=6))
 def test_partitions_with_one_residual_are_one_set(wanted: Filter, rows: list[Record]) -> None:
     condition = pruning.check(TABLE, wanted)

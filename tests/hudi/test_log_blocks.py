@@ -15,6 +15,7 @@ from chronolake_hudi.errors import DamagedFile, HudiFormatError, UnsupportedForm
 from chronolake_hudi.log_blocks import DeletedRecord, OrderingValue, Wrapper
 from chronolake_hudi.log_files import BlockType, HeaderKey, LogBlock
 from chronolake_model.tables import Field
+from tests.examples import examples
 
 INSTANT = "20260101000000000"
 FIELDS = [
@@ -122,7 +123,7 @@ def test_content_that_is_cut_off_or_too_long_is_damage(block: LogBlock) -> None:
         read(LogBlock(block.type, block.header, block.content + b"\0"))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.sampled_from([AVRO, DELETE]), st.data())
 def test_changed_content_is_detected_or_gives_other_records(block: LogBlock, data: st.DataObject) -> None:
     content = bytearray(block.content)

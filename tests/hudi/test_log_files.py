@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from chronolake_hudi import log_files
 from chronolake_hudi.errors import DamagedFile, HudiFormatError, UnsupportedFormat
 from chronolake_hudi.log_files import MAGIC, BlockType, HeaderKey, LogBlock
+from tests.examples import examples
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 entries = st.dictionaries(st.sampled_from(list(map(int, HeaderKey))), texts, max_size=3)
@@ -108,7 +109,7 @@ def positions(block: LogBlock) -> Iterator[tuple[str, range]]:
     yield "total length", range(total, total + 8)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(blocks, st.data())
 def test_a_changed_byte_of_magic_length_or_version_is_detected(block: LogBlock, data: st.DataObject) -> None:
     content = bytearray(log_files.encode(block))
@@ -120,7 +121,7 @@ def test_a_changed_byte_of_magic_length_or_version_is_detected(block: LogBlock, 
         read(bytes(content))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(blocks, min_size=1, max_size=2), st.data())
 def test_a_changed_byte_anywhere_is_detected_or_loses_no_block(
     written: list[LogBlock], data: st.DataObject

@@ -21,6 +21,7 @@ from chronolake_hudi.metadata import (
 )
 from chronolake_hudi.timeline_files import Layout
 from chronolake_model.vocabulary import Operation
+from tests.examples import examples
 from tests.hudi import made_by_hudi
 
 TYPES: tuple[type[Metadata], ...] = (
@@ -106,7 +107,7 @@ def test_a_file_that_is_cut_off_anywhere_is_damage(value: Metadata, codec: avro_
         metadata.decode(content + b"\0", type(value), "p")
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data(), any_metadata, st.sampled_from(["null", "deflate"]))
 def test_changed_bytes_are_damage_or_another_value(
     data: st.DataObject, value: Metadata, codec: avro_files.Codec
@@ -162,7 +163,7 @@ def test_a_file_with_two_records_is_damage() -> None:
 
 
 @pytest.mark.parametrize("table", ["cow8", "cow6"])
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_changed_bytes_of_hudis_commits_are_damage_or_another_value(table: str, data: st.DataObject) -> None:
     content = bytearray(made_by_hudi.content(table, "*.commit"))

@@ -159,13 +159,19 @@ def load(
     return LoadedTable(table, [str(commit.completion_time) for commit in commits], gateway.totals)
 
 
-def check(loaded: LoadedTable, data: Path) -> None:
-    """Each state of the table, each change, and what hudi-rs read are those of the data."""
+def check(loaded: LoadedTable, data: Path, step: int = 1) -> None:
+    """Each state and each change are those of the data, as hudi-rs, executors and Spark read them.
+
+    Spark reads each ``step``-th.
+    """
     with (data / "totals.csv").open() as file:
         totals = list(csv.DictReader(file))
     for revision, time in enumerate(loaded.times):
         expected = expected_totals(totals, revision)
         assert loaded.read_by_hudi[revision] == expected, revision
+        assert totals_of(hudi_reader.rows_of(loaded.table.metastore, time)) == expected, revision
+        if revision % step:
+            continue
         snapshot = loaded.table.read(as_of=time).select(*KEY, *COUNTS).toArrow()
         assert totals_of(snapshot) == expected, revision
 

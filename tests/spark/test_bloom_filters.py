@@ -15,6 +15,7 @@ from hypothesis import given, settings, strategies as st
 from chronolake_spark import bloom_filters, columns, key_footers
 from chronolake_spark.bloom_filters import UnknownFilter
 from chronolake_spark.key_footers import KeyCollector
+from tests.examples import examples
 
 KEYS = pa.array(
     [
@@ -108,7 +109,7 @@ def test_a_file_with_an_unknown_filter_may_have_any_key(metadata: Mapping[bytes,
 
 # U+FFFD is behind U+1F600 in Java's order, and before it in that of UTF-8.
 @given(st.sets(st.text(st.sampled_from("ab\ufffd\U0001f600é"), max_size=4), min_size=1, max_size=8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_no_key_of_a_file_is_ever_ruled_out(texts: set[str]) -> None:
     metadata = footer_of(*texts)
     assert key_footers.possible(metadata, pa.array(sorted(texts))).to_pylist() == sorted(texts)

@@ -23,6 +23,7 @@ from chronolake_spark.merge import Existing
 from chronolake_spark.slice_reader import SliceReader
 from chronolake_spark.stored_groups import FileGroup
 from chronolake_spark.stored_slices import StoredFile, StoredSlice
+from tests.examples import examples
 from tests.spark.stored import slices_after
 
 GROUP = FileGroup("", 0)
@@ -419,7 +420,7 @@ STEPS = st.lists(st.tuples(ROWS, st.integers(0, 2)) | st.none(), min_size=2, max
 
 
 @given(steps=STEPS, is_ordered=st.booleans(), has_avro_blocks=st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_random_histories_leave_what_plain_python_says(
     tmp_path_factory: pytest.TempPathFactory,
     steps: list[tuple[list[Row], int] | None],

@@ -24,6 +24,7 @@ from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.filters import Compare, ComparisonOperator, Or
 from chronolake_model.times import Micros
 from tests import records
+from tests.examples import examples
 from tests.records import PARTITIONS, TABLE, TYPES
 
 AS_OF: Final = Micros(2_000_000)
@@ -157,13 +158,13 @@ def pruned(shared_dsn: str) -> Iterator[PrunedTable]:
     made.close()
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(wanted=records.filters())
 def test_the_sql_keeps_the_same_files_as_the_rule(pruned: PrunedTable, wanted: Filter) -> None:
     assert pruned.kept(wanted) == pruned.expected(wanted)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     wanted=st.none() | records.filters(),
     limit=st.integers(1, SLICES + 1),
@@ -181,7 +182,7 @@ def test_a_page_has_the_first_matching_slices_for_any_batch_size(
     assert pruned.kept(wanted, None, after, limit, at_once) == expected[:limit]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(wanted=records.filters())
 def test_the_stream_has_all_files_of_the_same_slices(pruned: PrunedTable, wanted: Filter) -> None:
     assert pruned.streamed(wanted) == pruned.files(pruned.kept(wanted))
