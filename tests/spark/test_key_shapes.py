@@ -21,13 +21,13 @@ SHAPES = pytest.mark.parametrize(
     ("key", "definition"),
     [
         pytest.param("a", {}, marks=pytest.mark.slow),
-        ("a,b", {"partition_fields": ["day"], "type": TableType.MERGE_ON_READ}),
-        ("a,b", {"partition_fields": ["day", "shop"], "properties": PLAIN}),
         pytest.param(
-            "a", {"partition_fields": ["day", "shop"], "type": TableType.MERGE_ON_READ}, marks=pytest.mark.slow
+            "a,b", {"partition_fields": ["day"], "type": TableType.MERGE_ON_READ}, marks=pytest.mark.slow
         ),
+        ("a,b", {"partition_fields": ["day", "shop"], "properties": PLAIN, "type": TableType.MERGE_ON_READ}),
+        pytest.param("a", {"partition_fields": ["day", "shop"]}, marks=pytest.mark.slow),
     ],
-    ids=["no-partition", "two-keys-mor", "plain-paths", "two-partitions-mor"],
+    ids=["no-partition", "two-keys-mor", "plain-paths-mor", "two-partitions"],
 )
 
 

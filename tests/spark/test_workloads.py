@@ -17,7 +17,7 @@ from tests.spark.workloads import Definition, Workload
 pytestmark = pytest.mark.spark
 
 NewTable = Callable[..., SparkTable]
-STEPS = 6
+STEPS = 5
 LONG_SECONDS = float(os.environ.get("LONG_SECONDS", "240"))
 TYPES = pytest.mark.parametrize("type", list(TableType), ids=str)
 
