@@ -28,7 +28,10 @@ DEPTH_MAX = 16
 PARTS_MAX = 1_000
 """The largest number of filters in a filter, including the values of an ``in``."""
 
-Text = Annotated[str, Meta(max_length=4_096)]
+TEXT_CHARACTERS_MAX = 4_096
+"""The characters of a text that a column is compared with, at most."""
+
+Text = Annotated[str, Meta(max_length=TEXT_CHARACTERS_MAX)]
 Literal: TypeAlias = bool | int | float | Text
 
 

@@ -13,13 +13,12 @@ from pyspark.sql import DataFrame, functions as sf
 
 import chronolake
 from chronolake_model.files import FileSlice, Snapshot
-from chronolake_model.filters import And, Compare, ComparisonOperator, Filter
+from chronolake_model.filters import TEXT_CHARACTERS_MAX, And, Compare, ComparisonOperator, Filter
 from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import Table
 from chronolake_spark import column_stats, columns, schema
 from chronolake_spark.evolution import Versions
 
-_TEXT_CHARACTERS_MAX: Final = 4_096
 _UNORDERED: Final = ("float", "double", "boolean", "binary")
 """Types of keys whose ranges are not used: NaN and -0.0 are ordered in several ways, others have no order."""
 _COUNT, _LEAST, _GREATEST, _VALUES = "count", "least", "greatest", "values"
@@ -92,4 +91,4 @@ def _filter(table: Table, ranges: pa.Table) -> Filter | None:
 
 
 def _is_long(literal: object) -> bool:
-    return isinstance(literal, str) and len(literal) > _TEXT_CHARACTERS_MAX
+    return isinstance(literal, str) and len(literal) > TEXT_CHARACTERS_MAX

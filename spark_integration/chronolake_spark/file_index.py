@@ -1,4 +1,4 @@
-"""The simple and the bloom index: the file groups of keys are found in the files, on the executors.
+"""The simple and the bloom index: executors find the file groups of keys in the files.
 
 Few keys are sent to all tasks, each of which looks for them in its files; the bloom index reads only the files
 whose key range and bloom filter admit one of them. If there are many keys, tasks read the keys of all
@@ -61,8 +61,8 @@ class _ExistingKeys(OnExecutor):
                     yield from _of_group(number, stored.partition_path, keys.unique())
                 elif (wanted := self._wanted.get(stored.partition_path)) is not None:
                     uses_filters = self._uses_filters
-                    found = key_lookup.existing(reader, stored, wanted, uses_filters=uses_filters)
-                    yield from _of_group(number, stored.partition_path, found)
+                    existing = key_lookup.existing(reader, stored, wanted, uses_filters=uses_filters)
+                    yield from _of_group(number, stored.partition_path, existing)
 
 
 def _by_partition(keys: pa.Table) -> dict[str, pa.Array]:

@@ -67,21 +67,21 @@ def located(
     began. Unless ``is_looked_up``, all rows go to new file groups. Looked-up rows are computed once.
     """
     with contextlib.ExitStack() as kept:
-        found = Candidates(written, [])
+        eligible = Candidates(written, [])
         if is_looked_up:
             rows = persisted(rows, kept)
-            found = candidates.find(rows, table, written, snapshot)
-        if found.numbers:
+            eligible = candidates.find(rows, table, written, snapshot)
+        if eligible.numbers:
             locate = INDEXES[written.table.index.type]
-            locations = persisted(locate(rows.select(*_PLACE), found), kept)
+            locations = persisted(locate(rows.select(*_PLACE), eligible), kept)
             names = [schema.quoted(name) for name in rows.columns]
             rows = rows.drop(columns.BUCKET).join(locations, _PLACE, "left").select(*names)
-        yield assigned(rows, table, found)
+        yield assigned(rows, table, eligible)
 
 
-def assigned(rows: DataFrame, table: chronolake.Table, found: Candidates) -> Located:
+def assigned(rows: DataFrame, table: chronolake.Table, eligible: Candidates) -> Located:
     """Rows whose number is that of a candidate, or null: they get one of a file group that takes inserts."""
-    targets = _targets(table, found, _upserts_by_group(rows))
+    targets = _targets(table, eligible, _upserts_by_group(rows))
     return Located(_filled(rows, targets.slots), targets.groups)
 
 
@@ -109,15 +109,15 @@ def _upserts_by_group(rows: DataFrame) -> _Profile:
     return {(row[0], row[1]): row[2] for row in profile.collect()}
 
 
-def _targets(table: chronolake.Table, found: Candidates, upserts: _Profile) -> _Targets:
+def _targets(table: chronolake.Table, eligible: Candidates, upserts: _Profile) -> _Targets:
     inserts = {path: count for (path, number), count in upserts.items() if number is None}
     touched = {number for _, number in upserts if number is not None}
     filled: set[int] = set()
     new: list[NumberedGroup] = []
     slots: dict[str, Sequence[int]] = {}
-    numbers = itertools.count(len(found.slices))
+    numbers = itertools.count(len(eligible.slices))
     sizes = _sizes(table) if inserts else FileSizes()
-    stored = _stored_groups(table, found) if inserts and found.slices else {}
+    stored = _stored_groups(table, eligible) if inserts and eligible.slices else {}
     for path, count in sorted(inserts.items()):
         shares = assigner.shares(count, stored.get(path, ()), sizes)
         opened = [NumberedGroup(next(numbers), path, f"{uuid.uuid4()}-0") for _ in _without_number(shares)]
@@ -129,9 +129,9 @@ def _targets(table: chronolake.Table, found: Candidates, upserts: _Profile) -> _
     known = [
         NumberedGroup(
             number,
-            found.slices[number].partition_path,
-            found.slices[number].file_id,
-            stored_slices.of(found.slices[number]),
+            eligible.slices[number].partition_path,
+            eligible.slices[number].file_id,
+            stored_slices.of(eligible.slices[number]),
             # The keys in log files are not looked up quickly, so inserts go to the base file.
             rewrites=is_merge_on_read and number in filled,
         )
@@ -157,12 +157,12 @@ def _sizes(table: chronolake.Table) -> FileSizes:
     return msgspec.structs.replace(sizes, record_size=assigner.record_size(summaries, sizes))
 
 
-def _stored_groups(table: chronolake.Table, found: Candidates) -> dict[str, list[StoredGroup]]:
+def _stored_groups(table: chronolake.Table, eligible: Candidates) -> dict[str, list[StoredGroup]]:
     """The sizes of the candidates, by partition path."""
     pending = table.pending_file_groups().file_groups
     planned = {(group.partition_path, group.file_id) for group in pending}
     by_partition: dict[str, list[StoredGroup]] = {}
-    for number, slice_ in enumerate(found.slices):
+    for number, slice_ in enumerate(eligible.slices):
         stored = StoredGroup(
             number,
             base_bytes=0 if slice_.base_file is None else slice_.base_file.size_bytes,

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from msgspec import UNSET
 
 from chronolake_model.file_names import bucket_of
-from chronolake_model.filters import PARTS_MAX, And, Filter, In
+from chronolake_model.filters import PARTS_MAX, TEXT_CHARACTERS_MAX, And, Filter, In
 from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import arrow_tags, arrow_types, column_stats, columns, errors
@@ -22,7 +22,6 @@ Key: TypeAlias = Any
 
 KEYS_MAX: Final = 10_000
 _FILE_ID: Final = "file_id"
-_TEXT_CHARACTERS_MAX: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ def _filter(table: Table, rows: pa.Table) -> Filter | None:
     for name in table.record_key_fields:
         values = rows[name].unique().to_pylist()
         literals = [column_stats.literal(value) for value in values]
-        texts_fit = all(len(value) <= _TEXT_CHARACTERS_MAX for value in literals if isinstance(value, str))
+        texts_fit = all(len(value) <= TEXT_CHARACTERS_MAX for value in literals if isinstance(value, str))
         if None in values or UNSET in literals or not texts_fit or not 0 < len(values) <= left:
             continue
         left -= len(values)

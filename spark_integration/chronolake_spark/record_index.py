@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -135,22 +136,23 @@ class RecordIndex:
         snapshot = self._table.snapshot(until)
         return _Missing(index_entries.of_snapshot(snapshot.slices), snapshot.as_of, is_all=True)
 
-    def _publish(
-        self, before: Manifest | None, missing: _Missing, distributed: Distributed | None
-    ) -> Manifest | None:
+    def _publish(self, before: Manifest | None, missing: _Missing, distributed: Distributed | None) -> Manifest:
         assert missing.covered is not None
         self._table.claim_storage()
         stored = Merged([], 1) if before is None or missing.is_all else Merged(before.files, before.shards)
         after = self._taken_in(stored, missing, distributed)
         now = index_manifests.now()
         manifest = index_manifests.following(before, missing.covered, after.files, after.shards, now)
-        if self._manifests.publish(manifest):
-            self._remove(self._manifests.deletable(manifest, now))
-            return manifest
-        # Another process took in the same changes.
-        known = {file.path for file in stored.files}
-        self._remove([file.path for file in after.files if file.path not in known])
-        return self._manifests.of_name(manifest.name)
+        while not self._manifests.publish(manifest):
+            if (other := self._manifests.of_name(manifest.name)) is not None:
+                # Another process took in the same changes.
+                known = {file.path for file in stored.files}
+                self._remove([file.path for file in after.files if file.path not in known])
+                return other
+            # One that cannot be read, for example of another release, is never replaced.
+            manifest = msgspec.structs.replace(manifest, generation=manifest.generation + 1)
+        self._remove(self._manifests.deletable(manifest, now))
+        return manifest
 
     def _remove(self, paths: Sequence[str]) -> None:
         if paths:

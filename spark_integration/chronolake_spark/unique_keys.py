@@ -146,11 +146,11 @@ def _stored(keys: DataFrame, index: tuple[Folder, Manifest | None], slices: Sequ
     )
     names = [columns.RECORD_KEY, _STORED_PATH, _STORED_GROUP]
     if keys.count() <= KEYS_HERE_MAX:
-        found = _find(folder, manifest, keys.toArrow()[columns.RECORD_KEY].combine_chunks())
-        joined = found.join(live, [_STORED_PATH, _FILE_ID], join_type="inner").select(names)
+        entries = _find(folder, manifest, keys.toArrow()[columns.RECORD_KEY].combine_chunks())
+        joined = entries.join(live, [_STORED_PATH, _FILE_ID], join_type="inner").select(names)
         return spark.createDataFrame(joined.combine_chunks(), _STORED)
-    entries = _entries(spark, keys, folder, manifest)
-    return entries.join(sf.broadcast(spark.createDataFrame(live)), [_STORED_PATH, _FILE_ID]).select(*names)
+    of_tasks = _entries(spark, keys, folder, manifest)
+    return of_tasks.join(sf.broadcast(spark.createDataFrame(live)), [_STORED_PATH, _FILE_ID]).select(*names)
 
 
 def _entries(spark: SparkSession, keys: DataFrame, folder: Folder, manifest: Manifest) -> DataFrame:
@@ -176,8 +176,8 @@ class _Find:
 def _find(folder: Folder, manifest: Manifest, keys: pa.Array) -> pa.Table:
     if not len(keys):
         return index_files.ENTRIES.empty_table().rename_columns([columns.RECORD_KEY, _STORED_PATH, _FILE_ID])
-    found = index_files.find(folder, manifest.files, manifest.shards, keys)
-    return found.rename_columns([columns.RECORD_KEY, _STORED_PATH, _FILE_ID])
+    entries = index_files.find(folder, manifest.files, manifest.shards, keys)
+    return entries.rename_columns([columns.RECORD_KEY, _STORED_PATH, _FILE_ID])
 
 
 def _compared(known: DataFrame, written: Versions, slices: Sequence[FileSlice], moved: Column) -> DataFrame:

@@ -1,4 +1,4 @@
-"""The simple and the bloom index: keys are found in the files; inserts fill small files or open new ones."""
+"""The simple and the bloom index look for keys in the files; inserts fill small files or open new ones."""
 
 from __future__ import annotations
 

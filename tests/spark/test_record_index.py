@@ -232,6 +232,20 @@ def test_a_damaged_index_is_said_and_made_again(new_table: NewTable) -> None:
     assert places(table, "k1") == {"k1": "day=1/a-0"}
 
 
+def test_a_manifest_that_cannot_be_read_is_passed_over(new_table: NewTable) -> None:
+    table = new_table()
+    commit(table, {("day=1", "a-0"): base("k1")})
+    manifest = RecordIndex(table).catch_up()
+    assert manifest is not None
+    folder = Path(table.definition.base_path, index_manifests.folder_of(table.definition.table_id), "manifests")
+    (folder / manifest.name).write_bytes(b'{"format_version": 2}')
+
+    again = RecordIndex(table).catch_up()
+    assert again is not None
+    assert (again.covered, again.generation) == (manifest.covered, 1)
+    assert places(table, "k1") == {"k1": "day=1/a-0"}
+
+
 def test_files_are_merged_and_old_ones_deleted(new_table: NewTable, monkeypatch: pytest.MonkeyPatch) -> None:
     table = new_table()
     monkeypatch.setattr(index_manifests, "RETIRED_SECONDS", 0)

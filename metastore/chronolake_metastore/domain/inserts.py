@@ -75,7 +75,7 @@ def find(
 ) -> dict[Partition, ConcurrentInstant]:
     """Of these partitions those into which another instant has inserted since ``mine`` was requested.
 
-    With ``in_any_partition`` all partitions of the table count if there is one in ``partitions``.
+    With ``in_any_partition`` an instant that inserts at all conflicts with inserts into any partition.
     """
     own = set(partitions)
     if in_any_partition:
