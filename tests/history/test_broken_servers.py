@@ -28,9 +28,9 @@ ROUNDS_MAX = 30
     [
         (Mutation.OWN_CLOCK, Fault.REAL_TIME, ()),
         pytest.param(Mutation.FORGETFUL, Fault.DOUBLED, (), marks=pytest.mark.slow),
-        (Mutation.HASTY_FEED, Fault.FEED_MISSED, ()),
+        pytest.param(Mutation.HASTY_FEED, Fault.FEED_MISSED, (), marks=pytest.mark.slow),
         (Mutation.CARELESS, Fault.CONFLICT, ()),
-        (Mutation.TRUSTING, Fault.LOST, (Trouble.SEVER,)),
+        pytest.param(Mutation.TRUSTING, Fault.LOST, (Trouble.SEVER,), marks=pytest.mark.slow),
         pytest.param(Mutation.KEEPING, Fault.STALE, (), marks=pytest.mark.slow),
         (Mutation.KEEPING_NAMES, Fault.WRONG_NAME, ()),
         pytest.param(Mutation.UNCHECKED, Fault.WRONG_TABLE, (), marks=pytest.mark.slow),

@@ -19,7 +19,7 @@ from tests.server import database, rest
 from tests.server.load import PARTITIONS, Group, Load
 
 WRITERS = 64
-BETWEEN_TROUBLES = 64
+BETWEEN_TROUBLES = 32
 """Cycles that complete between one fault and the next: they show that the load continues."""
 DEADLINE_SECONDS = 240.0
 

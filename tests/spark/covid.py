@@ -2,7 +2,7 @@
 
 Each state is also published when its commit has completed, and read by hudi-rs.
 The data's own README describes the files and their expected results.
-`make test` plays one layout, `make test-long` all of them.
+`make test` plays the first thirty revisions in one layout, `make test-long` all of them in all layouts.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType, State, TableType, TimeOrder
 from chronolake_spark import SparkTable, columns, ingest_job
 from tests.client.gateway import Gateway
+from tests.examples import ALL
 from tests.spark import hudi_reader
 
 COUNTS = ["confirmed", "recovered", "deaths"]
 KEY = ["date", "country"]
 OWN = [*KEY, *COUNTS, "revision", "revised_at"]
-REVISIONS = 60
+REVISIONS = 60 if ALL else 30
 _NUMBERS = itertools.count(1)
 
 

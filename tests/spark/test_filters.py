@@ -72,6 +72,7 @@ def test_a_number_that_no_column_holds_is_compared_all_the_same(everything: Data
     assert everything.where(less).count() == len(expected)
 
 
+@pytest.mark.slow
 def test_the_largest_filter_is_understood(everything: DataFrame) -> None:
     parts: list[Filter] = [Compare("id", ComparisonOperator.EQUAL, number) for number in range(2, 1_001)]
 

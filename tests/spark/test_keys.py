@@ -65,7 +65,9 @@ KEYS = [vector for vector in VECTORS["keys"] if vector["key"] is not None]
 FIELDS = sorted({json.dumps(vector["fields"]) for vector in KEYS})
 
 
-@pytest.fixture(params=["true", "false"], ids=["ANSI mode", "no ANSI mode"])
+@pytest.fixture(
+    params=["true", pytest.param("false", marks=pytest.mark.slow)], ids=["ANSI mode", "no ANSI mode"]
+)
 def any_mode(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
     """Sessions in Tokyo, with and without the mode that changes how decimals are cast."""
     before = spark.conf.get("spark.sql.ansi.enabled")

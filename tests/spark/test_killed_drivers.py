@@ -95,6 +95,7 @@ def test_a_driver_killed_during_the_write(
     assert_healed(prices, spark, instant, reaping.dsn)
 
 
+@pytest.mark.slow
 def test_a_driver_killed_between_reconciliation_and_publication(
     prices: SparkTable,
     spark: SparkSession,
