@@ -37,11 +37,13 @@ class Candidates:
     rows: int = 0
 
 
-def find(rows: DataFrame, table: chronolake.Table, written: Versions, snapshot: Snapshot) -> Candidates:
+def find(
+    rows: DataFrame | pa.Table, table: chronolake.Table, written: Versions, snapshot: Snapshot
+) -> Candidates:
     """The candidates for tagged rows among the slices of a snapshot."""
     if not snapshot.slices:
         return Candidates(written, [])
-    ranges = _ranges(rows, written.table)
+    ranges = _ranges_of(rows, written.table) if isinstance(rows, pa.Table) else _ranges(rows, written.table)
     paths = set(ranges[columns.PARTITION_PATH].to_pylist())
     slices = [slice_ for slice_ in snapshot.slices if slice_.partition_path in paths]
     numbers: Sequence[int] = range(len(slices))
@@ -68,6 +70,19 @@ def _ranges(rows: DataFrame, table: Table) -> pa.Table:
             sf.count(column).alias(f"{_VALUES}{index}"),
         ]
     return rows.groupBy(columns.PARTITION_PATH).agg(*measures).toArrow()
+
+
+def _ranges_of(rows: pa.Table, table: Table) -> pa.Table:
+    """As ``_ranges``, of rows in memory."""
+    measures = {_COUNT: (columns.PARTITION_PATH, "count")}
+    for index, name in enumerate(table.record_key_fields):
+        measures |= {
+            f"{_LEAST}{index}": (name, "min"),
+            f"{_GREATEST}{index}": (name, "max"),
+            f"{_VALUES}{index}": (name, "count"),
+        }
+    ranges = rows.group_by(columns.PARTITION_PATH).aggregate(list(measures.values()))
+    return ranges.rename_columns([columns.PARTITION_PATH, *measures])
 
 
 def _filter(table: Table, ranges: pa.Table) -> Filter | None:

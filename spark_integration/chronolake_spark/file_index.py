@@ -7,12 +7,10 @@ candidates, and Spark joins them. Source: Hudi's HoodieSimpleIndex and HoodieBlo
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -37,7 +35,7 @@ def locations(keys: DataFrame, candidates: Candidates) -> DataFrame:
     texts = [(number, stored_slices.of(candidates.slices[number]).to_json()) for number in candidates.numbers]
     slices = spark.createDataFrame(texts, "number int, slice string").repartition(tasks)
     if candidates.rows <= KEYS_SENT_MAX:
-        wanted = _by_partition(keys.toArrow())
+        wanted = key_lookup.by_partition(keys.toArrow())
         return slices.mapInArrow(_ExistingKeys(candidates.written, wanted), _LOCATIONS)
     stored = slices.mapInArrow(_ExistingKeys(candidates.written, None), _LOCATIONS)
     return stored.join(keys, _PLACE, "left_semi")
@@ -63,17 +61,6 @@ class _ExistingKeys(OnExecutor):
                     uses_filters = self._uses_filters
                     existing = key_lookup.existing(reader, stored, wanted, uses_filters=uses_filters)
                     yield from _of_group(number, stored.partition_path, existing)
-
-
-def _by_partition(keys: pa.Table) -> dict[str, pa.Array]:
-    """The distinct keys of each partition, in order."""
-    ordered = keys.sort_by([(name, "ascending") for name in reversed(_PLACE)]).combine_chunks()
-    bounds = pc.run_end_encode(ordered[columns.PARTITION_PATH].combine_chunks())
-    starts = [0, *bounds.run_ends.to_pylist()]
-    return {
-        path: ordered[columns.RECORD_KEY].slice(start, end - start).unique()
-        for path, (start, end) in zip(bounds.values.to_pylist(), itertools.pairwise(starts), strict=True)
-    }
 
 
 def _of_group(number: int, partition_path: str, keys: pa.Array) -> Iterator[pa.RecordBatch]:

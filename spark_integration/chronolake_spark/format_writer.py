@@ -7,6 +7,7 @@ than ``SparkTable``, which shuffles. The instant begins in the process that plan
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeVar
@@ -19,11 +20,23 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 import chronolake
+from chronolake._sync.lease import LeaseRenewal
 from chronolake.errors import ChronolakeError
 from chronolake_model.file_names import write_token
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import Action, IndexType, Operation
-from chronolake_spark import arrow_tags, bucket_writer, errors, format_options, schema, staging, write
+from chronolake_spark import (
+    arrow_tags,
+    bucket_writer,
+    errors,
+    format_options,
+    record_index,
+    schema,
+    staged_places,
+    staging,
+    unique_places,
+    write,
+)
 from chronolake_spark.arrow_tags import Tagging
 from chronolake_spark.base_files import Folder
 from chronolake_spark.bucket_writer import Task
@@ -32,8 +45,9 @@ from chronolake_spark.merge import Existing
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.spark_data_source import ChronolakeWriter, encoded_error, message_of
 from chronolake_spark.staging import StagedFile, Stager
-from chronolake_spark.stored_groups import FileGroup
+from chronolake_spark.stored_groups import FileGroup, Lookup
 from chronolake_spark.task_markers import TaskMarkers
+from chronolake_spark.unique_keys import Treatment
 
 LEASE_SECONDS: Final = 600
 """The lease of such a write: no process lives as long as the write, so tasks and the committer renew it."""
@@ -55,7 +69,6 @@ def writer(options: Mapping[str, str], struct: StructType, *, overwrite: bool) -
     with chronolake.connect(parsed.url, storage_options=parsed.storage_options or None) as client:
         table = client.table(parsed.table)
         definition = write.writable(table.definition)
-        _refuse_lookups(definition)
         tagging = _tagging(definition, struct, deletes=parsed.operation is WriteOperation.DELETE)
         settings = _settings(parsed, overwrite=overwrite)
         table.claim_storage()
@@ -70,7 +83,10 @@ def writer(options: Mapping[str, str], struct: StructType, *, overwrite: bool) -
             write.refuse_another_schema(definition, begun.instant)
             write_options = write.options_of(table, client.url, definition, begun.instant, settings, {})
             own = from_arrow_schema(tagging.layout, prefer_timestamp_ntz=True)
-            return StagingWriter(ChronolakeWriter(write_options, table.storage_options, own), tagging)
+            treatment = Treatment(settings.existing, settings.replaces)
+            return StagingWriter(
+                ChronolakeWriter(write_options, table.storage_options, own), tagging, treatment
+            )
         except ChronolakeError as failure:
             begun.rollback(str(failure))
             raise
@@ -86,9 +102,10 @@ class StagedMessage(WriterCommitMessage):  # type: ignore[misc]  # pyspark is un
 class StagingWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is untyped here
     """Stages rows on executors; writes them and completes the instant as ``own`` does."""
 
-    def __init__(self, own: ChronolakeWriter, tagging: Tagging) -> None:
+    def __init__(self, own: ChronolakeWriter, tagging: Tagging, treatment: Treatment) -> None:
         self._own = own
         self._tagging = tagging
+        self._treatment = treatment
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
         """Stage the rows of one task, on an executor."""
@@ -114,15 +131,14 @@ class StagingWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is 
         # The token of no task: it counts partitions from zero.
         task = Task(len(messages), write_token(len(messages), 0, 0))
         try:
-            with self._own.connected() as table:
-                lookup = self._own.lookup(table)
-                if lookup is not None:
-                    lookup.fetch(FileGroup(*group) for file in files for group in file.groups)
-                rows = self._renewing(table, staging.by_file_group(self._folder(), files))
-                written = bucket_writer.write(rows, self._own.job, task, self._own.markers(table), lookup)
+            with self._own.connected() as table, self._renewed(table):
+                own, rows, lookup = self._by_file_group(table, files, task.write_token)
+                written = bucket_writer.write(rows, own.job, task, own.markers(table), lookup)
         except ChronolakeError as error:
             raise encoded_error(error) from error
-        self._own.commit([message_of(written)])
+        own.commit([message_of(written)])
+        with self._own.connected() as table:
+            record_index.follow(table, unique_places.refusing(table))
 
     def abort(self, messages: Sequence[StagedMessage | None]) -> None:
         """Roll the instant back."""
@@ -130,6 +146,37 @@ class StagingWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is 
 
     def _folder(self) -> Folder:
         return Folder.of(self._own.job.base_path, self._own.job.storage_options)
+
+    def _by_file_group(
+        self, table: chronolake.Table, files: Sequence[StagedFile], token: str
+    ) -> tuple[ChronolakeWriter, Iterator[pa.RecordBatch], Lookup | None]:
+        """The staged rows, file group by file group, what writes them, and where it looks file groups up."""
+        folder = self._folder()
+        if table.definition.index.type is IndexType.BUCKET:
+            lookup = self._own.lookup(table)
+            if lookup is not None:
+                lookup.fetch(FileGroup(*group) for file in files for group in file.groups)
+            return self._own, staging.by_file_group(folder, files), lookup
+        if not files:
+            return self._own, iter(()), None
+        time = self._own.job.requested_time
+        keys = staging.keys(folder, files, staged_places.key_columns(table.definition))
+        # As of the begin: what completes later the server takes for a conflict.
+        places = staged_places.find(keys, table, time, self._treatment)
+        stager = Stager(folder, TaskMarkers(self._own.markers(table)), time, token)
+        rows = staging.regrouped(stager, places.rows(staging.tables(folder, files)))
+        return self._own.with_groups(places.groups), rows, None
+
+    @contextlib.contextmanager
+    def _renewed(self, table: chronolake.Table) -> Iterator[None]:
+        """Renew the lease meanwhile."""
+        begun = table.write(self._own.job.requested_time)
+        renewal = LeaseRenewal(begun.heartbeat, lease_seconds=LEASE_SECONDS, name=begun.requested_time)
+        renewal.start()
+        try:
+            yield
+        finally:
+            renewal.stop()
 
     def _renewing(self, table: chronolake.Table, rows: Iterator[_Rows]) -> Iterator[_Rows]:
         """The rows; between them the lease is renewed."""
@@ -156,18 +203,14 @@ def _refuse_expressions(options: FormatOptions) -> None:
         )
 
 
-def _refuse_lookups(table: Table) -> None:
-    if table.index.type is not IndexType.BUCKET:
-        raise errors.TableMismatch(
-            f"{table.name} has the index {table.index.type}, whose lookups need Spark's shuffle, which INSERT "
-            "does not have: use df.write in a driver with `import chronolake_spark`, or chronolake_spark.table"
-        )
-
-
 def _tagging(table: Table, struct: StructType, *, deletes: bool) -> Tagging:
     own = [field.name for field in table.schema]
     sources = schema.sources_of(struct.names, own, case_sensitive=False)
-    needed = [*table.record_key_fields, *table.partition_fields] if deletes else own
+    needed = own
+    if deletes:
+        # With a record index the key alone says where the record is.
+        is_global = table.index.type is IndexType.RECORD
+        needed = [*table.record_key_fields, *([] if is_global else table.partition_fields)]
     missing = [name for name in needed if name not in sources]
     unknown = [] if deletes else [name for name in struct.names if name not in sources.values()]
     write.refuse_columns(table, missing, unknown)

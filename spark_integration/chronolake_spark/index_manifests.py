@@ -63,12 +63,17 @@ def folder_of(table_id: str) -> str:
     return f"{INDEX_FOLDER}/{table_id}/record"
 
 
+def index_folder_of(table_id: str) -> str:
+    """The folder of the index files, relative to the base path."""
+    return f"{folder_of(table_id)}/files"
+
+
 class StoredManifests:
     """The manifests of one index in storage."""
 
     def __init__(self, files: Files, table_id: str) -> None:
         self._files = files
-        self.index_folder = f"{folder_of(table_id)}/files"
+        self.index_folder = index_folder_of(table_id)
         self._folder = f"{folder_of(table_id)}/manifests"
 
     def newest(self, covered_max: str | None = None) -> Manifest | None:

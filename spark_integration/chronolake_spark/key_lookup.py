@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark import key_footers
+from chronolake_spark import columns, key_footers
 from chronolake_spark.slice_reader import SliceReader
 from chronolake_spark.stored_slices import StoredSlice
 
@@ -23,3 +25,15 @@ def existing(reader: SliceReader, stored: StoredSlice, wanted: pa.Array, *, uses
     if len(in_base):
         keys += reader.only(in_base).base_keys(stored)
     return pc.unique(pa.chunked_array(keys, pa.string()))
+
+
+def by_partition(keys: pa.Table) -> dict[str, pa.Array]:
+    """The distinct record keys of each partition path, in order."""
+    by = [(columns.PARTITION_PATH, "ascending"), (columns.RECORD_KEY, "ascending")]
+    ordered = keys.sort_by(by).combine_chunks()
+    bounds = pc.run_end_encode(ordered[columns.PARTITION_PATH].combine_chunks())
+    starts = [0, *bounds.run_ends.to_pylist()]
+    return {
+        path: ordered[columns.RECORD_KEY].slice(start, end - start).unique()
+        for path, (start, end) in zip(bounds.values.to_pylist(), itertools.pairwise(starts), strict=True)
+    }

@@ -9,29 +9,21 @@ An index is a function from keys to numbers (``Locate``); ``INDEXES`` has one fo
 from __future__ import annotations
 
 import contextlib
-import itertools
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-import msgspec
 from pyspark.sql import Column, DataFrame, functions as sf
 from pyspark.storagelevel import StorageLevel
 
 import chronolake
-from chronolake_model.file_sizes import FileSizes
 from chronolake_model.files import Snapshot
-from chronolake_model.vocabulary import Action, Direction, IndexType, State, TableType, TimeOrder
-from chronolake_spark import assigner, candidates, columns, errors, file_index, schema, stored_slices
-from chronolake_spark.assigner import Share, StoredGroup
+from chronolake_model.vocabulary import IndexType
+from chronolake_spark import candidates, columns, errors, file_index, schema, targets
 from chronolake_spark.candidates import Candidates
 from chronolake_spark.evolution import Versions
 from chronolake_spark.numbered_groups import NumberedGroup
 
-COMMITS_READ_MAX: Final = 20
-"""The newest commits, one of which should be large enough to say how large a record is."""
-_WRITES: Final = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
 _PLACE: Final = [columns.RECORD_KEY, columns.PARTITION_PATH]
 _SLOTS: Final = "_chronolake_slots"
 _UPSERTS: Final = "_chronolake_upserts"
@@ -81,20 +73,8 @@ def located(
 
 def assigned(rows: DataFrame, table: chronolake.Table, eligible: Candidates) -> Located:
     """Rows whose number is that of a candidate, or null: they get one of a file group that takes inserts."""
-    targets = _targets(table, eligible, _upserts_by_group(rows))
-    return Located(_filled(rows, targets.slots), targets.groups)
-
-
-@dataclass(frozen=True, slots=True)
-class _Targets:
-    """The file groups that get rows, and by partition path the slots of the rows without a known file group."""
-
-    groups: Sequence[NumberedGroup]
-    slots: Mapping[str, Sequence[int]]
-
-
-_Profile: TypeAlias = Mapping[tuple[str, int | None], int]
-"""The rows that are no deletes, by partition path and the number of the file group that has the key."""
+    chosen = targets.of(table, eligible, _upserts_by_group(rows))
+    return Located(_filled(rows, chosen.slots), chosen.groups)
 
 
 def persisted(frame: DataFrame, kept: contextlib.ExitStack) -> DataFrame:
@@ -103,74 +83,10 @@ def persisted(frame: DataFrame, kept: contextlib.ExitStack) -> DataFrame:
     return frame
 
 
-def _upserts_by_group(rows: DataFrame) -> _Profile:
+def _upserts_by_group(rows: DataFrame) -> targets.Profile:
     upserts = sf.sum(sf.when(sf.col(columns.DELETE), 0).otherwise(1)).alias(_UPSERTS)
     profile = rows.groupBy(columns.PARTITION_PATH, columns.BUCKET).agg(upserts)
     return {(row[0], row[1]): row[2] for row in profile.collect()}
-
-
-def _targets(table: chronolake.Table, eligible: Candidates, upserts: _Profile) -> _Targets:
-    inserts = {path: count for (path, number), count in upserts.items() if number is None}
-    touched = {number for _, number in upserts if number is not None}
-    filled: set[int] = set()
-    new: list[NumberedGroup] = []
-    slots: dict[str, Sequence[int]] = {}
-    numbers = itertools.count(len(eligible.slices))
-    sizes = _sizes(table) if inserts else FileSizes()
-    stored = _stored_groups(table, eligible) if inserts and eligible.slices else {}
-    for path, count in sorted(inserts.items()):
-        shares = assigner.shares(count, stored.get(path, ()), sizes)
-        opened = [NumberedGroup(next(numbers), path, f"{uuid.uuid4()}-0") for _ in _without_number(shares)]
-        new += opened
-        old = [share.number for share in shares if share.number is not None]
-        filled.update(old)
-        slots[path] = assigner.slots(shares, [*old, *(group.number for group in opened)])
-    is_merge_on_read = table.definition.type is TableType.MERGE_ON_READ
-    known = [
-        NumberedGroup(
-            number,
-            eligible.slices[number].partition_path,
-            eligible.slices[number].file_id,
-            stored_slices.of(eligible.slices[number]),
-            # The keys in log files are not looked up quickly, so inserts go to the base file.
-            rewrites=is_merge_on_read and number in filled,
-        )
-        for number in sorted(touched | filled)
-    ]
-    return _Targets([*known, *new], slots)
-
-
-def _without_number(shares: Sequence[Share]) -> list[Share]:
-    return [share for share in shares if share.number is None]
-
-
-def _sizes(table: chronolake.Table) -> FileSizes:
-    sizes = FileSizes.of(table.definition.properties)
-    commits = table.instants(
-        state=State.COMPLETED,
-        action=_WRITES,
-        order_by=TimeOrder.COMPLETION_TIME,
-        direction=Direction.DESCENDING,
-        limit=COMMITS_READ_MAX,
-    )
-    summaries = (commit.summary for commit in commits if commit.summary is not None)
-    return msgspec.structs.replace(sizes, record_size=assigner.record_size(summaries, sizes))
-
-
-def _stored_groups(table: chronolake.Table, eligible: Candidates) -> dict[str, list[StoredGroup]]:
-    """The sizes of the candidates, by partition path."""
-    pending = table.pending_file_groups().file_groups
-    planned = {(group.partition_path, group.file_id) for group in pending}
-    by_partition: dict[str, list[StoredGroup]] = {}
-    for number, slice_ in enumerate(eligible.slices):
-        stored = StoredGroup(
-            number,
-            base_bytes=0 if slice_.base_file is None else slice_.base_file.size_bytes,
-            log_bytes=sum(file.size_bytes for file in slice_.log_files),
-            is_planned=(slice_.partition_path, slice_.file_id) in planned,
-        )
-        by_partition.setdefault(slice_.partition_path, []).append(stored)
-    return by_partition
 
 
 def _filled(rows: DataFrame, slots: Mapping[str, Sequence[int]]) -> DataFrame:

@@ -8,6 +8,7 @@ may be of a record, or a file group, that does not exist any more: its user look
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 import chronolake
 from chronolake import storage
 from chronolake.errors import HistoryCleaned
+from chronolake_model.vocabulary import IndexType
 from chronolake_spark import (
     arrow_types,
     index_entries,
@@ -38,6 +40,7 @@ from chronolake_storage.files import Files
 RECORDS_HERE_MAX: Final = 1_000_000
 """The most records that one process takes in; Spark takes in more of them."""
 _THREADS: Final = 4
+_LOG = logging.getLogger("chronolake.spark")
 
 Distributed: TypeAlias = Callable[[SliceReader, Sequence[ChangedSlice], int], list[IndexFile]]
 """Writes index files of so many shards with the entries of slices, as a job of many processes."""
@@ -181,6 +184,16 @@ class RecordIndex:
         ordering = slice_reader.ordering_of(arrow_types.file_layout(definition.schema), definition.merge_field)
         fields[definition.schema_version] = definition.schema
         return SliceReader(self.folder, index_entries.LAYOUT, fields, ordering)
+
+
+def follow(table: chronolake.Table, distributed: Distributed) -> None:
+    """Take what was written into the index. After a failure, the next write or update of the index does it."""
+    if table.definition.index.type is not IndexType.RECORD:
+        return
+    try:
+        RecordIndex(table).catch_up(distributed=distributed)
+    except chronolake.ChronolakeError as failure:
+        _LOG.warning("%s: the record index was not updated after a write: %s", table.name, failure)
 
 
 def _files(changed: ChangedSlice) -> Iterator[stored_slices.StoredFile]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,7 +11,7 @@ import chronolake
 from chronolake_model.files import Snapshot
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType, TableType
-from chronolake_spark import index_jobs, locating, unique_keys
+from chronolake_spark import index_jobs, index_manifests, locating, record_index, unique_keys
 from chronolake_spark.candidates import Candidates
 from chronolake_spark.evolution import Versions
 from chronolake_spark.index_manifests import Manifest
@@ -21,8 +20,6 @@ from chronolake_spark.merge import Existing
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.record_index import RecordIndex
 from chronolake_spark.unique_keys import Treatment
-
-_LOG = logging.getLogger("chronolake.spark")
 
 
 @contextlib.contextmanager
@@ -49,13 +46,9 @@ def located(
 
 
 def follow(spark: SparkSession, table: chronolake.Table) -> None:
-    """Take what was written into the index. After a failure, the next write or update of the index does it."""
-    if table.definition.index.type is not IndexType.RECORD:
-        return
-    try:
-        _caught_up(RecordIndex(table), spark, None)
-    except chronolake.ChronolakeError as failure:
-        _LOG.warning("%s: the record index was not updated after a write: %s", table.name, failure)
+    """As ``record_index.follow``, with Spark jobs for many records."""
+    index_folder = index_manifests.index_folder_of(table.definition.table_id)
+    record_index.follow(table, index_jobs.distributed(spark, index_folder))
 
 
 def depends_on_reads(table: Table) -> bool:

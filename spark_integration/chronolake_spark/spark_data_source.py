@@ -125,7 +125,13 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
     def __init__(self, options: WriteOptions, storage_options: dict[str, str], schema: StructType) -> None:
         self._options = options
         self._storage_options = storage_options
+        self._schema = schema
         self.job = _job_of(options, storage_options, schema)
+
+    def with_groups(self, numbered: Sequence[NumberedGroup]) -> ChronolakeWriter:
+        """The same writer for rows that name these file groups."""
+        options = msgspec.structs.replace(self._options, numbered=list(numbered))
+        return ChronolakeWriter(options, self._storage_options, self._schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
         """Write the rows of one task, on an executor."""

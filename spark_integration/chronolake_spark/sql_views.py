@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
 from chronolake.errors import ConnectionFailed, TableNotFound
-from chronolake_spark import format_options, tables
+from chronolake_spark import format_options, record_locating, tables
 from chronolake_spark.options import SECRETS_OPTION, secrets_to_json
 
 _EVENTS_MAX = 1_000
@@ -105,6 +105,9 @@ def as_target(spark: SparkSession, view: str) -> Iterator[None]:
                 _of_data_source(spark, namespace, name).createOrReplaceTempView(_short(name))
                 try:
                     yield
+                    with namespace.connect() as client:
+                        # The data source takes in only so much as one process can.
+                        record_locating.follow(spark, client.table(name))
                 finally:
                     with namespace.connect() as client:
                         _make(spark, namespace, client, name)

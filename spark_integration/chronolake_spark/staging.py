@@ -39,7 +39,7 @@ class Stager:
     """Stages the rows of one attempt of a task."""
 
     def __init__(self, folder: Folder, markers: TaskMarkers, requested_time: str, write_token: str) -> None:
-        self._folder = folder
+        self.folder = folder
         self._markers = markers
         self._requested_time = requested_time
         self._write_token = write_token
@@ -51,14 +51,13 @@ class Stager:
         return files
 
     def _write(self, rows: pa.Table) -> StagedFile:
-        place = [(columns.PARTITION_PATH, "ascending"), (columns.BUCKET, "ascending")]
-        rows = rows.sort_by(place).combine_chunks()
+        rows = _in_order(rows)
         name = base_file_name(f"{uuid.uuid4()}-0", self._write_token, self._requested_time)
         # Any partition will do: a marker must be in one.
         marker = Marker(rows[columns.PARTITION_PATH][0].as_py(), name, MarkerKind.CREATE)
         self._markers.create([marker])
         groups = []
-        with self._folder.create(marker.path) as sink:
+        with self.folder.create(marker.path) as sink:
             with pq.ParquetWriter(sink, rows.schema, compression="zstd", use_dictionary=False) as writer:
                 for start, end in itertools.pairwise(_bounds(rows)):
                     writer.write_table(rows.slice(start, end - start), row_group_size=end - start)
@@ -82,6 +81,42 @@ def by_file_group(folder: Folder, files: Sequence[StagedFile]) -> Iterator[pa.Re
         for group in sorted(places):
             for number, row_group in places[group]:
                 yield from opened[number].read_row_group(row_group).to_batches()
+
+
+def keys(folder: Folder, files: Iterable[StagedFile], names: Sequence[str]) -> pa.Table:
+    """These columns of all staged rows."""
+    tables = []
+    for file in files:
+        with base_files.open_base_file(folder, file.path, file.size_bytes) as parquet:
+            tables.append(parquet.read(columns=list(names)).select(list(names)))
+    return pa.concat_tables(tables)
+
+
+def tables(folder: Folder, files: Iterable[StagedFile]) -> Iterator[pa.Table]:
+    """All staged rows, of each file in the order of its file groups."""
+    for file in files:
+        with base_files.open_base_file(folder, file.path, file.size_bytes) as parquet:
+            for row_group in range(parquet.num_row_groups):
+                yield parquet.read_row_group(row_group)
+
+
+def regrouped(stager: Stager, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """Rows in any order, file group by file group. If they are too many for memory, they are staged again."""
+    portions = _portions(tables)
+    first = next(portions, None)
+    if first is None:
+        return
+    if (second := next(portions, None)) is None:
+        yield from _in_order(first).to_batches()
+        return
+    files = stager.stage(itertools.chain([first, second], portions))
+    del first, second
+    yield from by_file_group(stager.folder, files)
+
+
+def _in_order(rows: pa.Table) -> pa.Table:
+    place = [(columns.PARTITION_PATH, "ascending"), (columns.BUCKET, "ascending")]
+    return rows.sort_by(place).combine_chunks()
 
 
 def _portions(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

@@ -259,10 +259,14 @@ def _refuse_keys_elsewhere(places: DataFrame, rows: DataFrame, table: Table) -> 
     replaced = rows.select(sf.col(columns.PARTITION_PATH).alias(_STORED_PATH)).distinct()
     elsewhere = places.where(_IS_STORED).join(replaced, _STORED_PATH, "left_anti").select(columns.RECORD_KEY)
     if example := elsewhere.first():
-        count = elsewhere.count()
-        raise errors.DuplicateKeys(
-            f"{count} of the rows to write into partitions of {table.name} have a record key that a partition "
-            f"has which is not replaced, for example {example[0]!r}, but keys are unique in the whole table. "
-            "Delete those records first, or upsert the rows",
-            {"duplicates": count, "record_key": example[0]},
-        )
+        raise keys_elsewhere(table, elsewhere.count(), example[0])
+
+
+def keys_elsewhere(table: Table, count: int, key: str) -> errors.DuplicateKeys:
+    """The error of an overwrite that would leave a second record of so many keys."""
+    return errors.DuplicateKeys(
+        f"{count} of the rows to write into partitions of {table.name} have a record key that a partition "
+        f"has which is not replaced, for example {key!r}, but keys are unique in the whole table. "
+        "Delete those records first, or upsert the rows",
+        {"duplicates": count, "record_key": key},
+    )

@@ -187,3 +187,21 @@ def test_refused_rows_leave_no_instant_and_no_file(spark: SparkSession, new_tabl
     } <= {State.ROLLED_BACK}
     assert orphans_of(table) == []
     assert list(Path(table.definition.base_path).rglob("*.parquet")) == []
+
+
+def test_sql_inserts_into_tables_without_buckets_look_keys_up(spark: SparkSession, new_table: NewTable):
+    given = {"partition_fields": ["country"], "ordering_field": "price"}
+    simple = new_table(orders(spark), "id", index="simple", **given)
+    unique = new_table(orders(spark), "id", index="record", type="merge_on_read", **given)
+    chronolake_spark.views(spark, "spark", simple._client.url)
+    rest = "date'2026-01-01', timestamp'2026-01-01', 'n'"
+    for table in (simple, unique):
+        name = table.name.removeprefix("spark.")
+        spark.sql(f"INSERT INTO {name} SELECT id, 'de', 1.0, {rest} FROM range(4)")
+        spark.sql(f"INSERT INTO {name} SELECT id, if(id = 1, 'fr', 'de'), 2.0, {rest} FROM range(1, 6, 2)")
+        spark.sql(f"INSERT INTO {name} SELECT 3, 'de', 0.5, {rest}")
+        moved = [] if table is unique else [(1, "de", 1.0)]
+        expected = [(0, "de", 1.0), (1, "fr", 2.0), (2, "de", 1.0), (3, "de", 2.0), (5, "de", 2.0)]
+        assert rows_of(spark.table(name)) == sorted([*expected, *moved])
+        assert orphans_of(table) == []
+    assert [row.country for row in unique.lookup([1]).collect()] == ["fr"]

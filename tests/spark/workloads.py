@@ -163,7 +163,13 @@ class Workload:
 
     def step(self) -> None:
         """One operation on the table and on the oracle, or two that overlap; then compare."""
-        alone: list[Operation] = [self._insert, self._insert_new, self._bulk_insert, self._evolve]
+        alone: list[Operation] = [
+            self._insert,
+            self._insert_new,
+            self._bulk_insert,
+            self._evolve,
+            self._sql_insert,
+        ]
         first: list[Operation] = [
             self._upsert,
             self._delete_keys,
@@ -240,6 +246,15 @@ class Workload:
         instant = self.table.upsert(self._frame(rows), delete_when=condition, on_conflict="retry")
         self.oracle.upsert(rows, lambda row: deleted is not None and row["amount"] <= deleted)
         return instant
+
+    def _sql_insert(self) -> Instant | None:
+        """As INSERT writes, which Spark does not shuffle."""
+        rows = self._rows(6)
+        self._note("sql_insert", rows)
+        given = {"table": self.table.name, "url": self.table._client.url}
+        self._frame(rows).write.format("chronolake").mode("append").options(**given)._jwrite.save()
+        self.oracle.upsert(rows)
+        return self.table.metastore.timeline.completed().last()
 
     def _upsert_only(self) -> Instant:
         rows = self._rows(4)

@@ -1,0 +1,185 @@
+"""The file groups of staged rows, in tables without a bucket index: the committer looks the keys up.
+
+It has the rules of ``locating`` and ``unique_keys``, but no Spark session. It holds in memory the keys of all
+rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import chronolake
+from chronolake_model.tables import Table
+from chronolake_model.vocabulary import IndexType
+from chronolake_spark import (
+    arrow_types,
+    candidates,
+    columns,
+    evolution,
+    key_lookup,
+    slice_reader,
+    stored_slices,
+    targets,
+    unique_places,
+)
+from chronolake_spark.base_files import Folder
+from chronolake_spark.candidates import Candidates
+from chronolake_spark.evolution import Versions
+from chronolake_spark.numbered_groups import NumberedGroup
+from chronolake_spark.slice_reader import SliceReader
+from chronolake_spark.unique_keys import Treatment
+
+_THREADS: Final = 8
+_KEY, _PATH, _NUMBER = columns.RECORD_KEY, columns.PARTITION_PATH, columns.BUCKET
+_LOCATIONS: Final = pa.schema([(_KEY, pa.string()), (_PATH, pa.string()), (_NUMBER, pa.int32())])
+_ROW: Final = "row"
+
+
+def key_columns(table: Table) -> list[str]:
+    """The columns of staged rows by which ``find`` places them."""
+    return list(dict.fromkeys([_KEY, _PATH, columns.DELETE, *table.record_key_fields, *_ordering(table)]))
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The file groups of rows.
+
+    ``places`` has, by the columns ``by`` of the rows, the partition path and the number of the file group, one
+    of ``groups``. ``deletes`` has the record key, the place, and the ordering value, if there is one, of rows
+    that delete records which move.
+    """
+
+    places: pa.Table
+    by: Sequence[str]
+    groups: Sequence[NumberedGroup]
+    deletes: pa.Table
+
+    def rows(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Staged rows with their places, and the rows that delete. A key in two file groups comes twice."""
+        layout = None
+        for rows in tables:
+            layout = rows.schema
+            yield self._placed(rows)
+        if layout is not None and len(self.deletes):
+            yield self._deletes(layout)
+
+    def _placed(self, rows: pa.Table) -> pa.Table:
+        joined = _joined(rows.select(self.by), self.places, self.by)
+        assert not joined[_NUMBER].null_count, "a staged row was not looked up"
+        return _with_columns(rows.take(joined[_ROW]), joined.select([_PATH, _NUMBER]))
+
+    def _deletes(self, layout: pa.Schema) -> pa.Table:
+        count = len(self.deletes)
+        values = {name: self.deletes[name] for name in self.deletes.column_names}
+        values[columns.DELETE] = pa.repeat(pa.scalar(True), count)
+        arrays = [
+            values[field.name].cast(field.type) if field.name in values else pa.nulls(count, field.type)
+            for field in layout
+        ]
+        return pa.table(arrays, schema=layout)
+
+
+def find(keys: pa.Table, table: chronolake.Table, as_of: str, treatment: Treatment) -> Places:
+    """The places of staged rows with these ``key_columns``, in the table as of a completion time.
+
+    Raises as ``unique_places.find``.
+    """
+    snapshot = table.snapshot(as_of)
+    written = evolution.versions(table, table.definition, snapshot.slices)
+    if written.table.index.type is IndexType.RECORD:
+        eligible = Candidates(written, [] if treatment.replaces is not None else snapshot.slices)
+        reader = _reader(written, [_KEY, *_ordering(written.table)])
+        found = unique_places.find(keys, table, snapshot, reader, treatment)
+        numbered = _joined(keys.select([_KEY, columns.DELETE]), found.places, [_KEY])
+        return _assigned(numbered, table, eligible, [_KEY], found.deletes)
+    eligible = Candidates(written, [])
+    if treatment.replaces is None:
+        eligible = candidates.find(keys, table, written, snapshot)
+    by = [_KEY, _PATH]
+    numbered = _joined(keys.select([*by, columns.DELETE]), _locations(keys, eligible), by)
+    return _assigned(numbered, table, eligible, by, _LOCATIONS.empty_table())
+
+
+def _ordering(table: Table) -> list[str]:
+    return [] if table.merge_field is None else [table.merge_field]
+
+
+def _joined(rows: pa.Table, places: pa.Table, by: Sequence[str]) -> pa.Table:
+    """The rows, numbered, with the columns of their places, or null."""
+    numbered = rows.append_column(_ROW, pa.array(np.arange(len(rows))))
+    return numbered.join(places, list(by), join_type="left outer").sort_by(_ROW)
+
+
+def _with_columns(rows: pa.Table, replaced: pa.Table) -> pa.Table:
+    for name in replaced.column_names:
+        index = rows.schema.get_field_index(name)
+        field = rows.schema.field(index)
+        rows = rows.set_column(index, field, replaced[name].cast(field.type))
+    return rows
+
+
+def _locations(keys: pa.Table, eligible: Candidates) -> pa.Table:
+    """The keys that exist, with the number of their file group."""
+    wanted = key_lookup.by_partition(keys)
+    reader = _reader(eligible.written, [])
+    uses_filters = eligible.written.table.index.type is IndexType.BLOOM
+
+    def existing(number: int) -> pa.Table:
+        stored = stored_slices.of(eligible.slices[number])
+        of_partition = wanted[stored.partition_path]
+        found = key_lookup.existing(reader, stored, of_partition, uses_filters=uses_filters)
+        return _places_of(found, stored.partition_path, number)
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return pa.concat_tables([_LOCATIONS.empty_table(), *threads.map(existing, eligible.numbers)])
+
+
+def _places_of(keys: pa.Array, partition_path: str, number: int) -> pa.Table:
+    paths, numbers = pa.scalar(partition_path), pa.scalar(number, pa.int32())
+    return pa.table([keys, pa.repeat(paths, len(keys)), pa.repeat(numbers, len(keys))], schema=_LOCATIONS)
+
+
+def _reader(written: Versions, names: Sequence[str]) -> SliceReader:
+    table = written.table
+    layout = arrow_types.file_layout(table.schema)
+    return SliceReader(
+        Folder.of(table.base_path, written.storage_options),
+        pa.schema([layout.field(name) for name in names]),
+        written.all_fields(),
+        slice_reader.ordering_of(layout, table.merge_field),
+    )
+
+
+def _assigned(
+    numbered: pa.Table, table: chronolake.Table, eligible: Candidates, by: Sequence[str], deletes: pa.Table
+) -> Places:
+    """The places of rows whose number is that of a candidate, or null: they get one of a target."""
+    chosen = targets.of(table, eligible, _profile(numbered, deletes))
+    is_new = pc.is_null(numbered[_NUMBER])
+    new = numbered.filter(is_new)
+    numbers = chosen.numbers(new[_KEY].combine_chunks(), new[_PATH].combine_chunks())
+    filled = pc.replace_with_mask(numbered[_NUMBER].combine_chunks(), is_new.combine_chunks(), numbers)
+    places = _with_columns(numbered, pa.table({_NUMBER: filled}))
+    names = list(dict.fromkeys([*by, _PATH, _NUMBER]))
+    return Places(places.group_by(names).aggregate([]), by, chosen.groups, deletes)
+
+
+def _profile(numbered: pa.Table, deletes: pa.Table) -> targets.Profile:
+    upserts = pc.cast(pc.invert(numbered[columns.DELETE]), pa.int64())
+    rows = numbered.select([_PATH, _NUMBER]).append_column("upserts", upserts)
+    sums = rows.group_by([_PATH, _NUMBER]).aggregate([("upserts", "sum")])
+    profile = {
+        (path, number): count
+        for path, number, count in zip(
+            *(sums[name].to_pylist() for name in (_PATH, _NUMBER, "upserts_sum")), strict=True
+        )
+    }
+    old = zip(deletes[_PATH].to_pylist(), deletes[_NUMBER].to_pylist(), strict=True)
+    return {**dict.fromkeys(old, 0), **profile}

@@ -1,0 +1,118 @@
+"""The file groups that get the rows of a write without a bucket index. No Spark.
+
+They are the candidates that have keys of the rows, and for all other rows those that the assigner chooses:
+small ones, and new ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+import chronolake
+from chronolake import _keys
+from chronolake_model.file_sizes import FileSizes
+from chronolake_model.vocabulary import Action, Direction, State, TableType, TimeOrder
+from chronolake_spark import assigner, stored_slices
+from chronolake_spark.assigner import Share, StoredGroup
+from chronolake_spark.candidates import Candidates
+from chronolake_spark.numbered_groups import NumberedGroup
+
+COMMITS_READ_MAX: Final = 20
+"""The newest commits, one of which should be large enough to say how large a record is."""
+_WRITES: Final = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
+
+Profile: TypeAlias = Mapping[tuple[str, int | None], int]
+"""The rows that are no deletes, by partition path and the number of the file group that has the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """The file groups that get rows, and by partition path the slots of the rows without a known file group."""
+
+    groups: Sequence[NumberedGroup]
+    slots: Mapping[str, Sequence[int]]
+
+    def numbers(self, keys: pa.Array, partition_paths: pa.Array) -> pa.Array:
+        """The numbers of the file groups of rows without a known one, by their record keys."""
+        paths = partition_paths.dictionary_encode()
+        slots = [self.slots[path] for path in paths.dictionary.to_pylist()]
+        counts = np.array([len(numbers) for numbers in slots], np.int64)
+        starts = np.cumsum(counts) - counts
+        codes = paths.indices.to_numpy(zero_copy_only=False)
+        hashes = _keys.xxhash64([keys.cast(pa.large_string())]).view(np.int64)
+        chosen = starts[codes] + np.mod(hashes, counts[codes])
+        flat = pa.array(itertools.chain.from_iterable(slots), pa.int32())
+        return flat.take(pa.array(chosen))
+
+
+def of(table: chronolake.Table, eligible: Candidates, upserts: Profile) -> Targets:
+    """The targets of rows with this profile."""
+    inserts = {path: count for (path, number), count in upserts.items() if number is None}
+    touched = {number for _, number in upserts if number is not None}
+    filled: set[int] = set()
+    new: list[NumberedGroup] = []
+    slots: dict[str, Sequence[int]] = {}
+    numbers = itertools.count(len(eligible.slices))
+    sizes = _sizes(table) if inserts else FileSizes()
+    stored = _stored_groups(table, eligible) if inserts and eligible.slices else {}
+    for path, count in sorted(inserts.items()):
+        shares = assigner.shares(count, stored.get(path, ()), sizes)
+        opened = [NumberedGroup(next(numbers), path, f"{uuid.uuid4()}-0") for _ in _without_number(shares)]
+        new += opened
+        old = [share.number for share in shares if share.number is not None]
+        filled.update(old)
+        slots[path] = assigner.slots(shares, [*old, *(group.number for group in opened)])
+    is_merge_on_read = table.definition.type is TableType.MERGE_ON_READ
+    known = [
+        NumberedGroup(
+            number,
+            eligible.slices[number].partition_path,
+            eligible.slices[number].file_id,
+            stored_slices.of(eligible.slices[number]),
+            # The keys in log files are not looked up quickly, so inserts go to the base file.
+            rewrites=is_merge_on_read and number in filled,
+        )
+        for number in sorted(touched | filled)
+    ]
+    return Targets([*known, *new], slots)
+
+
+def _without_number(shares: Sequence[Share]) -> list[Share]:
+    return [share for share in shares if share.number is None]
+
+
+def _sizes(table: chronolake.Table) -> FileSizes:
+    sizes = FileSizes.of(table.definition.properties)
+    commits = table.instants(
+        state=State.COMPLETED,
+        action=_WRITES,
+        order_by=TimeOrder.COMPLETION_TIME,
+        direction=Direction.DESCENDING,
+        limit=COMMITS_READ_MAX,
+    )
+    summaries = (commit.summary for commit in commits if commit.summary is not None)
+    return msgspec.structs.replace(sizes, record_size=assigner.record_size(summaries, sizes))
+
+
+def _stored_groups(table: chronolake.Table, eligible: Candidates) -> dict[str, list[StoredGroup]]:
+    """The sizes of the candidates, by partition path."""
+    pending = table.pending_file_groups().file_groups
+    planned = {(group.partition_path, group.file_id) for group in pending}
+    by_partition: dict[str, list[StoredGroup]] = {}
+    for number, slice_ in enumerate(eligible.slices):
+        stored = StoredGroup(
+            number,
+            base_bytes=0 if slice_.base_file is None else slice_.base_file.size_bytes,
+            log_bytes=sum(file.size_bytes for file in slice_.log_files),
+            is_planned=(slice_.partition_path, slice_.file_id) in planned,
+        )
+        by_partition.setdefault(slice_.partition_path, []).append(stored)
+    return by_partition

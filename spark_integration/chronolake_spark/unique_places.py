@@ -1,0 +1,172 @@
+"""The place of each key in a table with a record index, without a Spark session.
+
+It has the rules of ``unique_keys``, for the committer of staged rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import chronolake
+from chronolake_model.files import FileSlice, Snapshot
+from chronolake_model.tables import Table
+from chronolake_spark import columns, errors, merge, stored_slices, unique_keys
+from chronolake_spark.merge import Existing
+from chronolake_spark.new_groups import Replaces
+from chronolake_spark.record_index import Distributed, RecordIndex
+from chronolake_spark.slice_reader import SliceReader
+from chronolake_spark.unique_keys import Treatment
+
+_THREADS: Final = 8
+_KEY, _PATH, _NUMBER = columns.RECORD_KEY, columns.PARTITION_PATH, columns.BUCKET
+_OLD_PATH, _OLD_NUMBER, _OLD_ORDERING = "old_path", "old_number", "old_ordering"
+_FILE_ID, _IS_STORED = "file_id", "is_stored"
+_STORED: Final = pa.schema([(_KEY, pa.string()), (_OLD_PATH, pa.string()), (_OLD_NUMBER, pa.int32())])
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlaces:
+    """Of each key the partition path and the number of its file group, which is null for keys to insert.
+
+    Numbers are places in the slices of the snapshot. ``deletes`` has the same columns, and the ordering field,
+    of rows that delete records which move.
+    """
+
+    places: pa.Table
+    deletes: pa.Table
+
+
+def find(
+    keys: pa.Table, table: chronolake.Table, snapshot: Snapshot, reader: SliceReader, treatment: Treatment
+) -> KeyPlaces:
+    """The places of rows with these keys; ``reader`` reads keys and ordering values.
+
+    Raises ``DuplicateKeys`` for an overwrite of partitions whose keys others have, and ``TableMismatch`` if the
+    record index is far behind.
+    """
+    definition = table.definition
+    own = [_KEY, _PATH, columns.DELETE, *([definition.merge_field] if definition.merge_field else [])]
+    winners = merge.latest_per_key(keys.select(own), definition.merge_field).records
+    replaces = treatment.replaces
+    if replaces is Replaces.TABLE or (replaces is not None and not definition.partition_fields):
+        return _unmoved(winners, pa.nulls(len(winners), pa.int32()))
+    stored = _stored(table, snapshot, winners[_KEY].combine_chunks())
+    known = winners.join(stored, _KEY, join_type="left outer").combine_chunks()
+    if not definition.partition_fields:
+        return _unmoved(known, known[_OLD_NUMBER])
+    compared = _compared(known, snapshot.slices, reader)
+    placed = _placed(compared, definition, treatment.existing)
+    if replaces is None:
+        return placed
+    _refuse_keys_elsewhere(compared, keys, definition)
+    return _unmoved(placed.places, pa.nulls(len(placed.places), pa.int32()))
+
+
+def refusing(table: chronolake.Table) -> Distributed:
+    """What stands for a Spark job in a process that has none. It raises ``TableMismatch``."""
+
+    def refuse(*_arguments: object) -> NoReturn:
+        raise errors.TableMismatch(
+            f"the record index of {table.name} lacks more records than one process takes in: call "
+            "update_index() of its chronolake_spark.table, then repeat the INSERT"
+        )
+
+    return refuse
+
+
+def _unmoved(known: pa.Table, numbers: pa.Array | pa.ChunkedArray) -> KeyPlaces:
+    places = pa.table({_KEY: known[_KEY], _PATH: known[_PATH], _NUMBER: numbers})
+    return KeyPlaces(places, places.slice(0, 0))
+
+
+def _stored(table: chronolake.Table, snapshot: Snapshot, keys: pa.Array) -> pa.Table:
+    """The keys that the index has, with partition path and number of their file group, if it is live."""
+    if snapshot.as_of is None or not snapshot.slices:
+        return _STORED.empty_table()
+    index = RecordIndex(table)
+    manifest = index.catch_up(snapshot.as_of, distributed=refusing(table))
+    if manifest is None:
+        return _STORED.empty_table()
+    entries = index.find(manifest, keys).rename_columns([_KEY, _OLD_PATH, _FILE_ID])
+    live = pa.table(
+        {
+            _OLD_PATH: pa.array([slice_.partition_path for slice_ in snapshot.slices], pa.string()),
+            _FILE_ID: pa.array([slice_.file_id for slice_ in snapshot.slices], pa.string()),
+            _OLD_NUMBER: pa.array(range(len(snapshot.slices)), pa.int32()),
+        }
+    )
+    return entries.join(live, [_OLD_PATH, _FILE_ID], join_type="inner").select(_STORED.names)
+
+
+def _compared(known: pa.Table, slices: Sequence[FileSlice], reader: SliceReader) -> pa.Table:
+    """The keys, with whether their record is stored in another partition, and its ordering value.
+
+    An entry of the index may be of a record that was deleted.
+    """
+    elsewhere = known.filter(pc.not_equal(known[_OLD_PATH], known[_PATH])).select([_KEY, _OLD_NUMBER])
+
+    def read(number: int) -> list[pa.Table]:
+        wanted = elsewhere.filter(pc.equal(elsewhere[_OLD_NUMBER], number))[_KEY].combine_chunks()
+        return list(reader.only(wanted).rows(stored_slices.of(slices[number])))
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        parts = threads.map(read, elsewhere[_OLD_NUMBER].unique().to_pylist())
+        records = pa.concat_tables([reader.layout.empty_table(), *itertools.chain.from_iterable(parts)])
+    if (field := reader.ordering_field) is None:
+        of_key = pa.table({_KEY: records[_KEY].unique(), _IS_STORED: _true(len(records[_KEY].unique()))})
+        return known.join(of_key, _KEY, join_type="left outer").combine_chunks()
+    ordering = merge.ordering_values(records, field)
+    # Another engine may have written a key twice.
+    of_key = pa.table({_KEY: records[_KEY], field: ordering}).group_by(_KEY).aggregate([(field, "max")])
+    stored = of_key.rename_columns([_KEY, _OLD_ORDERING]).append_column(_IS_STORED, _true(len(of_key)))
+    return known.join(stored, _KEY, join_type="left outer").combine_chunks()
+
+
+def _true(count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(True), count)
+
+
+def _placed(compared: pa.Table, table: Table, existing: Existing) -> KeyPlaces:
+    """Where the rows of each key go, and the deletes of records that move."""
+    is_elsewhere = pc.fill_null(compared[_IS_STORED], False)
+    is_same = pc.fill_null(pc.equal(compared[_OLD_PATH], compared[_PATH]), False)
+    moves = pc.and_(is_elsewhere, pc.and_(pc.invert(compared[columns.DELETE]), _wins(compared, table)))
+    if existing is not Existing.MERGE:
+        moves = pc.and_(moves, False)
+    goes_back = pc.and_not(is_elsewhere, moves)
+    places = pa.table(
+        {
+            _KEY: compared[_KEY],
+            _PATH: pc.if_else(goes_back, compared[_OLD_PATH], compared[_PATH]),
+            _NUMBER: pc.if_else(pc.or_(goes_back, is_same), compared[_OLD_NUMBER], None),
+        }
+    )
+    moved = compared.filter(moves)
+    deletes = {_KEY: moved[_KEY], _PATH: moved[_OLD_PATH], _NUMBER: moved[_OLD_NUMBER]}
+    if table.merge_field is not None:
+        deletes[table.merge_field] = merge.ordering_values(moved, table.merge_field)
+    return KeyPlaces(places, pa.table(deletes))
+
+
+def _wins(compared: pa.Table, table: Table) -> pa.ChunkedArray | pa.Scalar:
+    """Whether the new record is not older than the stored one."""
+    if table.merge_field is None:
+        return pa.scalar(True)
+    new, old = merge.ordering_values(compared, table.merge_field), compared[_OLD_ORDERING]
+    return pc.or_(pc.is_null(old), pc.fill_null(pc.greater_equal(new, old), False))
+
+
+def _refuse_keys_elsewhere(compared: pa.Table, keys: pa.Table, table: Table) -> None:
+    """Refuse an overwrite that would leave a second record of a key in a partition that it does not replace."""
+    is_replaced = pc.is_in(compared[_OLD_PATH], value_set=keys[_PATH].unique())
+    is_elsewhere = pc.and_not(pc.fill_null(compared[_IS_STORED], False), is_replaced)
+    elsewhere = compared.filter(is_elsewhere)[_KEY]
+    if len(elsewhere):
+        raise unique_keys.keys_elsewhere(table, len(elsewhere), elsewhere[0].as_py())
