@@ -19,6 +19,7 @@ from chronolake_model.vocabulary import IndexType, Operation, TableType
 from chronolake_spark import (
     conditional_deletes,
     explain,
+    explain_reads,
     filters,
     index_jobs,
     merges,
@@ -422,7 +423,8 @@ class SparkTable:
         or any. Nothing is written. Another write may change the answer meanwhile.
         """
         if operation == "read":
-            return explain.read(self._table, as_of, filter, View(view), columns)
+            wanted = None if filter is None else self._parsed_filter(filter)
+            return explain_reads.explain(self._table, as_of, wanted, View(view), columns)
         replaces_all = Replaces(partitions) is Replaces.TABLE
         return explain.written(self._table, operation, df, filter, replaces_all=replaces_all)
 
