@@ -110,14 +110,14 @@ def _files(files: Iterable[DataFile]) -> Files:
 def _text(groups: Groups) -> str:
     if not groups.count:
         return "nothing"
-    parts = [_counted(groups.count, "file group")]
+    parts = [counted(groups.count, "file group")]
     if groups.partition_paths != [""]:
         paths = ", ".join(path or "(none)" for path in groups.partition_paths)
         dots = ", …" if groups.partitions > len(groups.partition_paths) else ""
-        parts.append(f"{_counted(groups.partitions, 'partition')} ({paths}{dots})")
+        parts.append(f"{counted(groups.partitions, 'partition')} ({paths}{dots})")
     for files, name in ((groups.base_files, "base file"), (groups.log_files, "log file")):
         if files.count:
-            parts.append(f"{_counted(files.count, name)} of {_size(files.size_bytes)}")
+            parts.append(f"{counted(files.count, name)} of {_size(files.size_bytes)}")
     return ", ".join(parts)
 
 
@@ -130,7 +130,8 @@ def _paths(groups: Groups) -> list[str]:
     return lines
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """A number of things, for people."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 

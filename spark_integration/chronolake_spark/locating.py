@@ -19,9 +19,10 @@ from pyspark.storagelevel import StorageLevel
 import chronolake
 from chronolake_model.files import Snapshot
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark import candidates, columns, errors, file_index, schema, targets
+from chronolake_spark import candidates, columns, errors, file_index, progress, schema, targets
 from chronolake_spark.candidates import Candidates
 from chronolake_spark.evolution import Versions
+from chronolake_spark.explanations import counted
 from chronolake_spark.numbered_groups import NumberedGroup
 
 _PLACE: Final = [columns.RECORD_KEY, columns.PARTITION_PATH]
@@ -64,6 +65,8 @@ def located(
             rows = persisted(rows, kept)
             eligible = candidates.find(rows, table, written, snapshot)
         if eligible.numbers:
+            groups = counted(len(eligible.numbers), "file group")
+            progress.step(f"look up the keys of {counted(eligible.rows, 'row')} in {groups}")
             locate = INDEXES[written.table.index.type]
             locations = persisted(locate(rows.select(*_PLACE), eligible), kept)
             names = [schema.quoted(name) for name in rows.columns]
@@ -74,6 +77,7 @@ def located(
 def assigned(rows: DataFrame, table: chronolake.Table, eligible: Candidates) -> Located:
     """Rows whose number is that of a candidate, or null: they get one of a file group that takes inserts."""
     chosen = targets.of(table, eligible, _upserts_by_group(rows))
+    progress.step(f"write {counted(len(chosen.groups), 'file group')}")
     return Located(_filled(rows, chosen.slots), chosen.groups)
 
 

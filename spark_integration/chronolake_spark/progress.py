@@ -1,5 +1,8 @@
 """The progress of a write: a description of its jobs in Spark's UI, and a line in the terminal.
 
+The description names the step of the write, with its rows and file groups as far as they are known. The line
+also has the tasks and rows that are done, and the files that tasks have begun, by the markers of the instant.
+
 The line is on stderr, only if that is a terminal, and gone at the end. ``CHRONOLAKE_PROGRESS=off``, or the
 Spark setting ``spark.chronolake.progress`` with the value ``off``, switches it off.
 """
@@ -7,17 +10,24 @@ Spark setting ``spark.chronolake.progress`` with the value ``off``, switches it 
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import os
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.status import Status
+
+from chronolake.errors import ChronolakeError
+from chronolake_model.file_names import parse_file_name
+from chronolake_model.markers import Marker
+from chronolake_spark.explanations import counted
 
 SETTING: Final = "spark.chronolake.progress"
 VARIABLE: Final = "CHRONOLAKE_PROGRESS"
@@ -25,7 +35,57 @@ _DESCRIPTION: Final = "spark.job.description"
 _FIRST_SECONDS: Final = 1.0
 """Jobs that are done before show no line."""
 _INTERVAL_SECONDS: Final = 0.5
+_LISTING_SECONDS: Final = 2.0
+"""The least pause between two listings of the markers of an instant."""
+_LISTING_PAUSES: Final = 20
+"""The pause after a listing, in times of its duration: so many markers do not cost the server much."""
 _shown_elsewhere = threading.Lock()
+
+
+class MarkedFiles:
+    """The files that the tasks of a write have begun: each has a marker. ``listed`` lists the markers."""
+
+    def __init__(self, listed: Callable[[], Iterable[Marker]]) -> None:
+        self._listed = listed
+        self._next = 0.0
+        self._text: str | None = None
+
+    def text(self) -> str | None:
+        """Their number, for people; None if there are none. Most calls give the result of the last listing."""
+        began = time.monotonic()
+        if began >= self._next:
+            markers = list(self._listed())
+            groups = {(marker.partition_path, parse_file_name(marker.file_name).file_id) for marker in markers}
+            if markers:
+                self._text = f"{counted(len(markers), 'file')} begun in {counted(len(groups), 'file group')}"
+            ended = time.monotonic()
+            self._next = ended + max(_LISTING_SECONDS, _LISTING_PAUSES * (ended - began))
+        return self._text
+
+
+class _Operation:
+    """The operation of this thread: its description, its step, and the files that it has begun."""
+
+    def __init__(self, context: SparkContext, description: str) -> None:
+        self._context = context
+        self._before = context.getLocalProperty(_DESCRIPTION)
+        self.description = description
+        self.files: MarkedFiles | None = None
+
+    def describe(self, description: str) -> None:
+        """Describe it, and the Spark jobs that come next."""
+        self.description = description
+        text = f"{self._before}: {description}" if self._before else description
+        self._context.setJobDescription(text)
+
+    def end(self) -> None:
+        """Set the description of the caller again."""
+        self._context.setLocalProperty(_DESCRIPTION, self._before)
+
+
+_current: contextvars.ContextVar[tuple[_Operation, str] | None] = contextvars.ContextVar(
+    "chronolake_progress", default=None
+)
 
 
 @contextlib.contextmanager
@@ -35,16 +95,31 @@ def described(spark: SparkSession, description: str, console: Console | None = N
     A description that the caller has set stays in front of it, and is set again at the end. Job groups stay.
     """
     context = spark.sparkContext
-    before = context.getLocalProperty(_DESCRIPTION)
     tag = f"chronolake-{uuid.uuid4().hex}"
-    context.setJobDescription(f"{before}: {description}" if before else description)
+    operation = _Operation(context, description)
+    operation.describe(description)
     context.addJobTag(tag)
+    token = _current.set((operation, description))
     try:
-        with _line(spark, tag, description, console or Console(stderr=True)):
+        with _line(spark, tag, operation, console or Console(stderr=True)):
             yield
     finally:
+        _current.reset(token)
         context.removeJobTag(tag)
-        context.setLocalProperty(_DESCRIPTION, before)
+        operation.end()
+
+
+def step(text: str) -> None:
+    """Add a step to the description of the operation that ``described`` describes, if there is one."""
+    if (current := _current.get()) is not None:
+        operation, description = current
+        operation.describe(f"{description}: {text}")
+
+
+def begins_files(listed: Callable[[], Iterable[Marker]]) -> None:
+    """Show how many files the operation has begun, by its markers, which ``listed`` lists."""
+    if (current := _current.get()) is not None:
+        current[0].files = MarkedFiles(listed)
 
 
 @contextlib.contextmanager
@@ -81,12 +156,12 @@ def _text(stage: Any) -> str:
 
 
 @contextlib.contextmanager
-def _line(spark: SparkSession, tag: str, description: str, console: Console) -> Iterator[None]:
+def _line(spark: SparkSession, tag: str, operation: _Operation, console: Console) -> Iterator[None]:
     if not console.is_terminal or _is_off(spark) or not _shown_elsewhere.acquire(blocking=False):
         yield
         return
     ended = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(spark, tag, description, console, ended), daemon=True)
+    watcher = threading.Thread(target=_watch, args=(spark, tag, operation, console, ended), daemon=True)
     watcher.start()
     try:
         yield
@@ -96,16 +171,21 @@ def _line(spark: SparkSession, tag: str, description: str, console: Console) -> 
         _shown_elsewhere.release()
 
 
-def _watch(spark: SparkSession, tag: str, description: str, console: Console, ended: threading.Event) -> None:
+def _watch(
+    spark: SparkSession, tag: str, operation: _Operation, console: Console, ended: threading.Event
+) -> None:
     if ended.wait(_FIRST_SECONDS):
         return
     began = time.monotonic() - _FIRST_SECONDS
-    with Status(description, console=console) as status:
+    with Status(operation.description, console=console) as status:
         while not ended.wait(_INTERVAL_SECONDS):
             # A line of progress must not end a write.
-            with contextlib.suppress(Py4JError, OSError):
-                state = rows_and_tasks(spark, tag) or "the driver works"
-                status.update(f"{description}: {state}, {time.monotonic() - began:.0f} s")
+            with contextlib.suppress(Py4JError, OSError, ChronolakeError):
+                parts = [rows_and_tasks(spark, tag) or "the driver works"]
+                if operation.files is not None and (begun := operation.files.text()):
+                    parts.append(begun)
+                parts.append(f"{time.monotonic() - began:.0f} s")
+                status.update(f"{operation.description}: {', '.join(parts)}")
 
 
 def _is_off(spark: SparkSession) -> bool:

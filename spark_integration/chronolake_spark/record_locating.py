@@ -11,7 +11,7 @@ import chronolake
 from chronolake_model.files import Snapshot
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType, TableType
-from chronolake_spark import index_jobs, index_manifests, locating, record_index, unique_keys
+from chronolake_spark import index_jobs, index_manifests, locating, progress, record_index, unique_keys
 from chronolake_spark.candidates import Candidates
 from chronolake_spark.evolution import Versions
 from chronolake_spark.index_manifests import Manifest
@@ -39,7 +39,9 @@ def located(
         index = RecordIndex(table)
         manifest = None
         if snapshot.as_of is not None and treatment.replaces is not Replaces.TABLE:
+            progress.step("bring the record index up to date")
             manifest = _caught_up(index, rows.sparkSession, snapshot.as_of)
+            progress.step("look up keys in the record index")
         placed = unique_keys.placed(rows, (index.folder, manifest), written, snapshot.slices, treatment, kept)
         candidates = Candidates(written, [] if treatment.replaces is not None else snapshot.slices)
         yield locating.assigned(placed, table, candidates)

@@ -43,6 +43,7 @@ from chronolake_spark import (
     keys,
     locating,
     new_groups,
+    progress,
     record_locating,
     schema,
     self_reads,
@@ -225,6 +226,8 @@ def _run_once(
     with table.begin(action=action, operation=settings.operation, markers=settings.markers) as write:
         refuse_another_schema(definition, write.instant)
         self_reads.refuse_older(table, settings.computed_from, write.requested_time)
+        if not _has_direct_markers(definition, settings):
+            progress.begins_files(lambda: table.markers(write.requested_time))
         snapshot = None
         if callable(rows) or definition.index.type is not IndexType.BUCKET:
             # As of the begin: what completes later the server takes for a conflict; no update is lost.
@@ -316,9 +319,8 @@ def _fetched(
     snapshot: Snapshot | None,
 ) -> Fetched | None:
     """What tasks need of the table as of the begin of an instant; None where they ask the server."""
-    markers = settings.markers or definition.properties.get(TYPE_PROPERTY)
     has_buckets = definition.index.type is IndexType.BUCKET
-    if has_buckets and markers != MarkersType.DIRECT:
+    if has_buckets and not _has_direct_markers(definition, settings):
         return None
     # With direct markers, tasks need not reach the server. Without a bucket index, rows name their file groups.
     if snapshot is None:
@@ -334,6 +336,10 @@ def _fetched(
         new_groups=new_groups.to_open(slices, replaced, settings.replaces),
         fields=fields,
     )
+
+
+def _has_direct_markers(definition: Table, settings: Settings) -> bool:
+    return (settings.markers or definition.properties.get(TYPE_PROPERTY)) == MarkersType.DIRECT
 
 
 def dry_run(df: DataFrame, table: Table, **how: Any) -> int:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import io
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from chronolake_spark import progress
+from chronolake_model.file_names import base_file_name, log_file_name, write_token
+from chronolake_model.markers import Marker, MarkerKind
+from chronolake_spark import SparkTable, progress
+from tests.spark.prices import priced
 
 pytestmark = pytest.mark.spark
 
@@ -94,3 +98,50 @@ def test_a_terminal_shows_tasks_and_rows_unless_it_is_switched_off(
         with progress.described(spark, "upsert a.x", console):
             pass
     assert console.file.getvalue() == ""  # type: ignore[attr-defined]
+
+
+def test_the_files_that_tasks_have_begun_are_counted_by_their_markers(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(progress, "_LISTING_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_LISTING_PAUSES", 0)
+    token, time = write_token(0, 1, 2), "20260101000000000"
+    markers: list[Marker] = []
+    listings: list[int] = []
+
+    def listed() -> list[Marker]:
+        listings.append(len(markers))
+        return markers
+
+    files = progress.MarkedFiles(listed)
+    assert files.text() is None
+    markers.append(Marker("day=1", base_file_name("a-0", token, time), MarkerKind.MERGE))
+    assert files.text() == "1 file begun in 1 file group"
+    markers.append(Marker("day=1", base_file_name("a-0", write_token(0, 1, 3), time), MarkerKind.MERGE))
+    markers.append(Marker("day=2", log_file_name("b-0", token, time), MarkerKind.APPEND))
+    assert files.text() == "3 files begun in 2 file groups"
+    monkeypatch.setattr(progress, "_LISTING_SECONDS", 60.0)
+    files.text()
+    markers.clear()
+    assert files.text() == "3 files begun in 2 file groups"
+    assert listings == [0, 1, 3, 3]
+
+
+def test_jobs_name_the_step_of_a_write_and_the_line_its_files(
+    spark: SparkSession, new_table: Callable[..., SparkTable], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(progress, "_FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "_LISTING_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_LISTING_PAUSES", 0)
+    file = io.StringIO()
+    monkeypatch.setattr(
+        progress, "Console", lambda **_: Console(file=file, force_terminal=True, width=200, height=10)
+    )
+    table = new_table(priced(spark, 1), "id", index="simple")
+    table.insert(priced(spark, 1))
+    table.upsert(priced(spark, 2))
+
+    jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    described = {str(jobs.apply(index).description().getOrElse(None)) for index in range(jobs.size())}
+    for step in ("look up the keys of 64 rows in 1 file group", "write 1 file group"):
+        assert f"upsert {table.name}: {step}" in described
+    assert "1 file begun in 1 file group" in file.getvalue()
