@@ -49,7 +49,7 @@ class Run:
         self._table = table.name
         self._as_of = as_of
         self._filesystem, self._root = open_filesystem(table.base_path, storage_options)
-        self._layout = _layout_of(table, schemas)
+        self._layout = _layout_of(table, schemas, as_of)
         self._findings: dict[FindingKind, list[Finding]] = defaultdict(list)
         self._totals: Counter[FindingKind] = Counter()
         self._records_of: Counter[FindingKind] = Counter()
@@ -277,12 +277,12 @@ def _origin(orphan: Orphan) -> str:
     return AWAITS_ROLLBACK if awaits_rollback else str(orphan.reason)
 
 
-def _layout_of(table: Table, schemas: Iterable[TableSchema]) -> Layout:
+def _layout_of(table: Table, schemas: Iterable[TableSchema], as_of: str | None) -> Layout:
     fields: dict[str, Field] = {field.name: field for field in table.schema}
     return Layout(
         [fields[name] for name in table.record_key_fields],
         [fields[name] for name in table.partition_fields],
-        table.index.buckets if table.index.type is IndexType.BUCKET else None,
+        table.buckets_as_of(as_of) if table.index.type is IndexType.BUCKET else None,
         {schema.schema_version: schema.fields for schema in schemas},
         Spelling.of(table.properties),
     )

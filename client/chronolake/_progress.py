@@ -155,6 +155,9 @@ class Progress:
         """Whether the plan can be executed again: not after a conflict with an instant that has completed."""
         if self._instant.action not in PLAN_KEEPING_ACTIONS or self._instant.state is not State.INFLIGHT:
             return False
+        if self._instant.plan is not None and self._instant.plan.buckets is not None:
+            # The plan of a resize has all file groups of the moment of its begin.
+            return False
         return not (isinstance(exc, errors.WriteConflict) and exc.context.get("rebase_on") is not None)
 
     def inflight_call(self) -> Call[Instant]:
@@ -192,6 +195,7 @@ class Progress:
         *,
         based_on_reads: bool = False,
         keys_looked_up: bool = False,
+        buckets: int | None = None,
     ) -> Call[Instant]:
         """Publish the ``staged`` files, or if there are none, the added files and ``write_stats``."""
         with self._lock:
@@ -205,6 +209,7 @@ class Progress:
                 self.cleaned_before,
                 based_on_reads,
                 keys_looked_up,
+                buckets,
             )
         return calls.instants.complete(*self._name, body)
 

@@ -13,6 +13,7 @@ from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.markers import MarkersType
 from chronolake_model.tables import (
     PROPERTIES_BYTES_MAX,
+    Buckets,
     Properties,
     SchemaVersion,
     TableName,
@@ -53,11 +54,14 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """The plan of an instant: the file groups that it will change, and details for its executor.
 
     A compaction names the groups whose logs it merges, a clustering the groups that it replaces, a write the
-    groups that it expects to write (its workload profile).
+    groups that it expects to write (its workload profile). A clustering with ``buckets`` resizes a table with a
+    bucket index: it names all file groups of the table, none if the table is empty, and its completion gives
+    the table this number of buckets. Its plan is not kept when its execution fails.
     """
 
     file_groups: FileGroups = []
     details: Properties = {}
+    buckets: Buckets | None = None
 
     def __post_init__(self) -> None:
         refuse_larger("details", self.details, PROPERTIES_BYTES_MAX)
@@ -72,7 +76,8 @@ class RecordedPlan(msgspec.Struct, frozen=True):
     table's base path. A rollback with ``by_markers`` deletes the files of the markers of its target instead; a
     marker is removed when its file was reported as deleted. With ``direct_markers``, the markers of the
     instant, or of the target, are in storage. ``cleaned_before`` is the first completion time that the table is
-    served as of after the plan of a clean.
+    served as of after the plan of a clean. ``buckets`` is the number of buckets to which a clustering resizes
+    the table.
     """
 
     file_groups: list[FileGroupName] = []
@@ -85,6 +90,7 @@ class RecordedPlan(msgspec.Struct, frozen=True):
     file_groups_count: int = 0
     instants_count: int = 0
     files_to_delete_count: int = 0
+    buckets: int | None = None
 
 
 class PlannedFileGroups(msgspec.Struct, frozen=True):
@@ -249,6 +255,15 @@ class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
             )
         ),
     ] = False
+    buckets: Annotated[
+        Buckets | None,
+        Meta(
+            description=(
+                "For a clustering that resizes the table, and only for it: the number of buckets by which its "
+                "files are placed, as in its plan. It completes alone, not together with other instants."
+            )
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.extra_metadata:
@@ -371,7 +386,9 @@ class Instant(msgspec.Struct, frozen=True):
     instant that a rollback undoes or a savepoint pins, or the savepoint of a restore; ``rolled_back_by`` is the
     rollback or restore that undid this instant. Lists leave ``plan`` out. ``schema_version`` is the version of
     the table's schema that it writes with: the present one when the instant began, or when its plan was taken,
-    unless the complete request stated another. It is null for instants that write no files.
+    unless the complete request stated another. It is null for instants that write no files. ``buckets`` is the
+    number of buckets that a table with a bucket index had when the instant began: a writer places its records
+    by this number, which may differ from that of the table's definition as the writer has read it.
     """
 
     table: str
@@ -391,6 +408,7 @@ class Instant(msgspec.Struct, frozen=True):
     rolled_back_by: str | None = None
     plan: RecordedPlan | None = None
     schema_version: int | None = None
+    buckets: int | None = None
 
 
 class CompletedTogether(msgspec.Struct, frozen=True):

@@ -128,6 +128,9 @@ class SchemaField(Field, frozen=True, kw_only=True):
     nested: list[NestedField] = []
 
 
+Buckets = Annotated[int, Meta(ge=1, le=100_000)]
+
+
 class BucketIndex(msgspec.Struct, frozen=True):
     """How record keys find their file groups.
 
@@ -136,7 +139,7 @@ class BucketIndex(msgspec.Struct, frozen=True):
     """
 
     type: IndexType = IndexType.BUCKET
-    buckets: Annotated[int, Meta(ge=1, le=100_000)] = 4
+    buckets: Buckets = 4
 
 
 class NewBucketIndex(BucketIndex, frozen=True, forbid_unknown_fields=True):
@@ -146,6 +149,18 @@ class NewBucketIndex(BucketIndex, frozen=True, forbid_unknown_fields=True):
     def of(cls, index: BucketIndex) -> NewBucketIndex:
         """The same index."""
         return cls(index.type, index.buckets)
+
+
+class FormerBuckets(msgspec.Struct, frozen=True):
+    """An earlier number of buckets of a table.
+
+    It holds as of completion times before ``until``, at which the instant ``changed_by`` (its requested time)
+    has completed: a clustering that resized the table, or a restore.
+    """
+
+    buckets: int
+    until: str
+    changed_by: str
 
 
 class CreateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -191,8 +206,9 @@ class AlterTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     """
 
     other_fields: ClassVar[str] = (
-        "properties are changed by set and unset, and columns at /v1/tables/{table}/schema; all else of a "
-        "table is fixed when it is created: create another table, and write the records into it"
+        "properties are changed by set and unset, columns at /v1/tables/{table}/schema, and the number of "
+        "buckets by a clustering of all file groups; all else of a table is fixed when it is created: create "
+        "another table, and write the records into it"
     )
 
     name: TableName | None = None
@@ -210,7 +226,8 @@ class Table(msgspec.Struct, frozen=True):
     ``metastore_id`` is the identity of the metastore's database; it changes when the database is moved.
     ``schema`` is the present one, ``schema_version`` its version. ``cleaned_before`` is the first completion
     time that the table is served as of; null if it was never cleaned. ``took_over`` are the ids of the dropped
-    tables whose base paths it took over; only the answer for a single table has it.
+    tables whose base paths it took over; only the answer for a single table has it. ``former_buckets`` are the
+    earlier numbers of buckets, oldest first; ``index`` has the present one.
     """
 
     name: str
@@ -229,6 +246,18 @@ class Table(msgspec.Struct, frozen=True):
     schema_version: int
     cleaned_before: str | None = None
     took_over: list[str] = []
+    former_buckets: list[FormerBuckets] = []
+
+    def buckets_as_of(self, completion_time: str | None) -> int:
+        """The number of buckets as of a completion time in digits; None stands for now."""
+        for former in self.former_buckets:
+            if completion_time is not None and completion_time < former.until:
+                return former.buckets
+        return self.index.buckets
+
+    def with_buckets(self, buckets: int) -> Table:
+        """The table with another number of buckets."""
+        return msgspec.structs.replace(self, index=BucketIndex(self.index.type, buckets))
 
     @property
     def merge_field(self) -> str | None:

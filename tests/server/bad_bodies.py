@@ -89,6 +89,7 @@ _OPTIONAL = {
         "plan",
         "plan.file_groups",
         "plan.details",
+        "plan.buckets",
     },
     SCHEMA: {"expected_schema_version", "changes.0.nullable"},
     INFLIGHT: {"writer", "lease_seconds"},

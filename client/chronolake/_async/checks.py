@@ -25,9 +25,9 @@ async def check(
     async with await table.reading(as_of) as reading:
         slices = (await table.snapshot(reading.as_of)).slices if reading.as_of is not None else []
         schemas = [schema async for schema in table.schemas()]
-        run = await concurrency.run_blocking(
-            Run, table.definition, table.storage_options, schemas, reading.as_of
-        )
+        # Fetched after the slices, so it knows each number of buckets that they may have.
+        definition = (await table.reload()).definition
+        run = await concurrency.run_blocking(Run, definition, table.storage_options, schemas, reading.as_of)
         base_files = await concurrency.run_blocking(run.check_names_and_sizes, slices)
         sampled = run.sample_of(base_files, sample)
         for number, base_file in enumerate(sampled, 1):

@@ -155,6 +155,7 @@ class AsyncWrite:
         schema_version: int | None = None,
         based_on_reads: bool = False,
         keys_looked_up: bool = False,
+        buckets: int | None = None,
     ) -> Instant:
         """Complete the instant: publish the files that were added and ``write_stats``, all at once.
 
@@ -168,6 +169,7 @@ class AsyncWrite:
         base files do: say so if they depend on what was read of their file groups after the instant was begun.
         With ``keys_looked_up`` the instant conflicts with others that insert into the same partitions: say so
         in a table without a bucket index if the keys to insert were looked up after the instant was begun.
+        ``buckets`` is for a clustering that resizes the table: the number of its plan.
 
         Raises ``WriteConflict`` (another instant wrote the same file groups first: roll back, write anew),
         ``UnreconciledMarkers`` (tasks that still run mark new files each time),
@@ -189,6 +191,7 @@ class AsyncWrite:
             staged,
             based_on_reads=based_on_reads,
             keys_looked_up=keys_looked_up,
+            buckets=buckets,
         )
         answer = await _reconciled(lambda: self._command(call), lambda: self._delete_files(stats))
         # The answer is recorded at once: if the next step is interrupted, the instant must not be rolled back.

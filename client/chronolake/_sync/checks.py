@@ -24,7 +24,9 @@ def check(table: Table, as_of: Moment | None, sample: int | None, on_progress: P
     with table.reading(as_of) as reading:
         slices = table.snapshot(reading.as_of).slices if reading.as_of is not None else []
         schemas = [schema for schema in table.schemas()]
-        run = concurrency.run_blocking(Run, table.definition, table.storage_options, schemas, reading.as_of)
+        # Fetched after the slices, so it knows each number of buckets that they may have.
+        definition = table.reload().definition
+        run = concurrency.run_blocking(Run, definition, table.storage_options, schemas, reading.as_of)
         base_files = concurrency.run_blocking(run.check_names_and_sizes, slices)
         sampled = run.sample_of(base_files, sample)
         for number, base_file in enumerate(sampled, 1):

@@ -27,6 +27,7 @@ from chronolake_metastore.domain.files import NOTHING_STAGED, Staged
 from chronolake_metastore.domain.inserts import LatestInserts
 from chronolake_metastore.domain.instants import CompleteInstant, Instant
 from chronolake_metastore.domain.reconciling import MarkerCounts, Reconciliation
+from chronolake_metastore.domain.resizes import LeftOut
 from chronolake_metastore.domain.staging import StageWriteStats
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import Table
@@ -43,6 +44,7 @@ from chronolake_metastore.store.file_groups import Concurrent, with_previous
 from chronolake_metastore.store.postgres.transaction import Query
 from chronolake_metastore.store.reconciling import MarkedInstant
 from chronolake_metastore.store.staging import StagedVersions, in_sets
+from chronolake_model import instants as wire
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import CompletedTogether, StagedWriteStats
 from chronolake_model.times import Micros, format_time, parse_time
@@ -55,7 +57,8 @@ class Completion(msgspec.Struct, frozen=True):
     ``unplanned`` are file groups that its plan does not name. ``reconciliation`` compares its markers with its
     write stats, if it has markers. ``undeleted`` are the files of a clean's plan that were not reported.
     ``history`` is for a clean with a stated ``cleaned_before``. ``inserted`` has the inserts of other instants
-    into its partitions, if its keys were looked up.
+    into its partitions, if its keys were looked up. ``left_out`` are the live file groups that a resize does
+    not replace.
     """
 
     staged: Staged = NOTHING_STAGED
@@ -65,6 +68,7 @@ class Completion(msgspec.Struct, frozen=True):
     undeleted: Undeleted | None = None
     history: CleanHistory | None = None
     inserted: LatestInserts = {}
+    left_out: LeftOut = ()
 
 
 class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
@@ -90,7 +94,9 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
 
     @override
     def sharing(self, command: CompleteInstant) -> Sharing:
-        return Sharing.ALONE if command.request.staged else Sharing.SHARED
+        # For a resize the live file groups are loaded: no earlier command of the group may open one.
+        is_resize = command.request.buckets is not None
+        return Sharing.ALONE if command.request.staged or is_resize else Sharing.SHARED
 
     @override
     def files(self, command: CompleteInstant) -> int:
@@ -141,7 +147,9 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         undeleted = _undeleted(table, instant)
         history = _history(table, request.cleaned_before)
         inserted = _inserted(table, command)
-        queries = [query for query in (counted, reconciled, unplanned, undeleted, history) if query is not None]
+        left_out = _left_out(table, request)
+        optional = counted, reconciled, unplanned, undeleted, history, left_out
+        queries = [query for query in optional if query is not None]
         if not inserted.is_known:
             queries += in_sets(inserted)
         if queries:
@@ -159,6 +167,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             None if undeleted is None else undeleted.result,
             None if history is None else history.result,
             inserted.result,
+            () if left_out is None else left_out.result,
         )
 
     @override
@@ -173,7 +182,14 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         request = command.request
         concurrent = {**state.concurrent, **evidence.concurrent} if evidence.concurrent else state.concurrent
         payload = instants.complete(
-            table, instant, request, concurrent, origin.now, evidence.staged, evidence.unplanned
+            table,
+            instant,
+            request,
+            concurrent,
+            origin.now,
+            evidence.staged,
+            evidence.unplanned,
+            evidence.left_out,
         )
         if request.keys_looked_up and inserts.are_compared(table):
             own = {*evidence.inserted, *inserts.partitions_of(table.table_id, request.write_stats)}
@@ -346,6 +362,12 @@ def _history(table: Table, cleaned_before: str | None) -> Query[CleanHistory] | 
     if cleaned_before is None:
         return None
     return stored_cleans.find_clean_history(table.table_id, parse_time(cleaned_before))
+
+
+def _left_out(table: Table, request: wire.CompleteInstant) -> Query[LeftOut] | None:
+    if request.buckets is None:
+        return None
+    return file_groups.find_left_out(table.table_id, request.replaced_file_groups)
 
 
 def _inserted(table: Table, command: CompleteInstant) -> Query[LatestInserts]:

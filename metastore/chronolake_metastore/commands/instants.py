@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 from typing_extensions import override
 
 from chronolake_metastore.commands.answers import Answer, answer, answer_instant
-from chronolake_metastore.commands.handler import Handler, Loading, Names, single_query
+from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, single_query
 from chronolake_metastore.domain import instants, leases, lists, savepoints
 from chronolake_metastore.domain.events import Event, Origin, Payload
 from chronolake_metastore.domain.instants import BeginInstant, Instant, ReturnToRequested, TakeInflight
 from chronolake_metastore.domain.leases import RenewLease
 from chronolake_metastore.domain.publication import Gate, refuse_unpublished
+from chronolake_metastore.domain.resizes import LeftOut
 from chronolake_metastore.domain.savepoints import ReleaseSavepoint
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.store import publication
+from chronolake_metastore.store import file_groups, publication
 from chronolake_model import instants as wire
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action
@@ -26,10 +27,21 @@ from chronolake_model.vocabulary import Action
 ChangeT = TypeVar("ChangeT", TakeInflight, ReturnToRequested, RenewLease, ReleaseSavepoint)
 
 
-class BeginInstantHandler(Handler[BeginInstant, Gate | None]):
-    """Begins an instant, or several that differ in their times only. The evidence is of compactions."""
+class Beginning(msgspec.Struct, frozen=True):
+    """The evidence for beginning an instant.
+
+    ``gate`` is of compactions, ``left_out`` the live file groups that the plan of a resize lacks.
+    """
+
+    gate: Gate | None = None
+    left_out: LeftOut = ()
+
+
+class BeginInstantHandler(Handler[BeginInstant, Beginning]):
+    """Begins an instant, or several that differ in their times only."""
 
     command = BeginInstant
+    no_evidence: ClassVar[Beginning] = Beginning()
 
     @override
     def names(self, command: BeginInstant) -> Names:
@@ -39,24 +51,36 @@ class BeginInstantHandler(Handler[BeginInstant, Gate | None]):
         return Names(tables=[command.table], file_groups=[(command.table, group) for group in plan.file_groups])
 
     @override
+    def sharing(self, command: BeginInstant) -> Sharing:
+        # The live file groups are loaded: no earlier command of the group may open one.
+        return Sharing.SHARED if _resizing(command) is None else Sharing.ALONE
+
+    @override
     def files(self, command: BeginInstant) -> int:
         return command.request.count or 0
 
     @override
     def load(
-        self, state: State, command: BeginInstant, evidence: Gate | None, now: Micros
-    ) -> Loading[Gate | None] | None:
+        self, state: State, command: BeginInstant, evidence: Beginning, now: Micros
+    ) -> Loading[Beginning] | None:
         table = state.locked_table(command.table)
-        if table is None or command.request.action is not Action.COMPACTION or not command.request.inflight:
-            return None
-        return single_query(publication.find_gate(table.table_id))
+        return None if table is None else self._load(table, command)
+
+    def _load(self, table: Table, command: BeginInstant) -> Loading[Beginning]:
+        if command.request.action is Action.COMPACTION and command.request.inflight:
+            return Beginning(gate=(yield from single_query(publication.find_gate(table.table_id))))
+        plan = _resizing(command)
+        if plan is None:
+            return self.no_evidence
+        left_out = file_groups.find_left_out(table.table_id, plan.file_groups)
+        return Beginning(left_out=(yield from single_query(left_out)))
 
     @override
-    def decide(self, state: State, command: BeginInstant, evidence: Gate | None, origin: Origin) -> Answer:
+    def decide(self, state: State, command: BeginInstant, evidence: Beginning, origin: Origin) -> Answer:
         table = state.table(command.table)
-        payload = instants.begin(table, command, state.concurrent, origin.now)
+        payload = instants.begin(table, command, state.concurrent, origin.now, evidence.left_out)
         version = state.clocks[table.table_id].version + 1
-        refuse_unpublished(table.name, table.definition, evidence, version, origin.now)
+        refuse_unpublished(table.name, table.definition, evidence.gate, version, origin.now)
         if command.request.count is None:
             plan = command.request.plan
             entries_by_list = (
@@ -68,6 +92,12 @@ class BeginInstantHandler(Handler[BeginInstant, Gate | None]):
             return answer_instant(201, state, table, event.time)
         events = [state.append(table.table_id, origin, payload) for _ in range(command.request.count)]
         return answer(201, wire.InstantPage(_documents(state, table, events), None), table.table_id)
+
+
+def _resizing(command: BeginInstant) -> wire.Plan | None:
+    """The plan, if it resizes the table."""
+    plan = command.request.plan
+    return plan if plan is not None and plan.buckets is not None else None
 
 
 def _documents(state: State, table: Table, begun: Sequence[Event]) -> list[wire.Instant]:

@@ -68,7 +68,8 @@ class RestoreTableHandler(Handler[RestoreTable, None]):
     def decide(self, state: State, command: RestoreTable, evidence: None, origin: Origin) -> Answer:
         table = state.table(command.table)
         undone: list[Instant] = []
-        for instant in restores.plan(table, command, state.instants_of(table.table_id)):
+        known = state.instants_of(table.table_id)
+        for instant in restores.plan(table, command, known):
             rollback = restores.rollback(command, instant)
             plan = plan_of(state, table, rollback, instant)
             if instant.state.is_pending and rollbacks.has_files(plan):
@@ -81,6 +82,6 @@ class RestoreTableHandler(Handler[RestoreTable, None]):
         undo = restores.undo(command, requested.time)
         for instant in undone:
             state.append(table.table_id, origin, undo, instant.requested_time)
-        empty_completion = rollbacks.empty_completion(command.request.reason)
-        state.append(table.table_id, origin, empty_completion, requested.time)
+        completion = restores.completion(table, command, known)
+        state.append(table.table_id, origin, completion, requested.time)
         return answer_instant(200, state, table, requested.time)

@@ -213,7 +213,7 @@ def refuse(
         then = "roll back, read the table again and write again"
     raise errors.WriteConflict(
         f"{what} {len(lost.file_groups)} of the same file group(s) of {table.name!r}: "
-        f"{_first_of(lost.file_groups)}; {then}",
+        f"{names_of(lost.file_groups)}; {then}",
         **msgspec.to_builtins(conflict),
     )
 
@@ -252,7 +252,7 @@ def document(table: Table, lost: LostConflict) -> wire.Conflict:
     )
 
 
-def _first_of(groups: Sequence[FileGroup]) -> str:
+def names_of(groups: Sequence[FileGroup]) -> str:
     """The first of these file groups, for a text."""
     names = [f"{group.file_id} in partition {group.partition_path!r}" for group in groups[:_GROUPS_IN_TEXT_MAX]]
     return ", ".join([*names, "..."] if len(groups) > len(names) else names)

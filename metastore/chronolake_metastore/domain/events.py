@@ -104,7 +104,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     ``by_markers`` deletes the files of the markers of its target instead. With ``direct_markers``, the markers
     of the instant, or of the target, are in storage. A clean that the server planned has ``cleaned_before``:
     from its request on, this is the first completion time that the table is served as of, unless another clean
-    has a later one.
+    has a later one. A clustering with ``buckets`` resizes the table to this number of buckets.
     """
 
     file_groups: Sealed[FileGroupName] = Sealed()
@@ -114,6 +114,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     by_markers: bool = False
     direct_markers: bool = False
     cleaned_before: Micros | None = None
+    buckets: int | None = None
 
 
 class InstantRequested(Payload, frozen=True, kw_only=True):
@@ -171,7 +172,8 @@ class InstantCompleted(Payload, frozen=True, kw_only=True):
     ``staged`` are the versions of staged files instead. ``summary`` has the totals of all files,
     ``schema_version`` is the version of the schema that they were written with. After a clean,
     ``cleaned_before`` is the first completion time that the table is served as of, unless another clean has a
-    later one.
+    later one. ``buckets`` is the number of buckets that the table has from then on, if the instant has changed
+    it: a clustering that resized the table, or a restore to a state before that.
     """
 
     summary: WriteSummary
@@ -181,6 +183,7 @@ class InstantCompleted(Payload, frozen=True, kw_only=True):
     schema_version: int | None = None
     staged: list[int] = []
     cleaned_before: Micros | None = None
+    buckets: int | None = None
 
 
 class InstantRolledBack(Payload, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import actions, conflicts, files, lists, plans
+from chronolake_metastore.domain import actions, conflicts, files, lists, plans, resizes
 from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.events import (
     Event,
@@ -28,6 +28,7 @@ from chronolake_metastore.domain.events import (
     SavepointReleased,
     WriteStatsStaged,
 )
+from chronolake_metastore.domain.resizes import LeftOut
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
 from chronolake_model.files import FileGroupName
@@ -100,18 +101,25 @@ class CompleteInstant(InstantCommand, frozen=True):
 
 
 def begin(
-    table: Table, command: BeginInstant, concurrent: conflicts.ConcurrentInstants, now: Micros
+    table: Table,
+    command: BeginInstant,
+    concurrent: conflicts.ConcurrentInstants,
+    now: Micros,
+    left_out: LeftOut = (),
 ) -> InstantRequested:
     """Begin an instant; its lease runs from ``now``, the wall's time.
 
-    Raises ``ActionNotSupported``, ``InvalidPlan``, or ``WriteConflict`` when another plan has its file groups.
+    ``left_out`` are the live file groups that the plan of a resize lacks. Raises ``ActionNotSupported``,
+    ``InvalidPlan``, or ``WriteConflict`` when another plan has its file groups.
     """
     request = command.request
     rules = actions.RULES[request.action]
     _refuse_unsupported(table, request, rules)
     plans.check(table, request, rules, concurrent)
+    resizes.refuse_plan(table, request, left_out)
+    plan = _plan(table, request)
     # A plan without an executor waits for one. It has no lease: there is no writer that could go silent.
-    waits = rules.keeps_plan and not request.inflight
+    waits = resizes.keeps_plan(rules, plan) and not request.inflight
     return InstantRequested(
         action=request.action,
         operation=rules.operation or request.operation,
@@ -119,7 +127,7 @@ def begin(
         writer=request.writer,
         lease_seconds=request.lease_seconds,
         lease_expires_at=None if waits else lease_end(now, request.lease_seconds),
-        plan=_plan(table, request),
+        plan=plan,
         schema_version=table.definition.schema_version,
     )
 
@@ -129,7 +137,7 @@ def _plan(table: Table, request: wire.BeginInstant) -> Plan | None:
     if request.plan is None:
         return Plan(direct_markers=True) if is_direct else None
     groups = lists.seal(request.plan.file_groups)
-    return Plan(groups, request.plan.details, direct_markers=is_direct)
+    return Plan(groups, request.plan.details, direct_markers=is_direct, buckets=request.plan.buckets)
 
 
 def take_inflight(table: Table, instant: Instant, command: TakeInflight, now: Micros) -> InstantInflight:
@@ -161,14 +169,14 @@ def return_to_requested(
     Raises ``IllegalTransition``, ``InstantRolledBack`` or ``LeaseLive``.
     """
     refuse_unless(table, instant, {State.INFLIGHT}, "go back to requested")
-    if not actions.RULES[instant.begun_as].keeps_plan:
+    if not resizes.keeps_plan(actions.RULES[instant.begun_as], instant.plan):
         keepers = ", ".join(sorted(action for action, rules in actions.RULES.items() if rules.keeps_plan))
         raise illegal(
             table,
             instant,
             (
-                f"only an instant that keeps its plan ({keepers}) goes back to requested; roll this one back "
-                "instead"
+                f"only an instant that keeps its plan ({keepers}; not a resize) goes back to requested; roll "
+                "this one back instead"
             ),
         )
     refuse_while_leased(instant, command.request.writer, now)
@@ -183,16 +191,21 @@ def complete(
     now: Micros,
     staged: files.Staged = files.NOTHING_STAGED,
     unplanned: Sequence[FileGroupName] = (),
+    left_out: LeftOut = (),
 ) -> InstantCompleted:
     """Publish an inflight instant; ``unplanned`` are its file groups that its plan does not name.
 
+    ``left_out`` are the live file groups that a resize does not replace.
     Raises ``IllegalTransition``, ``InstantRolledBack``, ``InvalidWriteStat``, ``InvalidPlan`` or
     ``WriteConflict``.
     """
     refuse_unless(table, instant, {State.INFLIGHT}, "complete")
     refuse_another(instant, request.writer)
     stats, replaced = request.write_stats, request.replaced_file_groups
-    files.check(table, format_time(instant.requested_time, table.definition.tick), stats)
+    resizes.refuse_earlier(table, instant.begun_as, instant.requested_time)
+    resizes.refuse_other_number(table, instant.plan, request)
+    placed_by = resizes.placed_by(table, instant.plan)
+    files.check(placed_by, format_time(instant.requested_time, table.definition.tick), stats)
     files.check_staged(request, staged)
     _refuse_unknown_schema(table, request.schema_version)
     written = [*files.touches(stats), *staged.touched]
@@ -201,6 +214,7 @@ def complete(
     judged = conflicts.as_writes(touched) if request.based_on_reads else touched
     conflicts.refuse(table, instant.requested_time, judged, concurrent, now)
     plans.check_groups(table, touched, concurrent)
+    resizes.refuse_left_out(table, left_out)
     return InstantCompleted(
         summary=files.total(staged.chunks.values()) if request.staged else files.summarise(stats),
         extra_metadata=request.extra_metadata,
@@ -208,6 +222,7 @@ def complete(
         replaced_file_groups=lists.seal(replaced),
         schema_version=request.schema_version or instant.schema_version,
         staged=request.staged,
+        buckets=request.buckets,
     )
 
 
@@ -364,6 +379,7 @@ def document(table: Table, instant: Instant) -> wire.Instant:
         rolled_back_by=format_if(instant.rolled_back_by, tick),
         plan=None if instant.plan is None else _plan_document(instant.plan, tick),
         schema_version=instant.schema_version,
+        buckets=table.buckets_as_of(instant.requested_time),
     )
 
 
@@ -384,6 +400,7 @@ def _plan_document(plan: Plan, tick: Tick) -> wire.RecordedPlan:
         by_markers=plan.by_markers,
         direct_markers=plan.direct_markers,
         cleaned_before=format_if(plan.cleaned_before, tick),
+        buckets=plan.buckets,
     )
 
 

@@ -25,7 +25,8 @@ from chronolake_model.vocabulary import Action, IndexType, Touch
 def check(table: Table, request: wire.BeginInstant, rules: Rules, concurrent: ConcurrentInstants) -> None:
     """Raise ``InvalidPlan``, or ``WriteConflict`` when another plan has the same file groups."""
     groups = [] if request.plan is None else request.plan.file_groups
-    if rules.needs_groups and not groups:
+    is_resize = request.plan is not None and request.plan.buckets is not None
+    if rules.needs_groups and not groups and not is_resize:
         raise errors.InvalidPlan(f"a {request.action} must begin with a plan that names its file groups")
     if len(set(groups)) < len(groups):
         raise errors.InvalidPlan("the plan names a file group twice")

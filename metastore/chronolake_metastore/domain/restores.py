@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from chronolake_metastore import errors
-from chronolake_metastore.domain import lists
+from chronolake_metastore.domain import lists, resizes
 from chronolake_metastore.domain.actions import WRITES
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.domain.events import InstantRequested, InstantRolledBack, Plan
+from chronolake_metastore.domain.events import InstantCompleted, InstantRequested, InstantRolledBack, Plan
 from chronolake_metastore.domain.instants import Instant, illegal
-from chronolake_metastore.domain.rollbacks import RollbackInstant, request_completed_at_once
+from chronolake_metastore.domain.rollbacks import RollbackInstant, empty_completion, request_completed_at_once
 from chronolake_metastore.domain.savepoints import completion_of, is_write, pins
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
@@ -41,7 +43,7 @@ def plan(table: Table, command: RestoreTable, known: Sequence[Instant]) -> list[
     ``Savepointed`` when a later savepoint is in the way, and ``InvalidPlan`` when there are too many.
     """
     savepoint = _savepoint(table, command.savepoint, known)
-    saved = next(instant for instant in known if instant.requested_time == savepoint.target)
+    saved = _saved(savepoint, known)
     later = [
         instant for instant in known if is_write(instant) and completion_of(instant) > completion_of(saved)
     ]
@@ -60,6 +62,13 @@ def request(command: RestoreTable, undone: Sequence[Instant], now: Micros) -> In
     """The restore, which completes in the same transaction."""
     plan = Plan(instants=lists.seal([instant.requested_time for instant in undone]))
     return request_completed_at_once(Action.RESTORE, command.request.writer, command.savepoint, plan, now)
+
+
+def completion(table: Table, command: RestoreTable, known: Sequence[Instant]) -> InstantCompleted:
+    """The completion of the restore. With the file groups comes the number of buckets that they had."""
+    saved = _saved(_savepoint(table, command.savepoint, known), known)
+    buckets = resizes.number_after_restore(table, completion_of(saved))
+    return msgspec.structs.replace(empty_completion(command.request.reason), buckets=buckets)
 
 
 def undo(command: RestoreTable, restore: Micros) -> InstantRolledBack:
@@ -90,6 +99,10 @@ def _savepoint(table: Table, time: Micros, known: Sequence[Instant]) -> Instant:
             f"it is a {savepoint.action}; restore the table to a savepoint that was not released",
         )
     return savepoint
+
+
+def _saved(savepoint: Instant, known: Sequence[Instant]) -> Instant:
+    return next(instant for instant in known if instant.requested_time == savepoint.target)
 
 
 def _refuse_pinned(table: Table, later: Sequence[Instant], known: Sequence[Instant]) -> None:

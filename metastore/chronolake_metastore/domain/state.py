@@ -25,6 +25,7 @@ from chronolake_metastore.domain import (
     instants,
     lists,
     namespaces,
+    resizes,
     schemas,
     sweeps,
     tables,
@@ -378,12 +379,16 @@ class State:
             self.changes.restored.append(Restored(event.table_id, requested_time))
         if payload.cleaned_before is not None:
             self._clean(event.table_id, payload.cleaned_before)
+        if payload.buckets is not None:
+            self._set_table(resizes.evolve(self._table_by_id(event.table_id), payload.buckets, event))
 
     def _clean(self, table_id: UUID, before: Micros) -> None:
+        self._set_table(tables.evolve_cleaned(self._table_by_id(table_id), before))
+
+    def _table_by_id(self, table_id: UUID) -> Table:
         for table in self.tables.values():
             if table.table_id == table_id:
-                self._set_table(tables.evolve_cleaned(table, before))
-                return
+                return table
         raise ImpossibleEvent("there is no such table")
 
 

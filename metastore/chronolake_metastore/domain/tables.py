@@ -23,7 +23,7 @@ from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, MergeMode
 from chronolake_model.names import split_table_name
 from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT
 from chronolake_model.times import Micros, Tick, format_time, to_datetime
-from chronolake_model.vocabulary import TableType, Yields
+from chronolake_model.vocabulary import IndexType, TableType, Yields
 
 META_COLUMN_PREFIX: Final = "_hoodie_"
 KEY_TYPES_REFUSED: Final = ("array", "map", "struct", "float", "double", "binary")
@@ -36,13 +36,22 @@ class Adoption(msgspec.Struct, frozen=True):
     time: Micros
 
 
+class FormerBuckets(msgspec.Struct, frozen=True):
+    """A number of buckets that the table had until this completion time, and the instant that changed it."""
+
+    buckets: int
+    until: Micros
+    changed_by: Micros
+
+
 class Definition(msgspec.Struct, frozen=True):
     """The definition of a table.
 
     ``last_field_id`` is the greatest field id that a column or a nested field of it ever had.
 
     ``markers_required_since`` is when the property that requires markers was set, of a table that was created
-    without it. ``adoption`` is that of a table whose folder had a timeline before.
+    without it. ``adoption`` is that of a table whose folder had a timeline before. ``former_buckets`` are the
+    earlier numbers of buckets, oldest first.
     """
 
     name: str
@@ -59,6 +68,16 @@ class Definition(msgspec.Struct, frozen=True):
     last_field_id: int
     markers_required_since: Micros | UnsetType = UNSET
     adoption: Adoption | UnsetType = UNSET
+    former_buckets: list[FormerBuckets] | UnsetType = UNSET
+
+    @property
+    def former(self) -> list[FormerBuckets]:
+        """The earlier numbers of buckets, oldest first."""
+        return [] if self.former_buckets is UNSET else self.former_buckets
+
+    def buckets_as_of(self, time: Micros) -> int:
+        """The number of buckets as of a time."""
+        return next((former.buckets for former in self.former if time < former.until), self.index.buckets)
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -83,6 +102,11 @@ class Table(msgspec.Struct, frozen=True):
     def yields(self) -> Yields:
         """Which side gives way when a write and a table service conflict."""
         return Yields(self.definition.properties.get(properties.YIELDS_PROPERTY, Yields.TABLE_SERVICE))
+
+    def buckets_as_of(self, time: Micros) -> int | None:
+        """The number of buckets as of a time; None without a bucket index."""
+        is_bucket = self.definition.index.type is IndexType.BUCKET
+        return self.definition.buckets_as_of(time) if is_bucket else None
 
     @property
     def detects_early(self) -> bool:
@@ -359,6 +383,14 @@ def document(table: Table, metastore_id: UUID, took_over: Iterable[UUID] = ()) -
             None if table.cleaned_before is None else format_time(table.cleaned_before, definition.tick)
         ),
         took_over=[str(table_id) for table_id in took_over],
+        former_buckets=[
+            wire.FormerBuckets(
+                former.buckets,
+                format_time(former.until, definition.tick),
+                format_time(former.changed_by, definition.tick),
+            )
+            for former in definition.former
+        ],
     )
 
 

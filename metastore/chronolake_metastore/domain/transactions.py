@@ -14,12 +14,19 @@ class CompleteTogether(Command, frozen=True):
 
 
 def check(command: CompleteTogether) -> None:
-    """Raise ``InvalidPlan`` when one instant is named twice, ``InvalidWriteStat`` when one has staged."""
+    """Raise ``InvalidPlan`` or ``InvalidWriteStat`` for instants that cannot complete together.
+
+    Those are an instant that is named twice, one that resizes its table, and one that has staged.
+    """
     seen: set[tuple[str, int]] = set()
     for index, member in enumerate(command.members):
         key = member.table, member.requested_time
         if key in seen:
             raise errors.InvalidPlan(f"instants[{index}] is named twice", index=index)
+        if member.request.buckets is not None:
+            raise errors.InvalidPlan(
+                f"instants[{index}]: an instant that resizes its table completes only alone", index=index
+            )
         if member.request.staged:
             raise errors.InvalidWriteStat(
                 f"instants[{index}]: an instant with staged write stats completes only alone; send its "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chronolake_metastore.domain import conflicts
+from chronolake_metastore.domain import conflicts, resizes
 from chronolake_metastore.queries import tables
 from chronolake_metastore.store import clocks, file_groups, instants
 from chronolake_metastore.store.postgres.engine import Database
@@ -29,7 +29,9 @@ async def find(
         )
         for touched in body.file_groups
     ]
-    conflict = conflicts.find(table, requested_time, touched, others, now)
+    conflict = resizes.find_later(table, instant.begun_as, requested_time) or conflicts.find(
+        table, requested_time, touched, others, now
+    )
     return wire.Conflicts(
         table=table.name,
         requested_time=format_time(requested_time, table.definition.tick),

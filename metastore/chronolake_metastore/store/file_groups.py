@@ -10,9 +10,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import begun_as
 from chronolake_metastore.domain.changes import PlannedGroups, Replacement, Restored
-from chronolake_metastore.domain.conflicts import ConcurrentInstant, change_of, planned_change
+from chronolake_metastore.domain.conflicts import GROUPS_NAMED_MAX, ConcurrentInstant, change_of, planned_change
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.plans import previous_group
+from chronolake_metastore.domain.resizes import LeftOut
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
 from chronolake_model.files import FileGroupName
@@ -21,6 +22,7 @@ from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation, State, Touch
 
 _FIND_CONCURRENT: Final = statements.load("file_groups/find_concurrent")
+_FIND_LEFT_OUT: Final = statements.load("file_groups/find_left_out")
 _INSERT_PLANNED: Final = statements.load("file_groups/insert_planned")
 _DELETE_PLANNED: Final = """
     DELETE FROM planned_group p
@@ -83,6 +85,31 @@ def _concurrent(rows: Rows) -> Concurrent:
         )
         by_group[group] = (*by_group.get(group, ()), other)
     return by_group
+
+
+def find_left_out(table_id: UUID, named: Sequence[FileGroupName]) -> Query[LeftOut]:
+    """Live file groups of a table that are not named: the first hundred, the one written last before others."""
+    parameters = {
+        "table_id": table_id,
+        "partition_paths": [name.partition_path for name in named],
+        "file_ids": [name.file_id for name in named],
+        "limit": GROUPS_NAMED_MAX,
+    }
+    return Query(_FIND_LEFT_OUT, parameters, lambda rows: _left_out(table_id, rows))
+
+
+def _left_out(table_id: UUID, rows: Rows) -> LeftOut:
+    left_out: dict[FileGroup, ConcurrentInstant] = {}
+    for partition_path, file_id, touch, action, operation, state, requested, completed in rows:
+        other = ConcurrentInstant(
+            change=change_of(begun_as(Action(action), Operation(operation)), Touch(touch)),
+            action=Action(action),
+            state=State(state),
+            requested_time=Micros(requested),
+            completion_time=Micros(completed),
+        )
+        left_out.setdefault(FileGroup(table_id, partition_path, file_id), other)
+    return list(left_out.items())
 
 
 async def concurrent_in(connection: AsyncConnection, table: str, groups: Iterable[FileGroupName]) -> Concurrent:

@@ -12,7 +12,7 @@ from chronolake_model.vocabulary import Action, State
 
 
 class ExpiredLease(msgspec.Struct, frozen=True):
-    """A pending instant whose lease has ended."""
+    """A pending instant whose lease has ended; ``is_resize`` if its plan resizes the table."""
 
     table: str
     tick: Tick
@@ -21,6 +21,7 @@ class ExpiredLease(msgspec.Struct, frozen=True):
     state: State
     writer: str
     expired_at: Micros
+    is_resize: bool
 
 
 async def expired(connection: Reader, limit: int) -> list[ExpiredLease]:
@@ -37,6 +38,7 @@ async def expired(connection: Reader, limit: int) -> list[ExpiredLease]:
             instant.state,
             instant.writer,
             func.micros(instant.lease_expires_at),
+            func.coalesce(instant.plan["buckets"].astext, "") != "",
         )
         .join_from(schema.instant, schema.lake_table, table.table_id == instant.table_id)
         .where(instant.lease_expires_at <= now, table.dropped_at.is_(None))
@@ -45,7 +47,16 @@ async def expired(connection: Reader, limit: int) -> list[ExpiredLease]:
     )
     return [
         ExpiredLease(
-            name, Tick(tick), Micros(requested_time), Action(action), State(state), writer, Micros(expired_at)
+            name,
+            Tick(tick),
+            Micros(requested_time),
+            Action(action),
+            State(state),
+            writer,
+            Micros(expired_at),
+            is_resize,
         )
-        for name, tick, requested_time, action, state, writer, expired_at in await connection.execute(query)
+        for name, tick, requested_time, action, state, writer, expired_at, is_resize in (
+            await connection.execute(query)
+        )
     ]

@@ -66,10 +66,10 @@ async def _end(sequencer: Sequencer, lease: ExpiredLease) -> bool:
 
 
 def _ending_of(lease: ExpiredLease) -> Command:
-    """A write is rolled back. An instant that keeps its plan waits for another executor."""
+    """A write, or a resize, is rolled back. Another instant that keeps its plan waits for another executor."""
     expired_at = to_datetime(lease.expired_at).isoformat(timespec="milliseconds")
     reason = f"the lease of {lease.writer} ended at {expired_at}"
-    if lease.state is State.INFLIGHT and actions.RULES[lease.action].keeps_plan:
+    if lease.state is State.INFLIGHT and actions.RULES[lease.action].keeps_plan and not lease.is_resize:
         request = wire.ReturnToRequested(writer=WRITER, reason=reason)
         return ReturnToRequested(lease.table, lease.requested_time, request)
     # It deletes no files: the plan waits for an executor.
