@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 from chronolake_spark import pyspark_methods
 
 if TYPE_CHECKING:
+    from chronolake_spark.creating import create_table
     from chronolake_spark.sessions import session
     from chronolake_spark.sql_views import views
-    from chronolake_spark.tables import SparkTable, create_table, table
+    from chronolake_spark.tables import SparkTable, table
     from chronolake_spark.write_counts import RowCounts, row_counts
 
 __all__ = ["RowCounts", "SparkTable", "create_table", "row_counts", "session", "table", "views"]
@@ -34,7 +35,7 @@ __all__ = ["RowCounts", "SparkTable", "create_table", "row_counts", "session", "
 _MODULE_OF = {
     "RowCounts": "write_counts",
     "SparkTable": "tables",
-    "create_table": "tables",
+    "create_table": "creating",
     "row_counts": "write_counts",
     "session": "sessions",
     "table": "tables",

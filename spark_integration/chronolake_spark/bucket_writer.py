@@ -61,9 +61,10 @@ class WriteJob:
     key are an error. ``kept_columns`` are those whose stored values stay. ``log_format`` is that of the log
     files of a merge-on-read table, None for copy-on-write. The rows of ``rewritten`` groups are merged into
     their base files, whatever the type of the table. With ``has_key_filters`` the footers of base files get key
-    ranges and bloom filters. ``storage_options`` are the access to the base path. ``owner`` is the table that
-    has the claim of the base path; without it the files of a failed task remain until the instant is rolled
-    back.
+    ranges and bloom filters. If it ``copies_records``, the rows are stored records, which keep the commit times
+    and sequence numbers that they have. ``storage_options`` are the access to the base path. ``owner`` is the
+    table that has the claim of the base path; without it the files of a failed task remain until the instant is
+    rolled back.
     """
 
     base_path: str
@@ -81,6 +82,7 @@ class WriteJob:
     new_file_ids: Mapping[FileGroup, str] = field(default_factory=dict)
     rewritten: frozenset[FileGroup] = frozenset()
     has_key_filters: bool = False
+    copies_records: bool = False
     storage_options: Mapping[str, str] = field(default_factory=dict)
     owner: Owner | None = None
 
@@ -261,6 +263,8 @@ class _GroupWriter:
 
     def write(self, rows: pa.Table) -> Outcome:
         """Write the rows, unless they change nothing or the insert is refused."""
+        if self._job.copies_records:
+            return self._copy(rows)
         self._check_required(rows)
         self._check_ordering(rows)
         latest = merge.latest_per_key(rows, self._job.ordering_field)
@@ -318,15 +322,23 @@ class _GroupWriter:
         if decision.duplicates or not decision.changed:
             return decision, None
         new = incoming.filter(pa.array(decision.written))
+        records = int(np.sum(decision.kept)) + int(np.sum(decision.written))
+        return decision, self._base_file(self._file_rows(file, decision, new), decision, records)
+
+    def _copy(self, rows: pa.Table) -> Outcome:
+        """Write stored records to a new file group as they are, also several of one key."""
+        decision = merge.copied(len(rows))
+        return decision, self._base_file([self._stamped(rows)], decision, len(rows))
+
+    def _base_file(self, tables: Iterable[pa.Table], decision: Decision, records: int) -> WriteStat:
         collector = self._collector()
         self._marking.create([self._marker])
         keys = KeyCollector()
-        tables = collector.watch(self._file_rows(file, decision, new))
+        tables = collector.watch(tables)
         if self._job.has_key_filters:
             tables = keys.watch(tables)
         size = base_files.write(self._folder, self._marker.path, self._schema, tables, keys.metadata)
-        records = int(np.sum(decision.kept)) + int(np.sum(decision.written))
-        return decision, self._stat(decision, records, size, collector.stats())
+        return self._stat(decision, records, size, collector.stats())
 
     def _decision(self, file: pq.ParquetFile | None, incoming: pa.Table) -> Decision:
         if self._job.existing is Existing.UNCHECKED:
@@ -382,17 +394,24 @@ class _GroupWriter:
 
     def _stamped(self, new: pa.Table) -> pa.Table:
         """The new rows with Hudi's five columns: time, sequence number, key, partition path, file."""
-        time, count = self._job.requested_time, len(new)
-        numbers = pa.array(np.arange(self._first_seqno, self._first_seqno + count)).cast(pa.string())
+        count = len(new)
         meta = [
-            pa.repeat(pa.scalar(time), count),
-            pc.binary_join_element_wise(f"{time}_{self._task.partition}", numbers, "_"),
+            *self._commit_columns(new),
             new[columns.RECORD_KEY],
             pa.repeat(pa.scalar(self._group.partition_path), count),
             pa.repeat(pa.scalar(self._file_name), count),
         ]
         own = [new[name] for name in self._job.schema.names]
         return pa.table(meta + own, names=self._schema.names).cast(self._schema)
+
+    def _commit_columns(self, new: pa.Table) -> Sequence[pa.Array | pa.ChunkedArray]:
+        """The commit time and the sequence number of each row."""
+        if self._job.copies_records:
+            return new[columns.COMMIT_TIME], new[columns.COMMIT_SEQNO]
+        time, count = self._job.requested_time, len(new)
+        numbers = pa.array(np.arange(self._first_seqno, self._first_seqno + count)).cast(pa.string())
+        seqnos = pc.binary_join_element_wise(f"{time}_{self._task.partition}", numbers, "_")
+        return pa.repeat(pa.scalar(time), count), seqnos
 
     def _check_required(self, rows: pa.Table) -> None:
         if not self._job.required:

@@ -8,6 +8,7 @@ than ``SparkTable``, which shuffles. The instant begins in the process that plan
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeVar
@@ -27,6 +28,7 @@ from chronolake_model.tables import Table
 from chronolake_model.vocabulary import Action, IndexType, Operation
 from chronolake_spark import (
     arrow_tags,
+    bucket_numbers,
     bucket_writer,
     errors,
     format_options,
@@ -81,6 +83,8 @@ def writer(options: Mapping[str, str], struct: StructType, *, overwrite: bool) -
         )
         try:
             write.refuse_another_schema(definition, begun.instant)
+            definition = bucket_numbers.present(definition, begun.instant)
+            tagging = dataclasses.replace(tagging, table=definition)
             write_options = write.options_of(table, client.url, definition, begun.instant, settings, {})
             own = from_arrow_schema(tagging.layout, prefer_timestamp_ntz=True)
             treatment = Treatment(settings.existing, settings.replaces)

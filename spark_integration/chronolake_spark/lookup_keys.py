@@ -62,7 +62,7 @@ class WantedKeys:
 
 
 def of(table: Table, keys: Sequence[Key]) -> WantedKeys:
-    """The keys of a lookup in a table.
+    """The keys of a lookup in a table, in the buckets of its definition.
 
     Raises ``InvalidRecordKey`` for a key without a value, ``SchemaMismatch`` for one that has another form, or
     values of another type, than the record key.

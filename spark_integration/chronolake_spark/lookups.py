@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 import chronolake
-from chronolake_model.files import FileSlice
+from chronolake_model.files import FileSlice, Snapshot
 from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import Table
 from chronolake_model.times import Moment
@@ -33,12 +33,17 @@ def find(table: chronolake.Table, keys: Sequence[Key], as_of: Moment | None = No
 
     A key that the table does not have has no record. Raises as ``lookup_keys.of``, and ``HistoryCleaned``.
     """
-    wanted = lookup_keys.of(table.definition, keys)
-    if len(wanted.tags) and table.definition.index.type is IndexType.RECORD and as_of is None:
+    assumed = table.definition
+    wanted = lookup_keys.of(assumed, keys)
+    if len(wanted.tags) and assumed.index.type is IndexType.RECORD and as_of is None:
         wanted, as_of = _indexed(table, wanted)
-    slices = _candidates(table, wanted, as_of) if len(wanted.tags) else []
-    # Fetched after the slices: so it knows every column that they may have.
+    files = _candidates(table, wanted, as_of) if len(wanted.tags) else Snapshot(table.name, None, [], None)
+    # Fetched after the slices: so it knows every column that they may have, and their number of buckets.
     definition = table.reload().definition
+    buckets = definition.buckets_as_of(files.as_of)
+    if buckets != assumed.index.buckets:
+        wanted = lookup_keys.of(definition.with_buckets(buckets), keys)
+    slices = [slice_ for slice_ in files.slices if len(wanted.in_group(slice_.partition_path, slice_.file_id))]
     reader = _reader(table, definition, slices)
 
     def read(slice_: FileSlice) -> list[pa.Table]:
@@ -61,14 +66,12 @@ def _indexed(table: chronolake.Table, wanted: WantedKeys) -> tuple[WantedKeys, s
     return (wanted, None) if found is None else (wanted.at(found.entries), found.as_of)
 
 
-def _candidates(table: chronolake.Table, wanted: WantedKeys, as_of: Moment | None) -> list[FileSlice]:
+def _candidates(table: chronolake.Table, wanted: WantedKeys, as_of: Moment | None) -> Snapshot:
     """The slices that may have the keys, by partition paths and column stats."""
     paths = wanted.partition_paths
     if wanted.filter is not None and (paths is None or len(paths) <= PARTITIONS_MAX):
-        slices = table.scan(wanted.filter, as_of, paths).slices
-    else:
-        slices = table.snapshot(as_of, paths[0] if paths and len(paths) == 1 else None).slices
-    return [slice_ for slice_ in slices if len(wanted.in_group(slice_.partition_path, slice_.file_id))]
+        return table.scan(wanted.filter, as_of, paths)
+    return table.snapshot(as_of, paths[0] if paths and len(paths) == 1 else None)
 
 
 def _reader(table: chronolake.Table, definition: Table, slices: Sequence[FileSlice]) -> SliceReader:

@@ -129,6 +129,14 @@ def unchecked(stored: int, incoming: pa.Table) -> Decision:
     return Decision(kept=kept, written=written, inserts=count, updates=0, deletes=0)
 
 
+def copied(stored: int) -> Decision:
+    """Write so many stored records elsewhere: none of them changes."""
+    written = np.ones(stored, dtype=np.bool_)
+    return Decision(
+        kept=np.ones(0, dtype=np.bool_), written=written, inserts=0, updates=0, deletes=0, unchanged=stored
+    )
+
+
 def deleted_rows(before: pa.Table, after: pa.Table) -> pa.Table:
     """The records of ``before`` whose key ``after`` no longer has."""
     return before.filter(pc.invert(pc.is_in(_keys(before), value_set=_keys(after))))

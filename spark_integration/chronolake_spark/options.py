@@ -41,7 +41,8 @@ class WriteOptions(msgspec.Struct, frozen=True):
     what the table has. ``replaces`` are the slices that the write replaces. Without a bucket index,
     ``numbered`` are the file groups that the rows name, and ``keys_looked_up`` if the keys were looked up in
     the table. ``fetched`` is what the driver knows of the table's files, None where tasks ask the server for
-    their part of it. ``file_states`` are the states of the files that the rows come from, by path.
+    their part of it. ``file_states`` are the states of the files that the rows come from, by path. With
+    ``resizes_to`` the rows are all stored records of the table, which gets this number of buckets.
     """
 
     url: str
@@ -59,6 +60,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     fetched: Fetched | None
     extra_metadata: dict[str, str]
     file_states: dict[str, str]
+    resizes_to: int | None = None
 
     def to_json(self) -> str:
         """The text of the option."""

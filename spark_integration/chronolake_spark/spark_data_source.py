@@ -168,6 +168,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
                         schema_version=self._options.table.schema_version,
                         based_on_reads=self._options.is_based_on_reads,
                         keys_looked_up=self._options.keys_looked_up,
+                        buckets=self._options.resizes_to,
                     )
                 except (
                     RequestRefused,
@@ -252,6 +253,7 @@ def _job_of(options: WriteOptions, storage_options: dict[str, str], schema: Stru
         log_format=_log_format(table),
         new_file_ids=_new_file_ids(options, fetched),
         has_key_filters=table.index.type is IndexType.BLOOM,
+        copies_records=options.resizes_to is not None,
         rewritten=frozenset(_numbered(group) for group in options.numbered if group.rewrites),
         storage_options=storage_options,
         owner=Owner(table.metastore_id, table.table_id, table.name),

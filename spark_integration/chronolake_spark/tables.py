@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
-from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake_model.files import Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.instants import Instant
 from chronolake_model.markers import MarkersType
-from chronolake_model.tables import BucketIndex, Table
+from chronolake_model.tables import Table
 from chronolake_model.times import Moment
-from chronolake_model.vocabulary import IndexType, Operation, TableType
+from chronolake_model.vocabulary import IndexType, Operation
 from chronolake_spark import (
     conditional_deletes,
     explain,
@@ -27,7 +26,7 @@ from chronolake_spark import (
     progress,
     read,
     record_locating,
-    schema,
+    resizes,
     schema_merges,
     self_reads,
     spark_data_source,
@@ -317,6 +316,32 @@ class SparkTable:
             self._spark, self._table, partitions, on_conflict=on_conflict, extra_metadata=extra_metadata
         )
 
+    def resize_buckets(
+        self,
+        buckets: int,
+        *,
+        extra_metadata: Mapping[str, str] | None = None,
+        markers: MarkersType | None = None,
+        on_conflict: OnConflict = "fail",
+    ) -> Instant:
+        """Give a table with a bucket index another number of buckets: all its files are written anew.
+
+        The records, and their commit times, stay as they are. A write that completes meanwhile makes it
+        conflict, and one that began before conflicts afterwards; both can be retried. At most 10,000 file
+        groups can be replaced. Raises ``TableMismatch``, ``WriteConflict``, and ``InvalidPlan`` if the table
+        has this number already.
+        """
+        with progress.described(self._spark, f"resize {self.name} to {buckets} buckets"):
+            return resizes.run(
+                self._spark,
+                self._table,
+                self._client.url,
+                buckets,
+                extra_metadata=extra_metadata,
+                markers=markers,
+                on_conflict=on_conflict,
+            )
+
     def read(
         self,
         as_of: Moment | None = None,
@@ -457,41 +482,3 @@ def table(
     """
     client = client or chronolake.connect(url)
     return SparkTable(spark, client, client.table(name))
-
-
-def create_table(  # noqa: PLR0913  # one keyword per part of a table's definition
-    client: chronolake.Client,
-    name: str,
-    struct: StructType,
-    *,
-    base_path: str,
-    record_key_fields: Sequence[str],
-    partition_fields: Sequence[str] = (),
-    ordering_field: str | None = None,
-    buckets: int = 4,
-    index: IndexType | Literal["bucket", "simple", "bloom", "record"] = IndexType.BUCKET,
-    type: TableType = TableType.COPY_ON_WRITE,
-    properties: Mapping[str, str] | None = None,
-    if_not_exists: bool = False,
-    reuse_base_path: bool = False,
-) -> chronolake.Table:
-    """Make a table for frames of this schema (``df.schema``); ``base_path`` as for ``Client.create_table``.
-
-    ``buckets`` is for the bucket index, which is the default ``index``.
-
-    Raises ``SchemaMismatch`` for columns that data files cannot hold, ``TableExists``, ``BasePathTaken``,
-    ``NamespaceNotFound``, ``InvalidTable``.
-    """
-    return client.create_table(
-        name,
-        base_path=base_path,
-        schema=schema.fields_of(struct),
-        record_key_fields=record_key_fields,
-        type=type,
-        partition_fields=partition_fields,
-        ordering_field=ordering_field,
-        index=BucketIndex(IndexType(index), buckets),
-        properties=properties,
-        if_not_exists=if_not_exists,
-        reuse_base_path=reuse_base_path,
-    )

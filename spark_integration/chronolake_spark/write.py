@@ -35,6 +35,7 @@ from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation, State
 from chronolake_spark import (
+    bucket_numbers,
     casts,
     columns,
     conflict_retries,
@@ -110,18 +111,11 @@ def tagged(
     return rows.select(
         keys.record_key(key_fields).alias(columns.RECORD_KEY),
         path.alias(columns.PARTITION_PATH),
-        _bucket(table, key_fields).alias(columns.BUCKET),
+        bucket_numbers.bucket(table).alias(columns.BUCKET),
         columns.DELETE,
         *order_columns,
         *(sf.col(schema.quoted(field.name)) for field in table.schema),
     )
-
-
-def _bucket(table: Table, key_fields: Sequence[Field]) -> Column:
-    """The bucket of a record; null with another index, which finds its file group later (``locating``)."""
-    if table.index.type is not IndexType.BUCKET:
-        return sf.lit(None).cast("int")
-    return keys.bucket(key_fields, table.index.buckets)
 
 
 def sort_columns(sort: Sort, rows: DataFrame) -> Sequence[str]:
@@ -225,6 +219,7 @@ def _run_once(
     counted = {conflict_retries.RETRIES: str(retries)} if retries else {}
     with table.begin(action=action, operation=settings.operation, markers=settings.markers) as write:
         refuse_another_schema(definition, write.instant)
+        definition = bucket_numbers.present(definition, write.instant)
         self_reads.refuse_older(table, settings.computed_from, write.requested_time)
         if not _has_direct_markers(definition, settings):
             progress.begins_files(lambda: table.markers(write.requested_time))
@@ -233,21 +228,31 @@ def _run_once(
             # As of the begin: what completes later the server takes for a conflict; no update is lost.
             snapshot = table.snapshot(write.requested_time)
         options = options_of(table, url, definition, write.instant, settings, counted, snapshot)
-        try:
+        with completing(write):
             tagged_rows = rows if snapshot is None or not callable(rows) else rows(snapshot)
             with _placed(tagged_rows, table, definition, snapshot, settings) as (frame, numbered):
-                options = msgspec.structs.replace(options, numbered=list(numbered))
-                writer_options = {
-                    WRITE_OPTION: options.to_json(),
-                    SECRETS_OPTION: secrets_to_json(table.storage_options),
-                }
-                spark_data_source.activate(frame.sparkSession)
-                frame.write.format(spark_data_source.FORMAT).options(**writer_options).mode("append").save()
-        except spark_failures.EXCEPTIONS as exc:
-            if _has_completed(write):
-                return write.instant
-            raise _typed(exc) from exc
+                save(frame, table, msgspec.structs.replace(options, numbered=list(numbered)))
         return write.refresh()
+
+
+@contextlib.contextmanager
+def completing(write: chronolake.Write) -> Iterator[None]:
+    """A block in which Spark completes the instant: if it has completed, a failure of Spark is none."""
+    try:
+        yield
+    except spark_failures.EXCEPTIONS as exc:
+        if not _has_completed(write):
+            raise _typed(exc) from exc
+
+
+def save(frame: DataFrame, table: chronolake.Table, options: WriteOptions) -> None:
+    """Write rows that were shuffled by file group, and complete their instant."""
+    writer_options = {
+        WRITE_OPTION: options.to_json(),
+        SECRETS_OPTION: secrets_to_json(table.storage_options),
+    }
+    spark_data_source.activate(frame.sparkSession)
+    frame.write.format(spark_data_source.FORMAT).options(**writer_options).mode("append").save()
 
 
 @contextlib.contextmanager
@@ -260,7 +265,7 @@ def _placed(
 ) -> Iterator[tuple[DataFrame, Sequence[NumberedGroup]]]:
     """The rows, shuffled by file group, and the file groups that they name by number."""
     if snapshot is None or definition.index.type is IndexType.BUCKET:
-        yield by_file_group(rows, definition, settings.sort), ()
+        yield by_file_group(bucket_numbers.placed(rows, definition), definition, settings.sort), ()
         return
     written = evolution.versions(table, definition, snapshot.slices)
     if definition.index.type is IndexType.RECORD:

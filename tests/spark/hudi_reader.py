@@ -86,6 +86,12 @@ class PublishedTable(SparkTable):
         return instant
 
     @override
+    def resize_buckets(self, buckets: int, **options: Any) -> Instant:
+        instant = super().resize_buckets(buckets, **options)
+        publish_and_compare(self.metastore)
+        return instant
+
+    @override
     def delete_partitions(self, *partitions: Mapping[str, Any], **options: Any) -> Instant:
         instant = super().delete_partitions(*partitions, **options)
         publish_and_compare(self.metastore)

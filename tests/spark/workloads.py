@@ -181,6 +181,9 @@ class Workload:
         if self._definition.type is TableType.MERGE_ON_READ:
             alone.append(self._compact)
             within.append(self._compact)
+        if self._definition.index is IndexType.BUCKET:
+            alone.append(self._resize)
+            within.append(self._resize)
         if self._definition.partition_fields:
             alone.append(self._delete_partition)
         if self._definition.has_unique_keys:
@@ -281,6 +284,13 @@ class Workload:
         self._note("compact", [slice_.file_id for slice_ in chosen])
         groups = [FileGroupName(slice_.partition_path, slice_.file_id) for slice_ in chosen]
         return compactions.compact(table, groups)
+
+    def _resize(self) -> Instant:
+        """Another number of buckets; the records stay as they are."""
+        present = self.table.metastore.reload().definition.index.buckets
+        buckets = self._draws.choice([number for number in range(1, 6) if number != present])
+        self._note("resize", buckets)
+        return self.table.resize_buckets(buckets)
 
     def _insert(self) -> Instant | None:
         rows, existing = self._rows(4), self.oracle.state
