@@ -13,11 +13,14 @@ from pyspark.sql import functions as sf
 
 import chronolake
 import chronolake_spark
-from tests.spark import faults, processes
+from tests.spark import crashes, faults, processes
 
 
 class Job(msgspec.Struct, frozen=True):
-    """Give all records of a table the price 2, while each attempt meets a fault; wait for a sign at the end."""
+    """Give all records of a table the price 2, while each attempt meets a fault; wait for a sign at the end.
+
+    With a ``crash_point`` the write meets the fault there (``crashes``), and may be ``staged`` as INSERT is.
+    """
 
     url: str
     table: str
@@ -26,6 +29,8 @@ class Job(msgspec.Struct, frozen=True):
     master: str = "local[2]"
     settings: dict[str, str] = {}
     ends_after: str = ""
+    crash_point: str = ""
+    staged: bool = False
 
 
 class Driver:
@@ -64,8 +69,16 @@ def main(job: Job) -> None:
     spark = chronolake_spark.session("driver", master=job.master, memory="512m", settings=job.settings)
     with chronolake.connect(job.url) as client:
         table = chronolake_spark.table(spark, job.table, client=client)
-        spark.dataSource.register(faults.source_with(getattr(faults, job.fault)))
-        table.upsert(spark.range(job.records).withColumn("price", sf.lit(2)))
+        if job.crash_point:
+            crashes.register(spark, job.crash_point, getattr(crashes, job.fault))
+        else:
+            spark.dataSource.register(faults.source_with(getattr(faults, job.fault)))
+        frame = spark.range(job.records).withColumn("price", sf.lit(2))
+        if job.staged:
+            given = {"table": job.table, "url": job.url}
+            frame.write.format("chronolake").mode("append").options(**given)._jwrite.save()
+        else:
+            table.upsert(frame)
         sign = faults.signals(table.definition.base_path) / job.ends_after
         faults.until(sign.exists)
     spark.stop()

@@ -1,0 +1,177 @@
+"""Tasks, committers and drivers are killed during merge-on-read writes and staged writes, at each point."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import chronolake
+import chronolake_spark
+from chronolake import Instant, State
+from chronolake_model.vocabulary import Action
+from chronolake_spark import SparkTable
+from tests.command_line import run
+from tests.fix_server import ServerProcess
+from tests.spark import crashes, faults, hudi_reader
+from tests.spark.driver import Driver, Job
+from tests.spark.faults import until
+from tests.spark.prices import BUCKETS, IDS, SETTINGS, orphans_of, priced, rows_of
+
+pytestmark = pytest.mark.spark
+slow = pytest.mark.slow
+_NUMBERS = itertools.count(1)
+MERGE_ON_READ = {"type": "merge_on_read"}
+KINDS = {
+    "log": (MERGE_ON_READ, False),
+    "staged": ({}, True),
+    "staged_log": (MERGE_ON_READ, True),
+    "staged_unique": ({"index": "record"}, True),
+}
+CASES = [
+    *(("log", point) for point in (*crashes.TASK_POINTS, *crashes.COMMIT_POINTS)),
+    *(("staged", point) for point in (*crashes.TASK_POINTS, *crashes.STAGED_COMMIT_POINTS)),
+    ("staged_log", "commit:in_file"),
+    ("staged_unique", "commit:in_file"),
+    ("staged_unique", "commit:after_complete"),
+]
+QUICK = ("log", "task:in_file")
+KILLED = [
+    ("log", "task:in_file"),
+    ("log", "commit:before_complete"),
+    ("log", "commit:after_complete"),
+    ("staged", "task:after_marker"),
+    ("staged_log", "commit:in_file"),
+    ("staged_unique", "commit:before_complete"),
+    ("staged_unique", "commit:after_complete"),
+]
+
+
+@pytest.fixture
+def new_prices(
+    spark: SparkSession, reaping: ServerProcess, tmp_path: Path
+) -> Iterator[Callable[..., SparkTable]]:
+    """Makes a table with one commit, in which each record has the price 1."""
+    with chronolake.connect(reaping.url) as client:
+        client.create_namespace("shop")
+
+        def make(**definition: Any) -> SparkTable:
+            name = f"shop.prices{next(_NUMBERS)}"
+            chronolake_spark.create_table(
+                client,
+                name,
+                priced(spark, 1).schema,
+                base_path=str(tmp_path / name),
+                record_key_fields=["id"],
+                buckets=BUCKETS,
+                **definition,
+            )
+            table = chronolake_spark.table(spark, name, client=client)
+            table.insert(priced(spark, 1))
+            return table
+
+        yield make
+
+
+@pytest.fixture
+def crash_at(spark: SparkSession) -> Iterator[Callable[[str], None]]:
+    yield lambda point: crashes.register(spark, point, crashes.die)
+    crashes.unregister(spark)
+
+
+def save(spark: SparkSession, table: SparkTable, price: int, *, staged: bool) -> None:
+    frame = priced(spark, price)
+    if not staged:
+        table.upsert(frame)
+        return
+    given = {"table": table.name, "url": table._client.url}
+    frame.repartition(2).write.format("chronolake").mode("append").options(**given)._jwrite.save()
+
+
+def assert_all_files_are_marked(table: SparkTable, instant: Instant) -> None:
+    """Each data file of the instant in storage has a marker."""
+    root = Path(table.definition.base_path)
+    time = instant.requested_time
+    files = {str(path.relative_to(root)) for path in root.rglob(f"*_{time}*") if ".hoodie" not in path.parts}
+    assert files <= {marker.path for marker in table.metastore.markers(time)}
+
+
+def assert_healed(spark: SparkSession, table: SparkTable, price: int, dsn: str) -> None:
+    """All records have this price, the next write works, and nothing stays behind."""
+    assert rows_of(table) == [(id, price) for id in IDS]
+    hudi_reader.publish_and_compare(table.metastore)
+    table.upsert(priced(spark, 3).where("id < 32"))
+
+    assert rows_of(table) == [(id, 3 if id < 32 else price) for id in IDS]
+    hudi_reader.publish_and_compare(table.metastore)
+    assert orphans_of(table) == []
+    assert list(table.metastore.timeline.rollbacks().pending()) == []
+    verified = run("verify", "--dsn", dsn)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "point"), [pytest.param(*case, marks=[] if case == QUICK else slow) for case in CASES]
+)
+def test_a_killed_task_or_committer_leaves_nothing(
+    spark: SparkSession,
+    new_prices: Callable[..., SparkTable],
+    crash_at: Callable[[str], None],
+    reaping: ServerProcess,
+    kind: str,
+    point: str,
+) -> None:
+    definition, staged = KINDS[kind]
+    table = new_prices(**definition)
+    crash_at(point)
+    try:
+        save(spark, table, 2, staged=staged)
+    except Exception:  # of Spark, or of ours
+        assert point.startswith("commit"), "Spark repeats tasks"
+    crashes.unregister(spark)
+    assert (faults.signals(table.definition.base_path) / "killed").exists()
+
+    # A committer is not repeated: Spark rolls the write back, unless it has completed.
+    is_lost = point.startswith("commit") and point != "commit:after_complete"
+    newest = table.metastore.timeline.where(action=[Action.COMMIT, Action.DELTACOMMIT]).last()
+    assert newest is not None
+    assert newest.state is (State.ROLLED_BACK if is_lost else State.COMPLETED)
+    assert_healed(spark, table, 1 if is_lost else 2, reaping.dsn)
+
+
+@slow
+@pytest.mark.parametrize(("kind", "point"), KILLED)
+def test_a_killed_driver_leaves_what_the_end_of_its_lease_cleans_up(
+    spark: SparkSession,
+    new_prices: Callable[..., SparkTable],
+    reaping: ServerProcess,
+    tmp_path: Path,
+    repository: Path,
+    kind: str,
+    point: str,
+) -> None:
+    definition, staged = KINDS[kind]
+    table = new_prices(**definition)
+    job = Job(
+        reaping.url, table.name, len(IDS), "stand_still", settings=SETTINGS, crash_point=point, staged=staged
+    )
+    reached = faults.signals(table.definition.base_path) / "reached"
+    with Driver(job, tmp_path / "driver.log", repository) as driver:
+        until(lambda: driver.runs() and reached.exists())
+        driver.kill()
+
+    instant = table.metastore.timeline.last()
+    assert instant is not None
+    price = 2
+    if point != "commit:after_complete":
+        price = 1
+        assert instant.state is State.INFLIGHT
+        assert_all_files_are_marked(table, instant)
+        # Its lease is not renewed any more: let it end in a second.
+        table.metastore.write(instant.requested_time).heartbeat(1)
+        until(lambda: table.metastore.instant(instant.requested_time).state is State.ROLLED_BACK)
+    assert_healed(spark, table, price, reaping.dsn)
