@@ -22,6 +22,7 @@ KEYS = {"access_key": "key", "secret_key": "secret", "region": "us-east-1"}
 class Fault(msgspec.Struct):
     """Requests of a method whose paths end so are refused, the next ``times`` of them.
 
+    If they are ``executed``, only their answers are lost.
     A request that deletes many objects counts as a DELETE of each of them, and is refused as a whole.
     """
 
@@ -30,6 +31,7 @@ class Fault(msgspec.Struct):
     status: int
     code: str
     times: int = 1_000_000
+    executed: bool = False
 
 
 class S3:
@@ -68,6 +70,9 @@ class _Gateway:
 
     def __call__(self, request: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         fault = self._fault(*_method_and_paths(request))
+        if fault is not None and fault.executed:
+            with self._one_by_one:
+                b"".join(self._forward(request, lambda *_: None))
         if fault is None:
             # moto closes an object that another request replaces while it still answers with it.
             with self._one_by_one:

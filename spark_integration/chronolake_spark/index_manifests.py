@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from chronolake import storage
 from chronolake_spark.index_files import IndexFile
 from chronolake_storage.files import Files, StoredFile
 from chronolake_storage.guard import INDEX_FOLDER
@@ -69,13 +70,14 @@ def index_folder_of(table_id: str) -> str:
 
 
 class StoredManifests:
-    """The manifests of one index in storage."""
+    """The manifests of one index in storage. Each method raises ``StorageFailed``."""
 
     def __init__(self, files: Files, table_id: str) -> None:
         self._files = files
         self.index_folder = index_folder_of(table_id)
         self._folder = f"{folder_of(table_id)}/manifests"
 
+    @storage.storage_failures()
     def newest(self, covered_max: str | None = None) -> Manifest | None:
         """The newest manifest, of those that cover no more than ``covered_max``; None if there is none."""
         names = sorted((file.file_name for file in self._files.files_in(self._folder)), reverse=True)
@@ -87,14 +89,17 @@ class StoredManifests:
                 return manifest
         return None
 
+    @storage.storage_failures()
     def publish(self, manifest: Manifest) -> bool:
         """Put a manifest. False if another process has put one of this name."""
         return self._files.create(f"{self._folder}/{manifest.name}", msgspec.json.encode(manifest))
 
+    @storage.storage_failures()
     def of_name(self, name: str) -> Manifest | None:
         """The manifest of a name."""
         return self._read(name)
 
+    @storage.storage_failures()
     def deletable(self, newest: Manifest, now: float) -> list[str]:
         """Manifests and files that no reader uses any more, relative to the base path.
 

@@ -148,8 +148,8 @@ class RecordIndex:
         manifest = index_manifests.following(before, missing.covered, after.files, after.shards, now)
         while not self._manifests.publish(manifest):
             if (other := self._manifests.of_name(manifest.name)) is not None:
-                # Another process took in the same changes.
-                known = {file.path for file in stored.files}
+                # Another process took in the same changes, or the answer to this put was lost.
+                known = {file.path for file in (*stored.files, *other.files)}
                 self._remove([file.path for file in after.files if file.path not in known])
                 return other
             # One that cannot be read, for example of another release, is never replaced.
@@ -192,7 +192,7 @@ def follow(table: chronolake.Table, distributed: Distributed) -> None:
         return
     try:
         RecordIndex(table).catch_up(distributed=distributed)
-    except chronolake.ChronolakeError as failure:
+    except (chronolake.ChronolakeError, OSError) as failure:  # OSError: of Arrow's storage
         _LOG.warning("%s: the record index was not updated after a write: %s", table.name, failure)
 
 

@@ -16,9 +16,11 @@ import pytest
 import chronolake
 from chronolake_model.tables import BucketIndex, Field
 from chronolake_model.vocabulary import Action, IndexType, TableType
-from chronolake_spark import columns, errors, index_files, index_manifests, lookups
-from chronolake_spark.index_manifests import StoredManifests
+from chronolake_spark import columns, errors, index_files, index_manifests, lookups, record_index
+from chronolake_spark.index_manifests import Manifest, StoredManifests
 from chronolake_spark.record_index import RecordIndex
+from chronolake_storage.errors import StorageError
+from chronolake_storage.local import LocalFiles
 from tests.spark.hand_written import base, commit, log
 
 _NUMBERS = itertools.count(1)
@@ -298,6 +300,48 @@ def _die_before_put(table: chronolake.Table, puts: int) -> None:
         RecordIndex(table).catch_up()
     finally:
         os._exit(1)
+
+
+def test_a_manifest_whose_answer_was_lost_keeps_its_files(
+    new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table()
+    commit(table, {("day=1", "a-0"): base("k1")})
+    publish = StoredManifests.publish
+
+    def lost(manifests: StoredManifests, manifest: Manifest) -> bool:
+        # The client of the store repeats a put whose answer is lost, and learns that the object exists.
+        publish(manifests, manifest)
+        return False
+
+    with monkeypatch.context() as patches:
+        patches.setattr(StoredManifests, "publish", lost)
+        assert RecordIndex(table).catch_up() is not None
+    assert places(table, "k1") == {"k1": "day=1/a-0"}
+
+
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [((index_files, "write"), PermissionError("denied")), ((LocalFiles, "create"), StorageError("denied"))],
+)
+def test_a_write_does_not_fail_because_the_index_cannot_be_written(
+    new_table: NewTable,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    place: tuple[Any, str],
+    error: Exception,
+) -> None:
+    table = new_table()
+    commit(table, {("day=1", "a-0"): base("k1")})
+
+    def refused(*_arguments: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patches:
+        patches.setattr(*place, refused)
+        record_index.follow(table, lambda *_: [])
+    assert "the record index was not updated after a write: denied" in caplog.text
+    assert places(table, "k1") == {"k1": "day=1/a-0"}
 
 
 def test_processes_that_catch_up_at_once_agree(new_table: NewTable) -> None:
