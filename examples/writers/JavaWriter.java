@@ -438,8 +438,12 @@ public class JavaWriter {
             TreeMap<String, Map<String, JsonNode>> groups = this.fileGroups(rows);
             this.checkClaim(at(this.table, "metastore_id").asText(), at(this.table, "table_id").asText());
             ObjectNode begin = this.body().put("operation", this.operation).put("lease_seconds", LEASE_SECONDS);
-            this.time = at(this.server.post(this.path + "/instants", begin), "requested_time").asText();
+            JsonNode begun = this.server.post(this.path + "/instants", begin);
+            this.time = at(begun, "requested_time").asText();
             try {
+                if (at(begun, "buckets").asInt() != this.buckets) {
+                    throw new IOException("the table was resized meanwhile: the rows belong to other buckets; try again");
+                }
                 ObjectNode complete = this.body().put("schema_version", at(this.table, "schema_version").asInt());
                 complete.set("write_stats", this.writeGroups(groups));
                 return this.server.post(this.instant() + "/complete", complete);

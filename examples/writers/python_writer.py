@@ -172,6 +172,8 @@ class Attempt:
         self.time = self.instant["requested_time"]
         self.path = f"{self.instants}/{self.time}"
         try:
+            if self.instant["buckets"] != self.table["index"]["buckets"]:
+                raise ValueError("the table was resized meanwhile: the rows belong to other buckets; try again")
             with self.heartbeats():
                 # The snapshot is read after begin: a completion in between is a conflict, not a lost update.
                 stored = self.stored_files()

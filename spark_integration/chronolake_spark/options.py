@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from chronolake_model.files import FileGroupName
-from chronolake_model.markers import MarkersType
+from chronolake_model.markers import TYPE_PROPERTY, MarkersType
 from chronolake_model.tables import SchemaField, Table
 from chronolake_spark.merge import Existing
 from chronolake_spark.new_groups import Replaces
@@ -70,6 +70,11 @@ class WriteOptions(msgspec.Struct, frozen=True):
     def from_json(cls, text: str) -> WriteOptions:
         """The options in a text of ``to_json``."""
         return msgspec.json.decode(text, type=cls)
+
+
+def has_direct_markers(table: Table, markers: MarkersType | None) -> bool:
+    """Whether the markers of a write are in storage, and not with the server."""
+    return (markers or table.properties.get(TYPE_PROPERTY)) == MarkersType.DIRECT
 
 
 def secrets_to_json(storage_options: Mapping[str, str]) -> str:

@@ -23,6 +23,7 @@ from chronolake_spark import (
     conflict_retries,
     errors,
     evolution,
+    progress,
     schema,
     slice_frames,
     write,
@@ -32,6 +33,7 @@ from chronolake_spark.conflict_retries import OnConflict
 from chronolake_spark.evolution import Versions
 from chronolake_spark.merge import Existing
 from chronolake_spark.new_groups import Replaces
+from chronolake_spark.options import has_direct_markers
 from chronolake_spark.write import Settings
 
 
@@ -76,6 +78,8 @@ def _run_once(
         )
     plan = Plan(groups, buckets=buckets)
     with table.begin(action=Action.CLUSTERING, plan=plan, markers=settings.markers) as begun:
+        if not has_direct_markers(table.definition, settings.markers):
+            progress.begins_files(lambda: table.markers(begun.requested_time))
         # The server has compared the plan with the file groups of this moment.
         snapshot = table.snapshot(begun.requested_time)
         written = evolution.versions(table, table.reload().definition, snapshot.slices)

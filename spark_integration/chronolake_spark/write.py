@@ -29,7 +29,7 @@ from chronolake.errors import StorageFailed
 from chronolake_model import merge_modes
 from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
-from chronolake_model.markers import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
+from chronolake_model.markers import EXECUTOR_PROPERTY, Executor, MarkersType
 from chronolake_model.merge_modes import MergeMode
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Field, Table
@@ -62,6 +62,7 @@ from chronolake_spark.options import (
     WRITE_OPTION,
     Fetched,
     WriteOptions,
+    has_direct_markers,
     secrets_to_json,
 )
 from chronolake_spark.unique_keys import Treatment
@@ -221,7 +222,7 @@ def _run_once(
         refuse_another_schema(definition, write.instant)
         definition = bucket_numbers.present(definition, write.instant)
         self_reads.refuse_older(table, settings.computed_from, write.requested_time)
-        if not _has_direct_markers(definition, settings):
+        if not has_direct_markers(definition, settings.markers):
             progress.begins_files(lambda: table.markers(write.requested_time))
         snapshot = None
         if callable(rows) or definition.index.type is not IndexType.BUCKET:
@@ -325,7 +326,7 @@ def _fetched(
 ) -> Fetched | None:
     """What tasks need of the table as of the begin of an instant; None where they ask the server."""
     has_buckets = definition.index.type is IndexType.BUCKET
-    if has_buckets and not _has_direct_markers(definition, settings):
+    if has_buckets and not has_direct_markers(definition, settings.markers):
         return None
     # With direct markers, tasks need not reach the server. Without a bucket index, rows name their file groups.
     if snapshot is None:
@@ -341,10 +342,6 @@ def _fetched(
         new_groups=new_groups.to_open(slices, replaced, settings.replaces),
         fields=fields,
     )
-
-
-def _has_direct_markers(definition: Table, settings: Settings) -> bool:
-    return (settings.markers or definition.properties.get(TYPE_PROPERTY)) == MarkersType.DIRECT
 
 
 def dry_run(df: DataFrame, table: Table, **how: Any) -> int:

@@ -189,3 +189,20 @@ def _await(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline, "it did not come true"
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize("inflight", [True, False])
+def test_a_resize_without_its_executor_is_rolled_back_and_its_plan_not_kept(
+    server: ServerProcess, table: rest.Table, *, inflight: bool
+) -> None:
+    plan = {"buckets": 8}
+    resize = table.begun(action="clustering", plan=plan, inflight=inflight, lease_seconds=LEASE_SECONDS)
+    clustered = table.begun()
+    rest.succeeded(table.complete(clustered, rest.write_stat(clustered)))
+    group = {"partition_path": "", "file_id": rest.write_stat(clustered)["file_id"]}
+    clustering = table.begun(action="clustering", plan={"file_groups": [group]}, lease_seconds=LEASE_SECONDS)
+    let_leases_end(server.dsn)
+
+    assert asyncio.run(reap_once(server.dsn)) == 2
+
+    assert (table.state(resize), table.state(clustering)) == ("rolled_back", "requested")

@@ -141,3 +141,29 @@ def test_a_table_without_buckets_is_not_resized(spark: SparkSession, new_table: 
     table = new_table(sales(spark, range(0), 0), "id", index="simple")
     with pytest.raises(errors.TableMismatch, match="has the index simple, without buckets"):
         table.resize_buckets(8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("type_", list(TableType))
+def test_a_resize_with_direct_markers_and_columns_of_earlier_schemas(
+    spark: SparkSession, new_table: NewTable, type_: TableType
+) -> None:
+    table = new_table(
+        sales(spark, range(0), 0),
+        "id",
+        partition_fields=["day"],
+        buckets=2,
+        type=type_,
+        properties={"markers.type": "direct"},
+    )
+    table.insert(sales(spark, range(20), 1))
+    table.overwrite(sales(spark, range(10), 2).where("id % 3 = 0"))
+    table.upsert(sales(spark, range(30, 40), 3).withColumn("note", sf.lit("new")), merge_schema=True)
+    records = meta_of(table)
+    for buckets in (5, 1, 3):
+        table.resize_buckets(buckets)
+        assert meta_of(table) == records
+        assert table.metastore.check().findings == []
+    table.upsert(sales(spark, range(35, 45), 4).withColumn("note", sf.lit("newer")))
+    assert len(amounts(table.read())) == len(records) + 5
+    assert table.metastore.check().findings == []

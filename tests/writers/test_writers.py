@@ -77,6 +77,21 @@ def test_writers_in_two_languages_update_each_others_records(
     assert prices.check().totals == []
 
 
+def test_a_writer_that_read_the_table_before_it_was_resized_writes_nothing(
+    prices: chronolake.Table, shared_server_url: str
+) -> None:
+    attempt = python_writer.Attempt(python_writer.Server(shared_server_url), prices.name, "insert")
+    plan = chronolake.Plan(buckets=7)
+    with prices.begin(action=chronolake.Action.CLUSTERING, plan=plan) as resize:
+        resize.complete(buckets=7)
+    with pytest.raises(ValueError, match="was resized meanwhile"):
+        attempt.run([price(1, 1)])
+    assert prices.snapshot().slices == []
+    again = python_writer.Attempt(python_writer.Server(shared_server_url), prices.name, "insert")
+    again.run([price(number, 1) for number in range(20)])
+    assert prices.check().totals == []
+
+
 def test_hudi_reads_each_state_that_writers_in_two_languages_leave(
     prices_for_hudi: chronolake.Table, shared_server_url: str, tmp_path: Path
 ) -> None:
