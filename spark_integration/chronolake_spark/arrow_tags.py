@@ -1,12 +1,14 @@
 """Tags rows in Arrow as ``write.tagged`` tags frames: record key, partition path, bucket, is a row a delete.
 
-It runs on executors, for writes that Spark does not shuffle. No Spark.
+It runs on executors: wholly for writes that Spark does not shuffle, and for the record keys of others, because
+Arrow makes them faster than Spark sends them. No Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +18,33 @@ from chronolake_model import partition_paths
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import SchemaField, Table
 from chronolake_spark import arrow_types, columns, errors
+
+_VECTORIZED: Final = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "string"})
+"""The types of key fields whose texts Arrow makes without a call in Python for each value."""
+
+
+def omitted_columns(table: Table, *, only_inserts: bool) -> list[str]:
+    """The control columns that ``with_control_columns`` adds to rows of the table, so that Spark sends less.
+
+    ``only_inserts`` if no row deletes.
+    """
+    omitted = [columns.DELETE] if only_inserts else []
+    if not table.partition_fields:
+        omitted.append(columns.PARTITION_PATH)
+    types = {field.type.strip().lower() for field in _fields(table, table.record_key_fields)}
+    return [*omitted, columns.RECORD_KEY] if types <= _VECTORIZED else omitted
+
+
+def with_control_columns(batches: Iterable[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:
+    """The batches with those of ``omitted_columns`` that they lack. Raises ``InvalidRecordKey``."""
+    for batch in batches:
+        rows, names = batch, batch.schema.names
+        if columns.RECORD_KEY not in names:
+            rows = rows.append_column(columns.RECORD_KEY, _record_keys(table, _key_texts(table, rows)))
+        for name, value in ((columns.PARTITION_PATH, ""), (columns.DELETE, False)):
+            if name not in names:
+                rows = rows.append_column(name, pa.repeat(pa.scalar(value), len(rows)))
+        yield rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +62,9 @@ class Tagging:
         Raises ``InvalidRecordKey``, ``InvalidPartitionValue``.
         """
         own = {field.name: self._column(rows, field) for field in self.layout}
-        keys = self._fields(self.table.record_key_fields)
-        texts = [_keys.texts(own[field.name], field.type) for field in keys]
+        texts = _key_texts(self.table, own)
         control = {
-            columns.RECORD_KEY: self._record_keys(keys, texts),
+            columns.RECORD_KEY: _record_keys(self.table, texts),
             columns.PARTITION_PATH: self._partition_paths(own, len(rows)),
             columns.BUCKET: pa.array(_keys.buckets(texts, self.table.index.buckets), pa.int32()),
             columns.DELETE: pa.repeat(pa.scalar(self.deletes), len(rows)),
@@ -49,18 +77,8 @@ class Tagging:
             return pa.chunked_array([pa.nulls(len(rows), field.type)])
         return rows[source].cast(field.type)
 
-    def _record_keys(self, fields: Sequence[SchemaField], texts: Sequence[pa.Array]) -> pa.Array:
-        names = [field.name for field in fields]
-        keys = _keys.record_keys(names, texts)
-        if keys.null_count:
-            without = pc.is_null(keys)
-            values = [text.filter(without)[0].as_py() for text in texts]
-            message = errors.ambiguous_key(names) if any(values) else errors.missing_key(names)
-            raise errors.InvalidRecordKey(message)
-        return keys.cast(pa.string())
-
     def _partition_paths(self, own: Mapping[str, pa.ChunkedArray], count: int) -> pa.Array:
-        fields = self._fields(self.table.partition_fields)
+        fields = _fields(self.table, self.table.partition_fields)
         if not fields:
             return pa.repeat(pa.scalar(""), count)
         names = [field.name for field in fields]
@@ -76,9 +94,24 @@ class Tagging:
             raise errors.InvalidPartitionValue(partition_paths.unwritable_message(names))
         return _keys.partition_paths(names, texts, spelling).cast(pa.string())
 
-    def _fields(self, names: Sequence[str]) -> list[SchemaField]:
-        by_name = {field.name: field for field in self.table.schema}
-        return [by_name[name] for name in names]
+
+def _key_texts(table: Table, rows: Mapping[str, pa.ChunkedArray] | pa.RecordBatch) -> list[pa.Array]:
+    return [_keys.texts(rows[field.name], field.type) for field in _fields(table, table.record_key_fields)]
+
+
+def _record_keys(table: Table, texts: Sequence[pa.Array]) -> pa.Array:
+    keys = _keys.record_keys(table.record_key_fields, texts)
+    if keys.null_count:
+        without = pc.is_null(keys)
+        values = [text.filter(without)[0].as_py() for text in texts]
+        names = list(table.record_key_fields)
+        raise errors.InvalidRecordKey(errors.ambiguous_key(names) if any(values) else errors.missing_key(names))
+    return keys.cast(pa.string())
+
+
+def _fields(table: Table, names: Sequence[str]) -> list[SchemaField]:
+    by_name = {field.name: field for field in table.schema}
+    return [by_name[name] for name in names]
 
 
 def tagging(table: Table, frame: pa.Schema, sources: Mapping[str, str], *, deletes: bool) -> Tagging:

@@ -24,6 +24,7 @@ from chronolake_storage.overlaps import TablePlace
 
 ROW_GROUP_ROWS = 500_000
 _SAMPLE_ROWS = 20_000
+_FIRST_ROWS = 1_000
 _DICTIONARY_SHARE_MAX = 0.25
 FooterMetadata: TypeAlias = Callable[[], Mapping[bytes, bytes]]
 """The metadata of the footer, asked for after all rows are written."""
@@ -156,14 +157,21 @@ def dictionary_columns(table: pa.Table) -> list[str]:
     On other columns it costs 2.4 times the writing time and makes the file larger (measured).
     """
     sample = table.slice(0, _SAMPLE_ROWS)
-    limit = len(sample) * _DICTIONARY_SHARE_MAX
     return [
         field.name
         for field in sample.schema
         if not pa.types.is_nested(field.type)
         and not pa.types.is_boolean(field.type)
-        and pc.count_distinct(sample[field.name], mode="all").as_py() <= limit
+        and _repeats(sample[field.name])
     ]
+
+
+def _repeats(sample: pa.ChunkedArray) -> bool:
+    first = sample.slice(0, _FIRST_ROWS)
+    if len(sample) > len(first) and pc.count_distinct(first, mode="all").as_py() == len(first):
+        # Of a column that repeats enough, some of so many values are the same.
+        return False
+    return bool(pc.count_distinct(sample, mode="all").as_py() <= len(sample) * _DICTIONARY_SHARE_MAX)
 
 
 def _in_row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

@@ -303,7 +303,7 @@ class _GroupWriter:
         decision = self._with_repeated(appended.decision, rows, incoming)
         if decision.duplicates or not (decision.written.any() or len(appended.deletes)):
             return decision, None
-        new = self._stamped(incoming.filter(pa.array(decision.written)))
+        new = self._stamped(merge.only(incoming, decision.written))
         deletes = log_contents.deleted_records(
             appended.deletes, self._group.partition_path, self._ordering, appended.delete_values
         )
@@ -321,7 +321,7 @@ class _GroupWriter:
         decision = self._with_repeated(self._decision(file, incoming), rows, incoming)
         if decision.duplicates or not decision.changed:
             return decision, None
-        new = incoming.filter(pa.array(decision.written))
+        new = merge.only(incoming, decision.written)
         records = int(np.sum(decision.kept)) + int(np.sum(decision.written))
         return decision, self._base_file(self._file_rows(file, decision, new), decision, records)
 
@@ -374,7 +374,7 @@ class _GroupWriter:
         for stored in self._row_groups(file):
             kept = decision.kept[start : start + len(stored)]
             start += len(stored)
-            yield self._named(stored.filter(pa.array(kept)))
+            yield self._named(merge.only(stored, kept))
         yield self._stamped(new)
 
     def _row_groups(self, file: pq.ParquetFile | None) -> Iterator[pa.Table]:
@@ -416,12 +416,14 @@ class _GroupWriter:
     def _check_required(self, rows: pa.Table) -> None:
         if not self._job.required:
             return
-        upserts = rows.filter(pc.invert(rows[columns.DELETE]))
+        is_upsert = pc.invert(rows[columns.DELETE])
         for name in self._job.required:
-            if name not in self._job.kept_columns and (nulls := upserts[name].null_count):
+            if name in self._job.kept_columns or not rows[name].null_count:
+                continue
+            if nulls := pc.sum(pc.and_(rows[name].is_null(), is_upsert)).as_py():
                 raise errors.RequiredValueMissing(
                     f"the column {name!r} is not nullable, but is null in {nulls} rows "
-                    f"(of the {len(upserts)} of one file group)",
+                    f"(of the {pc.sum(is_upsert).as_py()} of one file group)",
                     {"column": name},
                 )
 

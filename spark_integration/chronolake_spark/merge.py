@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark import columns
+from chronolake_spark import columns, distinct_keys
 
 Mask = npt.NDArray[np.bool_]
 
@@ -81,6 +81,8 @@ class Latest:
 def latest_per_key(incoming: pa.Table, ordering_field: str | None) -> Latest:
     """One record per key of ``incoming``: the winner. The winners keep their order."""
     keys = _keys(incoming)
+    if distinct_keys.are_distinct(keys):
+        return Latest(incoming)
     distinct = pc.unique(keys)
     if len(distinct) == len(keys):
         return Latest(incoming)
@@ -98,7 +100,9 @@ def latest_per_key(incoming: pa.Table, ordering_field: str | None) -> Latest:
 
 def decide(stored: pa.Table, incoming: pa.Table, *, ordering_field: str | None, existing: Existing) -> Decision:
     """Merge ``incoming`` (one record per key) into ``stored`` (record key and ordering field suffice)."""
-    match = pc.index_in(_keys(stored), value_set=_keys(incoming))
+    match = pa.nulls(0, pa.int32())
+    if len(stored):
+        match = pc.index_in(_keys(stored), value_set=_keys(incoming))
     is_matched = _mask(pc.is_valid(match))
     matches: npt.NDArray[np.int64] = match.drop_null().to_numpy().astype(np.int64)
     exists = np.zeros(len(incoming), dtype=np.bool_)
@@ -135,6 +139,11 @@ def copied(stored: int) -> Decision:
     return Decision(
         kept=np.ones(0, dtype=np.bool_), written=written, inserts=0, updates=0, deletes=0, unchanged=stored
     )
+
+
+def only(rows: pa.Table, chosen: Mask) -> pa.Table:
+    """The chosen rows. A filter that leaves none out would copy them all."""
+    return rows if chosen.all() else rows.filter(pa.array(chosen))
 
 
 def deleted_rows(before: pa.Table, after: pa.Table) -> pa.Table:

@@ -43,6 +43,8 @@ class WriteOptions(msgspec.Struct, frozen=True):
     the table. ``fetched`` is what the driver knows of the table's files, None where tasks ask the server for
     their part of it. ``file_states`` are the states of the files that the rows come from, by path. With
     ``resizes_to`` the rows are all stored records of the table, which gets this number of buckets.
+    ``is_in_order`` if the rows of a task come file group by file group; if not, the task brings them together.
+    ``records_per_group`` if the rows name no file groups: each task opens new ones, of so many records at most.
     """
 
     url: str
@@ -60,6 +62,8 @@ class WriteOptions(msgspec.Struct, frozen=True):
     fetched: Fetched | None
     extra_metadata: dict[str, str]
     file_states: dict[str, str]
+    is_in_order: bool
+    records_per_group: int | None = None
     resizes_to: int | None = None
 
     def to_json(self) -> str:

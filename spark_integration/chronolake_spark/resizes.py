@@ -25,6 +25,7 @@ from chronolake_spark import (
     evolution,
     progress,
     schema,
+    shuffles,
     slice_frames,
     write,
     write_counts,
@@ -88,7 +89,9 @@ def _run_once(
         with write.completing(begun):
             rows = _stored_rows(slice_frames.records(spark, written, snapshot.slices, _names(written)), resized)
             write.save(
-                write.by_file_group(rows, resized), table, msgspec.structs.replace(options, resizes_to=buckets)
+                shuffles.by_file_group(rows, resized),
+                table,
+                msgspec.structs.replace(options, resizes_to=buckets),
             )
         return begun.refresh()
 

@@ -29,10 +29,20 @@ from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.publication import LOG_BLOCKS_PROPERTY
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType, TableType
-from chronolake_spark import bucket_writer, columns, errors, file_states, new_groups
+from chronolake_spark import (
+    arrow_tags,
+    bucket_writer,
+    columns,
+    errors,
+    file_states,
+    new_groups,
+    open_groups,
+    task_rows,
+)
 from chronolake_spark.bucket_writer import Task, WriteJob, Written
 from chronolake_spark.log_contents import LogFormat
 from chronolake_spark.numbered_groups import NumberedGroup
+from chronolake_spark.open_groups import OpenedGroups
 from chronolake_spark.options import (
     SECRETS_OPTION,
     WRITE_OPTION,
@@ -141,10 +151,24 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         task = Task(partition, write_token(partition, context.stageId(), context.taskAttemptId()))
         try:
             with self.connected() as table:
-                written = bucket_writer.write(iterator, self.job, task, self.markers(table), self.lookup(table))
+                opens_groups = self._options.records_per_group is not None
+                lookup = OpenedGroups() if opens_groups else self.lookup(table)
+                rows = self.grouped(iterator)
+                written = bucket_writer.write(rows, self.job, task, self.markers(table), lookup)
         except ChronolakeError as error:
             raise encoded_error(error) from error
         return message_of(written)
+
+    def grouped(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows, file group by file group, with all control columns."""
+        options = self._options
+        # Rows without file groups of a table without partitions need not be brought together.
+        is_one_partition = options.records_per_group is not None and not options.table.partition_fields
+        grouped = rows if options.is_in_order or is_one_partition else task_rows.by_file_group(rows)
+        tagged = arrow_tags.with_control_columns(grouped, options.table)
+        if options.records_per_group is None:
+            return tagged
+        return open_groups.numbered(tagged, options.records_per_group)
 
     def commit(self, messages: Sequence[Message | None]) -> None:
         """Complete the instant with what the winning attempts wrote; what others left is deleted before."""

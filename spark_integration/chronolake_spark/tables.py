@@ -29,6 +29,7 @@ from chronolake_spark import (
     resizes,
     schema_merges,
     self_reads,
+    shuffles,
     spark_data_source,
     write,
 )
@@ -42,7 +43,8 @@ from chronolake_spark.merge import Duplicates, Existing
 from chronolake_spark.merges import Clause, Merge
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.record_index import RecordIndex
-from chronolake_spark.write import Rows, Settings, Sort
+from chronolake_spark.shuffles import Sort
+from chronolake_spark.write import Rows, Settings
 
 Partitions: TypeAlias = Literal["dynamic", "all"]
 ViewName: TypeAlias = Literal["snapshot", "read_optimized"]
@@ -139,19 +141,20 @@ class SparkTable:
         """Add records whose keys the table does not have, as fast as they can be written.
 
         Keys are not looked up in the table: a key that it has already would be there twice in a copy-on-write
-        table, and be updated in a merge-on-read table. Use ``insert`` or ``upsert`` where that may happen. Rows
-        of one key within ``df`` are refused, unless they are the same or the ordering field orders them.
+        table, and be updated in a merge-on-read table. Rows of one key within ``df`` are refused, unless they
+        are the same or ordered by the ordering field; with the index simple or bloom and without ``sort``, only
+        where they come into one file. Use ``insert`` or ``upsert`` where keys may repeat.
 
-        Each file holds the rows of a bucket. ``sort`` orders the rows of each file: by these columns; by the
-        record key (``global``), as Hudi's GLOBAL_SORT does within a bucket; or not (``partition`` and None,
-        because rows always come partition by partition). Sorted columns let filters skip row groups. Raises
-        what ``insert`` raises.
+        ``sort`` orders the rows of each file: by these columns, so that filters skip row groups, or by the
+        record key (``global``, in each file). With ``partition``, and always with a bucket or record index,
+        Spark shuffles the rows to few files; with None each of its tasks writes its own. Raises as ``insert``.
         """
         rows = self._tagged(df, merge_schema)
         settings = Settings(
             operation=Operation.BULK_INSERT,
             existing=Existing.UNCHECKED,
-            sort=write.sort_columns(sort, rows),
+            sort=shuffles.sort_columns(sort, rows),
+            opens_groups=sort is None,
             extra_metadata=extra_metadata or {},
             markers=markers,
             on_conflict=on_conflict,

@@ -85,6 +85,11 @@ def of(table: chronolake.Table, eligible: Candidates, upserts: Profile) -> Targe
     return Targets([*known, *new], slots)
 
 
+def records_per_group(table: chronolake.Table) -> int:
+    """The records of a new file group at most."""
+    return assigner.records_per_group(_sizes(table))
+
+
 def _without_number(shares: Sequence[Share]) -> list[Share]:
     return [share for share in shares if share.number is None]
 

@@ -2,9 +2,9 @@
 
 tag        record key, partition path, bucket, and whether a row deletes (Spark expressions)
 locate     without a bucket index: the file group of each row (locating)
-shuffle    by file group: repartitionById sends a group to exactly one task, sorted so that groups come
-           one after the other
-write      the data source merges each group into its base file, or appends to its log (bucket_writer)
+shuffle    by file group: repartitionById sends a group to exactly one task
+write      the task brings the rows of each group together (task_rows); the data source merges them into the
+           base file of the group, or appends to its log (bucket_writer)
 complete   the data source's committer publishes all files at once, or the server names the conflict
 
 Before it begins, a write deletes the files of earlier writes that were rolled back without a client, for
@@ -14,11 +14,12 @@ example because their driver was killed.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from pyspark.errors import AnalysisException, PySparkException
@@ -35,6 +36,8 @@ from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation, State
 from chronolake_spark import (
+    arrow_batches,
+    arrow_tags,
     bucket_numbers,
     casts,
     columns,
@@ -48,9 +51,11 @@ from chronolake_spark import (
     record_locating,
     schema,
     self_reads,
+    shuffles,
     spark_data_source,
     spark_failures,
     stored_slices,
+    targets,
     write_counts,
 )
 from chronolake_spark.conflict_retries import OnConflict
@@ -68,9 +73,6 @@ from chronolake_spark.options import (
 from chronolake_spark.unique_keys import Treatment
 
 _LOG = logging.getLogger("chronolake.spark")
-_TASKS_PER_CORE = 2
-Sort: TypeAlias = Literal["partition", "global"] | Sequence[str] | None
-"""How a bulk insert orders the rows of each file."""
 
 
 def tagged(
@@ -119,54 +121,6 @@ def tagged(
     )
 
 
-def sort_columns(sort: Sort, rows: DataFrame) -> Sequence[str]:
-    """The columns that order the rows of each file. Raises ``ValueError`` for others than the table's."""
-    if sort in (None, "partition"):
-        return ()
-    if sort == "global":
-        return (columns.RECORD_KEY,)
-    names = () if isinstance(sort, str) else tuple(sort or ())
-    if not names or any(name not in rows.columns for name in names):
-        raise ValueError(
-            f"sort is 'partition', 'global', a list of columns of the table, or None; not {sort!r}"
-        )
-    return names
-
-
-def by_file_group(rows: DataFrame, table: Table, sort: Sequence[str] = ()) -> DataFrame:
-    """``rows`` with each file group whole in one task, and there without others in between.
-
-    The rows of each file group are in the order of the columns ``sort``.
-    """
-    tasks = _tasks(rows)
-    if not table.partition_fields:
-        tasks = min(tasks, table.index.buckets)
-    spread = sf.pmod(sf.hash(columns.PARTITION_PATH), sf.lit(tasks))
-    task = sf.pmod(spread + sf.col(columns.BUCKET), sf.lit(tasks))
-    shuffled = rows.repartitionById(tasks, task)
-    if not table.partition_fields and tasks == table.index.buckets and not sort:
-        return shuffled
-    return _in_order(shuffled, sort)
-
-
-def _by_number(rows: DataFrame, groups: int, sort: Sequence[str]) -> DataFrame:
-    """The same for rows that name one of so many file groups by its number."""
-    tasks = max(1, min(_tasks(rows), groups))
-    return _in_order(rows.repartitionById(tasks, sf.pmod(sf.col(columns.BUCKET), sf.lit(tasks))), sort)
-
-
-def _tasks(rows: DataFrame) -> int:
-    spark = rows.sparkSession
-    cores: int = spark.sparkContext.defaultParallelism
-    return min(int(spark.conf.get("spark.sql.shuffle.partitions")), _TASKS_PER_CORE * cores)
-
-
-def _in_order(shuffled: DataFrame, sort: Sequence[str]) -> DataFrame:
-    return shuffled.sortWithinPartitions(
-        columns.PARTITION_PATH, columns.BUCKET, *(sf.col(schema.quoted(name)) for name in sort)
-    )
-
-
 Rows: TypeAlias = DataFrame | Callable[[Snapshot], DataFrame]
 """The tagged rows of a write, or what makes them from the table as of the write's begin."""
 
@@ -182,7 +136,8 @@ class Settings:
     keeps markers. When a file of ``file_states`` is in another state before the completion, the instant is
     rolled back. ``computed_from`` is the state of the table, by its completion time, that the rows of an
     overwrite are computed from: when the table has changed since, the instant is rolled back. The columns
-    ``kept_columns`` keep their stored values.
+    ``kept_columns`` keep their stored values. With ``opens_groups`` rows that are not looked up are not
+    shuffled: each task opens file groups of its own, if the table has the index simple or bloom.
     """
 
     operation: Operation
@@ -197,6 +152,7 @@ class Settings:
     on_conflict: OnConflict = "fail"
     kept_columns: Sequence[str] = ()
     computed_from: str | None = None
+    opens_groups: bool = False
 
 
 def run(table: chronolake.Table, url: str, rows: Rows, settings: Settings) -> Instant:
@@ -208,13 +164,20 @@ def run(table: chronolake.Table, url: str, rows: Rows, settings: Settings) -> In
 
     def attempt(retries: int) -> Instant:
         finish_rollbacks(table)
-        return _run_once(table, definition, url, rows, settings, retries)
+        once = functools.partial(_run_once, table, definition, url, rows, settings, retries)
+        return arrow_batches.run(definition.table_id, once)
 
     return conflict_retries.run(attempt, settings.on_conflict)
 
 
 def _run_once(
-    table: chronolake.Table, definition: Table, url: str, rows: Rows, settings: Settings, retries: int
+    table: chronolake.Table,
+    definition: Table,
+    url: str,
+    rows: Rows,
+    settings: Settings,
+    retries: int,
+    has_limit: bool,
 ) -> Instant:
     action = None if settings.replaces is None else Action.REPLACECOMMIT
     counted = {conflict_retries.RETRIES: str(retries)} if retries else {}
@@ -231,8 +194,11 @@ def _run_once(
         options = options_of(table, url, definition, write.instant, settings, counted, snapshot)
         with completing(write):
             tagged_rows = rows if snapshot is None or not callable(rows) else rows(snapshot)
+            has_limit = has_limit or not arrow_batches.can_be_unlimited(tagged_rows)
+            tagged_rows = tagged_rows if has_limit else arrow_batches.guarded(tagged_rows)
             with _placed(tagged_rows, table, definition, snapshot, settings) as (frame, numbered):
-                save(frame, table, msgspec.structs.replace(options, numbered=list(numbered)))
+                options = msgspec.structs.replace(options, numbered=list(numbered))
+                save(frame, table, options, has_limit=has_limit)
         return write.refresh()
 
 
@@ -246,14 +212,17 @@ def completing(write: chronolake.Write) -> Iterator[None]:
             raise _typed(exc) from exc
 
 
-def save(frame: DataFrame, table: chronolake.Table, options: WriteOptions) -> None:
-    """Write rows that were shuffled by file group, and complete their instant."""
+def save(frame: DataFrame, table: chronolake.Table, options: WriteOptions, *, has_limit: bool = True) -> None:
+    """Write rows that were shuffled by file group, and complete their instant.
+
+    Batches of rows have a limit of bytes, unless ``arrow_batches`` guards them.
+    """
     writer_options = {
         WRITE_OPTION: options.to_json(),
         SECRETS_OPTION: secrets_to_json(table.storage_options),
     }
     spark_data_source.activate(frame.sparkSession)
-    frame.write.format(spark_data_source.FORMAT).options(**writer_options).mode("append").save()
+    arrow_batches.save(frame, spark_data_source.FORMAT, writer_options, is_limited=has_limit)
 
 
 @contextlib.contextmanager
@@ -265,17 +234,27 @@ def _placed(
     settings: Settings,
 ) -> Iterator[tuple[DataFrame, Sequence[NumberedGroup]]]:
     """The rows, shuffled by file group, and the file groups that they name by number."""
+    omitted = arrow_tags.omitted_columns(definition, only_inserts=settings.existing is not Existing.MERGE)
+    if _opens_groups(definition, settings):
+        yield rows.drop(columns.BUCKET, *omitted), ()
+        return
     if snapshot is None or definition.index.type is IndexType.BUCKET:
-        yield by_file_group(bucket_numbers.placed(rows, definition), definition, settings.sort), ()
+        placed = bucket_numbers.placed(rows, definition)
+        # Arrow makes these columns faster than Spark shuffles and sends them.
+        yield shuffles.by_file_group(placed, definition, settings.sort).drop(*omitted), ()
         return
     written = evolution.versions(table, definition, snapshot.slices)
     if definition.index.type is IndexType.RECORD:
         treatment = Treatment(settings.existing, settings.replaces, settings.kept_columns)
         with record_locating.located(rows, table, written, snapshot, treatment) as located:
-            yield _by_number(located.rows, len(located.groups), settings.sort), located.groups
+            yield shuffles.by_number(located.rows, len(located.groups), settings.sort), located.groups
         return
     with locating.located(rows, table, written, snapshot, is_looked_up=_is_looked_up(settings)) as located:
-        yield _by_number(located.rows, len(located.groups), settings.sort), located.groups
+        yield shuffles.by_number(located.rows, len(located.groups), settings.sort), located.groups
+
+
+def _opens_groups(definition: Table, settings: Settings) -> bool:
+    return settings.opens_groups and definition.index.type in locating.INDEXES
 
 
 def _is_looked_up(settings: Settings) -> bool:
@@ -314,6 +293,8 @@ def options_of(
         fetched=_fetched(table, definition, instant, settings, snapshot),
         extra_metadata={**settings.extra_metadata, **extra_metadata},
         file_states=dict(settings.file_states),
+        is_in_order=bool(settings.sort),
+        records_per_group=targets.records_per_group(table) if _opens_groups(definition, settings) else None,
     )
 
 
@@ -494,4 +475,6 @@ def _typed(exc: Exception) -> Exception:
     """The error that ``exc`` carries in its text, or ``exc`` itself, or the cause in a trace of Java."""
     if encoded := errors.decoded(str(exc)):
         return encoded
+    if arrow_batches.is_large_row(exc):
+        return arrow_batches.LargeRow()
     return exc if isinstance(exc, PySparkException) else errors.SparkJobFailed(spark_failures.message_of(exc))

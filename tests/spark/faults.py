@@ -34,12 +34,16 @@ def source_with(fault: Fault) -> type[FileGroupsDataSource]:
 
     class Writer(ChronolakeWriter):
         def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:  # type: ignore[explicit-override]
-            context, options = TaskContext.get(), self._options
+            context = TaskContext.get()
             try:
-                return super().write(_followed_by(iterator, lambda: fault(context, options)))
+                return super().write(iterator)
             finally:
                 name = f"ended-{context.partitionId()}-{context.attemptNumber()}"
-                (signals(options.table.base_path) / name).touch()
+                (signals(self._options.table.base_path) / name).touch()
+
+        def grouped(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # type: ignore[explicit-override]
+            context, options = TaskContext.get(), self._options
+            return _followed_by(super().grouped(rows), lambda: fault(context, options))
 
         def abort(self, messages: Sequence[Message | None]) -> None:  # type: ignore[explicit-override]
             # Each file by itself, so that a test can come in between two.

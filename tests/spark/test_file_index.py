@@ -130,3 +130,28 @@ def test_of_two_writers_of_one_new_key_the_second_conflicts_and_is_repeated(
     )
     assert again.extra_metadata["conflicts.retries"] == "1"
     assert rows_of(table) == [(1, "a", 0, 1), (3, "b", 1, 1)]
+
+
+def test_a_bulk_insert_writes_the_rows_of_each_task_without_a_shuffle(
+    spark: SparkSession, new_table: NewTable
+) -> None:
+    frame = spark.range(0, 300, 1, 2).selectExpr(
+        "id", "if(id % 3 = 0, 'b', 'a') day", "cast(id as int) amount", "1L ts"
+    )
+    table = new_table(frame, "id", index="bloom", partition_fields=["day"], properties=SMALL)
+    instant = table.bulk_insert(frame)
+
+    # Two tasks, each with 100 rows of one partition and 50 of the other, and files of 50 rows.
+    assert [file.records for file in base_files_of(table)] == [50] * 6
+    assert instant.summary is not None
+    assert (instant.summary.inserts, row_counts(instant)) == (300, RowCounts(300, 300, 0, 0, 0, 0))
+    table.bulk_insert(frame.where("id < 60").selectExpr("id + 300 id", "day", "amount", "ts"), sort="partition")
+    assert sorted(file.records for file in base_files_of(table)) == [20, 40, *[50] * 6]
+    table.delete(frame.selectExpr("id + 90 id", "day"))
+    assert [row[0] for row in rows_of(table)] == list(range(90))
+
+    with pytest.raises(errors.InvalidRecordKey):
+        table.bulk_insert(frame.selectExpr("if(id = 7, null, id) id", "day", "amount", "ts"))
+    with pytest.raises(errors.DuplicateKeys):
+        table.bulk_insert(frame.selectExpr("id % 2 id", "day", "amount", "ts"))
+    assert table.metastore.orphans().orphans == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
-from chronolake_spark import SparkTable, write
+from chronolake_spark import SparkTable, shuffles
 from tests.spark.ingest_runs import Ingest, rows_of
 
 pytestmark = pytest.mark.spark
@@ -18,15 +18,15 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def overtake(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Lets another write complete when the next write has begun and read the table."""
-    prepare = write.by_file_group
+    prepare = shuffles.by_file_group
 
     def next_write(other: Callable[[], object]) -> None:
         def after_other(*args: Any, **options: Any) -> DataFrame:
-            monkeypatch.setattr(write, "by_file_group", prepare)
+            monkeypatch.setattr(shuffles, "by_file_group", prepare)
             other()
             return prepare(*args, **options)
 
-        monkeypatch.setattr(write, "by_file_group", after_other)
+        monkeypatch.setattr(shuffles, "by_file_group", after_other)
 
     return next_write
 

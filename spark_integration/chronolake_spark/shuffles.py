@@ -1,0 +1,63 @@
+"""The shuffle of rows to write: each file group goes to exactly one task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from pyspark.sql import DataFrame, functions as sf
+
+from chronolake_model.tables import Table
+from chronolake_spark import columns, schema
+
+_TASKS_PER_CORE = 2
+Sort: TypeAlias = Literal["partition", "global"] | Sequence[str] | None
+"""How a bulk insert orders the rows of each file."""
+
+
+def sort_columns(sort: Sort, rows: DataFrame) -> Sequence[str]:
+    """The columns that order the rows of each file. Raises ``ValueError`` for others than the table's."""
+    if sort in (None, "partition"):
+        return ()
+    if sort == "global":
+        return (columns.RECORD_KEY,)
+    names = () if isinstance(sort, str) else tuple(sort or ())
+    if not names or any(name not in rows.columns for name in names):
+        raise ValueError(
+            f"sort is 'partition', 'global', a list of columns of the table, or None; not {sort!r}"
+        )
+    return names
+
+
+def by_file_group(rows: DataFrame, table: Table, sort: Sequence[str] = ()) -> DataFrame:
+    """``rows`` with each file group whole in one task.
+
+    With columns ``sort``, they come file group by file group, and in the order of these columns. Otherwise the
+    task brings them together (``task_rows``).
+    """
+    tasks = _tasks(rows)
+    if not table.partition_fields:
+        tasks = min(tasks, table.index.buckets)
+    spread = sf.pmod(sf.hash(columns.PARTITION_PATH), sf.lit(tasks))
+    task = sf.pmod(spread + sf.col(columns.BUCKET), sf.lit(tasks))
+    return _in_order(rows.repartitionById(tasks, task), sort)
+
+
+def by_number(rows: DataFrame, groups: int, sort: Sequence[str]) -> DataFrame:
+    """As ``by_file_group``, for rows that name one of so many file groups by its number."""
+    tasks = max(1, min(_tasks(rows), groups))
+    return _in_order(rows.repartitionById(tasks, sf.pmod(sf.col(columns.BUCKET), sf.lit(tasks))), sort)
+
+
+def _tasks(rows: DataFrame) -> int:
+    spark = rows.sparkSession
+    cores: int = spark.sparkContext.defaultParallelism
+    return min(int(spark.conf.get("spark.sql.shuffle.partitions")), _TASKS_PER_CORE * cores)
+
+
+def _in_order(shuffled: DataFrame, sort: Sequence[str]) -> DataFrame:
+    if not sort:
+        return shuffled
+    return shuffled.sortWithinPartitions(
+        columns.PARTITION_PATH, columns.BUCKET, *(sf.col(schema.quoted(name)) for name in sort)
+    )
