@@ -34,8 +34,9 @@ _METHODS: Final = {
 def refuse_unsupported(session: SparkSession, query: str) -> None:
     """Raise ``InvalidOption`` for DELETE, UPDATE, MERGE and INSERT … PARTITION on a view of this format.
 
-    And for INSERT OVERWRITE of a view of CREATE TEMPORARY VIEW by a query that reads this view: the query sees
-    the state of the view's first query, and what was written since would be lost.
+    And for an INSERT that names columns and not all of them, and for INSERT OVERWRITE of a view of CREATE
+    TEMPORARY VIEW by a query that reads this view: the query sees the state of the view's first query, and what
+    was written since would be lost.
     """
     try:
         plan = session._jsparkSession.sessionState().sqlParser().parsePlan(query)
@@ -61,6 +62,7 @@ def _check_insert(session: SparkSession, plan: Any, view: str) -> None:
             "columns as columns of the query. To replace only the partitions of the rows, INSERT OVERWRITE a "
             "view with the option partitions 'dynamic'"
         )
+    _refuse_missing_columns(session, plan, view)
     reads_itself = re.search(
         rf"'UnresolvedRelation \[`?{re.escape(view)}`?\]", str(plan.query()), re.IGNORECASE
     )
@@ -70,6 +72,30 @@ def _check_insert(session: SparkSession, plan: Any, view: str) -> None:
             "would be lost. Make the view with chronolake_spark.views(spark, 'namespace'), or use "
             "chronolake_spark.table(spark, 'namespace.table').overwrite"
         )
+
+
+def _refuse_missing_columns(session: SparkSession, plan: Any, view: str) -> None:
+    """Spark would give null to the columns that the statement does not name, also in records that exist."""
+    state = session._jsparkSession.sessionState()
+    if plan.byName():
+        with spark_failures.unlogged():
+            query = state.executePlan(plan.query(), getattr(state, "executePlan$default$2")())
+            given = _names(query.analyzed().output(), "name")
+    elif not (given := _names(plan.userSpecifiedCols())):
+        return
+    known = {name.lower() for name in given}
+    if missing := [name for name in session.table(f"`{view}`").columns if name.lower() not in known]:
+        _refuse(
+            f"INSERT INTO {view} does not name the columns {', '.join(missing)}, which would become null also "
+            "in records that exist: name all columns, and give NULL to those that have no value; or use "
+            "df.write, or a method of chronolake_spark.table(spark, 'namespace.table')"
+        )
+
+
+def _names(sequence: Any, attribute: str | None = None) -> list[str]:
+    """The items of a sequence of Scala, or an attribute of each, as texts."""
+    items = [sequence.apply(index) for index in range(sequence.size())]
+    return [str(item if attribute is None else getattr(item, attribute)()) for item in items]
 
 
 def _view(session: SparkSession, relation: Any) -> str | None:

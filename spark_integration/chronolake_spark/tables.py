@@ -270,7 +270,7 @@ class SparkTable:
     def overwrite(
         self,
         df: DataFrame,
-        partitions: Partitions = "dynamic",
+        partitions: Partitions,
         *,
         row_order: Sequence[str | Column] = (),
         extra_metadata: Mapping[str, str] | None = None,
@@ -466,7 +466,7 @@ class SparkTable:
         """The rows as ``write.tagged`` makes them, for the table with the columns of the frame."""
         table = self._writable()
         if merge_schema:
-            table = schema_merges.apply(self._table, df, how.get("delete_when"), how.get("row_order", ()))
+            table = schema_merges.apply(self._table, df, **how)
         return write.tagged(df, table, **how)
 
     def _write(self, rows: Rows, settings: Settings) -> Instant:

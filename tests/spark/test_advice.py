@@ -42,7 +42,7 @@ def test_null_and_the_empty_string_of_a_partition_are_not_mixed(
     writes: list[Callable[[], object]] = [
         lambda: table.upsert(empty),
         lambda: table.insert(empty),
-        lambda: table.overwrite(empty),
+        lambda: table.overwrite(empty, "dynamic"),
         lambda: table.delete(empty),
         lambda: table.delete_partitions({"country": ""}),
     ]

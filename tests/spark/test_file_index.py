@@ -94,7 +94,7 @@ def test_keys_are_found_where_they_are_and_small_files_are_filled(
         *((200, "a", 2, 2), (100, "b", 0, 1), (101, "b", 1, 2), (1, "b", 1, 2), (300, "c", 3, 3)),
     ]
     assert [row for row in rows_of(table) if row[1] != "d"] == sorted(expected)
-    table.overwrite(orders(spark, (5, "d", 5, 5), (6, "d", 6, 6)))
+    table.overwrite(orders(spark, (5, "d", 5, 5), (6, "d", 6, 6)), "dynamic")
     table.bulk_insert(orders(spark, (7, "d", 7, 7)))
     table.upsert(orders(spark, (7, "d", 8, 8)))
     assert rows_of(table) == sorted([*expected, (5, "d", 5, 5), (6, "d", 6, 6), (7, "d", 8, 8)])

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession, functions as s
 
 import chronolake_spark
 from chronolake_model.vocabulary import Action, State
-from chronolake_spark import SparkTable
+from chronolake_spark import SparkTable, errors
 from tests.spark.prices import orphans_of
 
 pytestmark = pytest.mark.spark
@@ -99,7 +99,12 @@ def test_sql_inserts_into_views(spark: SparkSession, new_table: NewTable):
     name = table.name.removeprefix("spark.")
     chronolake_spark.views(spark, "spark", table._client.url)
     spark.sql(f"INSERT INTO {name} SELECT 1, 'de', 1.5, date'2026-01-01', timestamp'2026-01-01', 'n'")
-    spark.sql(f"INSERT INTO {name.upper()} (price, id) VALUES (2.5, 2)")
+    with pytest.raises(errors.InvalidOption, match="does not name the columns country, day, at, note"):
+        spark.sql(f"INSERT INTO {name.upper()} (price, id) VALUES (9.5, 1)")
+    with pytest.raises(errors.InvalidOption, match="does not name the columns country, price"):
+        spark.sql(f"INSERT INTO {name} BY NAME SELECT 1L id, null day, null at, null note")
+    rest = "null country, null day, null at, null note"
+    spark.sql(f"INSERT INTO {name.upper()} BY NAME SELECT 2.5 price, 2 id, {rest}")
     assert rows_of(spark.sql(f"SELECT * FROM {name}").na.fill("-")) == [(1, "de", 1.5), (2, "-", 2.5)]
     orders(spark, (2, "it", 3.5)).write.insertInto(name)
     assert rows_of(spark.table(name)) == [(1, "de", 1.5), (2, "it", 3.5)]

@@ -40,7 +40,7 @@ def test_columns_of_the_frame_are_added_and_widened_before_the_write(
     rows = sorted(map(tuple, table.read().selectExpr("id", "price", "`new.one`").collect()))
     assert rows == [(1, 10, None), (2, 200_000_000_000, "x")]
 
-    table.overwrite(wider.drop("op").withColumn("more", sf.lit(1)), merge_schema=True)
+    table.overwrite(wider.drop("op").withColumn("more", sf.lit(1)), "all", merge_schema=True)
     table.bulk_insert(
         wider.drop("op").selectExpr("id + 5 id", "*").drop(wider.id).withColumn("more", sf.lit(2))
     )
@@ -56,6 +56,16 @@ def test_a_write_that_fails_leaves_the_new_column_without_values(
     with pytest.raises(errors.DuplicateKeys):
         table.insert(before.withColumn("more", sf.lit("x")), merge_schema=True)
     assert list(map(tuple, table.read().collect())) == [(1, 10, None)]
+
+    before = before.withColumns({"other": sf.lit(1), "more": sf.lit("x")})
+    for wrong, message in (
+        (before.withColumnRenamed("price", "prise"), "lacks the columns price"),
+        (before.withColumn("price", sf.lit("x").cast("binary")), "price"),
+    ):
+        with pytest.raises(errors.SchemaMismatch, match=message):
+            table.upsert(wrong, merge_schema=True)
+        assert [field.name for field in table.definition.schema] == ["id", "price", "more"]
+    before = before.drop("other", "more")
 
     # A smaller type, and a type that is not wider, stay as they were: the values must fit.
     table.upsert(before.selectExpr("id", "cast(price as smallint) price", "'y' more"), merge_schema=True)

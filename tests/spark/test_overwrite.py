@@ -48,13 +48,15 @@ def test_an_overwrite_replaces_the_partitions_that_the_frame_has_rows_of(
     table = new_table(sales(spark), "id", partition_fields=["country", "shop"], type=type_, buckets=2)
     first = table.insert(sales(spark, *BEFORE))
     table.upsert(sales(spark, (2, "fr", "a", 21)))
-    instant = table.overwrite(sales(spark, (2, "fr", "a", 22), (5, "fr", "a", 50), (6, "it", "a", 60)))
+    instant = table.overwrite(
+        sales(spark, (2, "fr", "a", 22), (5, "fr", "a", 50), (6, "it", "a", 60)), "dynamic"
+    )
 
     assert (instant.action, instant.operation) == (Action.REPLACECOMMIT, Operation.INSERT_OVERWRITE)
     assert prices_of(table) == {1: 10, 2: 22, 3: 30, 4: 40, 5: 50, 6: 60}
     # What is written to the new groups later, and a second overwrite, count on.
     table.upsert(sales(spark, (2, "fr", "a", 23), (7, "fr", "a", 70)))
-    table.overwrite(sales(spark, (2, "fr", "a", 24)))
+    table.overwrite(sales(spark, (2, "fr", "a", 24)), "dynamic")
     table.upsert(sales(spark, (5, "fr", "a", 51)))
     assert prices_of(table) == {1: 10, 2: 24, 3: 30, 4: 40, 5: 51, 6: 60}
     assert rows_of(table, first.completion_time) == sorted(BEFORE)

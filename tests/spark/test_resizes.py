@@ -157,7 +157,7 @@ def test_a_resize_with_direct_markers_and_columns_of_earlier_schemas(
         properties={"markers.type": "direct"},
     )
     table.insert(sales(spark, range(20), 1))
-    table.overwrite(sales(spark, range(10), 2).where("id % 3 = 0"))
+    table.overwrite(sales(spark, range(10), 2).where("id % 3 = 0"), "dynamic")
     table.upsert(sales(spark, range(30, 40), 3).withColumn("note", sf.lit("new")), merge_schema=True)
     records = meta_of(table)
     for buckets in (5, 1, 3):

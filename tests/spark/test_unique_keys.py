@@ -84,8 +84,8 @@ def test_inserts_overwrites_and_stale_entries_leave_one_record_of_a_key(
         table.upsert(orders(spark, (3, "a", 3, 9), (3, "c", 3, 9)))
 
     with pytest.raises(errors.DuplicateKeys, match="partition"):
-        table.overwrite(orders(spark, (1, "b", 0, 9), (10, "b", 0, 9)))
-    table.overwrite(orders(spark, (9, "b", 0, 9)))
+        table.overwrite(orders(spark, (1, "b", 0, 9), (10, "b", 0, 9)), "dynamic")
+    table.overwrite(orders(spark, (9, "b", 0, 9)), "dynamic")
     table.delete_partitions({"day": "d"})
     # The entries of 8 and 3 are stale.
     table.upsert(orders(spark, (8, "a", 5, 5), (3, "b", 5, 5)))
