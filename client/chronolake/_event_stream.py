@@ -12,7 +12,7 @@ import time
 import msgspec
 
 from chronolake import calls, errors
-from chronolake._http import Retries
+from chronolake._http import Endpoint, Retries
 from chronolake.calls.base import Call
 from chronolake_model.events import EventPage, LoggedEvent
 
@@ -23,9 +23,9 @@ _LIVED_SECONDS = 5.0
 class Position:
     """The position of a follower: after the last event that it received completely."""
 
-    def __init__(self, start: Call[LoggedEvent], retry_seconds: float) -> None:
+    def __init__(self, start: Call[LoggedEvent], endpoint: Endpoint) -> None:
         self._call = start
-        self._retry_seconds = retry_seconds
+        self._endpoint = endpoint
         self._retries: Retries | None = None
         self._connected_at = 0.0
         self._parts: list[str] = []
@@ -56,7 +56,7 @@ class Position:
     def pause_after(self, failure: errors.ConnectionFailed | errors.ServerUnavailable) -> float | None:
         """Seconds until the next try; None when the retries are used up."""
         if self._retries is None or time.monotonic() - self._connected_at > _LIVED_SECONDS:
-            self._retries = Retries(self._retry_seconds)
+            self._retries = Retries(self._endpoint)
         return self._retries.pause_after(failure)
 
     def pause_after_end(self) -> float:

@@ -9,6 +9,7 @@ import importlib.metadata
 import os
 import random
 import socket
+import ssl
 import time
 import urllib.parse
 import uuid
@@ -30,6 +31,22 @@ URL_DEFAULT = "http://127.0.0.1:7077"
 RENAMES_MAX: Final = 3
 """The most renames of tables that one call follows."""
 
+RETRY_SECONDS: Final = 60.0
+"""How long a request is retried, unless the caller says it."""
+FIRST_ANSWER_SECONDS: Final = 5.0
+"""The same while the server has never answered this process: its URL may be wrong."""
+
+_ANSWERED_URLS: Final[set[str]] = set()
+"""The URLs of the servers that have answered this process."""
+_WHERE_IS_IT: Final = (
+    "Start a server with `chronolake-metastore serve`, or give the URL of one (url in Python and "
+    "in Spark, --url, or CHRONOLAKE_URL)"
+)
+_SPEAKS_HTTP: Final = "The server there has no TLS: give its URL as http://…"
+_NOT_TRUSTED: Final = (
+    "Give the certificates that this client is to trust: the environment variable SSL_CERT_FILE"
+)
+
 _BACKOFF: Final = Backoff(first_seconds=0.1, max_seconds=5.0)
 _STREAM_SILENT_SECONDS = 60.0
 """The longest silence on a stream. The server sends a comment every 15 seconds to keep it alive."""
@@ -46,7 +63,24 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     url: str
     timeout_seconds: float
-    retry_seconds: float
+    retry_seconds: float | None
+    """None: ``RETRY_SECONDS``, but ``FIRST_ANSWER_SECONDS`` before the server's first answer."""
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the server has answered this process: then its URL is right."""
+        return self.url in _ANSWERED_URLS
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long a request is retried now."""
+        if self.retry_seconds is not None:
+            return self.retry_seconds
+        return RETRY_SECONDS if self.has_answered else FIRST_ANSWER_SECONDS
+
+    def answered(self) -> None:
+        """Take note of an answer, whatever it is."""
+        _ANSWERED_URLS.add(self.url)
 
     @property
     def is_encrypted(self) -> bool:
@@ -73,28 +107,61 @@ class LineSplitter:
 
 
 class Retries:
-    """The pauses between the tries of one request, until ``retry_seconds`` after the first try."""
+    """The pauses between the tries of one request, until ``retry_seconds`` after the first try.
 
-    def __init__(self, retry_seconds: float) -> None:
-        self._deadline = time.monotonic() + retry_seconds
+    Without ``retry_seconds`` the endpoint decides, anew after each try.
+    """
+
+    def __init__(self, endpoint: Endpoint, retry_seconds: float | None = None) -> None:
+        self._endpoint = endpoint
+        self._retry_seconds = retry_seconds
+        self._begun = time.monotonic()
         self._tries = 0
 
     def pause_after(self, failure: errors.ConnectionFailed | errors.ServerUnavailable) -> float | None:
-        """Seconds to pause; None when the retries are used up."""
+        """Seconds to pause; None when the retries are used up, or cannot help."""
+        if isinstance(failure, errors.ConnectionFailed) and failure.is_final:
+            return None
         retry_after = failure.retry_after_seconds if isinstance(failure, errors.ServerUnavailable) else 0.0
         pause = retry_after + _BACKOFF.pause_seconds(self._tries, random.uniform(0.5, 1.0))
         self._tries += 1
-        return pause if time.monotonic() + pause < self._deadline else None
+        seconds = self._endpoint.patience_seconds if self._retry_seconds is None else self._retry_seconds
+        return pause if time.monotonic() + pause < self._begun + seconds else None
 
 
 @contextlib.contextmanager
-def connection_failures(url: str) -> Iterator[None]:
+def connection_failures(endpoint: Endpoint) -> Iterator[None]:
     """Turns httpx's errors into ``ConnectionFailed``."""
     try:
         yield
     except httpx.TransportError as exc:
-        reason = str(exc) or type(exc).__name__
-        raise errors.ConnectionFailed(f"no answer from {url}: {reason}") from exc
+        raise _connection_failed(endpoint, exc) from exc
+
+
+def _connection_failed(endpoint: Endpoint, exc: httpx.TransportError) -> errors.ConnectionFailed:
+    """The failure, with advice while the URL may be wrong."""
+    is_final, advice = False, None if endpoint.has_answered else _WHERE_IS_IT
+    match _first_cause(exc):
+        case ssl.SSLCertVerificationError():
+            is_final, advice = True, _NOT_TRUSTED
+        case ssl.SSLError(reason="WRONG_VERSION_NUMBER"):
+            is_final, advice = True, _SPEAKS_HTTP
+        case socket.gaierror(errno=socket.EAI_NONAME):
+            # The name of a server that restarts may be unknown meanwhile.
+            is_final = endpoint.retry_seconds is None and not endpoint.has_answered
+        case _:
+            pass
+    reason = str(exc) or type(exc).__name__
+    message = f"no answer from {endpoint.url}: {reason}"
+    failure = errors.ConnectionFailed(message if advice is None else f"{message}. {advice}")
+    failure.is_final = is_final
+    return failure
+
+
+def _first_cause(exc: BaseException) -> BaseException:
+    while (cause := exc.__cause__ or exc.__context__) is not None:
+        exc = cause
+    return exc
 
 
 @contextlib.contextmanager
@@ -127,7 +194,7 @@ def answer_of(call: Call[_Answer], response: httpx.Response) -> _Answer:
         ) from exc
 
 
-def endpoint_of(url: str | None, timeout_seconds: float, retry_seconds: float) -> Endpoint:
+def endpoint_of(url: str | None, timeout_seconds: float, retry_seconds: float | None) -> Endpoint:
     """The endpoint at ``url``, or $CHRONOLAKE_URL, or on this host. Raises ``ValueError`` unless it is http."""
     server_url = url or os.environ.get(URL_VARIABLE) or URL_DEFAULT
     parts = urllib.parse.urlsplit(server_url)

@@ -104,6 +104,9 @@ class StorageFailed(ChronolakeError):
 class ConnectionFailed(ChronolakeError):
     """No answer came, also after retries; a command may or may not have been executed."""
 
+    is_final: bool = False
+    """Whether retries cannot help, because the URL or the certificates are wrong."""
+
 
 class ServerError(ChronolakeError):
     """The server failed, or the answer is not from a Chronolake server that this client understands."""

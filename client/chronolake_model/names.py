@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,127}$"
 TABLE_NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,127}\.[A-Za-z0-9_][A-Za-z0-9_-]{0,127}$"
 
 _TABLE_NAME = re.compile(TABLE_NAME_PATTERN, re.ASCII)
+
+
+def listed(names: Sequence[str]) -> list[str]:
+    """The names of a list; a text is one name."""
+    return [names] if isinstance(names, str) else list(names)
 
 
 def split_table_name(name: str) -> tuple[str, str]:

@@ -142,6 +142,18 @@ class BucketIndex(msgspec.Struct, frozen=True):
     buckets: Buckets = 4
 
 
+def index_of(type: IndexType, buckets: int | None) -> BucketIndex:
+    """The index of this type. Raises ``ValueError`` for a number of buckets of an index without buckets."""
+    if buckets is None:
+        return BucketIndex(type)
+    if type is not IndexType.BUCKET:
+        raise ValueError(
+            f"a number of buckets is for the index bucket, and a table with the index {type} has none: leave "
+            "it out, or choose the index bucket"
+        )
+    return BucketIndex(type, buckets)
+
+
 class NewBucketIndex(BucketIndex, frozen=True, forbid_unknown_fields=True):
     """The index of a new table."""
 

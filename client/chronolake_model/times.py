@@ -20,7 +20,12 @@ _MICROS_PER_MINUTE = 60 * MICROS_PER_SECOND
 MICROS_MAX = 253_402_300_799_999_999
 """The last microsecond of the year 9999."""
 Moment = str | datetime
-"""A time as callers give it: an instant's digits, or an aware datetime."""
+"""A time as callers give it: an instant's digits, an ISO 8601 date or time as text, or an aware datetime."""
+TIME_FORMS = (
+    "17 or 20 digits (yyyyMMddHHmmssSSS), or a date or a time like 2026-01-31 or 2026-01-31T10:00:00Z, in "
+    "UTC unless it names another zone"
+)
+"""The texts that name a time."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 INSTANT_TIME_PATTERN = r"^[0-9]{17}([0-9]{3})?$"
@@ -73,16 +78,28 @@ def format_time(time: Micros, tick: Tick = Tick.MILLISECOND) -> str:
 
 
 def digits_of(moment: Moment) -> str:
-    """A time in digits; those of an instant stay as they are, for the server to judge.
+    """A time in digits; the words of ``Bound`` stay as they are.
 
-    Raises ``ValueError`` for a datetime without a time zone, which would be another time on another machine.
+    Raises ``ValueError`` for a text that is no time, and for a datetime without a time zone, which would be
+    another time on another machine.
     """
     if isinstance(moment, str):
-        return moment
+        return moment if moment in list(Bound) else _digits_of_text(moment)
     if moment.tzinfo is None:
         raise ValueError(f"{moment!r} has no time zone: add the right one, such as moment.replace(tzinfo=UTC)")
     time = from_datetime(moment)
     return format_time(time, Tick.MICROSECOND if time % Tick.MILLISECOND.micros else Tick.MILLISECOND)
+
+
+def _digits_of_text(text: str) -> str:
+    if text.isdigit():
+        parse_time(text)
+        return text
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text[:100]!r} is no time: give {TIME_FORMS}; or {' or '.join(Bound)}") from None
+    return digits_of(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
 
 
 def parse_time(text: str) -> Micros:

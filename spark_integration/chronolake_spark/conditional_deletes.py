@@ -23,6 +23,11 @@ def keys_where(spark: SparkSession, table: chronolake.Table, condition: str | Co
     A text that is a filter of the metastore reads only files that can have such records; of any other SQL, and
     of a Column, Spark's Parquet reader skips row groups. Raises ``SchemaMismatch`` for what is no condition.
     """
+    if not isinstance(condition, str | Column):
+        raise TypeError(
+            'delete takes a condition, as "price < 0", or a frame with the key columns, as '
+            f"spark.createDataFrame([(1,), (2,)], 'id long'), not {type(condition).__name__}"
+        )
     definition = table.definition
     _refuse_no_condition(spark, definition, condition)
 

@@ -42,7 +42,7 @@ def _once(write: Callable[[int], _Result]) -> _Result:
     try:
         return write(0)
     except WriteConflict as lost:
-        raise WriteConflict(f'{lost}; on_conflict="retry" does this by itself', lost.problem) from lost
+        raise _advised(lost, "run it again, or write with on_conflict='retry'") from lost
 
 
 def _repeated(write: Callable[[int], _Result], retries_max: int) -> _Result:
@@ -59,4 +59,14 @@ def _repeated(write: Callable[[int], _Result], retries_max: int) -> _Result:
                 lost,
             )
             time.sleep(pause)
-    return write(retries_max)
+    try:
+        return write(retries_max)
+    except WriteConflict as lost:
+        advice = f"all {retries_max} retries lost too: run it again when fewer others write there"
+        raise _advised(lost, advice) from lost
+
+
+def _advised(lost: WriteConflict, advice: str) -> WriteConflict:
+    """The conflict, with the advice for a write that was rolled back, in place of that for one that was not."""
+    what, _, _ = str(lost).partition("; roll back")
+    return WriteConflict(f"{what}. Nothing was written: {advice}", lost.problem)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import difflib
 import enum
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
 from chronolake_model.markers import MarkersType
-from chronolake_model.times import Bound, Moment
-from chronolake_spark import errors
+from chronolake_model.times import Moment, digits_of
+from chronolake_spark import choices, errors
 from chronolake_spark.conflict_retries import OnConflict
 from chronolake_spark.merge import Duplicates
 from chronolake_spark.new_groups import Replaces
@@ -39,7 +37,6 @@ NAMES: Final = (*_TABLE, *_READ, *_WRITE)
 
 _OF_CREATE_TABLE: Final = "provider"
 """An option that Spark adds in CREATE TABLE, and only there."""
-_DIGITS: Final = re.compile(r"\d{17}(\d{3})?", re.ASCII)
 _BOOLEANS: Final = {"true": True, "false": False}
 
 NO_TABLE: Final = (
@@ -210,19 +207,10 @@ def _moment(given: Mapping[str, str], name: str) -> Moment | None:
     text = given.get(name)
     if text is None:
         return None
-    if _DIGITS.fullmatch(text) or text in set(Bound):
-        return text
     try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None:
-        raise errors.InvalidOption(
-            f"the option {name} is {text!r}, which is no time: give a completion time in digits "
-            "(yyyyMMddHHmmssSSS), a time with its zone as in 2026-01-31T12:00:00Z, earliest, or latest",
-            {"option": name},
-        )
-    return time
+        return digits_of(text)
+    except ValueError as exc:
+        raise errors.InvalidOption(f"the option {name}: {exc}", {"option": name}) from None
 
 
 def _view(given: Mapping[str, str]) -> View:
@@ -263,8 +251,4 @@ def _word(given: Mapping[str, str], name: str, words: Sequence[str]) -> Any:
     text = given.get(name)
     if text is None or text.lower() in words:
         return text and text.lower()
-    nearest = difflib.get_close_matches(text.lower(), words, n=1)
-    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-    raise errors.InvalidOption(
-        f"the option {name} is one of {', '.join(words)}, not {text!r}{hint}", {"option": name}
-    )
+    raise errors.InvalidOption(choices.refusal(f"the option {name}", text, words), {"option": name})

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 import chronolake
 from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
+from chronolake_model.names import listed
 from chronolake_model.tables import Table
 from chronolake_spark import casts, errors, read, schema, spark_failures, write
 from chronolake_spark.write import Rows
@@ -193,9 +194,7 @@ def _cast(joined: DataFrame, name: str, value: Column, type_: str) -> Column:
 
 
 def _names_of_join(table: Table, source: DataFrame, on: Sequence[str] | None) -> list[str]:
-    if isinstance(on, str):
-        raise TypeError(f"on is a list of columns: [{on!r}]")
-    names = list(on or dict.fromkeys([*table.record_key_fields, *table.partition_fields]))
+    names = listed(on or list(dict.fromkeys([*table.record_key_fields, *table.partition_fields])))
     unknown = [name for name in names if name not in {field.name for field in table.schema}]
     missing = [name for name in names if name not in source.columns]
     if unknown or missing:

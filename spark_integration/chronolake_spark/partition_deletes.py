@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from pyspark.sql import SparkSession, functions as sf
 
@@ -16,11 +17,22 @@ from chronolake_model.vocabulary import Action, Operation
 from chronolake_spark import conflict_retries, errors, keys, schema, write_counts
 from chronolake_spark.conflict_retries import OnConflict
 
+_LOG = logging.getLogger("chronolake.spark")
+Values: TypeAlias = Mapping[str, Any]
+
+
+def listed(partitions: Sequence[Values | Sequence[Values]]) -> list[Values]:
+    """The values of each partition; a list of them may be given too. Raises ``ValueError`` for none."""
+    values = [each for given in partitions for each in ([given] if isinstance(given, Mapping | str) else given)]
+    if not values or not all(isinstance(each, Mapping) for each in values):
+        raise ValueError("name each partition by its values, as {'country': 'de'}")
+    return values
+
 
 def delete(
     spark: SparkSession,
     table: chronolake.Table,
-    values: Sequence[Mapping[str, Any]],
+    values: Sequence[Values],
     *,
     on_conflict: OnConflict = "fail",
     extra_metadata: Mapping[str, str] | None = None,
@@ -37,12 +49,25 @@ def delete(
         counted = {conflict_retries.RETRIES: str(retries)} if retries else {}
         begun = table.begin(action=Action.REPLACECOMMIT, operation=Operation.DELETE_PARTITION)
         with begun as write:
-            for slice_ in table.snapshot().slices:
+            slices = table.snapshot().slices
+            _warn_of_missing(table.name, values, wanted, {slice_.partition_path for slice_ in slices})
+            for slice_ in slices:
                 if any(_matches(slice_.partition_path, parts) for parts in wanted):
                     write.replace(FileGroupName(slice_.partition_path, slice_.file_id))
             return write.complete([], {**(extra_metadata or {}), **counted})
 
     return conflict_retries.run(attempt, on_conflict)
+
+
+def _warn_of_missing(
+    name: str,
+    values: Sequence[Values],
+    wanted: Sequence[Sequence[str | None]],
+    partition_paths: Collection[str],
+) -> None:
+    for given, parts in zip(values, wanted, strict=True):
+        if not any(_matches(path, parts) for path in partition_paths):
+            _LOG.warning("%s has no partition with the values %s: nothing of it is deleted", name, dict(given))
 
 
 def _parts(spark: SparkSession, table: Table, values: Mapping[str, Any]) -> list[str | None]:

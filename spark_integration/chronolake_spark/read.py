@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 import chronolake
 from chronolake_model.files import ChangedFileGroup, Changes, FileSlice, Snapshot
 from chronolake_model.filters import Filter
+from chronolake_model.names import listed
 from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import Table
 from chronolake_model.times import Moment
@@ -148,16 +149,17 @@ def matching(rows: DataFrame, wanted: Filter, table: Table, judged_by: int) -> D
 
 def projected(rows: DataFrame, names: Sequence[str], *, meta_columns: bool) -> DataFrame:
     """The columns ``names`` of a frame, after Hudi's five."""
-    return _selected(rows, [*(columns.META if meta_columns else ()), *names])
+    return _selected(rows, [*(columns.META if meta_columns else ()), *listed(names)])
 
 
 def _names(table: Table, names: Sequence[str] | None, *, meta_columns: bool) -> list[str]:
     own = [field.name for field in table.schema]
-    if unknown := [name for name in names or () if name not in own]:
+    shown = own if names is None else listed(names)
+    if unknown := [name for name in shown if name not in own]:
         raise errors.SchemaMismatch(
             f"{table.name} has no columns {', '.join(unknown)}; it has {', '.join(own)}", {"unknown": unknown}
         )
-    return [*(columns.META if meta_columns else ()), *(own if names is None else names)]
+    return [*(columns.META if meta_columns else ()), *shown]
 
 
 def _selected(rows: DataFrame, names: Sequence[str]) -> DataFrame:

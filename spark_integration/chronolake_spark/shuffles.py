@@ -21,11 +21,9 @@ def sort_columns(sort: Sort, rows: DataFrame) -> Sequence[str]:
         return ()
     if sort == "global":
         return (columns.RECORD_KEY,)
-    names = () if isinstance(sort, str) else tuple(sort or ())
+    names = [sort] if isinstance(sort, str) else list(sort or ())
     if not names or any(name not in rows.columns for name in names):
-        raise ValueError(
-            f"sort is 'partition', 'global', a list of columns of the table, or None; not {sort!r}"
-        )
+        raise ValueError(f"sort is 'partition', 'global', columns of the table, or None; not {sort!r}")
     return names
 
 

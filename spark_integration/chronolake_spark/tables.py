@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
@@ -16,7 +16,9 @@ from chronolake_model.tables import Table
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import IndexType, Operation
 from chronolake_spark import (
+    choices,
     conditional_deletes,
+    errors,
     explain,
     explain_reads,
     filters,
@@ -292,7 +294,7 @@ class SparkTable:
         computed_from = self_reads.state_of(df, self.definition, on_conflict)
         settings = Settings(
             operation=Operation.INSERT_OVERWRITE,
-            replaces=Replaces(partitions),
+            replaces=choices.of("partitions", partitions, Replaces),
             computed_from=computed_from,
             extra_metadata=extra_metadata or {},
             markers=markers,
@@ -302,21 +304,23 @@ class SparkTable:
 
     def delete_partitions(
         self,
-        *partitions: Mapping[str, Any],
+        *partitions: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         extra_metadata: Mapping[str, str] | None = None,
         on_conflict: OnConflict = "fail",
     ) -> Instant:
         """Delete all records of partitions, given by values: ``{"country": "de", "day": "2026-01-31"}``.
 
         Of several partition fields some may be left out: then all partitions with the other values are deleted.
-        The value None is that of records without one. Partitions that do not exist are ignored. No file is read
-        or written. Raises ``InvalidPartitionValue``.
+        The value None is that of records without one. Partitions that do not exist are named in a warning. No
+        file is read or written. Raises ``InvalidPartitionValue``.
         """
-        if not partitions:
-            raise ValueError("name a partition by its values, as {'country': 'de'}")
         self._writable()
         return partition_deletes.delete(
-            self._spark, self._table, partitions, on_conflict=on_conflict, extra_metadata=extra_metadata
+            self._spark,
+            self._table,
+            partition_deletes.listed(partitions),
+            on_conflict=on_conflict,
+            extra_metadata=extra_metadata,
         )
 
     def resize_buckets(
@@ -367,7 +371,7 @@ class SparkTable:
         them when a merge-on-read table has many, because ``select`` on the frame does not prune the columns of
         file slices with log files.
         """
-        view = View(view)
+        view = choices.of("view", view, View)
         if view is View.CHANGES:
             raise ValueError("the changes of a table are read by changes(from_, to)")
         if filter is None:
@@ -399,11 +403,17 @@ class SparkTable:
         """Take into the record index what completed since its last update; without such an index, do nothing.
 
         Each write through Spark does it. Do it after large writes of other engines, so that ``lookup`` need not
-        read what they wrote. With ``rebuild`` the index is made again from the table's files.
+        read what they wrote. With ``rebuild`` the index is made again from the table's files. Raises
+        ``TableMismatch`` if it is to be rebuilt and there is none.
         """
         if self._table.reload().definition.index.type is IndexType.RECORD:
             index = RecordIndex(self._table)
             index.catch_up(rebuild=rebuild, distributed=index_jobs.distributed(self._spark, index.index_folder))
+        elif rebuild:
+            raise errors.TableMismatch(
+                f"{self.name} has the index {self.definition.index.type}: only a table with the index 'record' "
+                "has a record index to rebuild"
+            )
 
     def changes(
         self,
@@ -450,10 +460,11 @@ class SparkTable:
         A write is one of ``df``, whose places are computed, or one that changes records that match ``filter``,
         or any. Nothing is written. Another write may change the answer meanwhile.
         """
+        choices.word("operation", operation, ["read", *get_args(WriteName)])
         if operation == "read":
             wanted = None if filter is None else self._parsed_filter(filter)
-            return explain_reads.explain(self._table, as_of, wanted, View(view), columns)
-        replaces_all = Replaces(partitions) is Replaces.TABLE
+            return explain_reads.explain(self._table, as_of, wanted, choices.of("view", view, View), columns)
+        replaces_all = choices.of("partitions", partitions, Replaces) is Replaces.TABLE
         return explain.written(self._table, operation, df, filter, replaces_all=replaces_all)
 
     def _parsed_filter(self, filter: FilterOrText) -> Filter:

@@ -389,8 +389,9 @@ def refuse_columns(table: Table, missing: Sequence[str], unknown: Sequence[str])
 
 
 def columns_of(row_order: Sequence[str | Column]) -> list[Column]:
-    """The columns of a row order."""
-    return [sf.col(schema.quoted(name)) if isinstance(name, str) else name for name in row_order]
+    """The columns of a row order; a text or a Column is one."""
+    names = [row_order] if isinstance(row_order, str | Column) else row_order
+    return [sf.col(schema.quoted(name)) if isinstance(name, str) else name for name in names]
 
 
 def sources_of(df: DataFrame, wanted: Sequence[str]) -> dict[str, str]:

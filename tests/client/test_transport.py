@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+
 import httpx
 import pytest
 from hypothesis import given, strategies as st
@@ -11,6 +14,7 @@ from chronolake import _http, calls, errors
 from chronolake_model.backoff import Backoff
 
 JITTER = st.floats(0.5, 1.0)
+LAKE = _http.Endpoint("http://lake.example", 1, None)
 
 
 @given(tries=st.integers(0, 10_000), jitter=JITTER)
@@ -30,14 +34,63 @@ def test_a_pause_is_never_shorter_than_retry_after(retry_after: int) -> None:
     failure = _http.error_of(response(503, b"busy", {"Retry-After": str(retry_after)}))
     assert isinstance(failure, errors.ServerUnavailable)
 
-    pause = _http.Retries(1_000).pause_after(failure)
+    pause = _http.Retries(LAKE, 1_000).pause_after(failure)
 
     assert pause is not None
     assert retry_after < pause <= retry_after + 0.1
 
 
 def test_without_time_to_retry_the_first_failure_is_the_last() -> None:
-    assert _http.Retries(0).pause_after(errors.ConnectionFailed("no")) is None
+    assert _http.Retries(LAKE, 0).pause_after(errors.ConnectionFailed("no")) is None
+
+
+def test_a_server_that_never_answered_is_given_little_time_and_then_much() -> None:
+    new = _http.Endpoint("http://never-asked.example", 1, None)
+    given_by_caller = _http.Endpoint("http://never-asked.example", 1, 30)
+    before = new.patience_seconds
+
+    new.answered()
+
+    assert (before, new.patience_seconds) == (5, 60)
+    assert given_by_caller.patience_seconds == 30
+
+
+def test_a_failure_has_advice_until_the_server_has_answered() -> None:
+    server = _http.Endpoint("http://answers-once.example", 1, None)
+
+    first = failure_of(server, httpx.ConnectError("Connection refused"))
+    server.answered()
+    later = failure_of(server, httpx.ConnectError("Connection refused"))
+
+    assert "chronolake-metastore serve" in str(first)
+    assert str(later) == "no answer from http://answers-once.example: Connection refused"
+    assert not first.is_final
+
+
+def test_an_unknown_host_is_not_tried_again_unless_the_caller_gave_a_time() -> None:
+    unknown = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    hasty = _http.Endpoint("http://unknown.example", 1, None)
+    patient = _http.Endpoint("http://unknown.example", 1, 60)
+
+    assert failure_of(hasty, httpx.ConnectError("unknown"), unknown).is_final
+    assert not failure_of(patient, httpx.ConnectError("unknown"), unknown).is_final
+    assert _http.Retries(hasty).pause_after(failure_of(hasty, httpx.ConnectError("unknown"), unknown)) is None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_tls_to_a_port_without_it_is_not_tried_again() -> None:
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with chronolake.connect_async(f"https://127.0.0.1:{port}", retry_seconds=60) as client:
+            with pytest.raises(errors.ConnectionFailed, match="give its URL as http://") as refused:
+                await client.time()
+
+    assert refused.value.is_final
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:7077", "ftp://host", "http://", "nonsense"])
@@ -108,3 +161,11 @@ def test_unknown_fields_of_a_newer_server_are_ignored() -> None:
 
     assert definition.schema == [known]
     assert definition.index == chronolake.BucketIndex(buckets=4)
+
+
+def failure_of(
+    server: _http.Endpoint, exc: httpx.TransportError, cause: OSError | None = None
+) -> errors.ConnectionFailed:
+    with pytest.raises(errors.ConnectionFailed) as failed, _http.connection_failures(server):
+        raise exc from cause
+    return failed.value

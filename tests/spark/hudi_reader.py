@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import hudi
@@ -92,7 +92,7 @@ class PublishedTable(SparkTable):
         return instant
 
     @override
-    def delete_partitions(self, *partitions: Mapping[str, Any], **options: Any) -> Instant:
+    def delete_partitions(self, *partitions: Any, **options: Any) -> Instant:
         instant = super().delete_partitions(*partitions, **options)
         publish_and_compare(self.metastore)
         return instant

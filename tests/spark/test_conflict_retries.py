@@ -21,7 +21,7 @@ class Writer:
     def write(self, retries: int) -> str:
         self.retries.append(retries)
         if len(self.retries) <= self.conflicts:
-            raise WriteConflict("another instant wrote the same file groups first")
+            raise WriteConflict("the instant 1 has changed them; roll back, read the table again")
         return "written"
 
 
@@ -42,14 +42,14 @@ def test_a_write_that_lost_is_repeated_after_growing_pauses_with_its_number(paus
 
 def test_a_write_that_always_loses_is_given_up(pauses: list[float]) -> None:
     writer = Writer(conflicts=1_000)
-    with pytest.raises(WriteConflict):
+    with pytest.raises(WriteConflict, match="Nothing was written: all 10 retries lost too"):
         conflict_retries.run(writer.write, "retry")
     assert len(writer.retries) == len(pauses) + 1 == conflict_retries.RETRIES_MAX + 1
 
 
 def test_unless_asked_for_nothing_is_repeated(pauses: list[float]) -> None:
     writer = Writer(conflicts=1)
-    with pytest.raises(WriteConflict):
+    with pytest.raises(WriteConflict, match=r"^the instant 1 has changed them\. Nothing was written: run"):
         conflict_retries.run(writer.write, "fail")
     assert (writer.retries, pauses) == ([0], [])
 

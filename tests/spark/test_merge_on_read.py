@@ -101,7 +101,7 @@ def test_of_two_inserts_of_one_key_at_the_same_time_one_is_refused(
     table.insert(orders(spark, (1, "a", 0, 1)))
     early = orders(spark, (2, "a", 1, 5))
     overtake(monkeypatch, lambda: table.insert(orders(spark, (2, "a", 2, 6))))
-    with pytest.raises(WriteConflict, match='on_conflict="retry" does this by itself'):
+    with pytest.raises(WriteConflict, match="Nothing was written: run it again, or write with on_"):
         table.insert(early)
     overtake(monkeypatch, lambda: table.upsert(orders(spark, (3, "a", 3, 3))))
     with pytest.raises(errors.DuplicateKeys, match="'2'"):

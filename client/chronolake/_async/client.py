@@ -18,6 +18,7 @@ from chronolake_model import tables as model
 from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
 from chronolake_model.events import LoggedEvent
 from chronolake_model.instants import Instant, TimeInterval
+from chronolake_model.names import listed, split_table_name
 from chronolake_model.outcomes import Outcome
 from chronolake_model.tables import (
     BucketIndex,
@@ -36,13 +37,14 @@ def connect_async(
     url: str | None = None,
     *,
     timeout_seconds: float = 30.0,
-    retry_seconds: float = 60.0,
+    retry_seconds: float | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> AsyncClient:
     """A client of the metastore at ``url`` ($CHRONOLAKE_URL unless given, else http://127.0.0.1:7077).
 
     A request waits ``timeout_seconds`` for its answer. It is retried for ``retry_seconds`` while the server
-    cannot be reached or is not available. ``storage_options`` are for tables in S3, where the environment does
+    cannot be reached or is not available: 60 unless given, but 5 while the server has never answered this
+    process, because the URL may be wrong. ``storage_options`` are for tables in S3, where the environment does
     not have them: ``endpoint_override``, ``access_key``, ``secret_key``, ``session_token``, ``region``.
     Nothing is sent yet. Raises ``ValueError`` unless ``url`` is an http URL.
     """
@@ -149,17 +151,20 @@ class AsyncClient:
 
         A local ``base_path`` may be relative, begin with ``~`` or have links in it: the table gets the absolute
         path that it resolves to on this machine. It may not overlap another table's. With ``reuse_base_path``
-        the table takes the base path over from dropped tables, whose files are never deleted.
+        the table takes the base path over from dropped tables, whose files are never deleted. One record key or
+        partition field may be given as a text.
 
-        Raises ``TableExists``, ``BasePathTaken``, ``NamespaceNotFound``, ``InvalidTable``.
+        Raises ``ValueError`` unless ``name`` is ``namespace.table``, ``TableExists``, ``BasePathTaken``,
+        ``NamespaceNotFound``, ``InvalidTable``.
         """
+        split_table_name(name)
         body = CreateTable(
             name=name,
             base_path=base_path,
             schema=[NewField.of(field) for field in schema],
-            record_key_fields=list(record_key_fields),
+            record_key_fields=listed(record_key_fields),
             type=type,
-            partition_fields=list(partition_fields),
+            partition_fields=listed(partition_fields),
             ordering_field=ordering_field,
             index=NewBucketIndex.of(index),
             tick=tick,

@@ -29,7 +29,7 @@ async def read(
 
 async def follow(transport: AsyncTransport, start: Call[LoggedEvent]) -> concurrency.Stream[LoggedEvent]:
     """The events of the stream ``start``, as they come. It ends only by an error, or when it is closed."""
-    position = Position(start, transport.endpoint.retry_seconds)
+    position = Position(start, transport.endpoint)
     while True:
         try:
             async with contextlib.aclosing(transport.lines(position.connect())) as lines:

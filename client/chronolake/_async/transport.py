@@ -99,11 +99,13 @@ class AsyncTransport:
         """The first successful response of ``send``."""
         # A POST is retried as safely as a GET: all tries of a command carry the same idempotency key, and the
         # server gives each of them the answer to the first.
-        retries = Retries(self.endpoint.retry_seconds if retry_seconds is None else retry_seconds)
+        retries = Retries(self.endpoint, retry_seconds)
         while True:
             try:
-                with _http.connection_failures(self.endpoint.url):
-                    return _http.successful(await send())
+                with _http.connection_failures(self.endpoint):
+                    response = await send()
+                self.endpoint.answered()
+                return _http.successful(response)
             except (errors.ConnectionFailed, errors.ServerUnavailable) as failure:
                 pause = retries.pause_after(failure)
                 if pause is None:
@@ -140,7 +142,7 @@ class AsyncTransport:
 
     async def lines(self, call: Call[Any]) -> concurrency.Stream[str]:
         """The lines of an event stream, as they come. It is not retried."""
-        with _http.connection_failures(self.endpoint.url):
+        with _http.connection_failures(self.endpoint):
             async with self._http.stream(
                 call.method,
                 call.path,
@@ -148,6 +150,7 @@ class AsyncTransport:
                 headers=self._table_headers,
                 timeout=_http.stream_timeout(self.endpoint),
             ) as response:
+                self.endpoint.answered()
                 if not _http.is_event_stream(response):
                     await response.aread()
                     raise _http.not_event_stream(response)
@@ -165,7 +168,7 @@ class AsyncTransport:
 
         response = await self._following(call, begin)
         try:
-            with _http.connection_failures(self.endpoint.url):
+            with _http.connection_failures(self.endpoint):
                 yield response.aiter_bytes()
         finally:
             await response.aclose()

@@ -28,7 +28,7 @@ def read(transport: Transport, first: Call[EventPage], limit: int | None) -> con
 
 def follow(transport: Transport, start: Call[LoggedEvent]) -> concurrency.Stream[LoggedEvent]:
     """The events of the stream ``start``, as they come. It ends only by an error, or when it is closed."""
-    position = Position(start, transport.endpoint.retry_seconds)
+    position = Position(start, transport.endpoint)
     while True:
         try:
             with contextlib.closing(transport.lines(position.connect())) as lines:

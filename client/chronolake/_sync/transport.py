@@ -98,11 +98,13 @@ class Transport:
         """The first successful response of ``send``."""
         # A POST is retried as safely as a GET: all tries of a command carry the same idempotency key, and the
         # server gives each of them the answer to the first.
-        retries = Retries(self.endpoint.retry_seconds if retry_seconds is None else retry_seconds)
+        retries = Retries(self.endpoint, retry_seconds)
         while True:
             try:
-                with _http.connection_failures(self.endpoint.url):
-                    return _http.successful(send())
+                with _http.connection_failures(self.endpoint):
+                    response = send()
+                self.endpoint.answered()
+                return _http.successful(response)
             except (errors.ConnectionFailed, errors.ServerUnavailable) as failure:
                 pause = retries.pause_after(failure)
                 if pause is None:
@@ -139,7 +141,7 @@ class Transport:
 
     def lines(self, call: Call[Any]) -> concurrency.Stream[str]:
         """The lines of an event stream, as they come. It is not retried."""
-        with _http.connection_failures(self.endpoint.url):
+        with _http.connection_failures(self.endpoint):
             with self._http.stream(
                 call.method,
                 call.path,
@@ -147,6 +149,7 @@ class Transport:
                 headers=self._table_headers,
                 timeout=_http.stream_timeout(self.endpoint),
             ) as response:
+                self.endpoint.answered()
                 if not _http.is_event_stream(response):
                     response.read()
                     raise _http.not_event_stream(response)
@@ -164,7 +167,7 @@ class Transport:
 
         response = self._following(call, begin)
         try:
-            with _http.connection_failures(self.endpoint.url):
+            with _http.connection_failures(self.endpoint):
                 yield response.iter_bytes()
         finally:
             response.close()

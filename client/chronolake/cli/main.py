@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from chronolake import _http, errors
 from chronolake.cli import (
@@ -33,6 +34,16 @@ from chronolake.cli import (
 )
 
 
+class _Commands(TyperGroup):
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override,explicit-override]  # click is untyped
+        """Run the command. A wrong value of an option is reported without the word of pydantic for it."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as wrong:
+            wrong.message = wrong.message.removeprefix("Value error, ")
+            raise
+
+
 def main() -> NoReturn:
     """Run the command line of this process."""
     sys.exit(run(sys.argv[1:]))
@@ -52,7 +63,7 @@ def run(args: Sequence[str]) -> int:
 
 def app_for(args: Sequence[str]) -> typer.Typer:
     """The commands, with the plug-ins that ``args`` may need."""
-    app = typer.Typer(name="chronolake", no_args_is_help=True, pretty_exceptions_enable=False)
+    app = typer.Typer(cls=_Commands, name="chronolake", no_args_is_help=True, pretty_exceptions_enable=False)
     app.callback(epilog=output.EXIT_CODES)(_common)
     app.add_typer(namespaces.app())
     app.add_typer(tables.app())

@@ -7,14 +7,13 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from chronolake.cli import context
 from chronolake_model.names import NAME_PATTERN, split_table_name
-from chronolake_model.times import Bound, digits_of, parse_time
+from chronolake_model.times import TIME_FORMS, Bound, digits_of, parse_time
 
 _COMMON = "Common options"
 _NAMESPACE = re.compile(NAME_PATTERN, re.ASCII)
@@ -98,29 +97,17 @@ def namespace_name(text: str) -> str:
 
 def moment(text: str | None) -> str | None:
     """An instant's time, from its digits or an ISO 8601 date or time (in UTC unless it says otherwise)."""
-    if text is None:
-        return None
-    try:
-        if text.isdigit():
-            parse_time(text)
-            return text
-        parsed = datetime.fromisoformat(text)
-    except ValueError as exc:
-        raise typer.BadParameter(
-            f"{text!r} is neither 17 or 20 digits (yyyyMMddHHmmssSSS) nor like 2026-01-31T10:00:00"
-        ) from exc
-    aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-    return digits_of(aware)
+    if text in list(Bound):
+        raise typer.BadParameter(f"{text!r} is no time: give {TIME_FORMS}")
+    return read_time(text)
 
 
 def read_time(text: str | None) -> str | None:
     """A completion time as readers give it: as ``moment``, or ``earliest`` or ``latest``."""
-    if text is None or text in list(Bound):
-        return text
     try:
-        return moment(text)
-    except typer.BadParameter as exc:
-        raise typer.BadParameter(f"{exc.message}, nor {' or '.join(Bound)}") from exc
+        return None if text is None else digits_of(text)
+    except ValueError as exc:
+        raise typer.BadParameter(str(exc)) from exc
 
 
 def properties(texts: list[str], option: str = "--property") -> dict[str, str]:

@@ -171,7 +171,7 @@ def _sentences(error: errors.ChronolakeError) -> str:
     if isinstance(error, errors.StorageFailed):
         return f"Error: {_STORAGE}: {error}"
     if error.problem is None:
-        return f"Error: {_NO_ANSWER}: {error}\n{_WHERE_IS_IT}"
+        return f"Error: {_NO_ANSWER}: {error}"
     lines = [f"Error: {error.problem.title} ({error.code})", error.problem.detail]
     if helping := advice.commands(error.code, error.context):
         lines.append("Commands: " + "; ".join(helping))
@@ -180,4 +180,3 @@ def _sentences(error: errors.ChronolakeError) -> str:
 
 _STORAGE = "The table's storage refused or failed"
 _NO_ANSWER = "The server cannot be reached"
-_WHERE_IS_IT = "Start one with `chronolake-metastore serve`, or give its URL with --url or CHRONOLAKE_URL."

@@ -12,7 +12,7 @@ from chronolake import Table as LakeTable
 from chronolake.cli import context, options, output
 from chronolake_model import nested_fields
 from chronolake_model.adoption import ADOPTED_PROPERTY
-from chronolake_model.tables import BucketIndex, Field, NestedField, SchemaField, Table
+from chronolake_model.tables import BucketIndex, Field, NestedField, SchemaField, Table, index_of
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import IndexType, TableType
 
@@ -95,8 +95,15 @@ def create_table(  # noqa: PLR0913, PLR0917  # one option per part of a table's 
         IndexType, typer.Option("--index", help="How a record key finds its file group.")
     ] = IndexType.BUCKET,
     buckets: Annotated[
-        int, typer.Option("--buckets", min=1, max=100_000, help="Buckets per partition, of the bucket index.")
-    ] = 4,
+        int | None,
+        typer.Option(
+            "--buckets",
+            min=1,
+            max=100_000,
+            show_default=str(BucketIndex().buckets),
+            help="Buckets per partition, of the bucket index only.",
+        ),
+    ] = None,
     type_: Annotated[
         TableType, typer.Option("--type", help="How the table stores updates.")
     ] = TableType.COPY_ON_WRITE,
@@ -107,6 +114,10 @@ def create_table(  # noqa: PLR0913, PLR0917  # one option per part of a table's 
 ) -> None:
     """Create a table."""
     schema = [field_of(text) for text in field]
+    try:
+        found_by = index_of(index, buckets)
+    except ValueError as exc:
+        raise typer.BadParameter(str(exc), param_hint="--buckets") from exc
     with context.client() as client:
         made = client.create_table(
             table,
@@ -116,7 +127,7 @@ def create_table(  # noqa: PLR0913, PLR0917  # one option per part of a table's 
             type=type_,
             partition_fields=partition or (),
             ordering_field=ordering,
-            index=BucketIndex(index, buckets),
+            index=found_by,
             tick=tick,
             properties=options.properties(property_ or []),
             if_not_exists=if_not_exists,

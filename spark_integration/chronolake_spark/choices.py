@@ -1,0 +1,29 @@
+"""Arguments that are one of some words. No Spark."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+from collections.abc import Sequence
+from typing import TypeVar
+
+_Choice = TypeVar("_Choice", bound=enum.StrEnum)
+
+
+def of(name: str, value: object, choices: type[_Choice]) -> _Choice:
+    """The choice that the argument ``name`` gives. Raises ``ValueError`` with the nearest one."""
+    word(name, value, [str(choice) for choice in choices])
+    return choices(str(value))
+
+
+def word(name: str, value: object, words: Sequence[str]) -> None:
+    """Raise ``ValueError`` unless ``value`` is one of ``words``."""
+    if value not in words:
+        raise ValueError(refusal(name, str(value), words))
+
+
+def refusal(name: str, text: str, words: Sequence[str]) -> str:
+    """The message for a text that is none of ``words``."""
+    nearest = difflib.get_close_matches(text.lower(), words, n=1)
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+    return f"{name} is one of {', '.join(words)}, not {text!r}{hint}"

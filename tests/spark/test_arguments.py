@@ -1,0 +1,102 @@
+"""Arguments that are easy to get wrong, without a server: one name in place of a list, and words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import chronolake
+from chronolake_model.names import listed
+from chronolake_model.tables import BucketIndex, index_of
+from chronolake_model.times import digits_of
+from chronolake_model.vocabulary import IndexType
+from chronolake_spark import choices, conditional_deletes, create_table, format_options, partition_deletes
+from chronolake_spark.new_groups import Replaces
+from chronolake_spark.tables import SparkTable
+
+
+@pytest.mark.parametrize(
+    ("text", "digits"),
+    [
+        ("20261123080000123", "20261123080000123"),
+        ("2026-11-23", "20261123000000000"),
+        ("2026-11-23 08:31", "20261123083100000"),
+        ("2026-11-23T08:00:00Z", "20261123080000000"),
+        ("2026-11-23T08:00:00+02:00", "20261123060000000"),
+        ("latest", "latest"),
+    ],
+)
+def test_a_time_has_the_same_forms_in_the_api_and_in_the_options(text: str, digits: str) -> None:
+    options = format_options.parse({"table": "shop.orders", "as_of": text})
+
+    assert digits_of(text) == options.as_of == digits
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "20261123", ""])
+def test_a_text_that_is_no_time_is_refused_with_the_forms_of_one(text: str) -> None:
+    with pytest.raises(ValueError, match="yyyyMMddHHmmssSSS"):
+        digits_of(text)
+
+
+def test_a_datetime_and_its_text_are_the_same_time() -> None:
+    assert digits_of(datetime(2026, 11, 23, 8, tzinfo=UTC)) == digits_of("2026-11-23 08:00")
+
+
+def test_a_text_is_one_name() -> None:
+    assert listed("price") == ["price"]
+    assert listed(("id", "day")) == ["id", "day"]
+
+
+def test_a_wrong_word_is_refused_with_the_nearest() -> None:
+    with pytest.raises(
+        ValueError, match=r"partitions is one of dynamic, all, not 'dynamc'; did you mean 'dynamic'\?"
+    ):
+        choices.of("partitions", "dynamc", Replaces)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"name": "orders"}, "named namespace.table"),
+        ({"index": "blom"}, "did you mean 'bloom'"),
+        ({"type": "merge-on-read"}, "did you mean 'merge_on_read'"),
+        ({"index": "simple", "buckets": 8}, "for the index bucket"),
+    ],
+)
+def test_a_wrong_definition_is_refused_before_anything_is_sent(given: dict[str, Any], message: str) -> None:
+    from pyspark.sql.types import StructType  # noqa: PLC0415
+
+    definition = {"name": "shop.orders", "base_path": "/tmp/x", "record_key_fields": "id"} | given
+    with chronolake.connect("http://127.0.0.1:9") as client, pytest.raises(ValueError, match=message):
+        create_table(client, struct=StructType(), **definition)
+
+
+def test_an_index_without_buckets_has_the_default_number_of_the_model() -> None:
+    assert index_of(IndexType.BLOOM, None) == BucketIndex(IndexType.BLOOM)
+    assert index_of(IndexType.BUCKET, 8) == BucketIndex(IndexType.BUCKET, 8)
+
+
+def test_partitions_are_given_one_by_one_or_as_a_list() -> None:
+    assert partition_deletes.listed([{"p": "a"}, [{"p": "b"}]]) == [{"p": "a"}, {"p": "b"}]
+
+
+@pytest.mark.parametrize("nothing", [[], [[]], ["a"], [["a"]]])
+def test_a_partition_without_values_is_refused(nothing: list[Any]) -> None:
+    with pytest.raises(ValueError, match="by its values"):
+        partition_deletes.listed(nothing)
+
+
+def test_keys_to_delete_come_as_a_frame() -> None:
+    with pytest.raises(TypeError, match="createDataFrame"):
+        conditional_deletes.keys_where(None, None, [1, 2])  # type: ignore[arg-type]
+
+
+def test_an_unknown_operation_is_not_explained() -> None:
+    table = SparkTable.__new__(SparkTable)
+
+    with pytest.raises(ValueError, match="did you mean 'upsert'"):
+        table.explain("upsrt")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="view is one of"):
+        table.read(view="ro")  # type: ignore[arg-type]
