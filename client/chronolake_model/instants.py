@@ -250,8 +250,9 @@ class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
             description=(
                 "Whether the writer has looked up in the table, since the instant was requested, the keys "
                 "that it inserts. Then it conflicts with instants that have inserted into the same partitions "
-                "since: they may have inserted the same keys into other file groups. With a bucket index this "
-                "cannot happen, so there it changes nothing."
+                "since: they may have inserted the same keys into other file groups. An append to a log also "
+                "conflicts with a compaction of its file group that was planned since. With a bucket index it "
+                "changes nothing, because this cannot happen."
             )
         ),
     ] = False

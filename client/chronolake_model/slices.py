@@ -120,7 +120,7 @@ class BucketName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FindFileGroups(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Ask for the slices of file groups, and of those of buckets."""
+    """Ask for the slices of file groups, and of those of buckets. Each is named once."""
 
     file_groups: Annotated[list[FileGroupName], Meta(max_length=FILE_GROUPS_MAX)] = []
     buckets: Annotated[list[BucketName], Meta(max_length=FILE_GROUPS_MAX)] = []

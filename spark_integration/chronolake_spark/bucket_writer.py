@@ -60,7 +60,8 @@ class WriteJob:
     ``versions`` has the columns of known versions of the schema. ``refuses_repeated_keys`` if two rows of one
     key are an error. ``kept_columns`` are those whose stored values stay. ``log_format`` is that of the log
     files of a merge-on-read table, None for copy-on-write. The rows of ``rewritten`` groups are merged into
-    their base files, whatever the type of the table. With ``has_key_filters`` the footers of base files get key
+    their base files, whatever the type of the table. ``looks_keys_up`` if an index other than buckets
+    finds the file groups of keys. With ``has_key_filters`` the footers of base files get key
     ranges and bloom filters. If it ``copies_records``, the rows are stored records, which keep the commit times
     and sequence numbers that they have. ``storage_options`` are the access to the base path. ``owner`` is the
     table that has the claim of the base path; without it the files of a failed task remain until the instant is
@@ -82,6 +83,7 @@ class WriteJob:
     new_file_ids: Mapping[FileGroup, str] = field(default_factory=dict)
     rewritten: frozenset[FileGroup] = frozenset()
     has_key_filters: bool = False
+    looks_keys_up: bool = False
     copies_records: bool = False
     storage_options: Mapping[str, str] = field(default_factory=dict)
     owner: Owner | None = None
@@ -299,7 +301,9 @@ class _GroupWriter:
         self, stored: StoredSlice, log_format: LogFormat, rows: pa.Table, incoming: pa.Table
     ) -> Outcome:
         """Append a log file with what the rows change, unless they change nothing."""
-        appended = log_appends.decide(self._reader(), stored, incoming, self._job.existing)
+        appended = log_appends.decide(
+            self._reader(), stored, incoming, self._job.existing, counts_new_keys=self._job.looks_keys_up
+        )
         decision = self._with_repeated(appended.decision, rows, incoming)
         if decision.duplicates or not (decision.written.any() or len(appended.deletes)):
             return decision, None

@@ -1,9 +1,13 @@
 """What a write appends to the log of a file group of a merge-on-read table. No Spark.
 
-Upserts are appended as they are: the slice is read only for inserts, and for deletes in a table with an
-ordering field. There a delete must have an ordering value that decides alone: hudi-rs compares the largest
-ordering value of all deletes of a key, and the latest time of any of them, with the largest record. So a delete
-without ordering value gets that of the record that it deletes, and a delete that has lost already is left out.
+Upserts are appended as they are. The slice is read only for inserts, for deletes in a table with an ordering
+field, and where keys are looked up: there the keys that a slice lacks are counted as inserts, because the
+server compares inserts (docs/decisions/0049). Another writer may put such a key into another file group.
+
+A delete in a table with an ordering field must have an ordering value that decides alone: hudi-rs compares the
+largest ordering value of all deletes of a key, and the latest time of any of them, with the largest record. So
+a delete without ordering value gets that of the record that it deletes, and a delete that has lost already is
+left out.
 """
 
 from __future__ import annotations
@@ -33,8 +37,13 @@ class Append:
     delete_values: pa.ChunkedArray | None
 
 
-def decide(reader: SliceReader, stored: StoredSlice, incoming: pa.Table, existing: Existing) -> Append:
-    """What ``incoming`` (one record per key) appends to the log of a slice."""
+def decide(
+    reader: SliceReader, stored: StoredSlice, incoming: pa.Table, existing: Existing, *, counts_new_keys: bool
+) -> Append:
+    """What ``incoming`` (one record per key) appends to the log of a slice.
+
+    Unless it ``counts_new_keys``, all records that are appended count as updates.
+    """
     if existing is Existing.UNCHECKED:
         return Append(merge.unchecked(0, incoming), incoming.slice(0, 0), None)
     if existing is not Existing.MERGE:
@@ -45,15 +54,25 @@ def decide(reader: SliceReader, stored: StoredSlice, incoming: pa.Table, existin
     if reader.ordering_field is not None and len(deletes):
         deletes, values, hits = _deciding(reader, stored, deletes)
         unchanged = int(np.sum(is_delete)) - hits
+    upserts = incoming.filter(pa.array(~is_delete))
+    inserts = _new_keys(reader, stored, upserts) if counts_new_keys else 0
     decision = Decision(
         kept=np.zeros(0, dtype=np.bool_),
         written=~is_delete,
-        inserts=0,
-        updates=int(np.sum(~is_delete)),
+        inserts=inserts,
+        updates=len(upserts) - inserts,
         deletes=int(np.sum(is_delete)) - unchanged,
         unchanged=unchanged,
     )
     return Append(decision, deletes, values)
+
+
+def _new_keys(reader: SliceReader, stored: StoredSlice, upserts: pa.Table) -> int:
+    """The number of keys that the slice has no record of, for example because it was deleted."""
+    if not len(upserts):
+        return 0
+    live, _ = _known(reader, stored, upserts[columns.RECORD_KEY])
+    return int(_places(upserts, live[columns.RECORD_KEY]).null_count)
 
 
 def _inserted(reader: SliceReader, stored: StoredSlice, incoming: pa.Table, existing: Existing) -> Decision:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import datetime
+import numbers
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -21,6 +24,37 @@ Key: TypeAlias = Any
 """A value of the record key field; a tuple of values if there are several; or a dict of values by field."""
 
 KEYS_MAX: Final = 10_000
+_Test: TypeAlias = Callable[[Any], bool]
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _is_decimal(value: Any) -> bool:
+    return isinstance(value, Decimal) or _is_integer(value)
+
+
+def _is_date(value: Any) -> bool:
+    return isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
+
+
+def _is_aware(value: Any) -> bool:
+    return isinstance(value, datetime.datetime) and value.tzinfo is not None
+
+
+def _is_naive(value: Any) -> bool:
+    return isinstance(value, datetime.datetime) and value.tzinfo is None
+
+
+_VALUES: Final[Mapping[str, tuple[_Test, str]]] = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), (_is_integer, "an int")),
+    "decimal": (_is_decimal, "a Decimal or an int"),
+    "date": (_is_date, "a datetime.date"),
+    "timestamp": (_is_aware, "a datetime with a time zone"),
+    "timestamp_ntz": (_is_naive, "a datetime without a time zone"),
+}
+"""By type the values that are keys, and their name: Arrow would change others, 1.5 to 1 for example."""
 _FILE_ID: Final = "file_id"
 
 
@@ -113,20 +147,31 @@ def _misfit(table: Table, key: Key) -> errors.SchemaMismatch:
 def _values(table: Table, field: SchemaField, keys: Sequence[Mapping[str, Any]]) -> pa.Array:
     type_ = arrow_types.file_layout([field]).field(field.name).type
     values = [key[field.name] for key in keys]
+    test, name = _VALUES.get(field.type.strip().lower().partition("(")[0], (None, ""))
+    wrong = [] if test is None else [value for value in values if value is not None and not test(value)]
+    if wrong:
+        raise _wrong_value(table, field, f"{wrong[0]!r} is not {name}")
     try:
         return pa.array(values, type_)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as exc:
-        raise errors.SchemaMismatch(
-            f"a value of {field.name} in the keys is not a {field.type}, as in {table.name}: {exc}",
-            {"column": field.name},
-        ) from exc
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as exc:
+        raise _wrong_value(table, field, str(exc)) from exc
+
+
+def _wrong_value(table: Table, field: SchemaField, why: str) -> errors.SchemaMismatch:
+    return errors.SchemaMismatch(
+        f"a value of {field.name} in the keys is not a {field.type}, as in {table.name}: {why}",
+        {"column": field.name},
+    )
 
 
 def _filter(table: Table, rows: pa.Table) -> Filter | None:
     parts: list[Filter] = []
     left = PARTS_MAX // 2
     for name in table.record_key_fields:
-        values = rows[name].unique().to_pylist()
+        try:
+            values = rows[name].unique().to_pylist()
+        except (OverflowError, ValueError):  # a date or a time that Python does not have
+            continue
         literals = [column_stats.literal(value) for value in values]
         texts_fit = all(len(value) <= TEXT_CHARACTERS_MAX for value in literals if isinstance(value, str))
         if None in values or UNSET in literals or not texts_fit or not 0 < len(values) <= left:

@@ -277,6 +277,7 @@ def _job_of(options: WriteOptions, storage_options: dict[str, str], schema: Stru
         log_format=_log_format(table),
         new_file_ids=_new_file_ids(options, fetched),
         has_key_filters=table.index.type is IndexType.BLOOM,
+        looks_keys_up=table.index.type is not IndexType.BUCKET,
         copies_records=options.resizes_to is not None,
         rewritten=frozenset(_numbered(group) for group in options.numbered if group.rewrites),
         storage_options=storage_options,

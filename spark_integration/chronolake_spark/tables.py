@@ -142,10 +142,10 @@ class SparkTable:
     ) -> Instant:
         """Add records whose keys the table does not have, as fast as they can be written.
 
-        Keys are not looked up in the table: a key that it has already would be there twice in a copy-on-write
-        table, and be updated in a merge-on-read table. Rows of one key within ``df`` are refused, unless they
-        are the same or ordered by the ordering field; with the index simple or bloom and without ``sort``, only
-        where they come into one file. Use ``insert`` or ``upsert`` where keys may repeat.
+        Keys are not looked up in the table: a key that it has already would be there twice, and only in a
+        merge-on-read table with a bucket index it would be updated. Rows of one key within ``df`` are refused,
+        unless they are the same or ordered by the ordering field; with the index simple or bloom and without
+        ``sort``, only where they come into one file. Use ``insert`` or ``upsert`` where keys may repeat.
 
         ``sort`` orders the rows of each file: by these columns, so that filters skip row groups, or by the
         record key (``global``, in each file). With ``partition``, and always with a bucket or record index,

@@ -95,7 +95,8 @@ def tagged(
     sources = _sources(df, table, used, keys_only=keys_only, optional=lacking(df, table) if may_lack else ())
     if table.merge_field is None and table.ordering_field in sources:
         # It decides between the rows of one frame also where the later write wins.
-        by = [df[schema.quoted(sources[table.ordering_field])], *by]
+        [ordering] = _fields(table, [table.ordering_field])
+        by = [_cast(df, ordering, sources[ordering.name]), *by]
     own = [_cast(df, field, sources.get(field.name)) for field in table.schema]
     is_delete = sf.lit(True) if keys_only else _flag(delete_when)
     order_columns = [f"{columns.ORDER_PREFIX}{number}" for number in range(len(by))]

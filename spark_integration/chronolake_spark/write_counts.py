@@ -25,9 +25,9 @@ class RowCounts(msgspec.Struct, frozen=True):
     older than the stored record, a delete of a key that the table does not have, an insert that was to be
     dropped because its key exists.
 
-    In a merge-on-read table, upserts to a file group that exists are appended without reading it: each counts
-    as updated, also where the key is new or the stored record wins. Without an ordering field each delete
-    counts as deleted.
+    In a merge-on-read table with a bucket index, upserts to a file group that exists are appended without
+    reading it: each counts as updated, also where the key is new or the stored record wins. Without an ordering
+    field each delete counts as deleted.
     """
 
     read: int

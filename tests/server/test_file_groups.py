@@ -38,10 +38,10 @@ def test_each_file_group_has_its_slice_in_the_order_of_the_request(days: Table) 
     nothing = {"slice": None, "replaced": None}
 
     names = [group(bucket_file_id(0)), group(bucket_file_id(0)[:8]), group(bucket_file_id(0), "day=2026-01-02")]
-    page = succeeded(asked(days, 3, 30, 0, 3, file_groups=names))
+    page = succeeded(asked(days, 3, 30, 0, file_groups=names))
 
     zero, three = ({"slice": file_slice, "replaced": None} for file_slice in (first, second))
-    assert page["file_groups"] == [zero, nothing, nothing, three, nothing, zero, three]
+    assert page["file_groups"] == [zero, nothing, nothing, three, nothing, zero]
     assert len(first["log_files"]) == 1
     assert (page["as_of"], page["next_cursor"]) == (snapshot["as_of"], None)
     earlier = succeeded(asked(days, 0, as_of=first["base_file"]["completion_time"]))
@@ -73,6 +73,8 @@ def test_before_the_first_completion_no_group_has_a_slice(shared_http: httpx.Cli
 def test_a_request_is_bounded(days: Table) -> None:
     refused(asked(days, *[0] * 10_001), 400, "invalid-request")
     refused(asked(days, file_groups=[group("f")] * 10_001), 400, "invalid-request")
+    problem = refused(asked(days, 0, 3, 0), 400, "invalid-parameter")
+    assert problem["context"] == {"parameter": "buckets"}
     refused(asked(days, 0, limit=10_001), 400, "invalid-request")
     refused(asked(days, -1), 400, "invalid-request")
     refused(asked(days, 10**8), 400, "invalid-request")

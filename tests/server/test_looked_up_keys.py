@@ -13,7 +13,7 @@ import pytest
 
 from chronolake_model.file_names import base_file_name
 from tests.server import rest
-from tests.server.rest import Json, Table, refused, succeeded, write_stat
+from tests.server.rest import Json, Table, log_stat, refused, succeeded, write_stat
 
 
 @pytest.fixture
@@ -156,3 +156,28 @@ def test_two_that_complete_together_conflict_with_each_other(table: Table) -> No
     ]
     refused(table.http.post("/v1/transactions/complete", json={"instants": members}), 409, "write-conflict")
     succeeded(table.http.post("/v1/transactions/complete", json={"instants": members[:1]}))
+
+
+@pytest.mark.parametrize("index", ["simple", "bucket"])
+def test_an_append_conflicts_with_a_compaction_that_was_planned_since_its_keys_were_looked_up(
+    shared_http: httpx.Client, index: str
+) -> None:
+    table = rest.make_table(shared_http, type="merge_on_read", index={"type": index})
+    first = table.begun(action="deltacommit")
+    succeeded(table.complete(first, write_stat(first)))
+    plan = {"file_groups": [{"partition_path": "", "file_id": write_stat(first)["file_id"]}]}
+
+    def compact() -> None:
+        time = table.begun(action="compaction", plan=plan)
+        succeeded(table.complete(time, write_stat(time)))
+
+    before, unaware = table.begun(action="deltacommit"), table.begun(action="deltacommit")
+    compact()
+    succeeded(table.complete(unaware, log_stat(unaware)))
+    answer = table.complete(before, log_stat(before), keys_looked_up=True)
+    if index == "simple":
+        assert refused(answer, 409, "write-conflict")["context"]["winner_action"] == "commit"
+    else:
+        succeeded(answer)
+    after = table.begun(action="deltacommit")
+    succeeded(table.complete(after, log_stat(after), keys_looked_up=True))

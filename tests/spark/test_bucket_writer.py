@@ -41,7 +41,7 @@ FIELDS = [
     SchemaField("ts", "bigint", field_id=4),
     SchemaField("at", "timestamp", field_id=5),
 ]
-FIRST, SECOND = "20261121120000001", "20261121120000002"
+FIRST, SECOND, THIRD = "20261121120000001", "20261121120000002", "20261121120000003"
 TASK = Task(partition=3, write_token="3-7-11")
 Row = dict[str, Any]
 
@@ -310,6 +310,21 @@ def test_a_log_file_that_fails_half_way_is_deleted(job: WriteJob, monkeypatch: p
     assert not list(Path(job.base_path).glob(".*.log.*"))
 
     assert write([batch(row(1, 2))], appending, TASK).stats[0].updates == 1
+
+
+def test_a_deleted_key_that_is_appended_again_is_an_insert_where_keys_are_looked_up(job: WriteJob):
+    first = write([batch(row(1), row(2), row(3))], job, TASK)
+    log_format = LogFormat.of("shop.orders", FIELDS, has_avro_blocks=False)
+    deleting = replace(following(job, first), log_format=log_format, versions={1: FIELDS})
+    deleted = write([batch(row(1, 1, delete=True))], deleting, TASK)
+    appending = replace(
+        deleting, requested_time=THIRD, stored=slices_after(deleting.stored, deleted.stats), looks_keys_up=True
+    )
+    [stat] = write([batch(row(1, 2), row(2, 2), row(9, 2))], appending, TASK).stats
+    assert (stat.inserts, stat.updates) == (2, 1)
+
+    [stat] = write([batch(row(1, 2), row(2, 2))], replace(appending, looks_keys_up=False), TASK).stats
+    assert (stat.inserts, stat.updates) == (0, 2)
 
 
 def test_a_file_that_fails_half_way_is_deleted(job: WriteJob, monkeypatch: pytest.MonkeyPatch):

@@ -46,12 +46,13 @@ def test_by_commit_time_the_later_write_wins_whatever_its_ordering_value(
     mode = {"merge.mode": "commit-time"}
     table = new_table(orders(spark), "id", ordering_field="ts", type=type_, buckets=1, properties=mode)
     table.insert(orders(spark, (1, 9, 1.0, "a", "x"), (2, 9, 1.0, "a", "x"), (3, 9, 1.0, "a", "x")))
-    # Of the rows of one frame the ordering field still chooses.
-    table.upsert(orders(spark, (1, 5, 2.0, "b", "x"), (1, 4, 3.0, "c", "x"), (2, 1, 2.0, "b", "x")))
+    # Of the rows of one frame the ordering field still chooses, by its type in the table: 10 and not "5".
+    written = orders(spark, (1, 10, 2.0, "b", "x"), (1, 5, 3.0, "c", "x"), (2, 1, 2.0, "b", "x"))
+    table.upsert(written.withColumn("ts", written["ts"].cast("string")))
     table.delete(given(spark, "id ts", (3, 0)))
     later = table.upsert(orders(spark, (3, 1, 5.0, "e", "x"), (2, 0, 6.0, "f", "x")))
 
-    assert rows_of(table) == [(1, 5, 2.0, "b", "x"), (2, 0, 6.0, "f", "x"), (3, 1, 5.0, "e", "x")]
+    assert rows_of(table) == [(1, 10, 2.0, "b", "x"), (2, 0, 6.0, "f", "x"), (3, 1, 5.0, "e", "x")]
     assert has_been_compared_with_hudi(table)
     changed = table.changes(later.requested_time).select(columns.CHANGE_TYPE, "id").collect()
     assert sorted(map(tuple, changed)) == [("upsert", 2), ("upsert", 3)]

@@ -140,6 +140,18 @@ def as_writes(
     return [(GroupChange.WRITE if change is GroupChange.APPEND else change, name) for change, name in changes]
 
 
+def compactions(concurrent: ConcurrentInstants) -> ConcurrentInstants:
+    """The compactions among the completed ones."""
+    return {
+        group: [
+            other
+            for other in others
+            if other.change is GroupChange.COMPACT and other.completion_time is not None
+        ]
+        for group, others in concurrent.items()
+    }
+
+
 def change_of(action: Action, touch: Touch) -> GroupChange:
     """The change by which an instant of this action touches a file group."""
     match touch:

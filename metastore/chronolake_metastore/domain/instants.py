@@ -35,7 +35,7 @@ from chronolake_model.files import FileGroupName
 from chronolake_model.instants import WriteSummary
 from chronolake_model.markers import MarkersType
 from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick, format_time, to_datetime
-from chronolake_model.vocabulary import Action, Operation, State
+from chronolake_model.vocabulary import Action, IndexType, Operation, State
 
 PENDING: Final = frozenset({State.REQUESTED, State.INFLIGHT})
 
@@ -213,6 +213,10 @@ def complete(
     touched = conflicts.group_changes(instant.begun_as, written, replaced)
     judged = conflicts.as_writes(touched) if request.based_on_reads else touched
     conflicts.refuse(table, instant.requested_time, judged, concurrent, now)
+    if request.keys_looked_up and table.definition.index.type is not IndexType.BUCKET:
+        # A compaction forgets deletes. A key that was deleted since the lookup may be in another group by now.
+        compactions = conflicts.compactions(concurrent)
+        conflicts.refuse(table, instant.requested_time, conflicts.as_writes(touched), compactions, now)
     plans.check_groups(table, touched, concurrent)
     resizes.refuse_left_out(table, left_out)
     return InstantCompleted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -58,6 +59,8 @@ async def find(
 
     Raises ``TableNotFound``, ``InvalidParameter``, ``HistoryCleaned`` or ``InvalidCursor``.
     """
+    _refuse_repeated("file_groups", body.file_groups)
+    _refuse_repeated("buckets", body.buckets)
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         _refuse_buckets_of_other_indexes(table, body.buckets)
@@ -88,6 +91,17 @@ async def find(
     )
 
 
+def _refuse_repeated(parameter: str, names: Sequence[GroupName]) -> None:
+    """A group that is named a thousand times would be in the answer as often, and read again for each page."""
+    for repeated, count in Counter(names).most_common(1):
+        if count == 1:
+            return
+        raise errors.InvalidParameter(
+            f"{parameter} names {msgspec.json.encode(repeated).decode()} more than once; name each once",
+            parameter=parameter,
+        )
+
+
 def _refuse_buckets_of_other_indexes(table: Table, buckets: Sequence[wire.BucketName]) -> None:
     index = table.definition.index.type
     if index is not IndexType.BUCKET and buckets:
@@ -99,9 +113,8 @@ def _refuse_buckets_of_other_indexes(table: Table, buckets: Sequence[wire.Bucket
 async def _found(
     connection: Reader, at: AsOf, names: Sequence[GroupName], tick: Tick
 ) -> list[wire.FoundFileGroup]:
-    distinct = list(dict.fromkeys(names))
-    published = await stored.files_of(connection, at, distinct)
-    buckets = [name for name in distinct if isinstance(name, wire.BucketName)]
+    published = await stored.files_of(connection, at, names)
+    buckets = [name for name in names if isinstance(name, wire.BucketName)]
     replaced = await stored.last_replaced(connection, at, buckets)
     return [
         wire.FoundFileGroup(
