@@ -8,11 +8,13 @@ the rules of CSV files instead.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 from pyspark.sql import Column, functions as sf
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StringType, StructType
 
-from chronolake_spark import csv_types, errors
+from chronolake_spark import csv_types, errors, schema
 
 _VALUE_CHARS_MAX = 200
 _COMPLEX = (ArrayType, MapType, StructType)
@@ -64,8 +66,32 @@ def _from_strings(value: Column, name: str, target: DataType) -> Column:
 
 def _mismatch(name: str, target: DataType, source: DataType) -> errors.SchemaMismatch:
     frame_type, table_type = source.simpleString(), target.simpleString()
+    new_fields = _new_fields(schema.plain(name), target, source)
+    changes = ", ".join(f"AddColumn({path!r}, {type_!r})" for path, type_ in new_fields)
+    advice = "cast the column explicitly"
+    if changes:
+        advice = f"add its nested fields first, by table.metastore.change_schema([{changes}]), or {advice}"
     return errors.SchemaMismatch(
         f"the frame does not fit the table: its column {name} is {frame_type}, and the table's is "
-        f"{table_type}, which cannot hold every value of it; cast the column explicitly",
+        f"{table_type}, which cannot hold every value of it; {advice}",
         {"column": name, "given": frame_type, "wanted": table_type},
     )
+
+
+def _new_fields(path: str, target: DataType, source: DataType) -> Iterator[tuple[str, str]]:
+    """The paths and types of the nested fields that only ``source`` has."""
+    match target, source:
+        case StructType(), StructType():
+            own = {field.name: field.dataType for field in target}
+            for field in source:
+                inner = f"{path}.{schema.plain(field.name)}"
+                if field.name not in own:
+                    yield inner, field.dataType.simpleString()
+                else:
+                    yield from _new_fields(inner, own[field.name], field.dataType)
+        case ArrayType(), ArrayType():
+            yield from _new_fields(f"{path}.element", target.elementType, source.elementType)
+        case MapType(), MapType():
+            yield from _new_fields(f"{path}.value", target.valueType, source.valueType)
+        case _:
+            return

@@ -411,13 +411,19 @@ def unknown_columns(df: DataFrame, table: Table, used: Sequence[Column]) -> list
 def _mismatch(table: Table, missing: Sequence[str], unknown: Sequence[str]) -> str:
     parts = []
     if missing:
-        parts.append(f"lacks the columns {', '.join(missing)}")
+        parts.append(f"lacks the columns {', '.join(missing)} ({_how_to_add(table, missing)})")
     if unknown:
         parts.append(
             f"has columns that the table does not: {', '.join(unknown)} (drop them, or write with "
             "merge_schema=True to add them to the table)"
         )
     return f"the frame does not fit {table.name}: it {' and '.join(parts)}"
+
+
+def _how_to_add(table: Table, missing: Sequence[str]) -> str:
+    nullable = next((field.name for field in table.schema if field.nullable and field.name in missing), None)
+    example = "" if nullable is None else f", for example as null: .withColumn({nullable!r}, lit(None))"
+    return f"add them{example}"
 
 
 def _names(expression: Column, name: str) -> bool:

@@ -12,7 +12,15 @@ from chronolake_model.names import listed
 from chronolake_model.tables import BucketIndex, index_of
 from chronolake_model.times import digits_of
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark import choices, conditional_deletes, create_table, format_options, partition_deletes
+from chronolake_spark import (
+    casts,
+    choices,
+    conditional_deletes,
+    create_table,
+    errors,
+    format_options,
+    partition_deletes,
+)
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.tables import SparkTable
 
@@ -91,6 +99,23 @@ def test_a_partition_without_values_is_refused(nothing: list[Any]) -> None:
 def test_keys_to_delete_come_as_a_frame() -> None:
     with pytest.raises(TypeError, match="createDataFrame"):
         conditional_deletes.keys_where(None, None, [1, 2])  # type: ignore[arg-type]
+
+
+def test_new_nested_fields_are_refused_with_the_change_of_the_schema() -> None:
+    from pyspark.sql.types import ArrayType, IntegerType, StringType, StructType  # noqa: PLC0415
+
+    own_part = StructType().add("city", StringType())
+    given_part = StructType().add("city", StringType()).add("zip", IntegerType())
+    own = StructType().add("at", own_part).add("all", ArrayType(own_part))
+    given = StructType().add("at", given_part).add("all", ArrayType(given_part)).add("n", own_part)
+
+    with pytest.raises(errors.SchemaMismatch) as refused:
+        casts.cast(None, "home", own, given)
+
+    additions = (
+        "AddColumn('home.at.zip', 'int'), AddColumn('home.all.element.zip', 'int'), AddColumn('home.n', "
+    )
+    assert f"change_schema([{additions}'struct<city:string>')])" in str(refused.value)
 
 
 def test_an_unknown_operation_is_not_explained() -> None:

@@ -192,10 +192,13 @@ def test_views_show_the_newest_state_of_all_tables_of_a_namespace(
     assert spark.table("v_first").columns[-1] == "note"
     make("v_second").insert(orders(spark, (7, "it", 7.0, None)))
     assert rows_of(spark.sql("select id from v_second union all select id from v_first")) == [(1,), (7,)]
-    client.table(f"{namespace}.v_second").alter(name=f"{namespace}.v_third")
+    client.table(f"{namespace}.v_second").alter(name=f"{namespace}.v-Third")
     client.drop_table(first.name)
-    assert rows_of(spark.sql("select id from v_third")) == [(7,)]
-    for gone in ("v_first", "v_second"):
+    assert rows_of(spark.sql("select id from `v-Third`")) == [(7,)]
+    spark.sql("insert into `v-Third` select 8, 'it', 8.0, null")
+    assert rows_of(spark.sql("select id from `v-third`")) == [(7,), (8,)]
+    client.drop_table(f"{namespace}.v-Third")
+    for gone in ("v_first", "v_second", "`v-Third`"):
         with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
             spark.sql(f"select * from {gone}")
 

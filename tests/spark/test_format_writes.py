@@ -106,6 +106,9 @@ def test_sql_inserts_into_views(spark: SparkSession, new_table: NewTable):
     rest = "null country, null day, null at, null note"
     spark.sql(f"INSERT INTO {name.upper()} BY NAME SELECT 2.5 price, 2 id, {rest}")
     assert rows_of(spark.sql(f"SELECT * FROM {name}").na.fill("-")) == [(1, "de", 1.5), (2, "-", 2.5)]
+    with pytest.raises(errors.InvalidRecordKey, match="fill them in") as refused:
+        spark.sql(f"INSERT INTO {name} VALUES (null, 'de', 2.5, null, null, null)")
+    assert "[chronolake:" not in str(refused.value)
     orders(spark, (2, "it", 3.5)).write.insertInto(name)
     assert rows_of(spark.table(name)) == [(1, "de", 1.5), (2, "it", 3.5)]
     given = f"table '{table.name}', url '{table._client.url}'"
