@@ -111,7 +111,7 @@ def test_partitions_that_are_not_named_by_their_values_are_refused(
         table.delete_partitions({})
     with pytest.raises(errors.InvalidPartitionValue, match="has no partitions"):
         new_table(sales(spark), "id").delete_partitions({"country": "de"})
-    with pytest.raises(ValueError, match="name a partition"):
+    with pytest.raises(ValueError, match="name each partition"):
         table.delete_partitions()
 
 
