@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chronolake import _keys
-from chronolake_spark import base_files, errors, key_search
+from chronolake_spark import errors, key_search
 from chronolake_spark.base_files import Folder
 
 KEY, PARTITION_PATH, FILE_ID = "key", "partition_path", "file_id"
@@ -36,6 +36,10 @@ SMALL_ENTRIES_MAX: Final = 250_000
 """Entries of a file with the keys of all shards."""
 SMALL_FILES_MAX: Final = 8
 SHARD_FILES_MAX: Final = 4
+_PATH: Final = b"chronolake.path"
+"""Where the footer has the path of the file, which names the table and is no other file's."""
+_UNREADABLE: Final = (pa.ArrowException, OSError, ValueError, LookupError, RuntimeError)
+"""What readers of Parquet raise for content that is damaged."""
 
 
 class IndexFile(msgspec.Struct, frozen=True, array_like=True):
@@ -78,27 +82,56 @@ def write(folder: Folder, index_folder: str, entries: pa.Table, shard: int | Non
     path = f"{index_folder}/{uuid.uuid4()}.parquet"
     with folder.create(path) as sink:
         with pq.ParquetWriter(
-            sink, ENTRIES, compression="zstd", use_dictionary=[PARTITION_PATH, FILE_ID]
+            sink,
+            ENTRIES,
+            compression="zstd",
+            use_dictionary=[PARTITION_PATH, FILE_ID],
+            write_page_checksum=True,
         ) as writer:
             writer.write_table(entries, row_group_size=ROW_GROUP_ROWS)
+            writer.add_key_value_metadata({_PATH: path})
         size_bytes = int(sink.tell())
     return IndexFile(path, len(entries), size_bytes, shard)
 
 
 def read(folder: Folder, file: IndexFile, keys: pa.Array | None = None) -> pa.Table:
-    """The entries of a file, of these keys if given. Raises ``RecordIndexDamaged``."""
+    """The entries of a file, of these keys if given.
+
+    Raises ``RecordIndexDamaged``; ``OSError`` where the storage fails.
+    """
     try:
-        with base_files.open_base_file(folder, file.path, file.size_bytes) as parquet:
-            if keys is None:
-                return parquet.read().cast(ENTRIES)
-            parts = key_search.rows(parquet, ENTRIES.names, keys, KEY)
-            return pa.concat_tables([ENTRIES.empty_table(), *(part.cast(ENTRIES) for part in parts)])
-    except (errors.BaseFileDamaged, pa.ArrowInvalid) as exc:
-        raise errors.RecordIndexDamaged(
-            f"the file {file.path} of the record index is missing or damaged ({exc}); make the index again: "
-            "table.update_index(rebuild=True)",
-            {"path": file.path},
-        ) from exc
+        with folder.filesystem.open_input_file(folder.path(file.path)) as source:
+            return _entries(source, file, keys)
+    except FileNotFoundError as exc:
+        raise _damaged(file, "it is missing") from exc
+    except _UNREADABLE:
+        # An OSError may be of the storage, or say that the content is no Parquet: it is read apart from that.
+        with folder.filesystem.open_input_stream(folder.path(file.path)) as stream:
+            content = stream.read()
+    try:
+        return _entries(pa.BufferReader(content), file, keys)
+    except _UNREADABLE as exc:
+        raise _damaged(file, str(exc)) from exc
+
+
+def _entries(source: pa.NativeFile, file: IndexFile, keys: pa.Array | None) -> pa.Table:
+    if source.size() != file.size_bytes:
+        raise ValueError(f"it has {source.size()} bytes, not {file.size_bytes}")
+    with pq.ParquetFile(source, page_checksum_verification=True) as parquet:
+        if (parquet.metadata.metadata or {}).get(_PATH) != file.path.encode():
+            raise ValueError("it is another file")
+        if keys is None:
+            return parquet.read().cast(ENTRIES)
+        parts = key_search.rows(parquet, ENTRIES.names, keys, KEY)
+        return pa.concat_tables([ENTRIES.empty_table(), *(part.cast(ENTRIES) for part in parts)])
+
+
+def _damaged(file: IndexFile, reason: str) -> errors.RecordIndexDamaged:
+    return errors.RecordIndexDamaged(
+        f"the file {file.path} of the record index is missing or damaged ({reason}); make the index again: "
+        "table.update_index(rebuild=True)",
+        {"path": file.path},
+    )
 
 
 def find(folder: Folder, files: Sequence[IndexFile], shards: int, keys: pa.Array) -> pa.Table:

@@ -4,14 +4,19 @@ A manifest is put only if there is none of its name, so of several processes tha
 publishes, and the others take its files. The newest manifest counts. Files that a manifest does not name, such
 as those of a process that was killed before it put its manifest, are never read, and are deleted later.
 
+An index that is made again has a *generation* of its own. Of two manifests that of the later generation is the
+newer one, whatever it covers. A manifest whose content does not fit its name or the table is passed over, like
+one that cannot be read.
+
 The files lie in Hudi's own folder, where neither Hudi's readers nor the search for orphans look, in a folder of
 the table's id: a table that takes the base path over has another one.
 """
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -21,7 +26,7 @@ from chronolake_spark.index_files import IndexFile
 from chronolake_storage.files import Files, StoredFile
 from chronolake_storage.guard import INDEX_FOLDER
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 BYTES_MAX: Final = 64 * 2**20
 MANIFESTS_KEPT: Final = 10
 """A write reads the newest manifest that is not later than its snapshot, while others put newer ones."""
@@ -31,6 +36,8 @@ REMEMBERED_SECONDS: Final = 10_800
 """How long manifests name such a file. After that it counts as one that no manifest names."""
 UNKNOWN_SECONDS: Final = 86_400
 """How long a file is kept that no manifest names: its process may still run."""
+_NAME: Final = re.compile(r"(\d{6,})_(\d{14,})\.json")
+"""Generation and completion time: see ``Manifest.name``."""
 
 
 class RetiredFile(msgspec.Struct, frozen=True, array_like=True):
@@ -43,20 +50,24 @@ class RetiredFile(msgspec.Struct, frozen=True, array_like=True):
 class Manifest(msgspec.Struct, frozen=True):
     """The files of the index of a table, oldest first, with the changes up to the completion time ``covered``.
 
-    ``generation`` counts the manifests of one ``covered``: a later one is of an index that was made again.
+    ``instant`` is the requested time of the instant that completed at ``covered``. If the table's log has no
+    such instant, the index was made from another log: the metastore was restored from an older backup.
+    ``generation`` says how often the index was made again.
     """
 
     format_version: int
-    covered: str
+    table_id: str
     generation: int
+    covered: str
+    instant: str | None
     shards: int
     files: list[IndexFile]
     retired: list[RetiredFile] = []
 
     @property
     def name(self) -> str:
-        """The name of the file. Names are ordered as manifests are."""
-        return f"{self.covered}_{self.generation:06d}.json"
+        """The name of the file."""
+        return _name(self.generation, self.covered)
 
 
 def folder_of(table_id: str) -> str:
@@ -74,20 +85,27 @@ class StoredManifests:
 
     def __init__(self, files: Files, table_id: str) -> None:
         self._files = files
+        self._table_id = table_id
         self.index_folder = index_folder_of(table_id)
         self._folder = f"{folder_of(table_id)}/manifests"
 
     @storage.storage_failures()
-    def newest(self, covered_max: str | None = None) -> Manifest | None:
-        """The newest manifest, of those that cover no more than ``covered_max``; None if there is none."""
-        names = sorted((file.file_name for file in self._files.files_in(self._folder)), reverse=True)
-        for name in names:
-            if covered_max is not None and name.partition("_")[0] > covered_max:
+    def newest(self, covered_max: str | None = None) -> tuple[Manifest | None, int]:
+        """The newest manifest of the last generation, of those that cover no more than ``covered_max``.
+
+        With it comes the generation of an index that is made again.
+        """
+        orders = sorted((_order(file.file_name) for file in self._stored()), reverse=True)
+        last = orders[0][0] if orders else -1
+        for generation, covered in orders:
+            if generation < last:
+                break
+            if covered_max is not None and covered > covered_max:
                 continue
             # It may have been deleted since: then there are ten newer ones.
-            if (manifest := self._read(name)) is not None:
-                return manifest
-        return None
+            if (manifest := self._read(_name(generation, covered))) is not None:
+                return manifest, last + 1
+        return None, last + 1
 
     @storage.storage_failures()
     def publish(self, manifest: Manifest) -> bool:
@@ -96,7 +114,7 @@ class StoredManifests:
 
     @storage.storage_failures()
     def of_name(self, name: str) -> Manifest | None:
-        """The manifest of a name."""
+        """The manifest of a name; None if it cannot be used."""
         return self._read(name)
 
     @storage.storage_failures()
@@ -105,11 +123,11 @@ class StoredManifests:
 
         None as long as there are few manifests: so most commits need no listing of the files.
         """
-        manifests = sorted(self._files.files_in(self._folder), key=lambda file: file.file_name)
+        manifests = sorted(self._stored(), key=lambda file: _order(file.file_name))
         if len(manifests) <= 2 * MANIFESTS_KEPT:
             return []
-        old = [file.path for file in manifests[:-MANIFESTS_KEPT]]
-        kept = [self._read(file.file_name) for file in manifests[-MANIFESTS_KEPT:]]
+        old = [file.path for file in manifests[:-MANIFESTS_KEPT] if file.file_name != newest.name]
+        kept = [newest, *(self._read(file.file_name) for file in manifests[-MANIFESTS_KEPT:])]
         named = {file.path for manifest in kept if manifest for file in manifest.files}
         waiting = {file.path for file in newest.retired if now - file.retired_at < RETIRED_SECONDS}
         retired = {file.path for file in newest.retired} - waiting
@@ -120,30 +138,48 @@ class StoredManifests:
             if file.path not in named | waiting and (file.path in retired or _is_old(file, now))
         ]
 
+    def _stored(self) -> Iterable[StoredFile]:
+        return (file for file in self._files.files_in(self._folder) if _NAME.fullmatch(file.file_name))
+
     def _read(self, name: str) -> Manifest | None:
         content = self._files.read(f"{self._folder}/{name}", BYTES_MAX)
         if content is None:
             return None
         try:
             manifest = msgspec.json.decode(content.body, type=Manifest)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             # The index of another release, or an object that was cut off: it is made again.
             return None
-        return manifest if manifest.format_version == FORMAT_VERSION else None
+        return manifest if self._fits(manifest, name) else None
+
+    def _fits(self, manifest: Manifest, name: str) -> bool:
+        """Whether a manifest is of this release, of this table, and the one that its name says."""
+        return (
+            manifest.format_version == FORMAT_VERSION
+            and manifest.table_id == self._table_id
+            and manifest.name == name
+            and manifest.shards > 0
+            and all(file.path.startswith(f"{self.index_folder}/") for file in manifest.files)
+        )
 
 
-def following(
-    before: Manifest | None, covered: str, files: Sequence[IndexFile], shards: int, now: float
-) -> Manifest:
-    """The manifest after ``before``, with these files."""
+def retired_after(before: Manifest | None, files: Iterable[IndexFile], now: float) -> list[RetiredFile]:
+    """The files that ``before`` names, or has retired, and that an index of ``files`` does not need."""
+    if before is None:
+        return []
     paths = {file.path for file in files}
-    retired: list[RetiredFile] = []
-    generation = 0
-    if before is not None:
-        generation = before.generation + 1 if before.covered == covered else 0
-        gone = [RetiredFile(file.path, now) for file in before.files if file.path not in paths]
-        retired = [file for file in before.retired if now - file.retired_at < REMEMBERED_SECONDS] + gone
-    return Manifest(FORMAT_VERSION, covered, generation, shards, list(files), retired)
+    gone = [RetiredFile(file.path, now) for file in before.files if file.path not in paths]
+    return [file for file in before.retired if now - file.retired_at < REMEMBERED_SECONDS] + gone
+
+
+def _name(generation: int, covered: str) -> str:
+    return f"{generation:06d}_{covered}.json"
+
+
+def _order(name: str) -> tuple[int, str]:
+    """Generation and completion time of a manifest: manifests are ordered by them."""
+    generation, covered = name.removesuffix(".json").split("_")
+    return int(generation), covered
 
 
 def _is_old(file: StoredFile, now: float) -> bool:

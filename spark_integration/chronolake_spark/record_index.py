@@ -21,9 +21,10 @@ import pyarrow.compute as pc
 import chronolake
 from chronolake import storage
 from chronolake.errors import HistoryCleaned
-from chronolake_model.vocabulary import IndexType
+from chronolake_model.vocabulary import Direction, IndexType, TimeOrder
 from chronolake_spark import (
     arrow_types,
+    errors,
     index_entries,
     index_files,
     index_manifests,
@@ -40,6 +41,10 @@ from chronolake_storage.files import Files
 RECORDS_HERE_MAX: Final = 1_000_000
 """The most records that one process takes in; Spark takes in more of them."""
 _THREADS: Final = 4
+_ROUNDS_MAX: Final = 1_000
+"""How many times changes are taken in by one call: an answer has those of 100,000 instants at most."""
+_NAMES_MAX: Final = 100
+"""How many names of manifests are tried, where each is taken by one that cannot be used."""
 _LOG = logging.getLogger("chronolake.spark")
 
 Distributed: TypeAlias = Callable[[SliceReader, Sequence[ChangedSlice], int], list[IndexFile]]
@@ -82,9 +87,12 @@ class RecordIndex:
         """The folder of the index files, relative to the base path."""
         return self._manifests.index_folder
 
-    def newest(self) -> Manifest | None:
-        """The newest manifest; None if there is no index yet."""
-        return self._manifests.newest()
+    def newest(self, until: str | None = None) -> Manifest | None:
+        """The newest manifest, of those that cover no more than ``until``; None if there is none that fits.
+
+        One that covers a completion which the table's log does not have never fits.
+        """
+        return self._newest(until)[0]
 
     def catch_up(
         self, until: str | None = None, *, rebuild: bool = False, distributed: Distributed | None = None
@@ -92,17 +100,26 @@ class RecordIndex:
         """Take in what completed up to ``until``, by default up to now, and give the manifest.
 
         It covers exactly ``until``, if given. None if nothing has completed. With ``rebuild`` the index is made
-        again. It is also made again where the history since its last manifest was cleaned.
+        again. It is also made again where no manifest fits, or the history since it was cleaned.
         """
-        before = self._manifests.newest(until)
-        while True:
+        before, generation = self._newest(until)
+        for _ in range(_ROUNDS_MAX):
             missing = self._missing(None if rebuild else before, until)
             if missing.covered is None:
                 return None
             if before is not None and before.covered == missing.covered and not rebuild:
                 return before
-            before = self._publish(before, missing, distributed)
+            if before is not None and not missing.is_all:
+                generation = before.generation
+            before = self._publish(before, missing, generation, distributed)
             rebuild = False
+        if until is None:
+            return before  # Others write all the time.
+        raise errors.RecordIndexDamaged(
+            f"the record index does not reach {until}, after {_ROUNDS_MAX} rounds of changes; make it again: "
+            "table.update_index(rebuild=True)",
+            {"path": self.index_folder},
+        )
 
     def find(self, manifest: Manifest, keys: pa.Array) -> pa.Table:
         """The entries of keys in the index. Raises ``RecordIndexDamaged``."""
@@ -114,7 +131,7 @@ class RecordIndex:
         What the index does not cover is read from the changed files. None if there is no index, or too much to
         read.
         """
-        manifest = self._manifests.newest()
+        manifest = self.newest()
         if manifest is None:
             return None
         missing = self._missing(manifest, None)
@@ -139,23 +156,60 @@ class RecordIndex:
         snapshot = self._table.snapshot(until)
         return _Missing(index_entries.of_snapshot(snapshot.slices), snapshot.as_of, is_all=True)
 
-    def _publish(self, before: Manifest | None, missing: _Missing, distributed: Distributed | None) -> Manifest:
+    def _newest(self, until: str | None) -> tuple[Manifest | None, int]:
+        """As ``newest``, with the generation of an index that is made again."""
+        manifest, generation = self._manifests.newest(until)
+        if manifest is not None and manifest.instant != self._instant_of(manifest.covered):
+            manifest = None
+        return manifest, generation
+
+    def _publish(
+        self, before: Manifest | None, missing: _Missing, generation: int, distributed: Distributed | None
+    ) -> Manifest:
         assert missing.covered is not None
         self._table.claim_storage()
         stored = Merged([], 1) if before is None or missing.is_all else Merged(before.files, before.shards)
         after = self._taken_in(stored, missing, distributed)
         now = index_manifests.now()
-        manifest = index_manifests.following(before, missing.covered, after.files, after.shards, now)
-        while not self._manifests.publish(manifest):
-            if (other := self._manifests.of_name(manifest.name)) is not None:
+        manifest = Manifest(
+            index_manifests.FORMAT_VERSION,
+            self._table.definition.table_id,
+            generation,
+            missing.covered,
+            self._instant_of(missing.covered),
+            after.shards,
+            after.files,
+            index_manifests.retired_after(before, after.files, now),
+        )
+        for _ in range(_NAMES_MAX):
+            if self._manifests.publish(manifest):
+                self._remove(self._manifests.deletable(manifest, now))
+                return manifest
+            other = self._manifests.of_name(manifest.name)
+            if other is not None and other.instant == manifest.instant:
                 # Another process took in the same changes, or the answer to this put was lost.
                 known = {file.path for file in (*stored.files, *other.files)}
                 self._remove([file.path for file in after.files if file.path not in known])
                 return other
-            # One that cannot be read, for example of another release, is never replaced.
+            # One that does not fit, for example of another release, is never replaced.
             manifest = msgspec.structs.replace(manifest, generation=manifest.generation + 1)
-        self._remove(self._manifests.deletable(manifest, now))
-        return manifest
+        raise errors.RecordIndexDamaged(
+            f"{_NAMES_MAX} manifests in a row, up to {manifest.name}, exist and cannot be read: see what is in "
+            f"the folder {self.index_folder}, or delete it, then call table.update_index(rebuild=True)",
+            {"path": manifest.name},
+        )
+
+    def _instant_of(self, completion_time: str) -> str | None:
+        """The requested time of the instant that completed at this time."""
+        before = self._table.instants(
+            completed_to=completion_time,
+            order_by=TimeOrder.COMPLETION_TIME,
+            direction=Direction.DESCENDING,
+            limit=1,
+        )
+        return next(
+            (found.requested_time for found in before if found.completion_time == completion_time), None
+        )
 
     def _remove(self, paths: Sequence[str]) -> None:
         if paths:

@@ -12,11 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 import chronolake
 from chronolake_model.tables import BucketIndex, Field
 from chronolake_model.vocabulary import Action, IndexType, TableType
 from chronolake_spark import columns, errors, index_files, index_manifests, lookups, record_index
+from chronolake_spark.base_files import Folder
 from chronolake_spark.index_manifests import Manifest, StoredManifests
 from chronolake_spark.record_index import RecordIndex
 from chronolake_storage.errors import StorageError
@@ -33,9 +35,10 @@ def new_table(shared_server_url: str, tmp_path: Path) -> Iterator[NewTable]:
         client.create_namespace("indexed", if_not_exists=True)
 
         def make(type_: TableType = TableType.COPY_ON_WRITE, **definition: Any) -> chronolake.Table:
+            number = next(_NUMBERS)
             return client.create_table(
-                f"indexed.t{os.getpid()}_{next(_NUMBERS)}",
-                base_path=str(tmp_path / "table"),
+                f"indexed.t{os.getpid()}_{number}",
+                base_path=str(tmp_path / f"table{number}"),
                 schema=[Field("id", "string"), Field("day", "string")],
                 record_key_fields=["id"],
                 partition_fields=["day"],
@@ -218,12 +221,25 @@ def test_stale_entries_give_no_records(new_table: NewTable, type_: TableType) ->
     assert lookups.find(table, [{"id": "stays", "day": "1"}])[0].num_rows == 1
 
 
-def test_a_damaged_index_is_said_and_made_again(new_table: NewTable) -> None:
+@pytest.mark.parametrize("damage", ["cut", "footer", "entries", "gone", "of another table"])
+def test_a_damaged_index_is_said_and_made_again(new_table: NewTable, damage: str) -> None:
     table = new_table()
-    commit(table, {("day=1", "a-0"): base("k1")})
-    manifest = RecordIndex(table).catch_up()
-    assert manifest is not None
-    Path(table.definition.base_path, manifest.files[0].path).write_bytes(b"")
+    commit(table, {("day=1", "a-0"): base("k1", "k2")})
+    manifest = caught_up(table)
+    other = new_table()
+    commit(other, {("day=1", "b-0"): base("k3", "k4")})
+    content = bytearray(file_of(other).read_bytes())
+    damaged = file_of(table)
+    assert len(content) == manifest.files[0].size_bytes
+    if damage == "of another table":
+        damaged.write_bytes(content)
+    elif damage == "gone":
+        damaged.unlink()
+    else:
+        content = bytearray(damaged.read_bytes())
+        footer = -8 - int.from_bytes(content[-8:-4], "little")
+        content[{"cut": 0, "footer": footer, "entries": 60}[damage]] ^= 0xFF
+        damaged.write_bytes(content[: -1 if damage == "cut" else None])
     with pytest.raises(errors.RecordIndexDamaged, match="rebuild"):
         lookups.find(table, ["k1"])
 
@@ -234,18 +250,89 @@ def test_a_damaged_index_is_said_and_made_again(new_table: NewTable) -> None:
     assert places(table, "k1") == {"k1": "day=1/a-0"}
 
 
-def test_a_manifest_that_cannot_be_read_is_passed_over(new_table: NewTable) -> None:
+def test_a_failure_of_storage_is_no_damage(new_table: NewTable) -> None:
+    """Its error is the same as that of Arrow for damaged content."""
     table = new_table()
     commit(table, {("day=1", "a-0"): base("k1")})
+    [file] = caught_up(table).files
+
+    class Failing:
+        def open_input_file(self, path: str) -> pa.NativeFile:
+            raise OSError(f"AWS Error NETWORK_CONNECTION during GetObject of {path}")
+
+        open_input_stream = open_input_file
+
+    folder = Folder(Failing(), "lake")
+    with pytest.raises(OSError, match="NETWORK"):
+        index_files.read(folder, file)
+
+
+def caught_up(table: chronolake.Table) -> Manifest:
     manifest = RecordIndex(table).catch_up()
     assert manifest is not None
-    folder = Path(table.definition.base_path, index_manifests.folder_of(table.definition.table_id), "manifests")
-    (folder / manifest.name).write_bytes(b'{"format_version": 2}')
+    return manifest
 
-    again = RecordIndex(table).catch_up()
-    assert again is not None
-    assert (again.covered, again.generation) == (manifest.covered, 1)
-    assert places(table, "k1") == {"k1": "day=1/a-0"}
+
+def file_of(table: chronolake.Table) -> Path:
+    """The only file of the index."""
+    [file] = caught_up(table).files
+    return Path(table.definition.base_path, file.path)
+
+
+def manifests_of(table: chronolake.Table) -> Path:
+    folder = index_manifests.folder_of(table.definition.table_id)
+    return Path(table.definition.base_path, folder, "manifests")
+
+
+@pytest.mark.parametrize("of_another_table", [False, True])
+def test_a_manifest_that_cannot_be_used_is_passed_over(new_table: NewTable, of_another_table: bool) -> None:
+    table, other = new_table(), new_table()
+    commit(other, {("day=1", "b-0"): base("k1")})
+    commit(table, {("day=1", "a-0"): base("k1")})
+    first = caught_up(table)
+    commit(table, {("day=1", "c-0"): base("k2")})
+    second = caught_up(table)
+    foreign = (manifests_of(other) / caught_up(other).name).read_bytes()
+    content = foreign if of_another_table else b'{"format_version": 1}'
+    (manifests_of(table) / second.name).write_bytes(content)
+    assert RecordIndex(table).newest() == first
+
+    again = caught_up(table)
+    assert (again.covered, again.generation) == (second.covered, 1)
+    assert places(table, "k1", "k2") == {"k1": "day=1/a-0", "k2": "day=1/c-0"}
+    # The content of an earlier manifest of the table does not fit the name either.
+    (manifests_of(table) / again.name).write_bytes((manifests_of(table) / first.name).read_bytes())
+    assert caught_up(table).generation == 2
+
+
+@pytest.mark.parametrize("is_rebuilt", [False, True])
+def test_manifests_of_a_lost_time_are_not_used_after_a_backup_was_restored(
+    new_table: NewTable, is_rebuilt: bool
+) -> None:
+    table = new_table()
+    commit(table, {("day=1", "a-0"): base("k1")})
+    kept = caught_up(table)
+    index = RecordIndex(table)
+    moved = pa.table([["k1"], ["day=2"], ["b-0"]], schema=index_files.ENTRIES)
+    lost = [index_files.write(index.folder, index.index_folder, moved, None)]
+    stored = StoredManifests(LocalFiles(table.definition.base_path), table.definition.table_id)
+    later = str(int(kept.covered) + 1)
+    # The second one has the completion time of an instant that the log has, but is of another instant.
+    for covered in (later, kept.covered):
+        generation = 0 if covered == later else 1
+        assert stored.publish(
+            replace(kept, covered=covered, instant=covered, generation=generation, files=lost)
+        )
+        assert RecordIndex(table).newest() is None
+        assert lookups.find(table, ["k1"])[0].num_rows == 1
+
+        again = RecordIndex(table).catch_up(rebuild=is_rebuilt)
+        assert again is not None
+        assert again.generation == generation + 1
+        assert places(table, "k1") == {"k1": "day=1/a-0"}
+        (manifests_of(table) / again.name).unlink()
+    commit(table, {("day=1", "c-0"): base("k2")})
+    assert places(table, "k1", "k2") == {"k1": "day=1/a-0", "k2": "day=1/c-0"}
 
 
 def test_files_are_merged_and_old_ones_deleted(new_table: NewTable, monkeypatch: pytest.MonkeyPatch) -> None:
