@@ -113,8 +113,8 @@ def header_of(file: Path, encoding: str) -> Header:
     if len(names) == 1 and (separator := next((char for char in _OTHER_SEPARATORS if char in names[0]), None)):
         raise errors.SourceUnreadable(
             f"{file} has one column, {names[0][:_VALUE_CHARS_MAX]!r}: only commas separate values, not "
-            f"{_OTHER_SEPARATORS[separator]}; convert the file, as docs/ingest.md shows under 'Other "
-            "separators', or rename the column if that is its name",
+            f"{_OTHER_SEPARATORS[separator]}; convert the file, as "
+            "docs/ingest.md#other-separators shows, or rename the column if that is its name",
             {"columns": names},
         )
     blank = [number for number, name in enumerate(names, start=1) if not name.strip()]

@@ -37,6 +37,7 @@ _SCHEMES = ("file:", "file://")
 _BLOCK = "_chronolake_source_block"
 _FILE_BYTES_MAX = 2**42
 """Larger than any file, so that one number orders files and offsets in them: four terabytes, of 2**21 files."""
+_TSV = ". Convert files with tabs to .csv, as docs/ingest.md#other-separators shows"
 _NANOS_AS_LONG = "spark.sql.legacy.parquet.nanosAsLong"
 
 
@@ -81,6 +82,7 @@ def find(where: str) -> Source:
     if len(named) > 1 or None in named:
         raise errors.SourceUnreadable(
             f"{where!r} names {_formats_in(files)}; name files of one format: {formats.KNOWN}"
+            f"{_TSV if any(file.suffix.lower() == '.tsv' for file in files) else ''}"
         )
     return Source(named.pop() or Format.PARQUET, tuple(files))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from chronolake_spark import (
     errors,
     format_options,
     partition_deletes,
+    source_files,
 )
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.tables import SparkTable
@@ -116,6 +118,13 @@ def test_new_nested_fields_are_refused_with_the_change_of_the_schema() -> None:
         "AddColumn('home.at.zip', 'int'), AddColumn('home.all.element.zip', 'int'), AddColumn('home.n', "
     )
     assert f"change_schema([{additions}'struct<city:string>')])" in str(refused.value)
+
+
+def test_a_file_with_tabs_is_refused_with_the_way_to_convert_it(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("id\tname\n")
+
+    with pytest.raises(errors.SourceUnreadable, match=r"docs/ingest\.md#other-separators"):
+        source_files.find(str(tmp_path / "a.tsv"))
 
 
 def test_an_unknown_operation_is_not_explained() -> None:
