@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from chronolake_hudi.properties import TableVersion
 from chronolake_model.vocabulary import TableType
+from tests.examples import examples
 from tests.hudi.written_tables import KEYS, Blocks, Record, Row, WrittenTable
 
 records = st.builds(Record, st.sampled_from(KEYS), st.integers(0, 3), st.none() | st.integers(0, 9))
@@ -54,7 +55,7 @@ def rows_of_hudi(folder: Path, as_of: str | None = None) -> list[Row]:
 
 
 @pytest.mark.parametrize("table_type", TableType)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     st.sampled_from([TableVersion.EIGHT, TableVersion.NINE]),
     st.booleans(),

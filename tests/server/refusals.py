@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings, strategies as st
 
 from chronolake_model.problems import Problem, ProblemCode
+from tests.examples import examples
 from tests.server import database
 from tests.server.operations import COMMANDS, OPERATIONS, Operation
 from tests.server.rest import Json
@@ -26,7 +27,7 @@ JSON_VALUES = st.recursive(
     max_leaves=10,
 )
 FUZZ = settings(
-    max_examples=40,
+    max_examples=examples(40),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -53,7 +53,12 @@ LOSING = {
 
 
 @pytest.mark.parametrize(
-    ("type_", "text"), [(type_, text) for type_, texts in LOSING.items() for text in texts]
+    ("type_", "text"),
+    [
+        pytest.param(type_, text, marks=[] if text == texts[0] else pytest.mark.slow)
+        for type_, texts in LOSING.items()
+        for text in texts
+    ],
 )
 def test_a_string_that_would_lose_something_is_refused(spark: SparkSession, type_: str, text: str) -> None:
     with pytest.raises(Exception, match="does not") as raised:

@@ -45,7 +45,11 @@ def base_files_of(table: SparkTable, partition_path: str | None = None) -> list[
 
 
 @pytest.mark.parametrize(
-    ("index", "table_type"), [("simple", TableType.COPY_ON_WRITE), ("bloom", TableType.MERGE_ON_READ)]
+    ("index", "table_type"),
+    [
+        pytest.param("simple", TableType.COPY_ON_WRITE, marks=pytest.mark.slow),
+        ("bloom", TableType.MERGE_ON_READ),
+    ],
 )
 def test_keys_are_found_where_they_are_and_small_files_are_filled(
     spark: SparkSession,

@@ -23,6 +23,7 @@ from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.settings import Settings
 from chronolake_model import instants as wire, tables as wire_tables
 from chronolake_model.times import Micros, format_time
+from tests.examples import examples
 from tests.store.history import History, completion
 from tests.store.tampering import tamper
 
@@ -220,7 +221,7 @@ def create(name: str) -> tables.CreateTable:
     return tables.CreateTable(wire_tables.CreateTable(name, f"/lake/{next(NUMBERS)}", fields, ["id"]))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(acts=ACTS)
 def test_no_writer_meets_an_instant_of_another_table_that_it_could_take_for_its_own(
     lake: History, acts: list[tuple[str, int, int]]

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Session
+from tests.examples import examples
 
 _BELOW_2_TO_THE_63 = 2**63 - 1
 _TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
@@ -25,7 +26,7 @@ _COLUMNS = st.one_of(
 )
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(column=_COLUMNS)
 def test_a_column_survives_a_round_trip(dsn: str, column: tuple[str, Sequence[object]]) -> None:
     type_name, values = column

@@ -15,6 +15,7 @@ from psycopg.types.json import Jsonb
 from chronolake_metastore.domain import refusals
 from chronolake_metastore.store.projections import PROJECTIONS
 from chronolake_model.times import MICROS_MAX, Micros, Tick, format_time, to_datetime
+from tests.examples import examples
 from tests.store.history import ADDRESS, History, file_of, make_history
 
 Row = dict[str, Any]
@@ -60,7 +61,7 @@ def audited(shared_dsn: str) -> Iterator[Audited]:
 # ---------------------------------------------------------------------------------- times
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(time=st.integers(0, MICROS_MAX))
 def test_sql_writes_the_digits_that_the_server_writes(audited: Audited, time: int) -> None:
     [row] = audited.query(
@@ -316,7 +317,7 @@ CONTEXTS = st.dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(context=CONTEXTS)
 def test_the_row_of_a_refusal_has_room_for_any_detail(audited: Audited, context: Row) -> None:
     kept = refusals.bounded_context(context)
