@@ -89,7 +89,7 @@ fuzz: $(STAMP) ## attack the REST API with requests made from its OpenAPI docume
 	$(BIN)/python -m tests.fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 docs: $(STAMP) ## write the generated references again
-	$(BIN)/python docs/generate.py
+	$(BIN)/python -m docs.generate
 	$(BIN)/python docs/vectors.py
 
 clean: ## remove the environment and what the demo left

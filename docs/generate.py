@@ -6,7 +6,7 @@ A test compares what is there with what this would write, so that a reference ca
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +44,7 @@ from chronolake_model import (
     vocabulary,
 )
 from chronolake_model.problems import ProblemCode
+from docs import markdown_text, python_reference
 
 FOLDER: Final = Path(__file__).parent / "reference"
 Json = dict[str, Any]
@@ -81,7 +82,13 @@ def main() -> None:
 
 def pages() -> dict[str, str]:
     """The text of each page, by the name of its file."""
-    made = {"rest.md": _rest(), "settings.md": _settings(), "cli.md": _cli(), "events.md": _events()}
+    made: dict[str, Iterable[str]] = {
+        "rest.md": _rest(),
+        "settings.md": _settings(),
+        "cli.md": _cli(),
+        "events.md": _events(),
+        "python.md": python_reference.lines(),
+    }
     return {name: "\n".join([_WRITTEN_BY, *lines]).rstrip() + "\n" for name, lines in made.items()}
 
 
@@ -127,7 +134,7 @@ def _by_tag(openapi: Json) -> dict[str, list[tuple[str, str, Json]]]:
 def _handler_docstrings(app: Litestar) -> dict[tuple[str, str], str]:
     """What each handler says of itself, by method and path."""
     return {
-        (method, route.path_format): _flowed(handler.fn.__doc__ or "")
+        (method, route.path_format): markdown_text.flowed(handler.fn.__doc__ or "")
         for route in app.routes
         if isinstance(route, HTTPRoute)
         for handler in route.route_handlers
@@ -139,7 +146,7 @@ def _operation(method: str, path: str, operation: Json, about: str) -> Iterator[
     yield from ("", f"### `{method} {path}`", "", f"**{operation['summary']}** — {about}")
     if parameters := operation.get("parameters"):
         rows = ((f"`{parameter['name']}`", parameter["in"], *_parameter(parameter)) for parameter in parameters)
-        yield from ("", *_table(("parameter", "in", "form", "meaning"), rows))
+        yield from ("", *markdown_text.table(("parameter", "in", "form", "meaning"), rows))
     if body := operation.get("requestBody"):
         optional = "" if body["required"] else "; may be left out"
         yield from ("", f"Body: {_form(_content(body))}{optional}.")
@@ -148,7 +155,7 @@ def _operation(method: str, path: str, operation: Json, about: str) -> Iterator[
         for status, response in sorted(operation["responses"].items())
         if status != "414"
     )
-    yield from ("", *_table(("status", "answer", "when"), answers))
+    yield from ("", *markdown_text.table(("status", "answer", "when"), answers))
 
 
 def _parameter(parameter: Json) -> tuple[str, str]:
@@ -198,13 +205,13 @@ def _schema(name: str, schema: Json) -> Iterator[str]:
         (f"`{field}`", _form(form), defaults.get(field, "required"), form.get("description", ""))
         for field, form in _in_order(name, schema["properties"])
     )
-    yield from ("", *_table(("field", "form", "default", "meaning"), rows))
+    yield from ("", *markdown_text.table(("field", "form", "default", "meaning"), rows))
 
 
 def _docstring(name: str) -> str:
     """What the class of this name says of itself, as one line per paragraph."""
     model = _class(name)
-    return "" if model is None else _flowed(inspect.getdoc(model) or "")
+    return "" if model is None else markdown_text.flowed(inspect.getdoc(model) or "")
 
 
 def _class(name: str) -> type | None:
@@ -281,7 +288,7 @@ def _problem_codes() -> Iterator[str]:
         "",
     )
     rows = ((f"`{code}`", str(code.status), code.title, _ADVICE[code]) for code in ProblemCode)
-    yield from _table(("code", "status", "title", "what to do"), rows)
+    yield from markdown_text.table(("code", "status", "title", "what to do"), rows)
 
 
 _ADVICE: Final[dict[ProblemCode, str]] = {
@@ -358,10 +365,10 @@ def _settings() -> list[str]:
         "There is no configuration file.",
     ]
     for name, command in _commands(typer.main.get_command(server_cli.app)):
-        lines += ["", f"## `chronolake-metastore {name}`", "", _flowed(command.help)]
+        lines += ["", f"## `chronolake-metastore {name}`", "", markdown_text.flowed(command.help)]
         if flags := [_flag(parameter) for parameter in command.params]:
             rows = ((flag.usage, flag.variable, flag.default, flag.help) for flag in flags)
-            lines += ["", *_table(("flag", "variable", "default", "meaning"), rows)]
+            lines += ["", *markdown_text.table(("flag", "variable", "default", "meaning"), rows)]
     return lines
 
 
@@ -376,9 +383,9 @@ def _cli() -> list[str]:
         output.EXIT_CODES,
     ]
     for name, command in _commands(root):
-        lines += ["", f"## `chronolake {name}`", "", _flowed(command.help)]
+        lines += ["", f"## `chronolake {name}`", "", markdown_text.flowed(command.help)]
         described = ((flag.usage, flag.default, flag.help) for flag in map(_flag, command.params))
-        lines += ["", *_table(("argument or option", "default", "meaning"), described)]
+        lines += ["", *markdown_text.table(("argument or option", "default", "meaning"), described)]
     return lines
 
 
@@ -396,7 +403,7 @@ def _flag(parameter: Any) -> _Flag:
         usage=_usage(parameter),
         variable=f"`{parameter.envvar}`" if parameter.envvar else "",
         default="required" if parameter.required else _default_of(parameter.default),
-        help=_flowed(parameter.help or ""),
+        help=markdown_text.flowed(parameter.help or ""),
     )
 
 
@@ -435,11 +442,11 @@ def _events() -> list[str]:
     ]
     for name, payload in events.PAYLOADS.items():
         own = "__doc__" in vars(payload) and payload.__doc__
-        lines += ["", f"## {name}", *(("", _flowed(own)) if own else ())]
+        lines += ["", f"## {name}", *(("", markdown_text.flowed(own)) if own else ())]
         info = type_info(payload)
         assert isinstance(info, msgspec.inspect.StructType)
         rows = ((f"`{field.encode_name}`", _python_form(field.type)) for field in info.fields)
-        lines += ["", *_table(("field", "form"), rows)]
+        lines += ["", *markdown_text.table(("field", "form"), rows)]
     return lines
 
 
@@ -478,22 +485,6 @@ def _python_form(form: msgspec.inspect.Type) -> str:
             return " or ".join(map(_python_form, several))
         case _:
             return _SCALARS[type(form)]
-
-
-# ---- Markdown
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |"
-
-
-def _flowed(text: str) -> str:
-    """``text`` with a line per paragraph, and names in single backticks as Markdown has them."""
-    paragraphs = (" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
-    return "\n\n".join(paragraphs).replace("``", "`")
 
 
 if __name__ == "__main__":
