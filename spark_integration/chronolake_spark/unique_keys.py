@@ -106,8 +106,9 @@ def _winners(rows: DataFrame, table: Table) -> DataFrame:
     if not table.partition_fields:
         return rows.select(columns.RECORD_KEY).distinct()
     ordering = _ordering(table)
-    order = [name for name in rows.columns if name.startswith(columns.ORDER_PREFIX)]
-    by = sf.struct(_rank(ordering, sf.col(columns.DELETE)), ordering, *order)
+    order = [sf.col(name) for name in rows.columns if name.startswith(columns.ORDER_PREFIX)]
+    ranked = [] if table.merge_field is None else [_rank(ordering, sf.col(columns.DELETE)), ordering]
+    by = sf.struct(*ranked, *order) if ranked or order else sf.lit(0)
     return rows.groupBy(columns.RECORD_KEY).agg(
         sf.max_by(columns.PARTITION_PATH, by).alias(columns.PARTITION_PATH),
         sf.max_by(columns.DELETE, by).alias(columns.DELETE),

@@ -49,6 +49,7 @@ from chronolake_spark import (
     new_groups,
     progress,
     record_locating,
+    row_orders,
     schema,
     self_reads,
     shuffles,
@@ -99,7 +100,7 @@ def tagged(
         by = [_cast(df, ordering, sources[ordering.name]), *by]
     own = [_cast(df, field, sources.get(field.name)) for field in table.schema]
     is_delete = sf.lit(True) if keys_only else _flag(delete_when)
-    order_columns = [f"{columns.ORDER_PREFIX}{number}" for number in range(len(by))]
+    order_columns = row_orders.names(len(by))
     order = [column.alias(name) for column, name in zip(by, order_columns, strict=True)]
     try:
         with spark_failures.unlogged():
@@ -117,7 +118,7 @@ def tagged(
         path.alias(columns.PARTITION_PATH),
         bucket_numbers.bucket(table).alias(columns.BUCKET),
         columns.DELETE,
-        *order_columns,
+        *row_orders.comparable(rows, order_columns),
         *(sf.col(schema.quoted(field.name)) for field in table.schema),
     )
 

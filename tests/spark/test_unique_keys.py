@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake.errors import WriteConflict
 from chronolake_model.vocabulary import Operation, TableType
-from chronolake_spark import SparkTable, errors, index_files, record_index, row_counts, unique_keys, write
+from chronolake_spark import (
+    SparkTable,
+    columns,
+    errors,
+    index_files,
+    merge,
+    record_index,
+    row_counts,
+    unique_keys,
+    write,
+)
 from chronolake_spark.record_index import RecordIndex
 from chronolake_spark.write import Settings
 from chronolake_spark.write_counts import RowCounts
@@ -67,6 +81,63 @@ def test_a_record_moves_when_its_partition_changes(
 
     table.delete(orders(spark, (5, "x", 0, 5), (6, "x", 0, 4), (99, "x", 0, 9)).select("id", "ts"))
     assert rows_of(table) == [*(row for row in expected if row[0] != 5), (7, "a", 1, 1)]
+
+
+@pytest.mark.parametrize("mode", ["event-time", "commit-time"])
+def test_spark_and_arrow_choose_the_same_winner_of_the_rows_of_a_key(
+    spark: SparkSession, new_table: NewTable, mode: str
+) -> None:
+    """Spark chooses the partition of a key, and Arrow the row that is stored there."""
+    choose = random.Random(29).choice
+    floats = [None, math.nan, -math.inf, -1.5, -0.0, 0.0, 1e300]
+    texts = [None, "", "a", "B", "é", "\U0001f600", "\uffff"]
+    of_type: dict[str, list[Any]] = {
+        "o double": floats,
+        "f float": [None, math.nan, -0.0, 0.0, 0.5],
+        "t string": texts,
+        "c string collate UTF8_LCASE": texts,
+        "b binary": [None, b"", b"\x00", b"\x7f", b"\xff"],
+        "d decimal(20,2)": [None, Decimal("-1.50"), Decimal("0.00"), Decimal("9.99")],
+        "s timestamp": [None, datetime(1969, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)],
+        "n struct<x:double,y:struct<z:string>>": [
+            None,
+            (None, None),
+            *((x, (y,)) for x in floats for y in texts),
+        ],
+        "v void": [None],
+    }
+    order = [definition.split(" ")[0] for definition in of_type]
+    names = list(of_type)
+
+    def row(key: int, number: int) -> Row:
+        # Any of the columns decides: those before it are the same in all rows of the key.
+        decides = key % len(names)
+        values = [choose(of_type[name]) if at >= decides else None for at, name in enumerate(names)]
+        return (f"k{key}", f"p{number}", choose([True, False]), *values, number)
+
+    rows = [row(key, number) for key in range(600) for number in range(3)]
+    frame = spark.createDataFrame(rows, f"id string, day string, gone boolean, {', '.join(names)}, line int")
+    table = new_table(
+        frame.select("id", "day", "o"),
+        "id",
+        index="record",
+        partition_fields=["day"],
+        ordering_field="o",
+        properties={"merge.mode": mode},
+    ).metastore.definition
+    by = [*order[1:], "line"] if mode == "event-time" else [*order, "line"]
+    tagged = write.tagged(frame.drop("gone"), table, row_order=by)
+    deleting = write.tagged(frame, table, delete_when=frame.gone, row_order=by)
+
+    for written in (tagged, deleting):
+        of_arrow = merge.latest_per_key(written.toArrow(), table.merge_field)
+        assert not of_arrow.ambiguous
+        places = [columns.RECORD_KEY, columns.PARTITION_PATH, columns.DELETE]
+        chosen = {tuple(row) for row in unique_keys._winners(written, table).select(places).collect()}
+        assert chosen == {tuple(row.values()) for row in of_arrow.records.select(places).to_pylist()}
+        assert len(chosen) == 600
+    with pytest.raises(errors.SchemaMismatch, match="orders no rows"):
+        write.tagged(frame.select("id", "day", "o"), table, row_order=[sf.array("o")])
 
 
 def test_inserts_overwrites_and_stale_entries_leave_one_record_of_a_key(
