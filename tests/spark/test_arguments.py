@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -125,6 +126,17 @@ def test_a_file_with_tabs_is_refused_with_the_way_to_convert_it(tmp_path: Path) 
 
     with pytest.raises(errors.SourceUnreadable, match=r"docs/ingest\.md#other-separators"):
         source_files.find(str(tmp_path / "a.tsv"))
+
+
+def test_a_record_index_is_rebuilt_only_where_there_is_one() -> None:
+    definition = SimpleNamespace(index=BucketIndex())
+    metastore: Any = SimpleNamespace(name="shop.orders", definition=definition, reload=lambda: metastore)
+    table = SparkTable.__new__(SparkTable)
+    table._table = metastore
+
+    table.update_index()
+    with pytest.raises(errors.TableMismatch, match="only a table with the index 'record'"):
+        table.update_index(rebuild=True)
 
 
 def test_an_unknown_operation_is_not_explained() -> None:

@@ -84,12 +84,16 @@ def test_an_overwrite_of_all_replaces_the_table_also_with_nothing(
 
 @TYPES
 def test_partitions_are_deleted_by_their_values(
-    spark: SparkSession, new_table: NewTable, type_: TableType
+    spark: SparkSession, new_table: NewTable, type_: TableType, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = new_table(sales(spark), "id", partition_fields=["country", "shop"], type=type_, buckets=2)
     table.insert(sales(spark, *BEFORE))
-    instant = table.delete_partitions({"country": "fr", "shop": "a"}, {"country": "nowhere"})
+    instant = table.delete_partitions([{"country": "fr", "shop": "a"}, {"country": "nowhere"}])
 
+    warnings = [record.getMessage() for record in caplog.records if record.name == "chronolake.spark"]
+    assert warnings == [
+        f"{table.name} has no partition with the values {{'country': 'nowhere'}}: nothing of it is deleted"
+    ]
     assert (instant.action, instant.operation) == (Action.REPLACECOMMIT, Operation.DELETE_PARTITION)
     assert [row[0] for row in rows_of(table)] == [1, 3, 4]
     table.upsert(sales(spark, (2, "fr", "a", 21)))
