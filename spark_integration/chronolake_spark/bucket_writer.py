@@ -28,12 +28,12 @@ from chronolake_model.tables import SchemaField
 from chronolake_spark import (
     base_files,
     columns,
-    errors,
     layouts,
     log_appends,
     log_contents,
     merge,
     partial_updates,
+    row_checks,
     slice_reader,
 )
 from chronolake_spark.column_stats import Collector
@@ -267,14 +267,15 @@ class _GroupWriter:
         """Write the rows, unless they change nothing or the insert is refused."""
         if self._job.copies_records:
             return self._copy(rows)
-        self._check_required(rows)
-        self._check_ordering(rows)
+        kept_columns, has_log = self._job.kept_columns, self._job.log_format is not None
+        row_checks.check_required(rows, [name for name in self._job.required if name not in kept_columns])
+        row_checks.check_ordering(rows, self._job.ordering_field if has_log else None)
         latest = merge.latest_per_key(rows, self._job.ordering_field)
         incoming = latest.records
         if self._job.refuses_repeated_keys and len(incoming) < len(rows):
-            raise _repeated_keys(rows)
+            raise row_checks.repeated_keys(rows)
         if latest.ambiguous and self._job.existing is not Existing.FAIL:
-            raise _ambiguous_order(latest)
+            raise row_checks.ambiguous_order(latest)
         self.superseded = len(rows) - len(incoming)
         if self._job.kept_columns:
             incoming = self._completed(incoming)
@@ -357,7 +358,7 @@ class _GroupWriter:
     def _with_repeated(self, decision: Decision, rows: pa.Table, incoming: pa.Table) -> Decision:
         if self._job.existing is not Existing.FAIL or len(incoming) == len(rows):
             return decision
-        return _with_repeated(decision, rows, len(rows) - len(incoming))
+        return row_checks.with_repeated(decision, rows, len(rows) - len(incoming))
 
     def _collector(self) -> Collector:
         return Collector(self._schema, {field.name: field.field_id for field in self._job.fields})
@@ -417,38 +418,6 @@ class _GroupWriter:
         seqnos = pc.binary_join_element_wise(f"{time}_{self._task.partition}", numbers, "_")
         return pa.repeat(pa.scalar(time), count), seqnos
 
-    def _check_required(self, rows: pa.Table) -> None:
-        if not self._job.required:
-            return
-        is_upsert = pc.invert(rows[columns.DELETE])
-        for name in self._job.required:
-            if name in self._job.kept_columns or not rows[name].null_count:
-                continue
-            if nulls := pc.sum(pc.and_(rows[name].is_null(), is_upsert)).as_py():
-                raise errors.RequiredValueMissing(
-                    f"the column {name!r} is not nullable, but is null in {nulls} rows "
-                    f"(of the {pc.sum(is_upsert).as_py()} of one file group)",
-                    {"column": name},
-                )
-
-    def _check_ordering(self, rows: pa.Table) -> None:
-        name = self._job.ordering_field
-        if name is None or self._job.log_format is None or not pa.types.is_floating(rows[name].type):
-            return
-        values = rows[name]
-        # Hudi's readers take -0.0 for less than 0.0, to which it is equal elsewhere.
-        is_negative_zero = pc.and_(pc.equal(values, 0.0), pc.less(pc.divide(1.0, values), 0.0))
-        for value, advice, is_it in (
-            ("NaN", "give these rows a number", pc.is_nan(values)),
-            ("-0.0", "write 0.0", is_negative_zero),
-        ):
-            if count := pc.sum(is_it).as_py():
-                raise errors.InvalidOrderingValue(
-                    f"the ordering field {name!r} is {value} in {count} rows (of the {len(rows)} of one file "
-                    f"group); {advice}",
-                    {"column": name},
-                )
-
     def _stat(
         self, decision: Decision, records: int, size_bytes: int, column_stats: list[ColumnStats]
     ) -> WriteStat:
@@ -464,38 +433,3 @@ class _GroupWriter:
             column_stats=column_stats or UNSET,
             has_field_ids=True,
         )
-
-
-def _repeated_keys(rows: pa.Table) -> errors.DuplicateKeys:
-    key, count = _repeated(rows)
-    return errors.DuplicateKeys(
-        f"{count} rows of the source change or insert the record with the key {key!r}: keep one of them in the "
-        "source, or add conditions to the clauses",
-        {"duplicates": count, "record_key": key},
-    )
-
-
-def _ambiguous_order(latest: merge.Latest) -> errors.DuplicateKeys:
-    return errors.DuplicateKeys(
-        f"{latest.ambiguous} rows differ from another row of the frame with the same record key, and their "
-        f"order is not defined; for example {latest.ambiguous_key!r}. Order the rows with row_order, keep one "
-        "row of each key, or use a table with an ordering field that distinguishes them",
-        {"duplicates": latest.ambiguous, "record_key": latest.ambiguous_key},
-    )
-
-
-def _with_repeated(decision: Decision, rows: pa.Table, repeated: int) -> Decision:
-    """``decision``, with repeated keys within the frame also counted as refused."""
-    sample, _ = _repeated(rows)
-    return dataclasses.replace(
-        decision,
-        duplicates=decision.duplicates + repeated,
-        duplicate_key=decision.duplicate_key or sample,
-    )
-
-
-def _repeated(rows: pa.Table) -> tuple[str, int]:
-    """A record key that several rows have, and their number."""
-    counts = rows[columns.RECORD_KEY].value_counts()
-    first = counts.filter(pc.greater(counts.field("counts"), 1))[0]
-    return first["values"].as_py(), first["counts"].as_py()
