@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from chronolake import field_ids
 from chronolake_model.files import Changes, FileSlice
 from chronolake_spark import columns, index_files, log_merge, stored_slices
+from chronolake_spark.log_merge import LatestChanges
 from chronolake_spark.slice_reader import SliceReader
 from chronolake_spark.stored_slices import StoredSlice
 
@@ -28,16 +29,20 @@ LAYOUT = field_ids.by_names(
     pa.schema([(columns.COMMIT_TIME, pa.string()), (columns.RECORD_KEY, pa.string())]), []
 )
 """The columns of data files that entries are made of."""
+_BEFORE_ALL = " "
+"""What the time of a delete begins with: it comes before the digits of all times."""
 
 
 class ChangedSlice(msgspec.Struct, frozen=True, array_like=True):
-    """A slice with records to take in: those of the instants ``times``, or all if it is None.
+    """A slice with records and deletes to take in: those of the instants ``times``, or all if it is None.
 
-    Without ``reads_base``, the base file is as it was before.
+    If it ``is_whole``, its records count whatever their time, but no older delete: the record may be elsewhere
+    since. Without ``reads_base``, the base file is as it was before.
     """
 
     slice: StoredSlice
     times: list[str] | None
+    is_whole: bool
     reads_base: bool
     records: int
     """About how many records are read."""
@@ -54,7 +59,7 @@ def from_json(text: str) -> ChangedSlice:
 
 def of_snapshot(slices: Iterable[FileSlice]) -> list[ChangedSlice]:
     """All of a snapshot."""
-    return [_whole(slice_) for slice_ in slices]
+    return [_whole(slice_, None) for slice_ in slices]
 
 
 def of_changes(changes: Changes) -> list[ChangedSlice]:
@@ -66,37 +71,42 @@ def of_changes(changes: Changes) -> list[ChangedSlice]:
         if group.after is None:
             continue
         if group.before is None or changes.restores:
-            changed.append(_whole(group.after))
+            changed.append(_whole(group.after, times))
             continue
         base = group.after.base_file
         # A compaction in the range has put records of the range into the base file.
         reads_base = base is not None and base.completion_time > since
         if reads_base or any(log.completion_time > since for log in group.after.log_files):
             records = _records(group.after, reads_base=reads_base)
-            changed.append(ChangedSlice(stored_slices.of(group.after), times, reads_base, records))
+            slice_ = stored_slices.of(group.after)
+            changed.append(ChangedSlice(slice_, times, False, reads_base, records))
     return changed
 
 
 def entries(reader: SliceReader, changed: ChangedSlice) -> Iterator[pa.Table]:
     """The entries of the records of a slice; ``reader`` has the layout ``LAYOUT``."""
-    wanted = None if changed.times is None else pa.array(changed.times, pa.string())
-    for rows in _rows(reader, changed):
-        of_range = (
-            rows if wanted is None else rows.filter(pc.is_in(rows[columns.COMMIT_TIME], value_set=wanted))
-        )
+    logs = reader.changes(changed.slice) if changed.slice.logs else None
+    for rows in _rows(reader, changed, logs):
+        of_range = rows if changed.is_whole else _of_range(rows, columns.COMMIT_TIME, changed)
         yield _entries(of_range, changed.slice)
-    if wanted is not None and not changed.reads_base:
-        yield _deleted(reader.changes(changed.slice).deleted_keys, wanted, changed.slice)
+    if logs is not None:
+        yield _deleted(_of_range(logs.deleted_keys, log_merge.TIME, changed), changed.slice)
 
 
-def _deleted(deletes: pa.Table, wanted: pa.Array, slice_: StoredSlice) -> pa.Table:
-    """Entries of deleted keys, older than all others: such a key goes to the same file group again.
+def _of_range(rows: pa.Table, column: str, changed: ChangedSlice) -> pa.Table:
+    if changed.times is None:
+        return rows
+    return rows.filter(pc.is_in(rows[column], value_set=pa.array(changed.times, pa.string())))
 
-    Otherwise a late append to the log of that group could bring back a record that is elsewhere by then.
+
+def _deleted(deletes: pa.Table, slice_: StoredSlice) -> pa.Table:
+    """Entries of deleted keys, older than those of all records: such a key goes to the same file group again.
+
+    Otherwise the delete would not be compared with an older record that comes later, and a late append to the
+    log of that group could bring back a record that is elsewhere by then.
     """
-    of_range = deletes.filter(pc.is_in(deletes[log_merge.TIME], value_set=wanted))
-    times = pa.repeat(pa.scalar(""), len(of_range))
-    return _entries(pa.table({columns.RECORD_KEY: of_range[log_merge.KEY], columns.COMMIT_TIME: times}), slice_)
+    times = pc.binary_join_element_wise(_BEFORE_ALL, deletes[log_merge.TIME].cast(pa.string()), "")
+    return _entries(pa.table({columns.RECORD_KEY: deletes[log_merge.KEY], columns.COMMIT_TIME: times}), slice_)
 
 
 def in_order(parts: Iterable[pa.Table]) -> pa.Table:
@@ -105,12 +115,13 @@ def in_order(parts: Iterable[pa.Table]) -> pa.Table:
     return index_files.latest([together.sort_by(TIME)])
 
 
-def _rows(reader: SliceReader, changed: ChangedSlice) -> Iterator[pa.Table]:
-    if changed.reads_base:
+def _rows(reader: SliceReader, changed: ChangedSlice, logs: LatestChanges | None) -> Iterator[pa.Table]:
+    if logs is None:
         yield from reader.rows(changed.slice)
-        return
-    logs = reader.changes(changed.slice)
-    yield log_merge.records_left(logs, np.zeros(len(logs.versions), dtype=np.bool_))
+    elif changed.reads_base:
+        yield from reader.merged(changed.slice, logs)
+    else:
+        yield log_merge.records_left(logs, np.zeros(len(logs.versions), dtype=np.bool_))
 
 
 def _entries(rows: pa.Table, slice_: StoredSlice) -> pa.Table:
@@ -124,8 +135,8 @@ def _entries(rows: pa.Table, slice_: StoredSlice) -> pa.Table:
     return pa.table(arrays, schema=ENTRIES)
 
 
-def _whole(slice_: FileSlice) -> ChangedSlice:
-    return ChangedSlice(stored_slices.of(slice_), None, True, _records(slice_, reads_base=True))
+def _whole(slice_: FileSlice, times: list[str] | None) -> ChangedSlice:
+    return ChangedSlice(stored_slices.of(slice_), times, True, True, _records(slice_, reads_base=True))
 
 
 def _records(slice_: FileSlice, *, reads_base: bool) -> int:

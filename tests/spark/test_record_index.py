@@ -169,6 +169,50 @@ def test_a_key_that_was_inserted_and_deleted_in_log_files_keeps_its_file_group(n
     assert places(table, "gone", "moved") == expected
 
 
+def test_deleted_keys_keep_their_file_group_when_the_index_is_made_again(new_table: NewTable) -> None:
+    """Only so are their deletes compared with older records that come later."""
+    table = new_table(TableType.MERGE_ON_READ)
+    commit(table, {("day=1", "a-0"): base("gone", "moved", "twice")})
+    commit(table, {("day=1", "a-0"): log(deletes=["moved"]), ("day=2", "b-0"): base("moved")})
+    commit(table, {("day=1", "a-0"): log(deletes=["twice"]), ("day=2", "b-0"): log("twice", "new")})
+    before = places(table, "gone")
+    commit(
+        table,
+        {("day=1", "a-0"): log(deletes=["gone"]), ("day=2", "b-0"): log(deletes=["twice", "new", "gone2"])},
+    )
+    followed = places(table, "gone", "moved", "twice", "new", "gone2")
+    assert followed == {
+        **before,
+        "moved": "day=2/b-0",
+        "twice": "day=2/b-0",
+        "new": "day=2/b-0",
+        "gone2": "day=2/b-0",
+    }
+    RecordIndex(table).catch_up(rebuild=True)
+    assert places(table, *followed) == followed
+
+    # The restore takes in all of a group, but not its delete of a record that is elsewhere since.
+    savepoint = table.savepoint()
+    commit(table, {("day=1", "a-0"): log("k5")})
+    table.restore(savepoint.requested_time)
+    assert places(table, *followed) == followed
+
+
+def test_deletes_after_a_compaction_keep_their_file_group(new_table: NewTable) -> None:
+    table = new_table(TableType.MERGE_ON_READ)
+    commit(table, {("day=1", "a-0"): base("k1")})
+    places(table, "k1")
+    added = commit(table, {("day=1", "a-0"): log("k2")})
+    commit(
+        table,
+        {("day=1", "a-0"): base("k1", "k2", times={"k2": added.requested_time})},
+        action=Action.COMPACTION,
+        planned=[("day=1", "a-0")],
+    )
+    commit(table, {("day=1", "a-0"): log(deletes=["k2"])})
+    assert places(table, "k1", "k2") == {"k1": "day=1/a-0", "k2": "day=1/a-0"}
+
+
 def test_an_index_whose_history_was_cleaned_is_made_again(new_table: NewTable) -> None:
     table = new_table()
     commit(table, {("day=1", "a-0"): base("k1")})
