@@ -76,7 +76,7 @@ class Bench:
             frame.schema,
             base_path=str(self.folder / name),
             record_key_fields=["id"],
-            buckets=buckets,
+            buckets=buckets if index is IndexType.BUCKET else None,
             index=index,
             type=type_,
             properties={PUBLISH_PROPERTY: "false"},

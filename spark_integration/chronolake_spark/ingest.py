@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from chronolake.cli import context, options, output
-from chronolake_model.tables import BucketIndex
+from chronolake_model.tables import BucketIndex, index_of
 from chronolake_model.vocabulary import IndexType, TableType
 
 if TYPE_CHECKING:
@@ -133,6 +133,10 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     from chronolake_spark.ingest_job import IngestJob  # noqa: PLC0415
     from chronolake_spark.ingest_request import Request  # noqa: PLC0415
 
+    try:
+        index_of(index or IndexType.BUCKET, buckets)
+    except ValueError as exc:
+        raise typer.BadParameter(str(exc), param_hint="--buckets") from exc
     request = Request(
         table=table,
         source=source,

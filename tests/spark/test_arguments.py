@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import chronolake
+from chronolake.cli import main as command_line
 from chronolake_model.names import listed
 from chronolake_model.tables import BucketIndex, index_of
 from chronolake_model.times import digits_of
@@ -82,6 +83,13 @@ def test_a_wrong_definition_is_refused_before_anything_is_sent(given: dict[str, 
     definition = {"name": "shop.orders", "base_path": "/tmp/x", "record_key_fields": "id"} | given
     with chronolake.connect("http://127.0.0.1:9") as client, pytest.raises(ValueError, match=message):
         create_table(client, struct=StructType(), **definition)
+
+
+def test_ingest_takes_no_buckets_for_an_index_without_them(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--table", "a.b", "--source", "x.csv", "--key", "id", "--index", "simple", "--buckets", "8"]
+
+    assert command_line.run(["ingest", *arguments]) == 2
+    assert "for the index bucket" in capsys.readouterr().err
 
 
 def test_an_index_without_buckets_has_the_default_number_of_the_model() -> None:
