@@ -131,15 +131,19 @@ def _inserts(bench: Bench) -> Iterator[Row]:
     def native() -> float:
         return _seconds(lambda: bench.parquet("native", frame))
 
-    for operation, target in (("bulk_insert", BULK_INSERT_RATIO_MAX), ("insert", INSERT_RATIO_MAX)):
+    for index, operation, target in (
+        (IndexType.SIMPLE, "bulk_insert", BULK_INSERT_RATIO_MAX),
+        (IndexType.BUCKET, "bulk_insert", BULK_INSERT_RATIO_MAX),
+        (IndexType.BUCKET, "insert", INSERT_RATIO_MAX),
+    ):
 
-        def write(operation: str = operation) -> float:
-            table = bench.table(frame)
+        def write(operation: str = operation, index: IndexType = index) -> float:
+            table = bench.table(frame, index=index)
             seconds = _seconds(lambda: getattr(table, operation)(frame))
             bench.drop(table)
             return seconds
 
-        name = f"(a) {operation} of {ROWS:,} rows, against a Parquet write"
+        name = f"(a) {operation} of {ROWS:,} rows, index {index}, against a Parquet write"
         yield from _compared(name, write, native, target)
 
 

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pytest
 
-from chronolake_model.tables import BucketIndex, SchemaField, Table
-from chronolake_model.times import Tick
-from chronolake_model.vocabulary import TableType
+from chronolake_model.tables import Table
 from chronolake_spark import arrow_tags, columns, errors
+from tests.spark.definitions import definition
+
+TYPES = {"id": "bigint", "name": "string", "at": "timestamp"}
 
 
-def table(*key: str, partition: list[str] | None = None) -> Table:
-    types = {"id": "bigint", "name": "string", "at": "timestamp"}
-    return Table(
-        name="shop.orders",
-        table_id="table",
-        base_path="/t",
-        type=TableType.COPY_ON_WRITE,
-        schema=[SchemaField(name, type_, field_id=id_) for id_, (name, type_) in enumerate(types.items())],
-        record_key_fields=list(key),
-        partition_fields=partition or [],
-        ordering_field=None,
-        index=BucketIndex(),
-        tick=Tick.MILLISECOND,
-        properties={},
-        created_at=datetime.now(UTC),
-        schema_version=1,
-        metastore_id="metastore",
-    )
+def table(*key: str, partition: Sequence[str] = ()) -> Table:
+    return definition(TYPES, key, partition)
 
 
 def test_only_columns_that_arrow_makes_quickly_are_omitted() -> None:

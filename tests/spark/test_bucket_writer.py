@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,7 @@ from chronolake._sync.markers import DirectMarkers
 from chronolake_hudi import log_files
 from chronolake_model.file_names import bucket_file_id, parse_file_name, relative_path
 from chronolake_model.files import ColumnStats, WriteStat
-from chronolake_model.tables import BucketIndex, SchemaField, Table
-from chronolake_model.times import Tick
-from chronolake_model.vocabulary import TableType
+from chronolake_model.tables import SchemaField
 from chronolake_spark import base_files, bucket_writer, columns, errors, layouts
 from chronolake_spark.bucket_writer import Task, WriteJob, Written
 from chronolake_spark.log_contents import LogFormat
@@ -30,6 +27,7 @@ from chronolake_spark.merge import Existing
 from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import StorageError
+from tests.spark.definitions import definition
 from tests.spark.stored import slices_after
 
 SCHEMA = pa.schema(
@@ -95,32 +93,13 @@ def following(job: WriteJob, written: Written) -> WriteJob:
 
 def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: Task) -> Written:
     """As on an executor that cannot reach the server, when the driver has claimed the base path."""
-    definition = definition_at(job.base_path)
+    table = definition({}, base_path=job.base_path)
     files = opening.open_files(job.base_path)
     files.make_folder()
-    claims.ensure_claim(files, owner_of(definition), lambda: None, list)
-    location = Location(definition, None, base_files.UnreportedFiles())
+    claims.ensure_claim(files, owner_of(table), lambda: None, list)
+    location = Location(table, None, base_files.UnreportedFiles())
     markers = DirectMarkers(location.stored_markers(job.requested_time))
     return bucket_writer.write(batches, job, task, markers)
-
-
-def definition_at(base_path: str) -> Table:
-    return Table(
-        name="shop.orders",
-        table_id="table",
-        base_path=base_path,
-        type=TableType.COPY_ON_WRITE,
-        schema=[],
-        record_key_fields=["id"],
-        partition_fields=[],
-        ordering_field=None,
-        index=BucketIndex(),
-        tick=Tick.MILLISECOND,
-        properties={},
-        created_at=datetime.now(UTC),
-        schema_version=1,
-        metastore_id="metastore",
-    )
 
 
 def relative(stat: WriteStat) -> str:

@@ -7,31 +7,10 @@ from decimal import Decimal
 
 import pytest
 
-from chronolake_model.tables import BucketIndex, SchemaField, Table
-from chronolake_model.times import Tick
-from chronolake_model.vocabulary import TableType
 from chronolake_spark import errors, lookup_keys
+from tests.spark.definitions import definition
 
 AT = datetime.datetime.fromisoformat("2026-01-31T10:00:00")
-
-
-def table_of(type_: str) -> Table:
-    return Table(
-        name="shop.orders",
-        table_id="table",
-        base_path="/tmp/table",
-        type=TableType.COPY_ON_WRITE,
-        schema=[SchemaField("id", type_, field_id=1)],
-        record_key_fields=["id"],
-        partition_fields=[],
-        ordering_field=None,
-        index=BucketIndex(),
-        tick=Tick.MILLISECOND,
-        properties={},
-        created_at=datetime.datetime.now(datetime.UTC),
-        schema_version=1,
-        metastore_id="metastore",
-    )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +31,7 @@ def table_of(type_: str) -> Table:
 )
 def test_a_value_that_is_no_key_is_refused(type_: str, value: object) -> None:
     with pytest.raises(errors.SchemaMismatch, match="a value of id"):
-        lookup_keys.of(table_of(type_), [value])
+        lookup_keys.of(definition({"id": type_}), [value])
 
 
 def test_values_of_each_type_are_keys() -> None:
@@ -66,7 +45,7 @@ def test_values_of_each_type_are_keys() -> None:
         "boolean": True,
     }
     for type_, value in values.items():
-        assert len(lookup_keys.of(table_of(type_), [value]).tags) == 1
+        assert len(lookup_keys.of(definition({"id": type_}), [value]).tags) == 1
     # A time before the first of Python is a key, but no filter.
     before = datetime.datetime.min.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=5)))
-    assert lookup_keys.of(table_of("timestamp"), [before]).filter is None
+    assert lookup_keys.of(definition({"id": "timestamp"}), [before]).filter is None
