@@ -127,7 +127,10 @@ def wrapper_of(type_text: str) -> Wrapper:
     wrapper = _WRAPPERS.get(column_types.spell(data_type))
     if wrapper is None:
         raise UnsupportedFormat(
-            "a delete block", f"it cannot hold ordering values of type {type_text}", "order by another column"
+            "a delete block",
+            f"it cannot hold ordering values of type {type_text}, and a record that is deleted, or moves to "
+            "another partition, needs one",
+            "order by another column",
         )
     return wrapper
 

@@ -10,8 +10,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 import chronolake
+from chronolake_hudi import log_blocks
+from chronolake_hudi.errors import UnsupportedFormat
+from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, MergeMode
 from chronolake_model.names import split_table_name
-from chronolake_model.tables import index_of
+from chronolake_model.tables import Field, index_of
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import choices, errors, schema, spark_failures
 
@@ -39,19 +42,25 @@ def create_table(  # noqa: PLR0913  # one keyword per part of a table's definiti
     The schema is ``df.schema``, the frame itself, or Spark's DDL (``"id long, price double"``), which needs a
     session. ``buckets`` is for the bucket index, which is the default ``index``: 4 unless given.
 
-    Raises ``SchemaMismatch`` for columns that data files cannot hold, ``ValueError`` for an argument that is
-    none of its choices, ``TableExists``, ``BasePathTaken``, ``NamespaceNotFound``, ``InvalidTable``.
+    Raises ``SchemaMismatch`` for columns that data files cannot hold, and for an ordering field with which
+    records cannot move between partitions, ``ValueError`` for an argument that is none of its choices,
+    ``TableExists``, ``BasePathTaken``, ``NamespaceNotFound``, ``InvalidTable``.
     """
     split_table_name(name)
+    fields = schema.fields_of(_struct(struct))
+    type_, index_type = choices.of("type", type, TableType), choices.of("index", index, IndexType)
+    mode = (properties or {}).get(MERGE_MODE_PROPERTY)  # The server refuses one that it does not know.
+    merge_field = None if mode == MergeMode.COMMIT_TIME else ordering_field
+    refuse_unmovable(name, fields, type_, index_type, partition_fields, merge_field)
     return client.create_table(
         name,
         base_path=base_path,
-        schema=schema.fields_of(_struct(struct)),
+        schema=fields,
         record_key_fields=record_key_fields,
-        type=choices.of("type", type, TableType),
+        type=type_,
         partition_fields=partition_fields,
         ordering_field=ordering_field,
-        index=index_of(choices.of("index", index, IndexType), buckets),
+        index=index_of(index_type, buckets),
         properties=properties,
         if_not_exists=if_not_exists,
         reuse_base_path=reuse_base_path,
@@ -69,4 +78,31 @@ def _struct(given: Schema) -> StructType:
     except PySparkException as exc:
         raise errors.SchemaMismatch(
             f"{given!r} is no schema: give df.schema, a frame, or DDL like 'id long, price double'"
+        ) from exc
+
+
+def refuse_unmovable(
+    name: str,
+    fields: Sequence[Field],
+    type_: TableType,
+    index: IndexType,
+    partition_fields: Sequence[str],
+    merge_field: str | None,
+) -> None:
+    """Refuse an ordering field whose values deletes in log files cannot have: a record that moves needs one.
+
+    Raises ``SchemaMismatch``.
+    """
+    ordering = next((field for field in fields if field.name == merge_field), None)
+    is_concerned = index is IndexType.RECORD and type_ is TableType.MERGE_ON_READ and partition_fields
+    if ordering is None or not is_concerned:
+        return
+    try:
+        log_blocks.wrapper_of(ordering.type)
+    except UnsupportedFormat as exc:
+        raise errors.SchemaMismatch(
+            f"records of {name} cannot move between its partitions: log files of Hudi cannot hold deletes "
+            f"with ordering values of type {ordering.type}, as {ordering.name} has. Order by a column of "
+            "another type, make the table copy-on-write, or take an index other than record",
+            {"column": ordering.name},
         ) from exc

@@ -29,6 +29,7 @@ from chronolake_model.vocabulary import Action, IndexType, State
 from chronolake_spark import (
     columns,
     conflict_retries,
+    creating,
     csv_advice,
     csv_files,
     csv_types,
@@ -312,6 +313,14 @@ class IngestJob:
 
     def _new_table(self, prepared: Prepared) -> CreateTable:
         request, definition = self.request, self._definition(prepared)
+        creating.refuse_unmovable(
+            request.table,
+            definition.schema,
+            definition.type,
+            definition.index.type,
+            definition.partition_fields,
+            definition.merge_field,
+        )
         return CreateTable(
             name=request.table,
             base_path=request.new_base_path,

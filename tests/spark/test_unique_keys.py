@@ -140,6 +140,22 @@ def test_spark_and_arrow_choose_the_same_winner_of_the_rows_of_a_key(
         write.tagged(frame.select("id", "day", "o"), table, row_order=[sf.array("o")])
 
 
+def test_an_ordering_field_by_which_records_cannot_move_is_refused(
+    spark: SparkSession, new_table: NewTable
+) -> None:
+    schema = "id bigint, day string, ts decimal(10,2)"
+    frame = spark.createDataFrame([(1, "a", Decimal(1))], schema)
+    definition = {"index": "record", "ordering_field": "ts", "type": TableType.MERGE_ON_READ}
+    with pytest.raises(errors.SchemaMismatch, match=r"cannot move.*decimal\(10,2\)"):
+        new_table(frame, "id", partition_fields=["day"], **definition)
+    new_table(frame, "id", **definition)
+    commit_time = {"properties": {"merge.mode": "commit-time"}}
+    table = new_table(frame, "id", partition_fields=["day"], **definition, **commit_time)
+    table.upsert(frame)
+    table.upsert(spark.createDataFrame([(1, "b", Decimal(0))], schema))
+    assert rows_of(table) == [(1, "b", Decimal(0))]
+
+
 def test_inserts_overwrites_and_stale_entries_leave_one_record_of_a_key(
     spark: SparkSession, new_table: NewTable
 ) -> None:
