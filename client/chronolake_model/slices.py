@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -119,11 +119,14 @@ class BucketName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bucket: Annotated[int, Meta(ge=0, le=99_999_999)]
 
 
+_AT_MOST: Final = Meta(max_length=FILE_GROUPS_MAX, extra_json_schema={"uniqueItems": True})
+
+
 class FindFileGroups(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Ask for the slices of file groups, and of those of buckets. Each is named once."""
 
-    file_groups: Annotated[list[FileGroupName], Meta(max_length=FILE_GROUPS_MAX)] = []
-    buckets: Annotated[list[BucketName], Meta(max_length=FILE_GROUPS_MAX)] = []
+    file_groups: Annotated[list[FileGroupName], _AT_MOST] = []
+    buckets: Annotated[list[BucketName], _AT_MOST] = []
     as_of: Annotated[
         Annotated[str, Meta(pattern=patterns.of_decoder(READ_TIME_PATTERN))] | None,
         Meta(description="A completion time, `earliest` or `latest`. Default: now."),

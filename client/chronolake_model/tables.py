@@ -128,7 +128,10 @@ class SchemaField(Field, frozen=True, kw_only=True):
     nested: list[NestedField] = []
 
 
-Buckets = Annotated[int, Meta(ge=1, le=100_000)]
+BUCKETS_MAX = 100_000
+"""The largest number of buckets of a table."""
+
+Buckets = Annotated[int, Meta(ge=1, le=BUCKETS_MAX)]
 
 
 class BucketIndex(msgspec.Struct, frozen=True):

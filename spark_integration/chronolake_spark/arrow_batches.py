@@ -2,13 +2,16 @@
 
 At each row Spark compares the bytes of a batch with its limit, which takes as long as all the rest of the
 conversion to Arrow (docs/decisions/0054). The limit on the number of rows bounds the memory as well, unless
-rows are large. A write of large rows fails, and is done again with the limit.
+rows are large. A write of large rows fails, and is done again with the limit. Frames that are computed by
+functions in Python keep the limit, because it is that of these functions too. So do frames that are observed,
+because an observation is that of the first attempt.
 """
 
 from __future__ import annotations
 
 import functools
 import operator
+import re
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
@@ -23,6 +26,8 @@ _BYTES_SETTING: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 _RECORDS_SETTING: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _RECORDS_MAX: Final = 20_000
 _NO_LIMIT: Final = 2**31 - 1
+_KEEPS_LIMIT: Final = re.compile(r"In(Pandas|Arrow)|Python|CollectMetrics")
+"""Nodes of a logical plan that run functions in Python, or observe rows."""
 _MESSAGE: Final = "chronolake: a row is large, so batches need a limit of bytes"
 _UNBOUNDED: Final = (ArrayType, MapType, StructType, VariantType)
 _Result = TypeVar("_Result")
@@ -49,10 +54,17 @@ def is_large_row(failure: Exception) -> bool:
 
 
 def can_be_unlimited(rows: DataFrame) -> bool:
-    """Whether ``guarded`` knows how large the rows are, and their number in a batch is limited."""
+    """Whether ``guarded`` knows how large the rows are, and their number in a batch is limited.
+
+    And whether no function in Python computes them, and nothing observes them.
+    """
     records = int(rows.sparkSession.conf.get(_RECORDS_SETTING) or 0)
     types = [field.dataType for field in rows.schema]
-    return 0 < records <= _RECORDS_MAX and not any(isinstance(type_, _UNBOUNDED) for type_ in types)
+    if not 0 < records <= _RECORDS_MAX or any(isinstance(type_, _UNBOUNDED) for type_ in types):
+        return False
+    plan = rows._jdf.queryExecution().analyzed()
+    patterns = getattr(rows.sparkSession._jvm, "org.apache.spark.sql.catalyst.trees.TreePattern")
+    return not plan.containsPattern(patterns.PYTHON_UDF()) and not _KEEPS_LIMIT.search(str(plan.toString()))
 
 
 def guarded(rows: DataFrame) -> DataFrame:

@@ -15,7 +15,7 @@ import chronolake
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import FILE_GROUPS_MAX, Instant, Plan
 from chronolake_model.markers import MarkersType
-from chronolake_model.tables import Table
+from chronolake_model.tables import BUCKETS_MAX, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation
 from chronolake_spark import (
     bucket_numbers,
@@ -48,7 +48,11 @@ def run(
     markers: MarkersType | None = None,
     on_conflict: OnConflict = "fail",
 ) -> Instant:
-    """Resize a table, as one instant, and give it, completed. After a failure it is rolled back."""
+    """Resize a table, as one instant, and give it, completed. After a failure it is rolled back.
+
+    Raises ``ValueError`` for what is no number of buckets.
+    """
+    _refuse_no_number(buckets)
     write_counts.refuse_reserved(extra_metadata or {})
     _refuse_other_index(table.reload().definition)
     table.claim_storage()
@@ -111,6 +115,11 @@ def _stored_rows(records: DataFrame, resized: Table) -> DataFrame:
         columns.COMMIT_SEQNO,
         *(sf.col(schema.quoted(field.name)) for field in resized.schema),
     )
+
+
+def _refuse_no_number(buckets: object) -> None:
+    if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= BUCKETS_MAX:
+        raise ValueError(f"buckets is a number from 1 to {BUCKETS_MAX:,}, not {buckets!r}")
 
 
 def _refuse_other_index(table: Table) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake_model.vocabulary import State
 from chronolake_spark import SparkTable, arrow_batches
@@ -48,6 +48,14 @@ def test_only_rows_whose_size_is_known_come_in_unlimited_batches(spark: SparkSes
     assert arrow_batches.can_be_unlimited(numbers)
     assert arrow_batches.guarded(numbers) is numbers
     assert not arrow_batches.can_be_unlimited(numbers.selectExpr("array(id) a"))
+    computed = (
+        numbers.select(sf.pandas_udf(lambda ids: ids, "long")("id")),
+        numbers.select(sf.udf(lambda id: id, "long")("id")),
+        numbers.mapInArrow(lambda batches: batches, "id long").where("id > 0").select("id"),
+        numbers.groupBy("id").applyInPandas(lambda frame: frame, "id long"),
+        numbers.observe("seen", sf.count("id")),
+    )
+    assert not any(map(arrow_batches.can_be_unlimited, computed))
     records = "spark.sql.execution.arrow.maxRecordsPerBatch"
     before = spark.conf.get(records)
     try:

@@ -134,6 +134,9 @@ def test_records_of_one_key_stay_as_many_as_they_were(spark: SparkSession, new_t
 
 def test_a_table_without_buckets_is_not_resized(spark: SparkSession, new_table: NewTable) -> None:
     table = new_table(sales(spark, range(0), 0), "id", index="simple")
+    for wrong in (0, 100_001, True, "8", 2.5, None):
+        with pytest.raises(ValueError, match="from 1 to 100,000"):
+            table.resize_buckets(wrong)  # type: ignore[arg-type]
     with pytest.raises(errors.TableMismatch, match="has the index simple, without buckets"):
         table.resize_buckets(8)
 

@@ -150,11 +150,12 @@ class Workload:
         """The operations so far, to find a failure again."""
         self._columns = list(COLUMNS)
         self._overlaps = False
+        buckets = draws.randint(1, 3)
         self.table = new_table(
             self._frame([]),
             "id",
             index=definition.index,
-            buckets=draws.randint(1, 3),
+            buckets=buckets if definition.index is IndexType.BUCKET else None,
             type=definition.type,
             partition_fields=definition.partition_fields,
             ordering_field=definition.ordering_field,
