@@ -23,7 +23,7 @@ install: $(STAMP) ## make the environment in .venv
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Chronolake needs Python 3.11 or newer; say which: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	@echo "Installing PostgreSQL, PySpark and the rest into $(VENV): about 1 GB, which takes some minutes."
+	@echo "Installing PostgreSQL, PySpark and the rest into $(VENV): about 1.5 GB, which takes some minutes."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \

@@ -119,14 +119,14 @@ class BucketName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bucket: Annotated[int, Meta(ge=0, le=99_999_999)]
 
 
-_AT_MOST: Final = Meta(max_length=FILE_GROUPS_MAX, extra_json_schema={"uniqueItems": True})
+_EACH_ONCE: Final = Meta(max_length=FILE_GROUPS_MAX, extra_json_schema={"uniqueItems": True})
 
 
 class FindFileGroups(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Ask for the slices of file groups, and of those of buckets. Each is named once."""
 
-    file_groups: Annotated[list[FileGroupName], _AT_MOST] = []
-    buckets: Annotated[list[BucketName], _AT_MOST] = []
+    file_groups: Annotated[list[FileGroupName], _EACH_ONCE] = []
+    buckets: Annotated[list[BucketName], _EACH_ONCE] = []
     as_of: Annotated[
         Annotated[str, Meta(pattern=patterns.of_decoder(READ_TIME_PATTERN))] | None,
         Meta(description="A completion time, `earliest` or `latest`. Default: now."),

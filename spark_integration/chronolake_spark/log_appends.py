@@ -49,13 +49,17 @@ def decide(
     if existing is not Existing.MERGE:
         return Append(_inserted(reader.of_keys(), stored, incoming, existing), incoming.slice(0, 0), None)
     is_delete: Mask = incoming[columns.DELETE].to_numpy()
-    deletes = incoming.filter(pa.array(is_delete))
-    values, unchanged = None, 0
-    if reader.ordering_field is not None and len(deletes):
-        deletes, values, hits = _deciding(reader, stored, deletes)
-        unchanged = int(np.sum(is_delete)) - hits
-    upserts = incoming.filter(pa.array(~is_delete))
-    inserts = _new_keys(reader, stored, upserts) if counts_new_keys else 0
+    deletes, upserts = incoming.filter(pa.array(is_delete)), incoming.filter(pa.array(~is_delete))
+    ordering_field = reader.ordering_field if len(deletes) else None
+    values, unchanged, inserts = None, 0, 0
+    if ordering_field is not None or (counts_new_keys and len(upserts)):
+        asked = incoming if counts_new_keys else deletes
+        live, gone = _known(reader, stored, asked[columns.RECORD_KEY])
+        if counts_new_keys:
+            inserts = int(_places(upserts, live[columns.RECORD_KEY]).null_count)
+        if ordering_field is not None:
+            deletes, values, hits = _deciding(ordering_field, live, gone, deletes)
+            unchanged = int(np.sum(is_delete)) - hits
     decision = Decision(
         kept=np.zeros(0, dtype=np.bool_),
         written=~is_delete,
@@ -65,14 +69,6 @@ def decide(
         unchanged=unchanged,
     )
     return Append(decision, deletes, values)
-
-
-def _new_keys(reader: SliceReader, stored: StoredSlice, upserts: pa.Table) -> int:
-    """The number of keys that the slice has no record of, for example because it was deleted."""
-    if not len(upserts):
-        return 0
-    live, _ = _known(reader, stored, upserts[columns.RECORD_KEY])
-    return int(_places(upserts, live[columns.RECORD_KEY]).null_count)
 
 
 def _inserted(reader: SliceReader, stored: StoredSlice, incoming: pa.Table, existing: Existing) -> Decision:
@@ -98,12 +94,12 @@ def _inserted(reader: SliceReader, stored: StoredSlice, incoming: pa.Table, exis
 
 
 def _deciding(
-    reader: SliceReader, stored: StoredSlice, deletes: pa.Table
+    ordering_field: str, live: pa.Table, gone: pa.Table, deletes: pa.Table
 ) -> tuple[pa.Table, pa.ChunkedArray, int]:
-    """The deletes that are appended, their ordering values, and how many of them delete a stored record."""
-    ordering_field = reader.ordering_field
-    assert ordering_field is not None
-    live, gone = _known(reader, stored, deletes[columns.RECORD_KEY])
+    """The deletes that are appended, their ordering values, and how many of them delete a stored record.
+
+    ``live`` has the stored records of their keys, ``gone`` the stored deletes.
+    """
     own = merge.ordering_values(deletes, ordering_field)
     is_live = pc.is_valid(at_live := _places(deletes, live[columns.RECORD_KEY]))
     known = pc.if_else(

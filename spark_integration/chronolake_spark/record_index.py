@@ -207,9 +207,7 @@ class RecordIndex:
             direction=Direction.DESCENDING,
             limit=1,
         )
-        return next(
-            (found.requested_time for found in before if found.completion_time == completion_time), None
-        )
+        return next((one.requested_time for one in before if one.completion_time == completion_time), None)
 
     def _remove(self, paths: Sequence[str]) -> None:
         if paths:

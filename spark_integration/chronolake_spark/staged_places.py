@@ -96,9 +96,9 @@ def find(keys: pa.Table, table: chronolake.Table, as_of: str, treatment: Treatme
     if written.table.index.type is IndexType.RECORD:
         eligible = Candidates(written, [] if treatment.replaces is not None else snapshot.slices)
         reader = _reader(written, [_KEY, *_ordering(written.table)])
-        found = unique_places.find(keys, table, snapshot, reader, treatment)
-        numbered = _joined(keys.select([_KEY, columns.DELETE]), found.places, [_KEY])
-        return _assigned(numbered, table, eligible, [_KEY], found.deletes)
+        of_keys = unique_places.find(keys, table, snapshot, reader, treatment)
+        numbered = _joined(keys.select([_KEY, columns.DELETE]), of_keys.places, [_KEY])
+        return _assigned(numbered, table, eligible, [_KEY], of_keys.deletes)
     eligible = Candidates(written, [])
     if treatment.replaces is None:
         eligible = candidates.find(keys, table, written, snapshot)
@@ -131,14 +131,14 @@ def _locations(keys: pa.Table, eligible: Candidates) -> pa.Table:
     reader = _reader(eligible.written, [])
     uses_filters = eligible.written.table.index.type is IndexType.BLOOM
 
-    def existing(number: int) -> pa.Table:
+    def locations(number: int) -> pa.Table:
         stored = stored_slices.of(eligible.slices[number])
         of_partition = wanted[stored.partition_path]
-        found = key_lookup.existing(reader, stored, of_partition, uses_filters=uses_filters)
-        return _places_of(found, stored.partition_path, number)
+        existing = key_lookup.existing(reader, stored, of_partition, uses_filters=uses_filters)
+        return _places_of(existing, stored.partition_path, number)
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        return pa.concat_tables([_LOCATIONS.empty_table(), *threads.map(existing, eligible.numbers)])
+        return pa.concat_tables([_LOCATIONS.empty_table(), *threads.map(locations, eligible.numbers)])
 
 
 def _places_of(keys: pa.Array, partition_path: str, number: int) -> pa.Table:

@@ -62,11 +62,11 @@ def resized(table: Table, buckets: int) -> Json:
 
 
 def new_files(table: Table, time: str, buckets: int) -> list[Json]:
-    names = [{"partition_path": "", "bucket": bucket} for bucket in (0, buckets - 1)]
-    asked = table.http.post(f"/v1/tables/{table.name}/file-groups", json={"as_of": time, "buckets": names})
+    names = [{"partition_path": "", "bucket": bucket} for bucket in sorted({0, buckets - 1})]
+    answer = table.http.post(f"/v1/tables/{table.name}/file-groups", json={"as_of": time, "buckets": names})
     stats = []
-    for name, found in zip(names, succeeded(asked)["file_groups"], strict=True):
-        last = found["slice"]["file_id"] if found["slice"] else found["replaced"]
+    for name, group_now in zip(names, succeeded(answer)["file_groups"], strict=True):
+        last = group_now["slice"]["file_id"] if group_now["slice"] else group_now["replaced"]
         generation = 0 if last is None else int(last.split("-")[4]) + 1
         stats.append(stat(time, int(str(name["bucket"])), generation))
     return stats
@@ -186,8 +186,8 @@ def test_a_write_that_began_before_the_resize_conflicts(
         "file_groups_in_common": 0,
         "buckets": to,
     }
-    asked = {"file_groups": [group(bucket)]}
-    dry = table.http.post(f"/v1/tables/{table.name}/instants/{early}/conflicts", json=asked)
+    body = {"file_groups": [group(bucket)]}
+    dry = table.http.post(f"/v1/tables/{table.name}/instants/{early}/conflicts", json=body)
     assert succeeded(dry)["conflict"]["winner"] == done["requested_time"]
 
 

@@ -101,5 +101,5 @@ def assert_same(table: SparkTable, expected: dict[int, int]) -> None:
     """The table has these prices, for all readers."""
     assert rows_of(table) == sorted(expected.items())
     wanted = [0, 2, 5, 7, 8, 63, 69, 999]
-    found = {row.id: row.price for row in table.lookup(wanted).collect()}
-    assert found == {id: expected[id] for id in wanted if id in expected}
+    prices = {row.id: row.price for row in table.lookup(wanted).collect()}
+    assert prices == {id: expected[id] for id in wanted if id in expected}
