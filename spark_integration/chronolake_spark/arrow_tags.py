@@ -17,7 +17,7 @@ from chronolake import _keys
 from chronolake_model import partition_paths
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import SchemaField, Table
-from chronolake_spark import arrow_types, columns, errors
+from chronolake_spark import arrow_types, columns, errors, merge
 
 _VECTORIZED: Final = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "string"})
 """The types of key fields whose texts Arrow makes without a call in Python for each value."""
@@ -47,6 +47,16 @@ def with_control_columns(batches: Iterable[pa.RecordBatch], table: Table) -> Ite
         yield rows
 
 
+def order_columns(table: Table) -> dict[str, str]:
+    """The columns that order the rows of one key in one frame, and the columns of the table that they have.
+
+    Where the later write wins, an ordering field still decides between the rows of one frame.
+    """
+    if table.merge_field is not None or table.ordering_field is None:
+        return {}
+    return {f"{columns.ORDER_PREFIX}0": table.ordering_field}
+
+
 @dataclass(frozen=True, slots=True)
 class Tagging:
     """How the rows of a frame are tagged. ``sources`` has the frame's name of each column of the table."""
@@ -57,7 +67,7 @@ class Tagging:
     deletes: bool
 
     def tagged(self, rows: pa.Table) -> pa.Table:
-        """The control columns, then the table's columns; those that the frame does not have are null.
+        """The control columns, ``order_columns``, then the table's columns, null where the frame lacks them.
 
         Raises ``InvalidRecordKey``, ``InvalidPartitionValue``.
         """
@@ -69,7 +79,8 @@ class Tagging:
             columns.BUCKET: pa.array(_keys.buckets(texts, self.table.index.buckets), pa.int32()),
             columns.DELETE: pa.repeat(pa.scalar(self.deletes), len(rows)),
         }
-        return pa.table(control | own)
+        order = {name: merge.ordering_values(own, field) for name, field in order_columns(self.table).items()}
+        return pa.table(control | order | own)
 
     def _column(self, rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
         source = self.sources.get(field.name)

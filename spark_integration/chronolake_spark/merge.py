@@ -12,7 +12,7 @@ again.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -252,7 +252,7 @@ def _keys(table: pa.Table) -> pa.Array:
     return table[columns.RECORD_KEY].cast(pa.large_string()).combine_chunks()
 
 
-def ordering_values(table: pa.Table, ordering_field: str) -> pa.ChunkedArray:
+def ordering_values(table: pa.Table | Mapping[str, pa.ChunkedArray], ordering_field: str) -> pa.ChunkedArray:
     """The ordering values of the rows. NaN is null."""
     ordering = table[ordering_field]
     if pa.types.is_floating(ordering.type):

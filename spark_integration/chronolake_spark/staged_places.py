@@ -19,6 +19,7 @@ import chronolake
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import (
+    arrow_tags,
     arrow_types,
     candidates,
     columns,
@@ -44,7 +45,8 @@ _ROW: Final = "row"
 
 def key_columns(table: Table) -> list[str]:
     """The columns of staged rows by which ``find`` places them."""
-    return list(dict.fromkeys([_KEY, _PATH, columns.DELETE, *table.record_key_fields, *_ordering(table)]))
+    ordering = [*arrow_tags.order_columns(table), *_ordering(table)]
+    return list(dict.fromkeys([_KEY, _PATH, columns.DELETE, *table.record_key_fields, *ordering]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import chronolake
 from chronolake_model.files import FileSlice, Snapshot
 from chronolake_model.tables import Table
-from chronolake_spark import columns, errors, merge, stored_slices, unique_keys
+from chronolake_spark import arrow_tags, columns, errors, merge, stored_slices, unique_keys
 from chronolake_spark.merge import Existing
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.record_index import Distributed, RecordIndex
@@ -52,7 +52,8 @@ def find(
     record index is far behind.
     """
     definition = table.definition
-    own = [_KEY, _PATH, columns.DELETE, *([definition.merge_field] if definition.merge_field else [])]
+    ordering = [definition.merge_field] if definition.merge_field else []
+    own = [_KEY, _PATH, columns.DELETE, *arrow_tags.order_columns(definition), *ordering]
     winners = merge.latest_per_key(keys.select(own), definition.merge_field).records
     replaces = treatment.replaces
     if replaces is Replaces.TABLE or (replaces is not None and not definition.partition_fields):

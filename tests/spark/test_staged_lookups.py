@@ -239,6 +239,22 @@ def test_a_record_that_is_older_than_the_stored_one_does_not_move(
     assert rows_of(table) == [(2, "c", 1, 6)]
 
 
+@pytest.mark.parametrize(("index", "type_"), [(IndexType.BUCKET, TableType.COPY_ON_WRITE), *KINDS[2:]])
+def test_by_commit_time_the_ordering_field_chooses_between_the_rows_of_one_insert(
+    new_table: NewTable, insert: Callable[..., None], index: IndexType, type_: TableType
+) -> None:
+    table = new_table(index, type_, properties={"merge.mode": "commit-time"})
+    insert(table, (1, "a", 0, 9), (2, "a", 0, 9))
+    insert(table, (1, "a", 1, 2), (1, "a", 2, 1), (3, "b", 1, 5), (3, "a", 2, 4))
+
+    other_partition = [] if index is IndexType.RECORD else [(3, "a", 2, 4)]
+    assert rows_of(table) == [(1, "a", 1, 2), (2, "a", 0, 9), *other_partition, (3, "b", 1, 5)]
+    with pytest.raises(RuntimeError, match=r"order is not defined.*an INSERT has no row_order"):
+        insert(table, (2, "a", 1, 1), (2, "a", 2, 1))
+    insert(table, (1, "a", 7, 7), (1, "a", 8, 8), operation="delete")
+    assert [row for row in rows_of(table) if row[0] == 1] == []
+
+
 def test_a_key_that_two_file_groups_have_is_updated_in_both(
     new_table: NewTable, insert: Callable[..., None]
 ) -> None:
