@@ -3,18 +3,17 @@
 A cast that truncates (1.99 to 1) or wraps around would silently store wrong data, and its result depends on
 the session (``spark.sql.ansi.enabled``). So a value that changes in the table's type is refused. Spark's cast
 of strings rounds ``1.555``, drops the time of a date and turns ``yes`` into true, so strings are converted by
-the rules of CSV files instead.
+the rules of CSV files instead. Spark's cast of structs goes by position and would swap fields, so they are cast
+field by field, by name.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark.sql import Column, functions as sf
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StringType, StructType
 
-from chronolake_spark import csv_types, errors, schema
+from chronolake_spark import csv_types, errors, nested_types, schema
 
 _VALUE_CHARS_MAX = 200
 _COMPLEX = (ArrayType, MapType, StructType)
@@ -23,8 +22,8 @@ _COMPLEX = (ArrayType, MapType, StructType)
 def cast(value: Column, name: str, target: DataType, source: DataType) -> Column:
     """``value``, of the type ``source``, as ``target``.
 
-    Raises ``SchemaMismatch`` when nested types differ: Spark's own cast goes by position, and would swap
-    fields. A value that ``target`` cannot hold fails the write with the same error.
+    Raises ``SchemaMismatch`` for structs that do not have the same fields, in any order, and for nested types
+    of other kinds. A value that ``target`` cannot hold fails the write with the same error.
 
     Strings may be written as in CSV files of a stated type: a time without a zone is in UTC, and a float or a
     double is the nearest to the number.
@@ -32,7 +31,8 @@ def cast(value: Column, name: str, target: DataType, source: DataType) -> Column
     if isinstance(source, NullType) or target.simpleString() == source.simpleString():
         return value.cast(target)
     if isinstance(target, _COMPLEX) or isinstance(source, _COMPLEX):
-        raise _mismatch(name, target, source)
+        _refuse_other_fields(name, target, source)
+        return _nested(value, name, target, source)
     if isinstance(source, StringType) and csv_types.arrow_type(target.simpleString()) is not None:
         return _from_strings(value, name, target)
     cast_value = value.try_cast(target)
@@ -41,6 +41,61 @@ def cast(value: Column, name: str, target: DataType, source: DataType) -> Column
         is_lost = is_lost | (cast_value.try_cast(source) != value)
     failure = sf.raise_error(sf.lit(errors.encoded(_mismatch(name, target, source))))
     return sf.when(value.isNotNull() & sf.coalesce(is_lost, sf.lit(True)), failure).otherwise(cast_value)
+
+
+def _nested(value: Column, name: str, target: DataType, source: DataType) -> Column:
+    match target, source:
+        case StructType(), StructType():
+            given = nested_types.by_name(source)
+            parts = []
+            for field in target:
+                own = given[field.name.lower()]
+                part = _part(value.getField(own.name), f"{name}.{field.name}", field.dataType, own.dataType)
+                parts.append(part.alias(field.name))
+            return sf.when(value.isNotNull(), sf.struct(*parts))
+        case ArrayType(), ArrayType():
+            element, given_element = target.elementType, source.elementType
+            return sf.transform(value, lambda item: _part(item, f"{name}.element", element, given_element))
+        case MapType(), MapType() if target.keyType.simpleString() == source.keyType.simpleString():
+            of_value, given_value = target.valueType, source.valueType
+            return sf.transform_values(
+                value, lambda _, item: _part(item, f"{name}.value", of_value, given_value)
+            )
+        case _:
+            raise _mismatch(name, target, source)
+
+
+def _part(value: Column, name: str, target: DataType, source: DataType) -> Column:
+    if isinstance(source, StringType) and not isinstance(target, StringType):
+        # Spark runs no function in Python on the items of arrays and maps.
+        raise _mismatch(name, target, source)
+    return cast(value, name, target, source)
+
+
+def _refuse_other_fields(name: str, target: DataType, source: DataType) -> None:
+    path = schema.plain(name)
+    unknown = list(nested_types.fields_beyond(path, target, source))
+    missing = [inner for inner, _ in nested_types.fields_beyond(path, source, target)]
+    parts = []
+    if missing:
+        parts.append(
+            f"lacks the nested fields {', '.join(missing)} (add them, for example as null: col('s').withField("
+            "'name', lit(None)), and within arrays and maps with transform and transform_values)"
+        )
+    if unknown:
+        additions = ", ".join(
+            f"AddColumn({inner!r}, {schema.text_of(type_, name)!r})" for inner, type_ in unknown
+        )
+        parts.append(
+            f"has nested fields that the table does not: {', '.join(inner for inner, _ in unknown)} (drop "
+            "them, or write with merge_schema=True to add them to the table, or add them by "
+            f"table.metastore.change_schema([{additions}]))"
+        )
+    if parts:
+        raise errors.SchemaMismatch(
+            f"the frame does not fit the table: its column {name} {' and '.join(parts)}",
+            {"column": name, "missing": missing, "unknown": [inner for inner, _ in unknown]},
+        )
 
 
 def _from_strings(value: Column, name: str, target: DataType) -> Column:
@@ -66,32 +121,8 @@ def _from_strings(value: Column, name: str, target: DataType) -> Column:
 
 def _mismatch(name: str, target: DataType, source: DataType) -> errors.SchemaMismatch:
     frame_type, table_type = source.simpleString(), target.simpleString()
-    new_fields = _new_fields(schema.plain(name), target, source)
-    changes = ", ".join(f"AddColumn({path!r}, {type_!r})" for path, type_ in new_fields)
-    advice = "cast the column explicitly"
-    if changes:
-        advice = f"add its nested fields first, by table.metastore.change_schema([{changes}]), or {advice}"
     return errors.SchemaMismatch(
         f"the frame does not fit the table: its column {name} is {frame_type}, and the table's is "
-        f"{table_type}, which cannot hold every value of it; {advice}",
+        f"{table_type}, which cannot hold every value of it; cast the column explicitly",
         {"column": name, "given": frame_type, "wanted": table_type},
     )
-
-
-def _new_fields(path: str, target: DataType, source: DataType) -> Iterator[tuple[str, str]]:
-    """The paths and types of the nested fields that only ``source`` has."""
-    match target, source:
-        case StructType(), StructType():
-            own = {field.name: field.dataType for field in target}
-            for field in source:
-                inner = f"{path}.{schema.plain(field.name)}"
-                if field.name not in own:
-                    yield inner, field.dataType.simpleString()
-                else:
-                    yield from _new_fields(inner, own[field.name], field.dataType)
-        case ArrayType(), ArrayType():
-            yield from _new_fields(f"{path}.element", target.elementType, source.elementType)
-        case MapType(), MapType():
-            yield from _new_fields(f"{path}.value", target.valueType, source.valueType)
-        case _:
-            return

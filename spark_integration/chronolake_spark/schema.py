@@ -39,7 +39,7 @@ def fields_of(schema: StructType) -> list[Field]:
             f"{' or '.join(columns.RESERVED_PREFIXES)} are Chronolake's own; rename or drop them",
             {"columns": reserved},
         )
-    return [Field(field.name, _text(field.dataType, field.name), field.nullable) for field in schema]
+    return [Field(field.name, text_of(field.dataType, field.name), field.nullable) for field in schema]
 
 
 def struct_of(fields: Iterable[Field]) -> StructType:
@@ -51,6 +51,29 @@ def struct_of(fields: Iterable[Field]) -> StructType:
 def type_of(text: str) -> DataType:
     """The type of a column of a table. Needs a session."""
     return StructType.fromDDL(f"value {text}")[0].dataType
+
+
+def text_of(type_: DataType, column: str) -> str:
+    """The type as a table has it. Raises ``SchemaMismatch`` for one that data files do not hold."""
+    match type_:
+        case spark_types.StringType():
+            return "string"
+        case spark_types.ArrayType():
+            return f"array<{text_of(type_.elementType, column)}>"
+        case spark_types.MapType():
+            return f"map<{text_of(type_.keyType, column)},{text_of(type_.valueType, column)}>"
+        case StructType():
+            inner = ",".join(f"{plain(field.name)}:{text_of(field.dataType, column)}" for field in type_)
+            return f"struct<{inner}>"
+        case _ if isinstance(type_, _ATOMIC):
+            return str(type_.simpleString())
+        case _:
+            pass
+    raise errors.SchemaMismatch(
+        f"the column {column!r} has the type {type_.simpleString()}, which data files cannot store; cast it to "
+        "another type",
+        {"columns": [column]},
+    )
 
 
 def file_struct_of(fields: Iterable[Field]) -> StructType:
@@ -87,25 +110,3 @@ def refuse_no_condition(frame: DataFrame, condition: Column, name: str) -> None:
             f"{name} is a {given.simpleString()}, not a condition; compare it with a value",
             {"given": given.simpleString()},
         )
-
-
-def _text(type_: DataType, column: str) -> str:
-    match type_:
-        case spark_types.StringType():
-            return "string"
-        case spark_types.ArrayType():
-            return f"array<{_text(type_.elementType, column)}>"
-        case spark_types.MapType():
-            return f"map<{_text(type_.keyType, column)},{_text(type_.valueType, column)}>"
-        case StructType():
-            inner = ",".join(f"{plain(field.name)}:{_text(field.dataType, column)}" for field in type_)
-            return f"struct<{inner}>"
-        case _ if isinstance(type_, _ATOMIC):
-            return str(type_.simpleString())
-        case _:
-            pass
-    raise errors.SchemaMismatch(
-        f"the column {column!r} has the type {type_.simpleString()}, which data files cannot store; cast it to "
-        "another type",
-        {"columns": [column]},
-    )

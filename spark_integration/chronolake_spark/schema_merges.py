@@ -1,7 +1,8 @@
-"""Schema changes on write: the columns of a frame that a table lacks are added to it, and columns are widened.
+"""Schema changes on write: columns and nested fields that a table lacks are added to it, and columns widened.
 
 The change is made before the write, as one version of the schema. If the write fails, the new columns remain,
-and are null in all records.
+and are null in all records. Nested fields are not widened, because the vectorised reader of Spark does not read
+widened nested fields in the files of before; Hudi's readers use it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import Any, Final
 
 import msgspec
 from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 import chronolake
 from chronolake.errors import SchemaChanged
 from chronolake_model.schemas import WIDER_TYPES, AddColumn, SchemaChange, WidenColumn
 from chronolake_model.tables import Field, SchemaField, Table
-from chronolake_spark import schema, write
+from chronolake_spark import nested_types, schema, write
 
 _TRIES_MAX: Final = 5
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
@@ -34,10 +36,10 @@ def apply(table: chronolake.Table, df: DataFrame, **how: Any) -> Table:
     used = [*write.columns_of(how.get("row_order", ())), *([] if condition is None else [condition])]
     for tries_left in reversed(range(_TRIES_MAX)):
         definition = write.writable(table.reload().definition)
-        wanted = changes(definition, df, used)
+        wanted, changed = _changed(definition, df, used)
         if not wanted:
             break
-        write.tagged(df, _changed(definition, wanted, _new_fields(definition, df, used)), **how)
+        write.tagged(df, changed, **how)
         try:
             table.change_schema(wanted, expected_schema_version=definition.schema_version)
         except SchemaChanged:
@@ -46,36 +48,37 @@ def apply(table: chronolake.Table, df: DataFrame, **how: Any) -> Table:
     return table.reload().definition
 
 
-def changes(table: Table, df: DataFrame, used: Sequence[Column]) -> list[SchemaChange]:
-    """The changes of the schema of ``table`` for rows of ``df``."""
-    added = _new_fields(table, df, used)
-    additions: list[SchemaChange] = [AddColumn(schema.plain(field.name), field.type) for field in added]
+def _changed(table: Table, df: DataFrame, used: Sequence[Column]) -> tuple[list[SchemaChange], Table]:
+    """The changes of the schema of ``table`` for rows of ``df``, and the table then, but for new field ids."""
+    unknown = write.unknown_columns(df, table, used)
+    added = schema.fields_of(df.select(*map(schema.quoted, unknown)).schema)
+    wanted: list[SchemaChange] = [AddColumn(schema.plain(field.name), field.type) for field in added]
     sources = write.sources_of(df, [field.name for field in table.schema])
     fixed = {*table.record_key_fields, *table.partition_fields, table.ordering_field}
-    widened: list[SchemaChange] = []
+    fields: list[SchemaField] = []
     for field in table.schema:
-        if field.name in fixed or field.name not in sources:
-            continue
-        given = df.schema[sources[field.name]].dataType.simpleString()
-        if _is_wider(given, field):
-            widened.append(WidenColumn(schema.plain(field.name), given))
-    return [*additions, *widened]
-
-
-def _new_fields(table: Table, df: DataFrame, used: Sequence[Column]) -> list[Field]:
-    unknown = write.unknown_columns(df, table, used)
-    return schema.fields_of(df.select(*map(schema.quoted, unknown)).schema)
-
-
-def _changed(table: Table, wanted: Sequence[SchemaChange], added: Sequence[Field]) -> Table:
-    """The table as the changes will leave it, but for the field ids of the columns that are ``added``."""
-    widened = {change.name: change.type for change in wanted if isinstance(change, WidenColumn)}
-    own = [
-        msgspec.structs.replace(field, type=widened.get(schema.plain(field.name), field.type))
-        for field in table.schema
-    ]
+        type_, of_field = field.type, list[SchemaChange]()
+        if field.name in sources and field.name not in fixed:
+            type_, of_field = _changed_type(field, df.schema[sources[field.name]].dataType)
+        wanted += of_field
+        fields.append(msgspec.structs.replace(field, type=type_))
     new = [SchemaField(field.name, field.type, field_id=1) for field in added]
-    return msgspec.structs.replace(table, schema=[*own, *new])
+    return wanted, msgspec.structs.replace(table, schema=[*fields, *new])
+
+
+def _changed_type(field: Field, given: DataType) -> tuple[str, list[SchemaChange]]:
+    """The type of a column after the changes for values of the type ``given``, and the changes."""
+    path, text = schema.plain(field.name), given.simpleString()
+    if _is_wider(text, field):
+        return text, [WidenColumn(path, text)]
+    if not isinstance(given, ArrayType | MapType | StructType):
+        return field.type, []
+    own = schema.type_of(field.type)
+    additions: list[SchemaChange] = [
+        AddColumn(inner, schema.text_of(type_, field.name))
+        for inner, type_ in nested_types.fields_beyond(path, own, given)
+    ]
+    return schema.text_of(nested_types.merged(own, given), field.name), additions
 
 
 def _is_wider(given: str, field: Field) -> bool:

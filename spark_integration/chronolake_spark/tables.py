@@ -64,9 +64,9 @@ class SparkTable:
     times with growing pauses. The frame is computed again; the number of retries is in the instant's extra
     metadata, ``conflicts.retries``. Do not use it when the frame was computed from the table itself.
 
-    With ``merge_schema`` columns of the frame that the table does not have are added to it before the write,
-    and its columns are widened to wider types of the frame where no stored value changes (int to bigint). If
-    the write fails, the new columns remain. Columns that the frame lacks are never filled in.
+    With ``merge_schema`` columns and nested fields of the frame that the table does not have are added to it
+    before the write, and columns are widened to wider types of the frame where no stored value changes (int to
+    bigint). If the write fails, they remain. Columns that the frame lacks are never filled in.
 
     Before each data file comes its marker: with the server, or as an object in the table's storage when the
     table's property ``markers.type``, or ``markers`` of the write, says ``direct``; then executors need not

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.spark
         ("int", "bigint", 3_000_000_000),
         ("boolean", "int", 2),
         ("float", "double", 1e300),
-        ("struct<b:int,a:int>", "struct<a:int,b:int>", (1, 2)),
+        ("struct<b:int,a:int>", "struct<a:int,b:string>", (1, "2")),
     ],
 )
 def test_a_value_that_the_table_cannot_hold_is_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 
 import pytest
@@ -74,3 +75,50 @@ def test_a_write_that_fails_leaves_the_new_column_without_values(
     with pytest.raises(errors.SchemaMismatch, match="_hoodie_new"):
         table.upsert(before.selectExpr("*", "'y' more", "1 _hoodie_new"), merge_schema=True)
     assert list(map(tuple, table.read().collect())) == [(1, 10, "y")]
+
+
+NESTED = (
+    "id long, home struct<city:string,at:struct<x:int>>, all array<struct<n:int>>, by map<string,struct<n:int>>"
+)
+
+
+@pytest.mark.parametrize("type_", list(TableType))
+def test_nested_fields_of_the_frame_are_added_at_any_depth(
+    spark: SparkSession, new_table: NewTable, type_: TableType
+) -> None:
+    old = (("Oslo", (1,)), [(1,), None], {"k": (1,), "none": None})
+    before = spark.createDataFrame([(1, *old), (2, *old), (3, None, None, None)], NESTED)
+    table = new_table(before, "id", type=type_, buckets=1)
+    table.insert(before)
+    # The fields are in another order than the table's, and one name is written otherwise.
+    given = (
+        "id long, home struct<zip:int,at:struct<`new y`:string,x:int>,CITY:string>, "
+        "all array<struct<m:array<struct<a:int>>,n:bigint>>, by map<string,struct<m:date,n:int>>"
+    )
+    day = datetime.date(2026, 1, 1)
+    new = ((5, ("y", 2), "Bergen"), [([(7,)], 3), None], {"k": (day, 4), "none": None})
+    frame = spark.createDataFrame([(2, *new), (4, None, None, None)], given)
+    with pytest.raises(errors.SchemaMismatch, match=r"home\.zip, home\.at\.`new y`.* merge_schema=True"):
+        table.upsert(frame)
+
+    table.upsert(frame, merge_schema=True)
+
+    assert [field.type for field in table.definition.schema[1:]] == [
+        "struct<city:string,at:struct<x:int,`new y`:string>,zip:int>",
+        "array<struct<n:int,m:array<struct<a:int>>>>",
+        "map<string,struct<n:int,m:date>>",
+    ]
+    rows = {row.id: tuple(row)[1:] for row in table.read().collect()}
+    assert rows[1] == (("Oslo", (1, None), None), [(1, None), None], {"k": (1, None), "none": None})
+    assert rows[2] == (("Bergen", (2, "y"), 5), [(3, [(7,)]), None], {"k": (4, day), "none": None})
+    assert rows[3] == rows[4] == (None, None, None)
+    assert table.definition.schema_version == 2
+
+    # Later frames need the new fields, and values that fit.
+    with pytest.raises(errors.SchemaMismatch, match=r"lacks the nested fields home\.at\.`new y`, home\.zip "):
+        table.upsert(frame.withColumn("home", sf.expr("named_struct('city', 'x', 'at', named_struct('x', 1))")))
+    with pytest.raises(errors.SchemaMismatch, match=r"all\.element\.n is bigint"):
+        table.upsert(frame.withColumn("all", sf.expr("array(named_struct('n', 3000000000L, 'm', null))")))
+    with pytest.raises(errors.SchemaMismatch, match="all is int, and the table's is array"):
+        table.upsert(frame.withColumn("all", sf.lit(1)), merge_schema=True)
+    assert table.definition.schema_version == 2
