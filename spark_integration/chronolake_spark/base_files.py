@@ -14,7 +14,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from chronolake import storage
-from chronolake_spark import errors
+from chronolake_spark import columns, errors
 from chronolake_storage import opening
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import ClaimRefused, StorageError
@@ -97,8 +97,13 @@ class Attempt:
 
 
 @contextlib.contextmanager
-def open_base_file(folder: Folder, relative: str, size_bytes: int) -> Iterator[pq.ParquetFile]:
-    """A base file to read. Raises ``BaseFileDamaged`` unless it exists with its published size."""
+def open_base_file(
+    folder: Folder, relative: str, size_bytes: int, *, has_dictionaries: bool = False
+) -> Iterator[pq.ParquetFile]:
+    """A base file to read. Raises ``BaseFileDamaged`` unless it exists with its published size.
+
+    With ``has_dictionaries`` the columns ``columns.REPEATED`` are read as dictionaries.
+    """
     try:
         source = folder.filesystem.open_input_file(folder.path(relative))
     except FileNotFoundError as exc:
@@ -114,7 +119,7 @@ def open_base_file(folder: Folder, relative: str, size_bytes: int) -> Iterator[p
                 f"{size_bytes} on the table's timeline: it was overwritten or cut off after it was published",
                 {"path": relative},
             )
-        with pq.ParquetFile(source) as file:
+        with pq.ParquetFile(source, read_dictionary=columns.REPEATED if has_dictionaries else None) as file:
             yield file
 
 
@@ -138,12 +143,14 @@ def write_rows(
     """Write rows as the Parquet file of a base file or of a log block."""
     groups = _in_row_groups(tables)
     first = next(groups, schema.empty_table())
+    # The stored Arrow schema would say which columns were dictionaries; nothing else is in it alone.
     with pq.ParquetWriter(
         sink,
         schema,
         compression="zstd",
         use_dictionary=dictionary_columns(first),
         coerce_timestamps="us",
+        store_schema=False,
     ) as writer:
         writer.write_table(first, row_group_size=ROW_GROUP_ROWS)
         for group in groups:
@@ -162,7 +169,7 @@ def dictionary_columns(table: pa.Table) -> list[str]:
         for field in sample.schema
         if not pa.types.is_nested(field.type)
         and not pa.types.is_boolean(field.type)
-        and _repeats(sample[field.name])
+        and (pa.types.is_dictionary(field.type) or _repeats(sample[field.name]))
     ]
 
 
@@ -182,7 +189,12 @@ def _in_row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         held.append(table)
         rows += len(table)
         if rows >= ROW_GROUP_ROWS:
-            yield pa.concat_tables(held)
+            yield _concatenated(held)
             held, rows = [], 0
     if rows:
-        yield pa.concat_tables(held)
+        yield _concatenated(held)
+
+
+def _concatenated(tables: Sequence[pa.Table]) -> pa.Table:
+    # After a second dictionary, the writer would write the texts themselves.
+    return pa.concat_tables(tables).unify_dictionaries()

@@ -258,7 +258,7 @@ class _GroupWriter:
         self._fields = stored_groups.fields
         self._marker = _marker(job, task, group, stored_group)
         self._file_name = self._marker.file_name
-        self._schema = layouts.file_schema(job.schema, job.fields)
+        self._schema = layouts.with_dictionaries(layouts.file_schema(job.schema, job.fields))
         self._ordering = next((field for field in job.fields if field.name == job.ordering_field), None)
         self.superseded = 0
         """The rows that lost to another row of the same key; known after the write."""
@@ -283,7 +283,7 @@ class _GroupWriter:
             return self._append(self._stored, self._log_format, rows, incoming)
         if self._stored is None or (base := self._stored.base) is None:
             return self._merge(None, rows, incoming)
-        with base_files.open_base_file(self._folder, base.path, base.size_bytes) as file:
+        with base_files.open_base_file(self._folder, base.path, base.size_bytes, has_dictionaries=True) as file:
             return self._merge(file, rows, incoming)
 
     def _completed(self, incoming: pa.Table) -> pa.Table:
@@ -323,12 +323,13 @@ class _GroupWriter:
         return decision, msgspec.structs.replace(stat, has_field_ids=not log_format.has_avro_blocks)
 
     def _merge(self, file: pq.ParquetFile | None, rows: pa.Table, incoming: pa.Table) -> Outcome:
-        decision = self._with_repeated(self._decision(file, incoming), rows, incoming)
+        known = self._stored_keys(file)
+        decision = self._with_repeated(self._decision(known, incoming), rows, incoming)
         if decision.duplicates or not decision.changed:
             return decision, None
         new = merge.only(incoming, decision.written)
         records = int(np.sum(decision.kept)) + int(np.sum(decision.written))
-        return decision, self._base_file(self._file_rows(file, decision, new), decision, records)
+        return decision, self._base_file(self._file_rows(file, known, decision, new), decision, records)
 
     def _copy(self, rows: pa.Table) -> Outcome:
         """Write stored records to a new file group as they are, also several of one key."""
@@ -345,14 +346,11 @@ class _GroupWriter:
         size = base_files.write(self._folder, self._marker.path, self._schema, tables, keys.metadata)
         return self._stat(decision, records, size, collector.stats())
 
-    def _decision(self, file: pq.ParquetFile | None, incoming: pa.Table) -> Decision:
+    def _decision(self, known: pa.Table, incoming: pa.Table) -> Decision:
         if self._job.existing is Existing.UNCHECKED:
-            return merge.unchecked(0 if file is None else file.metadata.num_rows, incoming)
+            return merge.unchecked(len(known), incoming)
         return merge.decide(
-            self._stored_keys(file),
-            incoming,
-            ordering_field=self._job.ordering_field,
-            existing=self._job.existing,
+            known, incoming, ordering_field=self._job.ordering_field, existing=self._job.existing
         )
 
     def _with_repeated(self, decision: Decision, rows: pa.Table, incoming: pa.Table) -> Decision:
@@ -373,29 +371,37 @@ class _GroupWriter:
             wanted.append(self._job.ordering_field)
         return file.read(columns=wanted) if file else self._schema.empty_table().select(wanted)
 
-    def _file_rows(self, file: pq.ParquetFile | None, decision: Decision, new: pa.Table) -> Iterator[pa.Table]:
+    def _file_rows(
+        self, file: pq.ParquetFile | None, known: pa.Table, decision: Decision, new: pa.Table
+    ) -> Iterator[pa.Table]:
         """The stored rows that are kept, then the new ones."""
         start = 0
-        for stored in self._row_groups(file):
+        for stored in self._row_groups(file, known):
             kept = decision.kept[start : start + len(stored)]
             start += len(stored)
             yield self._named(merge.only(stored, kept))
         yield self._stamped(new)
 
-    def _row_groups(self, file: pq.ParquetFile | None) -> Iterator[pa.Table]:
+    def _row_groups(self, file: pq.ParquetFile | None, known: pa.Table) -> Iterator[pa.Table]:
+        """The stored rows. The columns of ``known`` are read already."""
         if file is None or self._stored is None or (base := self._stored.base) is None:
             return
         fields = None if base.has_field_ids else self._fields[base.schema_version]
         stored = layouts.stored_schema(file, fields, base.path)
         names = layouts.columns_of(stored, self._schema)
+        others = [name for name in names if name not in known.column_names]
+        start = 0
         for index in range(file.num_row_groups):
-            rows = file.read_row_group(index, columns=names)
+            rows = file.read_row_group(index, columns=others)
+            for name in known.column_names:
+                rows = rows.append_column(name, known[name].slice(start, len(rows)))
+            start += len(rows)
             yield layouts.in_layout(rows, stored, self._schema)
 
     def _named(self, stored: pa.Table) -> pa.Table:
-        names = pa.repeat(pa.scalar(self._file_name), len(stored))
         index = stored.schema.get_field_index(columns.FILE_NAME)
-        return stored.set_column(index, columns.FILE_NAME, names)
+        names = _repeated(self._file_name, len(stored))
+        return stored.set_column(index, stored.schema.field(index), names)
 
     def _stamped(self, new: pa.Table) -> pa.Table:
         """The new rows with Hudi's five columns: time, sequence number, key, partition path, file."""
@@ -403,8 +409,8 @@ class _GroupWriter:
         meta = [
             *self._commit_columns(new),
             new[columns.RECORD_KEY],
-            pa.repeat(pa.scalar(self._group.partition_path), count),
-            pa.repeat(pa.scalar(self._file_name), count),
+            _repeated(self._group.partition_path, count),
+            _repeated(self._file_name, count),
         ]
         own = [new[name] for name in self._job.schema.names]
         return pa.table(meta + own, names=self._schema.names).cast(self._schema)
@@ -416,7 +422,7 @@ class _GroupWriter:
         time, count = self._job.requested_time, len(new)
         numbers = pa.array(np.arange(self._first_seqno, self._first_seqno + count)).cast(pa.string())
         seqnos = pc.binary_join_element_wise(f"{time}_{self._task.partition}", numbers, "_")
-        return pa.repeat(pa.scalar(time), count), seqnos
+        return _repeated(time, count), seqnos
 
     def _stat(
         self, decision: Decision, records: int, size_bytes: int, column_stats: list[ColumnStats]
@@ -433,3 +439,7 @@ class _GroupWriter:
             column_stats=column_stats or UNSET,
             has_field_ids=True,
         )
+
+
+def _repeated(text: str, count: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), [text])

@@ -23,6 +23,7 @@ __all__ = [
     "ORDER_PREFIX",
     "PARTITION_PATH",
     "RECORD_KEY",
+    "REPEATED",
     "RESERVED_PREFIXES",
     "SOURCE_ORDER",
     "SOURCE_ROW",
@@ -45,6 +46,9 @@ SOURCE_ORDER = (SOURCE_SPLIT, SOURCE_ROW)
 
 CHANGE_TYPE = "_change_type"
 """What an incremental read adds: ``upsert`` or ``delete``."""
+
+REPEATED = (COMMIT_TIME, PARTITION_PATH, FILE_NAME)
+"""Columns of data files in which few texts are repeated for all rows."""
 
 RESERVED_PREFIXES = ("_hoodie_", "_chronolake_")
 

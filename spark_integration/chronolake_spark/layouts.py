@@ -22,6 +22,17 @@ def file_schema(table_schema: pa.Schema, fields: Sequence[SchemaField]) -> pa.Sc
     return field_ids.with_field_ids(layout, fields)
 
 
+def with_dictionaries(layout: pa.Schema) -> pa.Schema:
+    """The same layout in memory, in which columns of repeated texts are dictionaries.
+
+    Such columns are read, filtered and written without a look at the text of each row.
+    """
+    dictionary = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema(
+        [field.with_type(dictionary) if field.name in columns.REPEATED else field for field in layout]
+    )
+
+
 def stored_schema(file: pq.ParquetFile, fields: StoredFields, path: str) -> pa.Schema:
     """The schema of a file with the field ids of its columns: those that it carries, or those of its names.
 

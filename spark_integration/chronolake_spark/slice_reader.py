@@ -106,7 +106,9 @@ class SliceReader:
     def _base_rows(self, file: StoredFile | None, layout: pa.Schema) -> Iterator[pa.Table]:
         if file is None:
             return
-        with base_files.open_base_file(self.folder, file.path, file.size_bytes) as parquet:
+        with base_files.open_base_file(
+            self.folder, file.path, file.size_bytes, has_dictionaries=True
+        ) as parquet:
             fields = None if file.has_field_ids else self.fields[file.schema_version]
             stored = layouts.stored_schema(parquet, fields, file.path)
             names = layouts.columns_of(stored, layout)

@@ -217,6 +217,18 @@ def test_a_group_that_loses_all_rows_becomes_an_empty_file(job: WriteJob):
     assert table.num_rows == 0
 
 
+def test_texts_that_repeat_are_stored_once_in_a_merged_file(job: WriteJob):
+    second = following(job, write([batch(*[row(n) for n in range(1000)])], job, TASK))
+    (stat,) = write([batch(*[row(n) for n in range(500, 1500)])], second, TASK).stats
+
+    row_group = pq.ParquetFile(f"{job.base_path}/{relative(stat)}").metadata.row_group(0)
+    sizes = {
+        column["path_in_schema"]: column["total_uncompressed_size"] for column in row_group.to_dict()["columns"]
+    }
+    assert max(sizes[name] for name in columns.REPEATED) < 500
+    assert {row[columns.COMMIT_TIME] for row in rows_of(job, stat)} == {FIRST, SECOND}
+
+
 def test_a_file_of_many_row_groups_is_merged_whole(job: WriteJob, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(base_files, "ROW_GROUP_ROWS", 3)
     second = following(job, write([batch(*[row(n) for n in range(10)])], job, TASK))
