@@ -11,7 +11,7 @@ import base64
 import binascii
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +24,11 @@ TYPE: Final = b"hoodie_bloom_filter_type_code"
 SIMPLE: Final = "SIMPLE"
 DYNAMIC: Final = "DYNAMIC_V0"
 FALSE_POSITIVE_RATE: Final = 1e-6
-"""Of a filter that is written: then a key has 29 bits and 20 hashes. Hudi's default is 1e-9."""
+"""Of a filter of less than ``BITS_MAX``: then a key has 29 bits and 20 hashes. Hudi's default is 1e-9."""
+BITS_MAX: Final = 8 * 2**23
+"""Bits of a filter that is written (decision 0055). Every reader of the file reads its text, then 11.2 MB."""
+BITS_PER_KEY_MIN: Final = 5.0
+"""With fewer, more than a tenth of all keys would be false positives: then no filter is written."""
 
 _HEADER: Final = struct.Struct(">iibi")
 """Version, number of hashes, kind of hash, number of bits."""
@@ -33,6 +37,8 @@ _MURMUR: Final = 1
 _ROWS: Final = struct.Struct(">iii")
 """Of a dynamic filter: keys of a full row, keys of the last row, number of rows."""
 _M: Final = np.uint32(0x5BD1E995)
+_PORTION_BYTES: Final = 4 * 2**20
+"""Bytes of keys that are hashed at once: memory holds some ten times as much meanwhile."""
 Hashes = npt.NDArray[np.uint32]
 
 
@@ -42,24 +48,29 @@ class UnknownFilter(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """A vector of bits: a key is not in it if one of the bits of its hashes is not set."""
+    """A vector of bits, eight in a byte: a key is not in it if one of the bits of its hashes is not set."""
 
     hashes: int
-    bits: npt.NDArray[np.bool_]
+    bits: int
+    packed: npt.NDArray[np.uint8]
 
     def may_have(self, keys: pa.Array) -> npt.NDArray[np.bool_]:
         """For each key whether it may be in the filter."""
-        possible = np.zeros(len(keys), dtype=np.bool_)
-        for rows, part in _by_length(keys):
-            possible[rows[self._possible_of(part, np.arange(len(rows)))]] = True
-        return possible
+        possible = [np.zeros(0, dtype=np.bool_)]
+        for portion in _portions(keys):
+            of_portion = np.zeros(len(portion), dtype=np.bool_)
+            for rows, part in _by_length(portion):
+                of_portion[rows[self._possible_of(part, np.arange(len(rows)))]] = True
+            possible.append(of_portion)
+        return np.concatenate(possible)
 
     def _possible_of(self, keys: _KeysOfLength, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The ``rows`` of those keys that may be in the filter."""
         seeds = np.zeros(len(rows), dtype=np.uint32)
         for _ in range(self.hashes):
             seeds = keys.hash(seeds)
-            is_set = self.bits[_positions(seeds, len(self.bits))]
+            positions = _positions(seeds, self.bits)
+            is_set = (self.packed[positions >> 3] >> (positions & 7).astype(np.uint8) & 1).astype(np.bool_)
             if not is_set.all():
                 # Of keys that are not in the filter, half are out after each hash.
                 rows, keys, seeds = rows[is_set], keys.only(is_set), seeds[is_set]
@@ -112,6 +123,13 @@ def _positions(hashes: Hashes, bits: int) -> npt.NDArray[np.int64]:
     return positions
 
 
+def _portions(keys: pa.Array) -> Iterator[pa.Array]:
+    """The keys in portions of about ``_PORTION_BYTES``."""
+    rows = max(1, _PORTION_BYTES * len(keys) // max(1, keys.nbytes))
+    for start in range(0, len(keys), rows):
+        yield keys.slice(start, rows)
+
+
 def _by_length(keys: pa.Array) -> list[tuple[npt.NDArray[np.int64], _KeysOfLength]]:
     """The keys by length, each with its row."""
     array = keys.cast(pa.large_binary())
@@ -149,20 +167,37 @@ def _prepared(matrix: npt.NDArray[np.uint8]) -> _KeysOfLength:
     return _KeysOfLength(length, words, tail)
 
 
-def write(keys: pa.Array, *, entries: int | None = None, rate: float = FALSE_POSITIVE_RATE) -> bytes:
-    """The text of a SIMPLE filter of keys, for so many ``entries`` at this rate of false positives."""
-    count = max(1, len(keys) if entries is None else entries)
-    # As BloomFilterUtils of Hudi.
-    bits = math.ceil(count * (-math.log(rate) / (math.log(2) * math.log(2))))
-    hashes = math.ceil(math.log(2) * bits / count)
-    vector = np.zeros(bits, dtype=np.bool_)
-    for rows, part in _by_length(keys):
-        seeds = np.zeros(len(rows), dtype=np.uint32)
-        for _ in range(hashes):
-            seeds = part.hash(seeds)
-            vector[_positions(seeds, bits)] = True
-    packed = np.packbits(vector, bitorder="little").tobytes()
-    return base64.b64encode(_HEADER.pack(_VERSION, hashes, _MURMUR, bits) + packed)
+class Writer:
+    """Makes a SIMPLE filter of so many ``entries`` or fewer.
+
+    The rate of false positives is ``rate``, and larger if the filter would have more than ``BITS_MAX``.
+    """
+
+    def __init__(self, entries: int, *, rate: float = FALSE_POSITIVE_RATE) -> None:
+        entries = max(1, entries)
+        # As BloomFilterUtils of Hudi.
+        wanted = math.ceil(entries * (-math.log(rate) / (math.log(2) * math.log(2))))
+        self._bits = np.zeros(min(wanted, BITS_MAX), dtype=np.bool_)
+        self._hashes = math.ceil(math.log(2) * len(self._bits) / entries)
+
+    def add(self, keys: pa.Array) -> None:
+        """Add keys."""
+        for portion in _portions(keys):
+            for rows, part in _by_length(portion):
+                seeds = np.zeros(len(rows), dtype=np.uint32)
+                for _ in range(self._hashes):
+                    seeds = part.hash(seeds)
+                    self._bits[_positions(seeds, len(self._bits))] = True
+
+    def text(self) -> bytes:
+        """The text of the filter."""
+        packed = np.packbits(self._bits, bitorder="little").tobytes()
+        return base64.b64encode(_HEADER.pack(_VERSION, self._hashes, _MURMUR, len(self._bits)) + packed)
+
+
+def is_useful(entries: int) -> bool:
+    """Whether a filter of so many keys rules enough of the other keys out."""
+    return entries * BITS_PER_KEY_MIN <= BITS_MAX
 
 
 def read(metadata: Mapping[bytes, bytes]) -> BloomFilter | None:
@@ -200,10 +235,9 @@ def _row(content: memoryview, start: int) -> tuple[list[Bits], int]:
     first = start + _HEADER.size
     end = first + (bits + 7) // 8
     packed = np.frombuffer(content[first:end], dtype=np.uint8)
-    vector = np.unpackbits(packed, bitorder="little")[:bits]
-    if len(vector) != bits:
+    if len(packed) != end - first:
         raise UnknownFilter("a bloom filter is cut off")
-    return [Bits(hashes, vector.astype(np.bool_))], end
+    return [Bits(hashes, bits, packed)], end
 
 
 def _header(content: memoryview, start: int) -> tuple[int, int]:

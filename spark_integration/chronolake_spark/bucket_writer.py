@@ -339,11 +339,12 @@ class _GroupWriter:
     def _base_file(self, tables: Iterable[pa.Table], decision: Decision, records: int) -> WriteStat:
         collector = self._collector()
         self._marking.create([self._marker])
-        keys = KeyCollector()
+        metadata: base_files.FooterMetadata = dict
         tables = collector.watch(tables)
         if self._job.has_key_filters:
-            tables = keys.watch(tables)
-        size = base_files.write(self._folder, self._marker.path, self._schema, tables, keys.metadata)
+            keys = KeyCollector(records)
+            tables, metadata = keys.watch(tables), keys.metadata
+        size = base_files.write(self._folder, self._marker.path, self._schema, tables, metadata)
         return self._stat(decision, records, size, collector.stats())
 
     def _decision(self, known: pa.Table, incoming: pa.Table) -> Decision:

@@ -21,29 +21,42 @@ _BEYOND: Final = r"[\x{10000}-\x{10FFFF}]"
 
 
 class KeyCollector:
-    """Collects the record keys of rows while they are written to a file, for its footer."""
+    """Takes the record keys of the rows of a file while they are written, for its footer.
 
-    def __init__(self) -> None:
-        self._keys: list[pa.Array] = []
+    ``records`` is the number of rows, or more.
+    """
+
+    def __init__(self, records: int) -> None:
+        self._filter = bloom_filters.Writer(records) if bloom_filters.is_useful(records) else None
+        self._bounds: list[str] = []
 
     def watch(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """The same tables."""
         for table in tables:
-            self._keys += table[columns.RECORD_KEY].chunks
+            for keys in table[columns.RECORD_KEY].chunks:
+                self._add(keys)
             yield table
 
     def metadata(self) -> dict[bytes, bytes]:
         """The metadata of the footer; none for a file without rows."""
-        if not any(map(len, self._keys)):
+        if not self._bounds:
             return {}
-        keys = pa.concat_arrays(self._keys).cast(pa.large_string())
-        least, greatest = _range(keys)
-        return {
-            bloom_filters.FILTER: bloom_filters.write(keys),
-            bloom_filters.TYPE: bloom_filters.SIMPLE.encode(),
-            LEAST: least.encode(),
-            GREATEST: greatest.encode(),
-        }
+        least, greatest = self._bounds
+        metadata = {LEAST: least.encode(), GREATEST: greatest.encode()}
+        if self._filter is not None:
+            metadata |= {
+                bloom_filters.FILTER: self._filter.text(),
+                bloom_filters.TYPE: bloom_filters.SIMPLE.encode(),
+            }
+        return metadata
+
+    def _add(self, keys: pa.Array) -> None:
+        if not len(keys):
+            return
+        if self._filter is not None:
+            self._filter.add(keys)
+        texts = sorted([*self._bounds, *_range(keys)], key=_in_java)
+        self._bounds = [texts[0], texts[-1]]
 
 
 def possible(metadata: Mapping[bytes, bytes] | None, keys: pa.Array) -> pa.Array:
@@ -75,7 +88,12 @@ def _is_beyond(keys: pa.Array) -> pa.Array:
 
 def _range(keys: pa.Array) -> tuple[str, str]:
     if pc.any(_is_beyond(keys)).as_py():
-        texts = sorted(keys.unique().to_pylist(), key=lambda text: text.encode("utf-16-be"))
+        texts = sorted(keys.unique().to_pylist(), key=_in_java)
         return texts[0], texts[-1]
     bounds = pc.min_max(keys)
     return bounds["min"].as_py(), bounds["max"].as_py()
+
+
+def _in_java(text: str) -> bytes:
+    """What Java orders strings by."""
+    return text.encode("utf-16-be")

@@ -81,6 +81,11 @@ class HudiSpark:
         """The rows of a statement."""
         return self._ask({"sql": text})
 
+    def may_have(self, text: bytes, type_: str, keys: list[str]) -> list[bool]:
+        """For each key whether Hudi finds it in a bloom filter of a footer."""
+        answers = self._ask({"filter": text.decode(), "type": type_, "keys": keys})
+        return [answer["may_have"] for answer in answers]
+
     def _ask(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None

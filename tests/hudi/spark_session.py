@@ -2,7 +2,8 @@
 
 ``python spark_session.py <bundle.jar> <jar of S3> …``. Requests: ``{"read": path, "where": "id = 1", "options":
 {…}}`` gives rows, ``{"write": path, "rows": […], "columns": "id bigint, …", "options": {…}}`` writes,
-``{"sql": text}`` gives rows, ``{"hadoop": {…}}`` sets options of Hadoop's file systems.
+``{"sql": text}`` gives rows, ``{"hadoop": {…}}`` sets options of Hadoop's file systems. ``{"filter": text,
+"type": "SIMPLE", "keys": […]}`` gives for each key whether it may be in the bloom filter.
 An error is answered as ``{"error": text}``.
 """
 
@@ -44,6 +45,10 @@ def _answer(spark: SparkSession, request: dict[str, Any]) -> Any:
         for name, value in request["hadoop"].items():
             spark.sparkContext._jsc.hadoopConfiguration().set(name, value)
         return []
+    if "filter" in request:
+        factory = spark._jvm.org.apache.hudi.common.bloom.BloomFilterFactory
+        filter_ = factory.fromString(request["filter"], request["type"])
+        return [{"may_have": filter_.mightContain(key)} for key in request["keys"]]
     if "read" in request:
         frame = spark.read.format("hudi").options(**options).load(request["read"]).where(request["where"])
         return [row.asDict() for row in frame.collect()]

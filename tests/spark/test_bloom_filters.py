@@ -40,9 +40,19 @@ def footer(filter_: bytes, type_: str = "") -> dict[bytes, bytes]:
 
 
 def footer_of(*keys: str) -> Mapping[bytes, bytes]:
-    collector = KeyCollector()
-    list(collector.watch([pa.table({columns.RECORD_KEY: pa.array(keys, pa.string())})]))
+    collector = KeyCollector(len(keys))
+    half = len(keys) // 2
+    tables = [
+        pa.table({columns.RECORD_KEY: pa.array(part, pa.string())}) for part in (keys[:half], keys[half:])
+    ]
+    list(collector.watch(tables))
     return collector.metadata()
+
+
+def text_of(keys: pa.Array, entries: int, **how: float) -> bytes:
+    writer = bloom_filters.Writer(entries, **how)
+    writer.add(keys)
+    return writer.text()
 
 
 def may_have(metadata: Mapping[bytes, bytes], keys: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -51,8 +61,10 @@ def may_have(metadata: Mapping[bytes, bytes], keys: pa.Array) -> np.ndarray[tupl
     return filter_.may_have(keys)
 
 
-def test_filters_are_the_same_as_hudis_bit_for_bit() -> None:
-    assert bloom_filters.write(KEYS, entries=20, rate=0.001) == SIMPLE
+@pytest.mark.parametrize("portion_bytes", [1, 100, 2**20])
+def test_filters_are_the_same_as_hudis_bit_for_bit(monkeypatch: pytest.MonkeyPatch, portion_bytes: int) -> None:
+    monkeypatch.setattr(bloom_filters, "_PORTION_BYTES", portion_bytes)
+    assert text_of(KEYS, 20, rate=0.001) == SIMPLE
     for metadata in (footer(SIMPLE), footer(SIMPLE, "SIMPLE"), footer(DYNAMIC, "DYNAMIC_V0")):
         assert may_have(metadata, KEYS).all()
     others = pa.array([f"other-{number}" for number in range(1_000)])
@@ -121,7 +133,23 @@ def test_no_key_of_a_file_is_ever_ruled_out(texts: set[str]) -> None:
 
 
 def test_a_filter_of_many_keys_has_few_false_positives_and_the_filter_of_none_is_empty() -> None:
-    metadata = footer(bloom_filters.write(pa.array([str(number) for number in range(20_000)])))
+    metadata = footer(text_of(pa.array([str(number) for number in range(20_000)]), 20_000))
     others = pa.array([f"-{number}" for number in range(20_000)])
     assert may_have(metadata, others).sum() <= 2
-    assert not may_have(footer(bloom_filters.write(pa.array([], pa.string()))), others).any()
+    assert not may_have(footer(text_of(pa.array([], pa.string()), 0)), others).any()
+
+
+def test_a_filter_has_a_size_limit_and_is_left_out_where_it_would_rule_little_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bloom_filters, "BITS_MAX", 50_000)
+    keys = [f"{number:06}" for number in range(5_000)]
+    metadata = footer_of(*keys)
+    assert len(metadata[bloom_filters.FILTER]) < 50_000 / 6 + 24
+    assert key_footers.possible(metadata, pa.array(keys)).to_pylist() == keys
+    others = pa.array([f"{number:06}x" for number in range(4_000)])
+    # Ten bits for a key: one of 120 others.
+    assert 0 < len(key_footers.possible(metadata, others)) < 80
+
+    crowded = footer_of(*(f"{number:06}" for number in range(10_001)))
+    assert crowded == {key_footers.LEAST: b"000000", key_footers.GREATEST: b"010000"}
