@@ -12,11 +12,10 @@ from msgspec import UNSET
 from pyspark.sql import DataFrame, functions as sf
 
 import chronolake
-from chronolake_model.files import FileSlice, Snapshot
+from chronolake_model.files import FileSlice
 from chronolake_model.filters import TEXT_CHARACTERS_MAX, And, Compare, ComparisonOperator, Filter
-from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import Table
-from chronolake_spark import column_stats, columns, schema
+from chronolake_spark import column_stats, columns, evolution, partial_snapshots, schema
 from chronolake_spark.evolution import Versions
 
 _UNORDERED: Final = ("float", "double", "boolean", "binary")
@@ -26,37 +25,35 @@ _COUNT, _LEAST, _GREATEST, _VALUES = "count", "least", "greatest", "values"
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The file slices of the partitions of rows, each numbered by its place. ``written`` reads them.
+    """The file slices that may have a key of the rows, each numbered by its place. ``written`` reads them.
 
-    ``numbers`` are those of the slices that may have a key of the rows. ``rows`` is the number of rows.
+    ``rows`` is the number of rows. Those with new keys may go to any small file group that the table has as of
+    the completion time ``fills_as_of``; without it, only to new ones. ``whole_partitions`` are those of which
+    all slices are here.
     """
 
     written: Versions
-    slices: Sequence[FileSlice]
-    numbers: Sequence[int] = ()
+    slices: Sequence[FileSlice] = ()
     rows: int = 0
+    fills_as_of: str | None = None
+    whole_partitions: frozenset[str] = frozenset()
 
 
-def find(
-    rows: DataFrame | pa.Table, table: chronolake.Table, written: Versions, snapshot: Snapshot
-) -> Candidates:
-    """The candidates for tagged rows among the slices of a snapshot."""
-    if not snapshot.slices:
-        return Candidates(written, [])
-    ranges = _ranges_of(rows, written.table) if isinstance(rows, pa.Table) else _ranges(rows, written.table)
-    paths = set(ranges[columns.PARTITION_PATH].to_pylist())
-    slices = [slice_ for slice_ in snapshot.slices if slice_.partition_path in paths]
-    numbers: Sequence[int] = range(len(slices))
-    filter_ = _filter(written.table, ranges)
-    if slices and filter_ is not None:
-        wanted = sorted(paths) if len(paths) <= PARTITIONS_MAX else None
-        in_range = set(map(_name, table.scan(filter_, snapshot.as_of, wanted).slices))
-        numbers = [number for number, slice_ in enumerate(slices) if _name(slice_) in in_range]
-    return Candidates(written, slices, numbers, pc.sum(ranges[_COUNT]).as_py() or 0)
-
-
-def _name(slice_: FileSlice) -> tuple[str, str]:
-    return slice_.partition_path, slice_.file_id
+def find(rows: DataFrame | pa.Table, table: chronolake.Table, definition: Table, as_of: str) -> Candidates:
+    """The candidates for tagged rows, which fit ``definition``, in the table as of a completion time."""
+    if partial_snapshots.last_completion(table, as_of) is None:
+        return Candidates(evolution.versions(table, definition, []))
+    ranges = _ranges_of(rows, definition) if isinstance(rows, pa.Table) else _ranges(rows, definition)
+    paths = frozenset(ranges[columns.PARTITION_PATH].to_pylist())
+    filter_ = _filter(definition, ranges)
+    slices = partial_snapshots.of_partitions(table, as_of, paths, filter_)
+    return Candidates(
+        evolution.versions(table, definition, slices),
+        slices,
+        pc.sum(ranges[_COUNT]).as_py() or 0,
+        fills_as_of=as_of,
+        whole_partitions=paths if filter_ is None else frozenset(),
+    )
 
 
 def _ranges(rows: DataFrame, table: Table) -> pa.Table:

@@ -11,7 +11,6 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
 import chronolake
 from chronolake.errors import InvalidFilter
-from chronolake_model.files import Snapshot
 from chronolake_model.tables import Field, Table
 from chronolake_spark import errors, filters, read, schema, spark_failures, write
 from chronolake_spark.write import Rows
@@ -31,8 +30,8 @@ def keys_where(spark: SparkSession, table: chronolake.Table, condition: str | Co
     definition = table.definition
     _refuse_no_condition(spark, definition, condition)
 
-    def keys(snapshot: Snapshot) -> DataFrame:
-        matching = _matching(spark, table, snapshot, condition)
+    def keys(as_of: str) -> DataFrame:
+        matching = _matching(spark, table, as_of, condition)
         names = [*definition.record_key_fields, *definition.partition_fields]
         if definition.ordering_field is not None:
             names.append(definition.ordering_field)
@@ -52,21 +51,19 @@ def _place(field: Field, table: Table) -> Column:
     return column
 
 
-def _matching(
-    spark: SparkSession, table: chronolake.Table, snapshot: Snapshot, condition: str | Column
-) -> DataFrame:
+def _matching(spark: SparkSession, table: chronolake.Table, as_of: str, condition: str | Column) -> DataFrame:
     if isinstance(condition, str):
         fields = table.definition.schema
         try:
             filter_ = filters.parse(condition, fields)
-            scan = table.scan(filter_, snapshot.as_of)
+            scan = table.scan(filter_, as_of)
         except (ValueError, InvalidFilter):
             pass  # Spark knows more SQL than the metastore.
         else:
             return read.snapshot(spark, table, scan, meta_columns=False).where(
                 filters.condition(filter_, fields)
             )
-    return read.snapshot(spark, table, snapshot, meta_columns=False).where(condition)
+    return read.snapshot(spark, table, table.snapshot(as_of), meta_columns=False).where(condition)
 
 
 def _refuse_no_condition(spark: SparkSession, table: Table, condition: str | Column) -> None:

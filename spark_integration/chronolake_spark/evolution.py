@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import Column, functions as sf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 import chronolake
 from chronolake_model.files import FileSlice
 from chronolake_model.tables import NestedField, SchemaField, Table
-from chronolake_spark import columns, schema, stored_slices
+from chronolake_spark import arrow_types, columns, schema, slice_reader, stored_slices
+from chronolake_spark.base_files import Folder
+from chronolake_spark.numbered_groups import NumberedGroup
+from chronolake_spark.slice_reader import SliceReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +52,34 @@ class Versions:
         ]
         return [*map(sf.col, columns.META), *own]
 
+    def reader(self, names: Sequence[str]) -> SliceReader:
+        """A reader of the files, for the columns ``names`` of the present layout."""
+        layout = arrow_types.file_layout(self.table.schema)
+        return SliceReader(
+            Folder.of(self.table.base_path, self.storage_options),
+            pa.schema([layout.field(name) for name in names]),
+            self.all_fields(),
+            slice_reader.ordering_of(layout, self.table.merge_field),
+        )
+
 
 def versions(table: chronolake.Table, definition: Table, slices: Iterable[FileSlice]) -> Versions:
     """The schema versions of the files of ``slices``, for reading them with ``definition``."""
-    used = stored_slices.schema_versions(slices)
-    used.discard(definition.schema_version)
-    return Versions(
-        definition, {version: table.schema(version).fields for version in used}, table.storage_options
-    )
+    fields = _fields(table, definition, stored_slices.schema_versions(slices))
+    return Versions(definition, fields, table.storage_options)
+
+
+def fields_of_groups(
+    table: chronolake.Table, definition: Table, groups: Iterable[NumberedGroup]
+) -> dict[int, list[SchemaField]]:
+    """The columns of the schema versions of the files of file groups, and of the definition."""
+    stored = [group.slice_ for group in groups if group.slice_ is not None]
+    used = {file.schema_version for slice_ in stored for file in slice_.files}
+    return {**_fields(table, definition, used), definition.schema_version: definition.schema}
+
+
+def _fields(table: chronolake.Table, definition: Table, used: Iterable[int]) -> dict[int, list[SchemaField]]:
+    return {version: table.schema(version).fields for version in {*used} - {definition.schema_version}}
 
 
 def _layout(fields: Iterable[SchemaField]) -> list[tuple[object, ...]]:

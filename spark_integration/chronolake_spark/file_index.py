@@ -31,8 +31,8 @@ _BATCH_ROWS: Final = 100_000
 def locations(keys: DataFrame, candidates: Candidates) -> DataFrame:
     """The keys that exist, with the number of their file group: see ``locating.Locate``."""
     spark = keys.sparkSession
-    tasks = min(len(candidates.numbers), _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-    texts = [(number, stored_slices.of(candidates.slices[number]).to_json()) for number in candidates.numbers]
+    tasks = min(len(candidates.slices), _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    texts = [(number, stored_slices.of(slice_).to_json()) for number, slice_ in enumerate(candidates.slices)]
     slices = spark.createDataFrame(texts, "number int, slice string").repartition(tasks)
     if candidates.rows <= KEYS_SENT_MAX:
         wanted = key_lookup.by_partition(keys.toArrow())

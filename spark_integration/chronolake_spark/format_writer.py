@@ -31,6 +31,7 @@ from chronolake_spark import (
     bucket_numbers,
     bucket_writer,
     errors,
+    evolution,
     format_options,
     record_index,
     schema,
@@ -169,7 +170,8 @@ class StagingWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is 
         places = staged_places.find(keys, table, time, self._treatment)
         stager = Stager(folder, TaskMarkers(self._own.markers(table)), time, token)
         rows = staging.regrouped(stager, places.rows(staging.tables(folder, files)))
-        return self._own.with_groups(places.groups), rows, None
+        fields = evolution.fields_of_groups(table, table.definition, places.groups)
+        return self._own.with_groups(places.groups, fields), rows, None
 
     @contextlib.contextmanager
     def _renewed(self, table: chronolake.Table) -> Iterator[None]:

@@ -17,11 +17,10 @@ from pyspark.sql import Column, DataFrame, functions as sf
 from pyspark.storagelevel import StorageLevel
 
 import chronolake
-from chronolake_model.files import Snapshot
+from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark import candidates, columns, errors, file_index, progress, schema, targets
+from chronolake_spark import candidates, columns, errors, evolution, file_index, progress, schema, targets
 from chronolake_spark.candidates import Candidates
-from chronolake_spark.evolution import Versions
 from chronolake_spark.explanations import counted
 from chronolake_spark.numbered_groups import NumberedGroup
 
@@ -52,22 +51,23 @@ class Located:
 
 @contextlib.contextmanager
 def located(
-    rows: DataFrame, table: chronolake.Table, written: Versions, snapshot: Snapshot, *, is_looked_up: bool
+    rows: DataFrame, table: chronolake.Table, definition: Table, as_of: str, *, is_looked_up: bool
 ) -> Iterator[Located]:
     """Tagged rows with their file groups. Write them within the context: it keeps frames in Spark's storage.
 
-    ``written`` has the definition that the rows were tagged for, ``snapshot`` the slices after the instant
-    began. Unless ``is_looked_up``, all rows go to new file groups. Looked-up rows are computed once.
+    The rows were tagged for ``definition``. They are looked up in the table ``as_of`` the begin of the instant.
+    Unless ``is_looked_up``, all rows go to new file groups. Looked-up rows are computed once.
     """
     with contextlib.ExitStack() as kept:
-        eligible = Candidates(written, [])
-        if is_looked_up:
-            rows = persisted(rows, kept)
-            eligible = candidates.find(rows, table, written, snapshot)
-        if eligible.numbers:
-            groups = counted(len(eligible.numbers), "file group")
+        if not is_looked_up:
+            yield assigned(rows, table, Candidates(evolution.versions(table, definition, [])))
+            return
+        rows = persisted(rows, kept)
+        eligible = candidates.find(rows, table, definition, as_of)
+        if eligible.slices:
+            groups = counted(len(eligible.slices), "file group")
             progress.step(f"look up the keys of {counted(eligible.rows, 'row')} in {groups}")
-            locate = INDEXES[written.table.index.type]
+            locate = INDEXES[definition.index.type]
             locations = persisted(locate(rows.select(*_PLACE), eligible), kept)
             names = [schema.quoted(name) for name in rows.columns]
             rows = rows.drop(columns.BUCKET).join(locations, _PLACE, "left").select(*names)

@@ -15,7 +15,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
 import chronolake
-from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
 from chronolake_model.names import listed
 from chronolake_model.tables import Table
@@ -101,8 +100,8 @@ def rows(
     for clause in clauses:
         _check_names(definition, source, clause)
 
-    def changed(snapshot: Snapshot) -> DataFrame:
-        target = read.snapshot(spark, table, snapshot, meta_columns=False)
+    def changed(as_of: str) -> DataFrame:
+        target = read.snapshot(spark, table, table.snapshot(as_of), meta_columns=False)
         try:
             with spark_failures.unlogged():
                 result = _changed(definition, source, target, names, clauses)

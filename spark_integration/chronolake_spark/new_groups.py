@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 import chronolake
 from chronolake_model.file_names import bucket_file_id, bucket_of, generation_of
 from chronolake_model.files import FileGroupName
-from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.slices import ReplacedFileGroup
+from chronolake_spark import partial_snapshots
 from chronolake_spark.stored_slices import StoredSlice
 
 
@@ -61,7 +61,5 @@ def replaced_by(
     if replaces is Replaces.TABLE:
         slices = table.snapshot(as_of).slices
     else:
-        paths = sorted(set(written_partitions))
-        portions = [paths[first : first + PARTITIONS_MAX] for first in range(0, len(paths), PARTITIONS_MAX)]
-        slices = [slice_ for portion in portions for slice_ in table.scan(None, as_of, portion).slices]
+        slices = partial_snapshots.of_partitions(table, as_of, written_partitions)
     return [FileGroupName(slice_.partition_path, slice_.file_id) for slice_ in slices]

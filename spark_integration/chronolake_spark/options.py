@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -65,6 +65,13 @@ class WriteOptions(msgspec.Struct, frozen=True):
     is_in_order: bool
     records_per_group: int | None = None
     resizes_to: int | None = None
+
+    def with_groups(
+        self, numbered: Sequence[NumberedGroup], fields: Mapping[int, list[SchemaField]]
+    ) -> WriteOptions:
+        """The same write, of rows that name these file groups. ``fields`` are those of ``Fetched``."""
+        fetched = Fetched(slices=[], new_groups=[], fields=dict(fields))
+        return msgspec.structs.replace(self, numbered=list(numbered), fetched=fetched)
 
     def to_json(self) -> str:
         """The text of the option."""

@@ -9,16 +9,18 @@ from typing import Any, TypeAlias
 from pyspark.sql import SparkSession, functions as sf
 
 import chronolake
-from chronolake_model.files import FileGroupName
+from chronolake_model.files import FileGroupName, FileSlice
 from chronolake_model.instants import Instant
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import Action, Operation
-from chronolake_spark import conflict_retries, errors, keys, schema, write_counts
+from chronolake_spark import conflict_retries, errors, keys, partial_snapshots, schema, write_counts
 from chronolake_spark.conflict_retries import OnConflict
 
 _LOG = logging.getLogger("chronolake.spark")
 Values: TypeAlias = Mapping[str, Any]
+_Parts: TypeAlias = Sequence[str | None]
+"""The parts of a partition path, None for any."""
 
 
 def listed(partitions: Sequence[Values | Sequence[Values]]) -> list[Values]:
@@ -49,20 +51,32 @@ def delete(
         counted = {conflict_retries.RETRIES: str(retries)} if retries else {}
         begun = table.begin(action=Action.REPLACECOMMIT, operation=Operation.DELETE_PARTITION)
         with begun as write:
-            slices = table.snapshot().slices
+            slices = _slices(table, wanted)
             _warn_of_missing(table.name, values, wanted, {slice_.partition_path for slice_ in slices})
             for slice_ in slices:
-                if any(_matches(slice_.partition_path, parts) for parts in wanted):
-                    write.replace(FileGroupName(slice_.partition_path, slice_.file_id))
+                write.replace(FileGroupName(slice_.partition_path, slice_.file_id))
             return write.complete([], {**(extra_metadata or {}), **counted})
 
     return conflict_retries.run(attempt, on_conflict)
 
 
+def _slices(table: chronolake.Table, wanted: Sequence[_Parts]) -> list[FileSlice]:
+    """The live slices of the partitions. Only where some of the values are given, all partitions are listed."""
+    as_of = partial_snapshots.last_completion(table, "latest")
+    if as_of is None:
+        return []
+    if any(part is None for parts in wanted for part in parts):
+        paths = [partition.partition_path for partition in table.partitions(as_of).partitions]
+    else:
+        paths = ["/".join(part for part in parts if part is not None) for parts in wanted]
+    matching = [path for path in paths if any(_matches(path, parts) for parts in wanted)]
+    return partial_snapshots.of_partitions(table, as_of, matching)
+
+
 def _warn_of_missing(
     name: str,
     values: Sequence[Values],
-    wanted: Sequence[Sequence[str | None]],
+    wanted: Sequence[_Parts],
     partition_paths: Collection[str],
 ) -> None:
     for given, parts in zip(values, wanted, strict=True):
@@ -70,8 +84,8 @@ def _warn_of_missing(
             _LOG.warning("%s has no partition with the values %s: nothing of it is deleted", name, dict(given))
 
 
-def _parts(spark: SparkSession, table: Table, values: Mapping[str, Any]) -> list[str | None]:
-    """The parts of the partition path that the values of a partition have, None for any."""
+def _parts(spark: SparkSession, table: Table, values: Mapping[str, Any]) -> _Parts:
+    """The parts of the partition path that the values of a partition have."""
     names = table.partition_fields
     if not names:
         raise errors.InvalidPartitionValue(
@@ -105,7 +119,7 @@ def _parts(spark: SparkSession, table: Table, values: Mapping[str, Any]) -> list
     return [part_of.get(name) for name in names]
 
 
-def _matches(partition_path: str, parts: Sequence[str | None]) -> bool:
+def _matches(partition_path: str, parts: _Parts) -> bool:
     own = partition_path.split("/")
     return len(own) == len(parts) and all(
         part is None or part == of_path for part, of_path in zip(parts, own, strict=True)

@@ -29,7 +29,6 @@ from chronolake_spark import (
     index_files,
     index_manifests,
     slice_reader,
-    stored_slices,
 )
 from chronolake_spark.base_files import Folder
 from chronolake_spark.index_entries import ChangedSlice
@@ -227,7 +226,7 @@ class RecordIndex:
 
     def _reader(self, changed: Iterable[ChangedSlice]) -> SliceReader:
         definition = self._table.definition
-        used = {file.schema_version for slice_ in changed for file in _files(slice_)}
+        used = {file.schema_version for slice_ in changed for file in slice_.slice.files}
         unknown = used - {definition.schema_version}
         if any(version > definition.schema_version for version in unknown):
             definition = self._table.reload().definition
@@ -246,12 +245,6 @@ def follow(table: chronolake.Table, distributed: Distributed) -> None:
         RecordIndex(table).catch_up(distributed=distributed)
     except (chronolake.ChronolakeError, OSError) as failure:  # OSError: of Arrow's storage
         _LOG.warning("%s: the record index was not updated after a write: %s", table.name, failure)
-
-
-def _files(changed: ChangedSlice) -> Iterator[stored_slices.StoredFile]:
-    if changed.slice.base is not None:
-        yield changed.slice.base
-    yield from changed.slice.logs
 
 
 def _entries(reader: SliceReader, changed: Sequence[ChangedSlice]) -> Iterator[pa.Table]:

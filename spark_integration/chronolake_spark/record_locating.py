@@ -8,12 +8,19 @@ from collections.abc import Iterator
 from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
-from chronolake_model.files import Snapshot
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType, TableType
-from chronolake_spark import index_jobs, index_manifests, locating, progress, record_index, unique_keys
+from chronolake_spark import (
+    evolution,
+    index_jobs,
+    index_manifests,
+    locating,
+    partial_snapshots,
+    progress,
+    record_index,
+    unique_keys,
+)
 from chronolake_spark.candidates import Candidates
-from chronolake_spark.evolution import Versions
 from chronolake_spark.index_manifests import Manifest
 from chronolake_spark.locating import Located
 from chronolake_spark.merge import Existing
@@ -24,27 +31,26 @@ from chronolake_spark.unique_keys import Treatment
 
 @contextlib.contextmanager
 def located(
-    rows: DataFrame,
-    table: chronolake.Table,
-    written: Versions,
-    snapshot: Snapshot,
-    treatment: Treatment,
+    rows: DataFrame, table: chronolake.Table, definition: Table, as_of: str, treatment: Treatment
 ) -> Iterator[Located]:
-    """As ``locating.located``, with the index as of the snapshot. Raises ``DuplicateKeys`` for an overwrite."""
+    """As ``locating.located``, with the record index. Raises ``DuplicateKeys`` for an overwrite."""
+    nothing = Candidates(evolution.versions(table, definition, []))
     with contextlib.ExitStack() as kept:
         if treatment.existing is Existing.UNCHECKED:
-            yield locating.assigned(rows, table, Candidates(written, []))
+            yield locating.assigned(rows, table, nothing)
             return
         rows = locating.persisted(rows, kept)
         index = RecordIndex(table)
+        covered = partial_snapshots.last_completion(table, as_of)
         manifest = None
-        if snapshot.as_of is not None and treatment.replaces is not Replaces.TABLE:
+        if covered is not None and treatment.replaces is not Replaces.TABLE:
             progress.step("bring the record index up to date")
-            manifest = _caught_up(index, rows.sparkSession, snapshot.as_of)
+            manifest = _caught_up(index, rows.sparkSession, covered)
             progress.step("look up keys in the record index")
-        placed = unique_keys.placed(rows, (index.folder, manifest), written, snapshot.slices, treatment, kept)
-        candidates = Candidates(written, [] if treatment.replaces is not None else snapshot.slices)
-        yield locating.assigned(placed, table, candidates)
+        indexed = unique_keys.IndexedTable(table, definition, as_of, index.folder, manifest)
+        placed = unique_keys.placed(rows, indexed, treatment, kept)
+        eligible = Candidates(nothing.written, placed.slices, fills_as_of=as_of)
+        yield locating.assigned(placed.rows, table, nothing if treatment.replaces is not None else eligible)
 
 
 def follow(spark: SparkSession, table: chronolake.Table) -> None:

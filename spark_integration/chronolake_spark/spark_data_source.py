@@ -11,7 +11,7 @@ import contextlib
 import functools
 import gc
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -27,7 +27,7 @@ from chronolake.errors import ChronolakeError, RequestRefused, StorageFailed
 from chronolake_model.file_names import bucket_of, write_token
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.publication import LOG_BLOCKS_PROPERTY
-from chronolake_model.tables import Table
+from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import (
     arrow_tags,
@@ -138,9 +138,11 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         self._schema = schema
         self.job = _job_of(options, storage_options, schema)
 
-    def with_groups(self, numbered: Sequence[NumberedGroup]) -> ChronolakeWriter:
-        """The same writer for rows that name these file groups."""
-        options = msgspec.structs.replace(self._options, numbered=list(numbered))
+    def with_groups(
+        self, numbered: Sequence[NumberedGroup], fields: Mapping[int, list[SchemaField]]
+    ) -> ChronolakeWriter:
+        """The same writer for rows that name these file groups: see ``WriteOptions.with_groups``."""
+        options = self._options.with_groups(numbered, fields)
         return ChronolakeWriter(options, self._storage_options, self._schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:

@@ -20,21 +20,16 @@ from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import (
     arrow_tags,
-    arrow_types,
     candidates,
     columns,
     evolution,
     key_lookup,
-    slice_reader,
     stored_slices,
     targets,
     unique_places,
 )
-from chronolake_spark.base_files import Folder
 from chronolake_spark.candidates import Candidates
-from chronolake_spark.evolution import Versions
 from chronolake_spark.numbered_groups import NumberedGroup
-from chronolake_spark.slice_reader import SliceReader
 from chronolake_spark.unique_keys import Treatment
 
 _THREADS: Final = 8
@@ -93,17 +88,17 @@ def find(keys: pa.Table, table: chronolake.Table, as_of: str, treatment: Treatme
 
     Raises as ``unique_places.find``.
     """
-    snapshot = table.snapshot(as_of)
-    written = evolution.versions(table, table.definition, snapshot.slices)
-    if written.table.index.type is IndexType.RECORD:
-        eligible = Candidates(written, [] if treatment.replaces is not None else snapshot.slices)
-        reader = _reader(written, [_KEY, *_ordering(written.table)])
-        of_keys = unique_places.find(keys, table, snapshot, reader, treatment)
+    definition = table.definition
+    nothing = Candidates(evolution.versions(table, definition, []))
+    if definition.index.type is IndexType.RECORD:
+        of_keys = unique_places.find(keys, table, as_of, treatment)
+        eligible = Candidates(nothing.written, of_keys.slices, fills_as_of=as_of)
         numbered = _joined(keys.select([_KEY, columns.DELETE]), of_keys.places, [_KEY])
-        return _assigned(numbered, table, eligible, [_KEY], of_keys.deletes)
-    eligible = Candidates(written, [])
+        is_overwrite = treatment.replaces is not None
+        return _assigned(numbered, table, nothing if is_overwrite else eligible, [_KEY], of_keys.deletes)
+    eligible = nothing
     if treatment.replaces is None:
-        eligible = candidates.find(keys, table, written, snapshot)
+        eligible = candidates.find(keys, table, definition, as_of)
     by = [_KEY, _PATH]
     numbered = _joined(keys.select([*by, columns.DELETE]), _locations(keys, eligible), by)
     return _assigned(numbered, table, eligible, by, _LOCATIONS.empty_table())
@@ -130,7 +125,7 @@ def _with_columns(rows: pa.Table, replaced: pa.Table) -> pa.Table:
 def _locations(keys: pa.Table, eligible: Candidates) -> pa.Table:
     """The keys that exist, with the number of their file group."""
     wanted = key_lookup.by_partition(keys)
-    reader = _reader(eligible.written, [])
+    reader = eligible.written.reader([])
     uses_filters = eligible.written.table.index.type is IndexType.BLOOM
 
     def locations(number: int) -> pa.Table:
@@ -140,23 +135,13 @@ def _locations(keys: pa.Table, eligible: Candidates) -> pa.Table:
         return _places_of(existing, stored.partition_path, number)
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        return pa.concat_tables([_LOCATIONS.empty_table(), *threads.map(locations, eligible.numbers)])
+        parts = threads.map(locations, range(len(eligible.slices)))
+        return pa.concat_tables([_LOCATIONS.empty_table(), *parts])
 
 
 def _places_of(keys: pa.Array, partition_path: str, number: int) -> pa.Table:
     paths, numbers = pa.scalar(partition_path), pa.scalar(number, pa.int32())
     return pa.table([keys, pa.repeat(paths, len(keys)), pa.repeat(numbers, len(keys))], schema=_LOCATIONS)
-
-
-def _reader(written: Versions, names: Sequence[str]) -> SliceReader:
-    table = written.table
-    layout = arrow_types.file_layout(table.schema)
-    return SliceReader(
-        Folder.of(table.base_path, written.storage_options),
-        pa.schema([layout.field(name) for name in names]),
-        written.all_fields(),
-        slice_reader.ordering_of(layout, table.merge_field),
-    )
 
 
 def _assigned(

@@ -15,7 +15,7 @@ from chronolake_model.file_names import bucket_file_id
 from chronolake_model.slices import FILE_GROUPS_MAX, BucketName, FoundFileGroup
 from chronolake_model.tables import SchemaField
 from chronolake_spark import new_groups, stored_slices
-from chronolake_spark.stored_slices import StoredFile, StoredSlice
+from chronolake_spark.stored_slices import StoredSlice
 
 
 class FileGroup(NamedTuple):
@@ -112,13 +112,9 @@ class StoredGroups:
         loaded = self._lookup.groups(unknown)
         self._groups |= loaded
         for group in loaded.values():
-            for file in [] if group.slice is None else _files(group.slice):
+            for file in [] if group.slice is None else group.slice.files:
                 if file.schema_version not in self.fields:
                     self.fields[file.schema_version] = self._lookup.fields(file.schema_version)
 
     def __getitem__(self, group: FileGroup) -> StoredGroup:
         return self._groups.get(group) or StoredGroup(None, bucket_file_id(group.bucket))
-
-
-def _files(stored: StoredSlice) -> list[StoredFile]:
-    return [*([] if stored.base is None else [stored.base]), *stored.logs]

@@ -30,6 +30,11 @@ class StoredSlice(msgspec.Struct, frozen=True, array_like=True):
     base: StoredFile | None
     logs: list[StoredFile] = []
 
+    @property
+    def files(self) -> list[StoredFile]:
+        """The base file, if there is one, and the log files."""
+        return [*([] if self.base is None else [self.base]), *self.logs]
+
     def to_json(self) -> str:
         """The text of the slice."""
         return msgspec.json.encode(self).decode()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -19,8 +19,9 @@ import pyarrow as pa
 import chronolake
 from chronolake import _keys
 from chronolake_model.file_sizes import FileSizes
+from chronolake_model.files import FileSlice
 from chronolake_model.vocabulary import Action, Direction, State, TableType, TimeOrder
-from chronolake_spark import assigner, stored_slices
+from chronolake_spark import assigner, partial_snapshots, stored_slices
 from chronolake_spark.assigner import Share, StoredGroup
 from chronolake_spark.candidates import Candidates
 from chronolake_spark.numbered_groups import NumberedGroup
@@ -60,9 +61,12 @@ def of(table: chronolake.Table, eligible: Candidates, upserts: Profile) -> Targe
     filled: set[int] = set()
     new: list[NumberedGroup] = []
     slots: dict[str, Sequence[int]] = {}
-    numbers = itertools.count(len(eligible.slices))
-    sizes = _sizes(table) if inserts else FileSizes()
-    stored = _stored_groups(table, eligible) if inserts and eligible.slices else {}
+    # Deletes of unknown keys fill nothing.
+    filling = {path for path, count in inserts.items() if count}
+    slices = [*eligible.slices, *_others(table, eligible, filling)]
+    numbers = itertools.count(len(slices))
+    sizes = _sizes(table) if filling else FileSizes()
+    stored = _stored_groups(table, slices) if filling and eligible.fills_as_of is not None else {}
     for path, count in sorted(inserts.items()):
         shares = assigner.shares(count, stored.get(path, ()), sizes)
         opened = [NumberedGroup(next(numbers), path, f"{uuid.uuid4()}-0") for _ in _without_number(shares)]
@@ -74,9 +78,9 @@ def of(table: chronolake.Table, eligible: Candidates, upserts: Profile) -> Targe
     known = [
         NumberedGroup(
             number,
-            eligible.slices[number].partition_path,
-            eligible.slices[number].file_id,
-            stored_slices.of(eligible.slices[number]),
+            slices[number].partition_path,
+            slices[number].file_id,
+            stored_slices.of(slices[number]),
             # The keys in log files are not looked up quickly, so inserts go to the base file.
             rewrites=is_merge_on_read and number in filled,
         )
@@ -107,12 +111,27 @@ def _sizes(table: chronolake.Table) -> FileSizes:
     return msgspec.structs.replace(sizes, record_size=assigner.record_size(summaries, sizes))
 
 
-def _stored_groups(table: chronolake.Table, eligible: Candidates) -> dict[str, list[StoredGroup]]:
-    """The sizes of the candidates, by partition path."""
+def _others(table: chronolake.Table, eligible: Candidates, paths: Set[str]) -> list[FileSlice]:
+    """The slices of partitions that are no candidates, but may be small."""
+    unknown = paths - eligible.whole_partitions
+    if eligible.fills_as_of is None or not unknown:
+        return []
+    known = {(slice_.partition_path, slice_.file_id) for slice_ in eligible.slices}
+    return [
+        slice_
+        for slice_ in partial_snapshots.of_partitions(table, eligible.fills_as_of, unknown)
+        if (slice_.partition_path, slice_.file_id) not in known
+    ]
+
+
+def _stored_groups(table: chronolake.Table, slices: Sequence[FileSlice]) -> dict[str, list[StoredGroup]]:
+    """The sizes of file groups, which are numbered by their places, by partition path."""
+    if not slices:
+        return {}
     pending = table.pending_file_groups().file_groups
     planned = {(group.partition_path, group.file_id) for group in pending}
     by_partition: dict[str, list[StoredGroup]] = {}
-    for number, slice_ in enumerate(eligible.slices):
+    for number, slice_ in enumerate(slices):
         stored = StoredGroup(
             number,
             base_bytes=0 if slice_.base_file is None else slice_.base_file.size_bytes,

@@ -17,9 +17,10 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
+import chronolake
 from chronolake_model.files import FileSlice
 from chronolake_model.tables import Table
-from chronolake_spark import columns, errors, index_files, schema, slice_frames
+from chronolake_spark import columns, errors, evolution, index_files, partial_snapshots, schema, slice_frames
 from chronolake_spark.base_files import Folder
 from chronolake_spark.evolution import Versions
 from chronolake_spark.index_manifests import Manifest
@@ -35,6 +36,7 @@ _STORED_PATH, _STORED_GROUP = "_chronolake_stored_path", "_chronolake_stored_gro
 _STORED_ORDERING, _IS_STORED = "_chronolake_stored_ordering", "_chronolake_is_stored"
 _FILE_ID, _MOVES = "_chronolake_file_id", "_chronolake_moves"
 _STORED: Final = f"{columns.RECORD_KEY} string, {_STORED_PATH} string, {_STORED_GROUP} int"
+_LIVE: Final = f"{_STORED_PATH} string, {_FILE_ID} string, {_STORED_GROUP} int"
 _ENTRIES: Final = f"{columns.RECORD_KEY} string, {_STORED_PATH} string, {_FILE_ID} string"
 
 
@@ -47,46 +49,63 @@ class Treatment:
     kept_columns: Sequence[str] = ()
 
 
-def placed(
-    rows: DataFrame,
-    index: tuple[Folder, Manifest | None],
-    written: Versions,
-    slices: Sequence[FileSlice],
-    treatment: Treatment,
-    kept: contextlib.ExitStack,
-) -> DataFrame:
+@dataclass(frozen=True, slots=True)
+class IndexedTable:
+    """A table as of a completion time, in which nothing is stored unless it has the ``manifest`` of its index.
+
+    The rows are tagged for ``definition``. ``folder`` has the files of the index.
+    """
+
+    table: chronolake.Table
+    definition: Table
+    as_of: str
+    folder: Folder
+    manifest: Manifest | None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Rows with the number of the file group that has their key: its place in ``slices``."""
+
+    rows: DataFrame
+    slices: Sequence[FileSlice] = ()
+
+
+def placed(rows: DataFrame, indexed: IndexedTable, treatment: Treatment, kept: contextlib.ExitStack) -> Placed:
     """``rows`` with the partition path and the number (``columns.BUCKET``) of the file group that has the key.
 
-    The number is null for keys that are inserted. Numbers are places in ``slices``, which are all of the
-    snapshot that the manifest covers. Rows that delete at the old places of moved records are added. Raises
-    ``DuplicateKeys`` for an overwrite of partitions whose keys others have, and ``SchemaMismatch`` for a
-    partial update that moves a record.
+    The number is null for keys that are inserted. Rows that delete at the old places of moved records are
+    added. Raises ``DuplicateKeys`` for an overwrite of partitions whose keys others have, and
+    ``SchemaMismatch`` for a partial update that moves a record.
     """
-    table = written.table
+    table = indexed.definition
     replaces = treatment.replaces
     if replaces is not None and not table.partition_fields:
-        return rows  # All of the table is replaced.
+        return Placed(rows)  # All of the table is replaced.
     keys = persisted(_winners(rows, table), kept)
     if replaces is Replaces.TABLE:
         winners = keys.select(columns.RECORD_KEY, columns.PARTITION_PATH)
-        return _with(rows.drop(columns.PARTITION_PATH), winners, rows.columns)
-    stored = persisted(_stored(keys, index, slices), kept)
+        return Placed(_with(rows.drop(columns.PARTITION_PATH), winners, rows.columns))
+    of_index, slices = _stored(keys, indexed, kept)
+    stored = persisted(of_index, kept)
     if not table.partition_fields:
         place = stored.select(columns.RECORD_KEY, sf.col(_STORED_GROUP).alias(columns.BUCKET))
-        return _with(rows.drop(columns.BUCKET), place, rows.columns)
+        return Placed(_with(rows.drop(columns.BUCKET), place, rows.columns), slices)
     known = keys.join(stored, columns.RECORD_KEY, "left")
     moved = sf.col(_STORED_PATH) != sf.col(columns.PARTITION_PATH)
     numbers = [row[0] for row in known.where(moved).select(_STORED_GROUP).distinct().collect()]
-    compared = _compared(known, written, [slices[number] for number in numbers], moved)
+    of_moved = [slices[number] for number in numbers]
+    written = evolution.versions(indexed.table, table, of_moved)
+    compared = _compared(known, written, of_moved, moved)
     places = persisted(_places(compared, table, treatment.existing), kept)
     if replaces is not None:
         _refuse_keys_elsewhere(places, rows, table)
         places = places.withColumn(columns.BUCKET, sf.lit(None).cast("int"))
-        return _with(rows.drop(columns.PARTITION_PATH, columns.BUCKET), _where(places), rows.columns)
+        return Placed(_with(rows.drop(columns.PARTITION_PATH, columns.BUCKET), _where(places), rows.columns))
     if numbers and treatment.kept_columns:
         _refuse_partial_moves(places, table, treatment.kept_columns)
     here = _with(rows.drop(columns.PARTITION_PATH, columns.BUCKET), _where(places), rows.columns)
-    return here if not numbers else here.unionByName(_deletes(places, rows, table))
+    return Placed(here if not numbers else here.unionByName(_deletes(places, rows, table)), slices)
 
 
 def _with(rows: DataFrame, places: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -131,27 +150,30 @@ def _rank(ordering: Column, deletes: Column) -> Column:
     return sf.when(ordering.isNotNull(), 1).when(deletes, 2).otherwise(0)
 
 
-def _stored(keys: DataFrame, index: tuple[Folder, Manifest | None], slices: Sequence[FileSlice]) -> DataFrame:
+def _stored(
+    keys: DataFrame, indexed: IndexedTable, kept: contextlib.ExitStack
+) -> tuple[DataFrame, list[FileSlice]]:
     """The keys that the index has, with partition path and number of their file group, if it is live."""
     spark = keys.sparkSession
-    folder, manifest = index
     keys = keys.select(columns.RECORD_KEY)
-    if manifest is None or not slices:
-        return spark.createDataFrame([], _STORED)
-    live = pa.table(
-        {
-            _STORED_PATH: [slice_.partition_path for slice_ in slices],
-            _FILE_ID: [slice_.file_id for slice_ in slices],
-            _STORED_GROUP: pa.array(range(len(slices)), pa.int32()),
-        }
-    )
-    names = [columns.RECORD_KEY, _STORED_PATH, _STORED_GROUP]
+    folder, manifest = indexed.folder, indexed.manifest
+    if manifest is None:
+        return spark.createDataFrame([], _STORED), []
+    names, place = [columns.RECORD_KEY, _STORED_PATH, _STORED_GROUP], [_STORED_PATH, _FILE_ID]
     if keys.count() <= KEYS_HERE_MAX:
         entries = _find(folder, manifest, keys.toArrow()[columns.RECORD_KEY].combine_chunks())
-        joined = entries.join(live, [_STORED_PATH, _FILE_ID], join_type="inner").select(names)
-        return spark.createDataFrame(joined.combine_chunks(), _STORED)
-    of_tasks = _entries(spark, keys, folder, manifest)
-    return of_tasks.join(sf.broadcast(spark.createDataFrame(live)), [_STORED_PATH, _FILE_ID]).select(*names)
+        slices, live = _live(indexed, entries.select(place))
+        joined = entries.join(live, place, join_type="inner").select(names)
+        return spark.createDataFrame(joined.combine_chunks(), _STORED), slices
+    of_tasks = persisted(_entries(spark, keys, folder, manifest), kept)
+    slices, live = _live(indexed, of_tasks.select(*place).distinct().toArrow())
+    numbered = sf.broadcast(spark.createDataFrame(live, _LIVE))
+    return of_tasks.join(numbered, place).select(*names), slices
+
+
+def _live(indexed: IndexedTable, names: pa.Table) -> tuple[list[FileSlice], pa.Table]:
+    slices, live = partial_snapshots.of_file_groups(indexed.table, indexed.as_of, names)
+    return slices, live.rename_columns([*names.column_names, _STORED_GROUP])
 
 
 def _entries(spark: SparkSession, keys: DataFrame, folder: Folder, manifest: Manifest) -> DataFrame:

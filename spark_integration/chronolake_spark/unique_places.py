@@ -15,13 +15,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import chronolake
-from chronolake_model.files import FileSlice, Snapshot
+from chronolake_model.files import FileSlice
 from chronolake_model.tables import Table
-from chronolake_spark import arrow_tags, columns, errors, merge, stored_slices, unique_keys
+from chronolake_spark import (
+    arrow_tags,
+    columns,
+    errors,
+    evolution,
+    merge,
+    partial_snapshots,
+    stored_slices,
+    unique_keys,
+)
 from chronolake_spark.merge import Existing
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.record_index import Distributed, RecordIndex
-from chronolake_spark.slice_reader import SliceReader
 from chronolake_spark.unique_keys import Treatment
 
 _THREADS: Final = 8
@@ -35,18 +43,17 @@ _STORED: Final = pa.schema([(_KEY, pa.string()), (_OLD_PATH, pa.string()), (_OLD
 class KeyPlaces:
     """Of each key the partition path and the number of its file group, which is null for keys to insert.
 
-    Numbers are places in the slices of the snapshot. ``deletes`` has the same columns, and the ordering field,
-    of rows that delete records which move.
+    Numbers are places in ``slices``. ``deletes`` has the same columns, and the ordering field, of rows that
+    delete records which move.
     """
 
     places: pa.Table
     deletes: pa.Table
+    slices: Sequence[FileSlice] = ()
 
 
-def find(
-    keys: pa.Table, table: chronolake.Table, snapshot: Snapshot, reader: SliceReader, treatment: Treatment
-) -> KeyPlaces:
-    """The places of rows with these keys; ``reader`` reads keys and ordering values.
+def find(keys: pa.Table, table: chronolake.Table, as_of: str, treatment: Treatment) -> KeyPlaces:
+    """The places of rows with these keys, in the table as of a completion time.
 
     Raises ``DuplicateKeys`` for an overwrite of partitions whose keys others have, and ``TableMismatch`` if the
     record index is far behind.
@@ -58,12 +65,12 @@ def find(
     replaces = treatment.replaces
     if replaces is Replaces.TABLE or (replaces is not None and not definition.partition_fields):
         return _unmoved(winners, pa.nulls(len(winners), pa.int32()))
-    stored = _stored(table, snapshot, winners[_KEY].combine_chunks())
+    stored, slices = _stored(table, as_of, winners[_KEY].combine_chunks())
     known = winners.join(stored, _KEY, join_type="left outer").combine_chunks()
     if not definition.partition_fields:
-        return _unmoved(known, known[_OLD_NUMBER])
-    compared = _compared(known, snapshot.slices, reader)
-    placed = _placed(compared, definition, treatment.existing)
+        return _unmoved(known, known[_OLD_NUMBER], slices)
+    compared = _compared(known, slices, table)
+    placed = _placed(compared, definition, treatment.existing, slices)
     if replaces is None:
         return placed
     _refuse_keys_elsewhere(compared, keys, definition)
@@ -82,50 +89,54 @@ def refusing(table: chronolake.Table) -> Distributed:
     return refuse
 
 
-def _unmoved(known: pa.Table, numbers: pa.Array | pa.ChunkedArray) -> KeyPlaces:
+def _unmoved(
+    known: pa.Table, numbers: pa.Array | pa.ChunkedArray, slices: Sequence[FileSlice] = ()
+) -> KeyPlaces:
     places = pa.table({_KEY: known[_KEY], _PATH: known[_PATH], _NUMBER: numbers})
-    return KeyPlaces(places, places.slice(0, 0))
+    return KeyPlaces(places, places.slice(0, 0), slices)
 
 
-def _stored(table: chronolake.Table, snapshot: Snapshot, keys: pa.Array) -> pa.Table:
+def _stored(table: chronolake.Table, as_of: str, keys: pa.Array) -> tuple[pa.Table, list[FileSlice]]:
     """The keys that the index has, with partition path and number of their file group, if it is live."""
-    if snapshot.as_of is None or not snapshot.slices:
-        return _STORED.empty_table()
+    covered = partial_snapshots.last_completion(table, as_of)
+    if covered is None:
+        return _STORED.empty_table(), []
     index = RecordIndex(table)
-    manifest = index.catch_up(snapshot.as_of, distributed=refusing(table))
+    manifest = index.catch_up(covered, distributed=refusing(table))
     if manifest is None:
-        return _STORED.empty_table()
+        return _STORED.empty_table(), []
     entries = index.find(manifest, keys).rename_columns([_KEY, _OLD_PATH, _FILE_ID])
-    live = pa.table(
-        {
-            _OLD_PATH: pa.array([slice_.partition_path for slice_ in snapshot.slices], pa.string()),
-            _FILE_ID: pa.array([slice_.file_id for slice_ in snapshot.slices], pa.string()),
-            _OLD_NUMBER: pa.array(range(len(snapshot.slices)), pa.int32()),
-        }
-    )
-    return entries.join(live, [_OLD_PATH, _FILE_ID], join_type="inner").select(_STORED.names)
+    place = [_OLD_PATH, _FILE_ID]
+    slices, live = partial_snapshots.of_file_groups(table, as_of, entries.select(place))
+    numbered = live.rename_columns([*place, _OLD_NUMBER])
+    return entries.join(numbered, place, join_type="inner").select(_STORED.names), slices
 
 
-def _compared(known: pa.Table, slices: Sequence[FileSlice], reader: SliceReader) -> pa.Table:
+def _compared(known: pa.Table, slices: Sequence[FileSlice], table: chronolake.Table) -> pa.Table:
     """The keys, with whether their record is stored in another partition, and its ordering value.
 
     An entry of the index may be of a record that was deleted.
     """
     elsewhere = known.filter(pc.not_equal(known[_OLD_PATH], known[_PATH])).select([_KEY, _OLD_NUMBER])
+    numbers = elsewhere[_OLD_NUMBER].unique().to_pylist()
+    definition = table.definition
+    ordering = [] if definition.merge_field is None else [definition.merge_field]
+    written = evolution.versions(table, definition, [slices[number] for number in numbers])
+    reader = written.reader([_KEY, *ordering])
 
     def read(number: int) -> list[pa.Table]:
         wanted = elsewhere.filter(pc.equal(elsewhere[_OLD_NUMBER], number))[_KEY].combine_chunks()
         return list(reader.only(wanted).rows(stored_slices.of(slices[number])))
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        parts = threads.map(read, elsewhere[_OLD_NUMBER].unique().to_pylist())
+        parts = threads.map(read, numbers)
         records = pa.concat_tables([reader.layout.empty_table(), *itertools.chain.from_iterable(parts)])
     if (field := reader.ordering_field) is None:
         of_key = pa.table({_KEY: records[_KEY].unique(), _IS_STORED: _true(len(records[_KEY].unique()))})
         return known.join(of_key, _KEY, join_type="left outer").combine_chunks()
-    ordering = merge.ordering_values(records, field)
+    values = merge.ordering_values(records, field)
     # Another engine may have written a key twice.
-    of_key = pa.table({_KEY: records[_KEY], field: ordering}).group_by(_KEY).aggregate([(field, "max")])
+    of_key = pa.table({_KEY: records[_KEY], field: values}).group_by(_KEY).aggregate([(field, "max")])
     stored = of_key.rename_columns([_KEY, _OLD_ORDERING]).append_column(_IS_STORED, _true(len(of_key)))
     return known.join(stored, _KEY, join_type="left outer").combine_chunks()
 
@@ -134,7 +145,7 @@ def _true(count: int) -> pa.Array:
     return pa.repeat(pa.scalar(True), count)
 
 
-def _placed(compared: pa.Table, table: Table, existing: Existing) -> KeyPlaces:
+def _placed(compared: pa.Table, table: Table, existing: Existing, slices: Sequence[FileSlice]) -> KeyPlaces:
     """Where the rows of each key go, and the deletes of records that move."""
     is_elsewhere = pc.fill_null(compared[_IS_STORED], False)
     is_same = pc.fill_null(pc.equal(compared[_OLD_PATH], compared[_PATH]), False)
@@ -153,7 +164,7 @@ def _placed(compared: pa.Table, table: Table, existing: Existing) -> KeyPlaces:
     deletes = {_KEY: moved[_KEY], _PATH: moved[_OLD_PATH], _NUMBER: moved[_OLD_NUMBER]}
     if table.merge_field is not None:
         deletes[table.merge_field] = merge.ordering_values(moved, table.merge_field)
-    return KeyPlaces(places, pa.table(deletes))
+    return KeyPlaces(places, pa.table(deletes), slices)
 
 
 def _wins(compared: pa.Table, table: Table) -> pa.ChunkedArray | pa.Scalar:

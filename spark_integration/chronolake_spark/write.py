@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import msgspec
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Observation, functions as sf
 
@@ -123,8 +122,8 @@ def tagged(
     )
 
 
-Rows: TypeAlias = DataFrame | Callable[[Snapshot], DataFrame]
-"""The tagged rows of a write, or what makes them from the table as of the write's begin."""
+Rows: TypeAlias = DataFrame | Callable[[str], DataFrame]
+"""The tagged rows of a write, or what makes them from the table as of a time: that of the write's begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,17 +188,17 @@ def _run_once(
         self_reads.refuse_older(table, settings.computed_from, write.requested_time)
         if not has_direct_markers(definition, settings.markers):
             progress.begins_files(lambda: table.markers(write.requested_time))
-        snapshot = None
-        if callable(rows) or definition.index.type is not IndexType.BUCKET:
-            # As of the begin: what completes later the server takes for a conflict; no update is lost.
-            snapshot = table.snapshot(write.requested_time)
-        options = options_of(table, url, definition, write.instant, settings, counted, snapshot)
+        options = options_of(table, url, definition, write.instant, settings, counted)
         with completing(write):
-            tagged_rows = rows if snapshot is None or not callable(rows) else rows(snapshot)
+            # As of the begin: what completes later the server takes for a conflict; no update is lost.
+            as_of = write.requested_time
+            tagged_rows = rows(as_of) if callable(rows) else rows
             has_limit = has_limit or not arrow_batches.can_be_unlimited(tagged_rows)
             tagged_rows = tagged_rows if has_limit else arrow_batches.guarded(tagged_rows)
-            with _placed(tagged_rows, table, definition, snapshot, settings) as (frame, numbered):
-                options = msgspec.structs.replace(options, numbered=list(numbered))
+            with _placed(tagged_rows, table, definition, as_of, settings) as (frame, numbered):
+                if numbered is not None:
+                    fields = evolution.fields_of_groups(table, definition, numbered)
+                    options = options.with_groups(numbered, fields)
                 save(frame, table, options, has_limit=has_limit)
         return write.refresh()
 
@@ -232,26 +231,26 @@ def _placed(
     rows: DataFrame,
     table: chronolake.Table,
     definition: Table,
-    snapshot: Snapshot | None,
+    as_of: str,
     settings: Settings,
-) -> Iterator[tuple[DataFrame, Sequence[NumberedGroup]]]:
-    """The rows, shuffled by file group, and the file groups that they name by number."""
+) -> Iterator[tuple[DataFrame, Sequence[NumberedGroup] | None]]:
+    """The rows, shuffled by file group, and the file groups that they name by number; None if by bucket."""
     omitted = arrow_tags.omitted_columns(definition, only_inserts=settings.existing is not Existing.MERGE)
     if _opens_groups(definition, settings):
         yield rows.drop(columns.BUCKET, *omitted), ()
         return
-    if snapshot is None or definition.index.type is IndexType.BUCKET:
+    if definition.index.type is IndexType.BUCKET:
         placed = bucket_numbers.placed(rows, definition)
         # Arrow makes these columns faster than Spark shuffles and sends them.
-        yield shuffles.by_file_group(placed, definition, settings.sort).drop(*omitted), ()
+        yield shuffles.by_file_group(placed, definition, settings.sort).drop(*omitted), None
         return
-    written = evolution.versions(table, definition, snapshot.slices)
     if definition.index.type is IndexType.RECORD:
         treatment = Treatment(settings.existing, settings.replaces, settings.kept_columns)
-        with record_locating.located(rows, table, written, snapshot, treatment) as located:
+        with record_locating.located(rows, table, definition, as_of, treatment) as located:
             yield shuffles.by_number(located.rows, len(located.groups), settings.sort), located.groups
         return
-    with locating.located(rows, table, written, snapshot, is_looked_up=_is_looked_up(settings)) as located:
+    is_looked_up = _is_looked_up(settings)
+    with locating.located(rows, table, definition, as_of, is_looked_up=is_looked_up) as located:
         yield shuffles.by_number(located.rows, len(located.groups), settings.sort), located.groups
 
 
@@ -307,17 +306,18 @@ def _fetched(
     settings: Settings,
     snapshot: Snapshot | None,
 ) -> Fetched | None:
-    """What tasks need of the table as of the begin of an instant; None where they ask the server."""
+    """What tasks need of the table as of the begin of an instant; None where they ask the server.
+
+    Without a bucket index, rows name their file groups: see ``WriteOptions.with_groups``.
+    """
     has_buckets = definition.index.type is IndexType.BUCKET
-    if has_buckets and not has_direct_markers(definition, settings.markers):
+    if not has_buckets or not has_direct_markers(definition, settings.markers):
         return None
-    # With direct markers, tasks need not reach the server. Without a bucket index, rows name their file groups.
+    # With direct markers, tasks need not reach the server. The driver does not know the buckets of the rows.
     if snapshot is None:
         snapshot = table.snapshot(instant.requested_time)
     written = evolution.versions(table, definition, snapshot.slices)
     fields = {version: list(fields) for version, fields in written.all_fields().items()}
-    if not has_buckets:
-        return Fetched(slices=[], new_groups=[], fields=fields)
     slices = list(map(stored_slices.of, snapshot.slices))
     replaced = table.replaced_file_groups(instant.requested_time).file_groups
     return Fetched(

@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake.errors import WriteConflict
-from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import Operation, TableType
 from chronolake_spark import SparkTable, conditional_deletes, errors, merges
@@ -181,12 +180,12 @@ def test_a_merge_is_refused_that_would_write_a_record_twice_or_move_it(
 
 
 def overtaken(rows: Rows, change: Callable[[], Instant]) -> Rows:
-    """The same rows; once, after they are computed from the snapshot, another write completes."""
+    """The same rows; once, after they are computed from the table, another write completes."""
     changes = [change]
 
-    def of(snapshot: Snapshot) -> DataFrame:
+    def of(as_of: str) -> DataFrame:
         assert callable(rows)
-        frame = rows(snapshot)
+        frame = rows(as_of)
         if changes:
             changes.pop()()
         return frame

@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake.errors import WriteConflict
-from chronolake_model.files import Snapshot
 from chronolake_model.vocabulary import Action, Operation, TableType
 from chronolake_spark import SparkTable, columns, errors, write
 from chronolake_spark.new_groups import Replaces
@@ -97,7 +96,7 @@ def test_partitions_are_deleted_by_their_values(
     assert (instant.action, instant.operation) == (Action.REPLACECOMMIT, Operation.DELETE_PARTITION)
     assert [row[0] for row in rows_of(table)] == [1, 3, 4]
     table.upsert(sales(spark, (2, "fr", "a", 21)))
-    table.delete_partitions({"country": None})
+    table.delete_partitions({"country": None, "shop": "a"})
     assert [row[0] for row in rows_of(table)] == [1, 2, 3]
     table.delete_partitions({"country": "fr"}, {"country": "fr"})
     assert [row[0] for row in rows_of(table)] == [1]
@@ -155,8 +154,8 @@ def test_an_overwrite_loses_to_an_upsert_that_completed_meanwhile_and_can_be_rep
     table.insert(sales(spark, *BEFORE))
     rows = write.tagged(sales(spark, (9, "de", "a", 90)), table.definition)
 
-    def after_an_upsert(price: int) -> Callable[[Snapshot], DataFrame]:
-        def overtaken(_: Snapshot) -> DataFrame:
+    def after_an_upsert(price: int) -> Callable[[str], DataFrame]:
+        def overtaken(_: str) -> DataFrame:
             if not (overtook := tmp_path / str(price)).exists():
                 overtook.touch()
                 table.upsert(sales(spark, (1, "de", "a", price)))

@@ -10,12 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 import chronolake
+from chronolake import _http
+from chronolake.calls.base import Call
+from chronolake_model.schemas import WidenColumn
 from chronolake_model.tables import BucketIndex, Field
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import format_writer, record_index, staging
@@ -132,6 +136,21 @@ def insert(shared_server_url: str) -> Callable[..., None]:
 def rows_of(table: chronolake.Table) -> list[Row]:
     rows = hudi_reader.rows_of(table).select(LAYOUT.names).to_pylist()
     return sorted(tuple(row.values()) for row in rows)
+
+
+def fetched_by(write: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> int:
+    """The bytes of all answers of the server."""
+    sizes: list[int] = []
+
+    def answer_of(call: Call[Any], response: httpx.Response) -> Any:
+        sizes.append(len(response.content))
+        return read(call, response)
+
+    read = _http.answer_of
+    with monkeypatch.context() as patches:
+        patches.setattr(_http, "answer_of", answer_of)
+        write()
+    return sum(sizes)
 
 
 def groups_of(table: chronolake.Table) -> set[tuple[str, str]]:
@@ -263,6 +282,41 @@ def test_a_key_that_two_file_groups_have_is_updated_in_both(
     insert(table, (2, "x", 2, 2))
     assert [row for row in rows_of(table) if row[0] == 2] == [(2, "x", 2, 2)] * 2
     assert len(rows_of(table)) == 4
+
+
+@pytest.mark.parametrize(("index", "type_"), KINDS)
+def test_inserts_fill_small_file_groups_that_have_none_of_the_keys_and_an_earlier_schema(
+    new_table: NewTable, insert: Callable[..., None], index: IndexType, type_: TableType
+) -> None:
+    table = new_table(index, type_)
+    insert(table, (1, "a", 0, 1), (2, "b", 0, 1))
+    groups = groups_of(table)
+    table.change_schema([WidenColumn("amount", "bigint")])
+
+    # The key is greater than all of its partition, so no file group there is looked up.
+    insert(table, (100, "a", 1, 2), (2, "b", 1, 2))
+
+    assert rows_of(table) == [(1, "a", 0, 1), (2, "b", 1, 2), (100, "a", 1, 2)]
+    assert groups_of(table) == groups
+
+
+@pytest.mark.parametrize(("index", "type_"), KINDS)
+def test_a_write_fetches_no_more_from_a_table_with_more_partitions(
+    new_table: NewTable,
+    insert: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    index: IndexType,
+    type_: TableType,
+) -> None:
+    table = new_table(index, type_)
+    insert(table, (1, "a", 0, 1), (2, "b", 0, 1))
+    few = fetched_by(lambda: insert(table, (1, "a", 1, 2), (3, "b", 1, 2)), monkeypatch)
+    insert(table, *((id, f"other {id}", 0, 1) for id in range(10, 200)))
+
+    many = fetched_by(lambda: insert(table, (1, "a", 2, 3), (4, "b", 2, 3)), monkeypatch)
+
+    # A slice has about 380 bytes.
+    assert many < few + 2_000
 
 
 def test_an_index_that_is_far_behind_is_said(
