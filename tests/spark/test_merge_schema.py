@@ -114,7 +114,17 @@ def test_nested_fields_of_the_frame_are_added_at_any_depth(
     assert rows[3] == rows[4] == (None, None, None)
     assert table.definition.schema_version == 2
 
-    # Later frames need the new fields, and values that fit.
+    # Later frames need the new fields, if only as null, and values that fit.
+    table.upsert(
+        frame.where("id = 2")
+        .withColumn("home", sf.col("home").withField("zip", sf.lit(None)))
+        .withColumn("all", sf.transform("all", lambda item: item.withField("m", sf.lit(None))))
+    )
+    assert table.read().where("id = 2").select("home.zip", "home.city", "all").first() == (
+        None,
+        "Bergen",
+        [(3, None), None],
+    )
     with pytest.raises(errors.SchemaMismatch, match=r"lacks the nested fields home\.at\.`new y`, home\.zip "):
         table.upsert(frame.withColumn("home", sf.expr("named_struct('city', 'x', 'at', named_struct('x', 1))")))
     with pytest.raises(errors.SchemaMismatch, match=r"all\.element\.n is bigint"):
