@@ -74,8 +74,9 @@ def surviving(base: pa.Table, changes: LatestChanges) -> tuple[Mask, Mask]:
     if not is_matched.any():
         return ~is_matched, stays
     positions = pc.drop_null(match)
-    old, new = base.filter(pa.array(is_matched)), changes.versions.take(positions)
-    wins = _wins(old, new, changes.ordering_field)
+    compared = [] if changes.ordering_field is None else [changes.ordering_field]
+    old = base.select(compared).filter(pa.array(is_matched))
+    wins = _wins(old, changes.versions.drop_columns([KEY, TIME]).take(positions), changes.ordering_field)
     kept = ~is_matched
     kept[is_matched] = wins
     stays[positions.to_numpy()[wins]] = True
@@ -91,7 +92,7 @@ def records_left(changes: LatestChanges, stays: Mask) -> pa.Table:
 def _wins(base: pa.Table, changes: pa.Table, ordering_field: str | None) -> Mask:
     """Row by row: whether the record of the base file wins against the change of its key."""
     if ordering_field is None:
-        return np.zeros(len(base), dtype=np.bool_)
+        return np.zeros(len(changes), dtype=np.bool_)
     ordering = merge.ordering_values(base, ordering_field)
     ranks: npt.NDArray[np.int8] = changes[_RANK].to_numpy()
     is_greater = _mask(pc.fill_null(pc.greater(ordering, changes[ORDERING]), False))

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from chronolake import field_ids
 from chronolake_model.tables import SchemaField
-from chronolake_spark import base_files, columns, key_search, layouts, log_contents, log_merge
+from chronolake_spark import base_files, columns, key_search, layouts, log_contents, log_merge, merge
 from chronolake_spark.log_contents import LogContents
 from chronolake_spark.log_merge import LatestChanges
 from chronolake_spark.stored_slices import StoredFile, StoredSlice
@@ -88,7 +88,7 @@ class SliceReader:
         for rows in self._base_rows(stored.base, layout):
             kept, kept_keys = log_merge.surviving(rows, changes)
             stays |= kept_keys
-            yield rows.select(self.layout.names).filter(pa.array(kept))
+            yield merge.only(rows.select(self.layout.names), kept)
         yield log_merge.records_left(changes, stays).select(self.layout.names)
 
     def _log_contents(self, stored: StoredSlice, layout: pa.Schema) -> LogContents:
