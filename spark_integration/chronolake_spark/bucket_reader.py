@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,36 +16,34 @@ import pyarrow.compute as pc
 from chronolake_spark import columns, merge, stored_slices
 from chronolake_spark.slice_reader import SliceReader
 
-SLICE_SCHEMA = "slice string"
-"""One slice per row, as Spark DDL, in the text of ``StoredSlice.to_json``."""
-
-GROUP_SCHEMA = "before string, after string"
-"""One changed file group per row: its slices before and after; the one after may be null."""
+_BATCH_ROWS: Final = 65_536
+"""The rows of a batch for the JVM, which holds it whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads slices that come as batches of rows."""
+    """Reads slices that are given by the texts of ``StoredSlice.to_json``."""
 
     slices: SliceReader
 
-    def rows_of(
-        self, slices: Iterable[pa.RecordBatch], times: Collection[str] | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def rows_of(self, slices: Iterable[str], times: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
         """All records of these slices; with ``times`` those whose last change these requested times made."""
         wanted = None if times is None else pa.array(sorted(times), pa.string())
-        for batch in slices:
-            for text in batch.column(0).to_pylist():
-                for rows in self.slices.rows(stored_slices.from_json(text)):
-                    yield from (rows if wanted is None else _of_times(rows, wanted)).to_batches()
+        for text in slices:
+            for rows in self.slices.rows(stored_slices.from_json(text)):
+                chosen = rows if wanted is None else _of_times(rows, wanted)
+                yield from chosen.to_batches(max_chunksize=_BATCH_ROWS)
 
-    def deleted_rows(self, groups: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The records of each slice before whose key the slice after does not have: the deleted ones."""
-        for batch in groups:
-            for before, after in zip(*batch.to_pydict().values(), strict=True):
-                keys = self._keys(after)
-                for rows in self.slices.rows(stored_slices.from_json(before)):
-                    yield from merge.deleted_rows(rows, keys).to_batches()
+    def deleted_rows(self, groups: Iterable[tuple[str, str | None]]) -> Iterator[pa.RecordBatch]:
+        """The deleted records of changed file groups.
+
+        A group has its slices before and after; one that is replaced has none after. A record is deleted if
+        the slice after does not have its key.
+        """
+        for before, after in groups:
+            keys = self._keys(after)
+            for rows in self.slices.rows(stored_slices.from_json(before)):
+                yield from merge.deleted_rows(rows, keys).to_batches(max_chunksize=_BATCH_ROWS)
 
     def _keys(self, text: str | None) -> pa.Table:
         no_keys = pa.table({columns.RECORD_KEY: pa.array([], pa.string())})

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyarrow.fs import LocalFileSystem
@@ -17,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from chronolake_model.files import ChangedFileGroup, DataFile, FileSlice
-from chronolake_spark import bucket_reader, columns, layouts, schema, slice_reader, stored_slices
+from chronolake_spark import columns, layouts, schema, slice_reader, stored_slices
 from chronolake_spark.base_files import Folder
 from chronolake_spark.bucket_reader import Reader
 from chronolake_spark.evolution import Versions
@@ -62,9 +63,7 @@ def deletes(spark: SparkSession, written: Versions, changed: Sequence[ChangedFil
     struct = schema.file_struct_of(written.table.schema)
     if not groups:
         return spark.createDataFrame([], struct)
-    tasks = min(len(groups), spark.sparkContext.defaultParallelism)
-    frame = spark.createDataFrame(groups, bucket_reader.GROUP_SCHEMA).repartition(tasks)
-    return frame.mapInArrow(_DeletedRows(written, struct), struct)
+    return _in_tasks(spark, _DeletedRows(written, struct), groups, struct)
 
 
 def _filtered(frames: Sequence[DataFrame], times: Sequence[str] | None) -> Sequence[DataFrame]:
@@ -108,11 +107,24 @@ def _merged(
     struct = StructType([field for field in whole if field.name in read])
     if not slices:
         return spark.createDataFrame([], struct).select(*(schema.quoted(name) for name in names))
-    tasks = min(len(slices), _READ_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-    texts = [(stored_slices.of(slice_).to_json(),) for slice_ in slices]
-    frame = spark.createDataFrame(texts, bucket_reader.SLICE_SCHEMA).repartition(tasks)
-    rows = frame.mapInArrow(_StoredRows(written, struct, times), struct)
+    texts = [stored_slices.of(slice_).to_json() for slice_ in slices]
+    rows = _in_tasks(spark, _StoredRows(written, struct, times), texts, struct)
     return rows.select(*(sf.col(schema.quoted(name)) for name in names))
+
+
+def _in_tasks(
+    spark: SparkSession,
+    function: Callable[[Sequence[Any]], Iterator[pa.RecordBatch]],
+    read: Sequence[Any],
+    struct: StructType,
+) -> DataFrame:
+    """The rows that ``function`` yields; each task calls it with some of ``read``.
+
+    Rows that say what to read would be shuffled to get into as many tasks, so the function carries it.
+    """
+    tasks = min(len(read), _READ_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    parts = [read[first::tasks] for first in range(tasks)]
+    return spark.range(0, tasks, 1, tasks).mapInArrow(_Tasks(function, parts), struct)
 
 
 class OnExecutor:
@@ -139,15 +151,30 @@ class _StoredRows(OnExecutor):
         super().__init__(written, struct)
         self._times = times
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self.reader().rows_of(batches, self._times)
+    def __call__(self, slices: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        return self.reader().rows_of(slices, self._times)
 
 
 class _DeletedRows(OnExecutor):
     """The function that finds deleted records."""
 
+    def __call__(self, groups: Iterable[tuple[str, str | None]]) -> Iterator[pa.RecordBatch]:
+        return self.reader().deleted_rows(groups)
+
+
+class _Tasks:
+    """The function that calls another one with what a task reads; its batches have the numbers of tasks."""
+
+    def __init__(
+        self, function: Callable[[Sequence[Any]], Iterator[pa.RecordBatch]], parts: Sequence[Sequence[Any]]
+    ) -> None:
+        self._function = function
+        self._parts = parts
+
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self.reader().deleted_rows(batches)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from self._function(self._parts[number])
 
 
 def _is_in_s3(written: Versions) -> bool:

@@ -54,7 +54,7 @@ def rows_of_slices(table: chronolake.Table, slices: Sequence[FileSlice]) -> pa.T
     folder = Folder.of(table.definition.base_path, table.storage_options)
     reader = Reader(SliceReader(folder, layout, versions.all_fields(), ordering))
     texts = [stored_slices.of(file_slice).to_json() for file_slice in slices]
-    batches = reader.rows_of([pa.RecordBatch.from_pydict({"slice": texts})])
+    batches = reader.rows_of(texts)
     return pa.Table.from_batches(list(batches), layout)
 
 

@@ -126,9 +126,8 @@ def test_executors_read_the_written_records(table: chronolake.Table, store: Stor
     reader = bucket_reader.Reader(slices)
     [before], [after] = (slices_after({}, [of]).values() for of in (stat, two))
 
-    rows = reader.rows_of([pa.RecordBatch.from_pydict({"slice": [before.to_json()]})])
-    group = {"before": [before.to_json()], "after": [after.to_json()]}
-    gone = reader.deleted_rows([pa.RecordBatch.from_pydict(group)])
+    rows = reader.rows_of([before.to_json()])
+    gone = reader.deleted_rows([(before.to_json(), after.to_json())])
 
     assert [id for rows_ in rows for id in rows_["id"].to_pylist()] == [1, 2]
     assert [id for rows_ in gone for id in rows_["id"].to_pylist()] == [1]
@@ -156,7 +155,7 @@ def test_executors_append_log_files_and_merge_them(
     reader = SliceReader(
         base_files.Folder.of(store.base_path, store.options), file_layout(FIELDS), {1: FIELDS}, None
     )
-    parts = bucket_reader.Reader(reader).rows_of([pa.RecordBatch.from_pydict({"slice": [stored.to_json()]})])
+    parts = bucket_reader.Reader(reader).rows_of([stored.to_json()])
     assert [id for part in parts for id in part["id"].to_pylist()] == [2, 3]
 
 
