@@ -9,8 +9,6 @@ because an observation is that of the first attempt.
 
 from __future__ import annotations
 
-import functools
-import operator
 import re
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
@@ -72,10 +70,11 @@ def guarded(rows: DataFrame) -> DataFrame:
     names = [field.name for field in rows.schema if _has_bytes(field.dataType)]
     if not names:
         return rows
-    lengths = [sf.coalesce(sf.octet_length(sf.col(schema.quoted(name))), sf.lit(0)) for name in names]
-    is_large = functools.reduce(operator.add, lengths) > ROW_BYTES_MAX
-    value = sf.when(is_large, sf.raise_error(sf.lit(_MESSAGE))).otherwise(sf.col(schema.quoted(names[-1])))
-    return rows.withColumn(names[-1], value)
+    # In SQL, because PySpark takes half a millisecond for each operation on a column.
+    lengths = " + ".join(f"coalesce(octet_length({schema.quoted(name)}), 0)" for name in names)
+    last = schema.quoted(names[-1])
+    value = f"if({lengths} > {ROW_BYTES_MAX}, raise_error('{_MESSAGE}'), {last})"
+    return rows.withColumn(names[-1], sf.expr(value))
 
 
 def save(rows: DataFrame, format_: str, options: Mapping[str, str], *, is_limited: bool) -> None:

@@ -5,20 +5,11 @@ A resize may change the number at any time, also after the driver has read the t
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, functions as sf
+from pyspark.sql import DataFrame
 
 from chronolake_model.instants import Instant
 from chronolake_model.tables import Table
-from chronolake_model.vocabulary import IndexType
-from chronolake_spark import columns, keys
-
-
-def bucket(table: Table) -> Column:
-    """The bucket of a record; null with another index, which finds its file group later (``locating``)."""
-    if table.index.type is not IndexType.BUCKET:
-        return sf.lit(None).cast("int")
-    by_name = {field.name: field for field in table.schema}
-    return keys.bucket([by_name[name] for name in table.record_key_fields], table.index.buckets)
+from chronolake_spark import columns, control_columns
 
 
 def present(definition: Table, instant: Instant) -> Table:
@@ -33,4 +24,4 @@ def placed(rows: DataFrame, table: Table) -> DataFrame:
 
     The rows may have been tagged by an earlier definition. Spark computes the bucket of a row only once.
     """
-    return rows.withColumn(columns.BUCKET, bucket(table))
+    return rows.withColumn(columns.BUCKET, control_columns.bucket(table))

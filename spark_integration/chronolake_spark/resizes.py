@@ -18,9 +18,9 @@ from chronolake_model.markers import MarkersType
 from chronolake_model.tables import BUCKETS_MAX, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation
 from chronolake_spark import (
-    bucket_numbers,
     columns,
     conflict_retries,
+    control_columns,
     errors,
     evolution,
     progress,
@@ -109,7 +109,7 @@ def _stored_rows(records: DataFrame, resized: Table) -> DataFrame:
     return records.select(
         columns.RECORD_KEY,
         columns.PARTITION_PATH,
-        bucket_numbers.bucket(resized).alias(columns.BUCKET),
+        control_columns.bucket(resized),
         sf.lit(False).alias(columns.DELETE),
         columns.COMMIT_TIME,
         columns.COMMIT_SEQNO,

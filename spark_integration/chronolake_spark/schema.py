@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 
 from pyspark.sql import Column, DataFrame, types as spark_types
@@ -48,8 +49,9 @@ def struct_of(fields: Iterable[Field]) -> StructType:
     return StructType.fromDDL(ddl)
 
 
+@functools.cache
 def type_of(text: str) -> DataType:
-    """The type of a column of a table. Needs a session."""
+    """The type of a column of a table. Needs a session, which takes a millisecond the first time."""
     return StructType.fromDDL(f"value {text}")[0].dataType
 
 

@@ -26,6 +26,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     # Spark's own INT96 becomes nanoseconds in Arrow, which Spark then refuses to read.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # By TCP, small messages to Python processes wait 40 ms for the acknowledgement of the one before.
+    "spark.python.unix.domain.socket.enabled": "true",
     # A read names its files. With these the driver looks them up itself, and small ones share a task.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     "spark.sql.files.openCostInBytes": "16384",

@@ -31,7 +31,6 @@ from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
 from chronolake_model.markers import EXECUTOR_PROPERTY, Executor, MarkersType
 from chronolake_model.merge_modes import MergeMode
-from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation, State
 from chronolake_spark import (
@@ -41,9 +40,9 @@ from chronolake_spark import (
     casts,
     columns,
     conflict_retries,
+    control_columns,
     errors,
     evolution,
-    keys,
     locating,
     new_groups,
     progress,
@@ -110,15 +109,11 @@ def tagged(
         raise errors.SchemaMismatch(
             f"the frame does not fit {table.name}: {spark_failures.first_line(exc)}"
         ) from exc
-    key_fields = _fields(table, table.record_key_fields)
-    path = keys.unmixed_partition_path(_fields(table, table.partition_fields), Spelling.of(table.properties))
     return rows.select(
-        keys.record_key(key_fields).alias(columns.RECORD_KEY),
-        path.alias(columns.PARTITION_PATH),
-        bucket_numbers.bucket(table).alias(columns.BUCKET),
+        *control_columns.of(table),
         columns.DELETE,
         *row_orders.comparable(rows, order_columns),
-        *(sf.col(schema.quoted(field.name)) for field in table.schema),
+        *(schema.quoted(field.name) for field in table.schema),
     )
 
 
@@ -436,8 +431,11 @@ def _names(expression: Column, name: str) -> bool:
 def _cast(df: DataFrame, field: Field, source: str | None) -> Column:
     if source is None:
         return sf.lit(None).cast(field.type).alias(field.name)
-    target, given = schema.struct_of([field])[0].dataType, df.schema[source].dataType
-    return casts.cast(df[schema.quoted(source)], field.name, target, given).alias(field.name)
+    target, given = schema.type_of(field.type), df.schema[source].dataType
+    value = df[schema.quoted(source)]
+    if target == given:
+        return value if source == field.name else value.alias(field.name)
+    return casts.cast(value, field.name, target, given).alias(field.name)
 
 
 def _flag(delete_when: Column | None) -> Column:

@@ -17,7 +17,7 @@ import chronolake
 import chronolake_spark
 from chronolake.cli import main as command_line
 from chronolake.errors import TableNotFound
-from chronolake_spark import SparkTable, sql_views, table as spark_table
+from chronolake_spark import SparkTable, shuffles, sql_views, table as spark_table
 from tests.fix_server import ServerProcess
 from tests.spark import hudi_reader
 from tests.spark.ingest_runs import Ingest
@@ -39,6 +39,8 @@ def spark() -> Iterator[SparkSession]:
             "spark.sql.adaptive.enabled": "false",
         },
     )
+    # Small as they are, the writes of tests have several tasks.
+    shuffles.SMALL_BYTES = 0
     yield session
     session.stop()
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 import chronolake
 import chronolake_spark
+from chronolake_spark import shuffles
 from tests.spark import crashes, faults, processes
 
 
@@ -67,6 +68,8 @@ class Driver:
 def main(job: Job) -> None:
     """Run the job."""
     spark = chronolake_spark.session("driver", master=job.master, memory="512m", settings=job.settings)
+    # Small as they are, these writes have several tasks.
+    shuffles.SMALL_BYTES = 0
     with chronolake.connect(job.url) as client:
         table = chronolake_spark.table(spark, job.table, client=client)
         if job.crash_point:
