@@ -11,20 +11,25 @@ import os
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+import msgspec
+from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 import chronolake
 import chronolake_spark
 from benchmarks import lakes, reporting, running, spark_rows
 from benchmarks.reporting import Row
+from chronolake import storage
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
+from chronolake_model.instants import Instant
 from chronolake_model.publication import PUBLISH_PROPERTY
 from chronolake_model.vocabulary import IndexType, Operation, TableType
 from chronolake_spark import SparkTable
+from chronolake_spark.index_manifests import StoredManifests
 
 CASES = os.environ.get("CASES", "abcdefg")
 ROWS = int(os.environ.get("ROWS", "5000000"))
@@ -43,8 +48,10 @@ READ_RATIO_MAX = 1.1
 MERGED_READ_RATIO_MAX = 0.5
 PLANNING_SECONDS_MAX = 3
 ONE_ROW_RATIO_MAX = 2
+ONE_ROW_GROWTH_MAX = 1.5
 LOOKUP_SECONDS_MAX = 0.3
 LOOKUPS = 20
+_PARTITION = "part"
 
 
 class Bench:
@@ -66,6 +73,7 @@ class Bench:
         type_: TableType = TableType.COPY_ON_WRITE,
         buckets: int = BUCKETS,
         index: IndexType = IndexType.BUCKET,
+        partition_fields: Sequence[str] = (),
     ) -> SparkTable:
         """A new table for such records. It is not published: that would be measured too."""
         self._tables += 1
@@ -76,6 +84,7 @@ class Bench:
             frame.schema,
             base_path=str(self.folder / name),
             record_key_fields=["id"],
+            partition_fields=list(partition_fields),
             buckets=buckets if index is IndexType.BUCKET else None,
             index=index,
             type=type_,
@@ -229,18 +238,32 @@ def _planning(bench: Bench) -> Iterator[Row]:
 
 def _one_row(bench: Bench) -> Iterator[Row]:
     """(f): the smallest upsert, into tables with more and more file groups."""
-    row = bench.rows(0, 1).coalesce(1).cache()
+    row = bench.rows(0, 1).withColumn(_PARTITION, sf.lit(0)).coalesce(1).cache()
     row.count()
     path = str(bench.folder / "appended")
     append = _median_of_small(lambda: row.write.mode("append").parquet(path))
     yield Row("(f) append of one row to Parquet files", f"{append:.2f} s")
-    for groups in FILE_GROUPS:
-        table = bench.table(row, TableType.COPY_ON_WRITE, groups)
-        table.insert(row)
-        _fill(table, groups)
-        upsert = _median_of_small(lambda table=table: table.upsert(row))  # type: ignore[misc]
+    for groups, upsert in _upserts_of_one_row(bench, row, IndexType.BUCKET):
         name = f"(f) upsert of one row into {groups:,} file groups, {upsert:.2f} s, against it"
         yield reporting.at_most(name, upsert / append, ONE_ROW_RATIO_MAX, "x")
+    for index in (IndexType.SIMPLE, IndexType.BLOOM, IndexType.RECORD):
+        taken = list(_upserts_of_one_row(bench, row, index))
+        smallest, least = taken[0]
+        yield Row(f"(f) index {index}, upsert of one row into {smallest:,} file groups", f"{least:.2f} s")
+        for groups, upsert in taken[1:]:
+            name = f"(f) index {index}, into {groups:,} file groups, {upsert:.2f} s, against {smallest:,}"
+            yield reporting.at_most(name, upsert / least, ONE_ROW_GROWTH_MAX, "x")
+
+
+def _upserts_of_one_row(bench: Bench, row: DataFrame, index: IndexType) -> Iterator[tuple[int, float]]:
+    """The file groups of a table, and the seconds of an upsert into it."""
+    # The simple and the bloom index look for a key in all of its partition.
+    partition_fields = [_PARTITION] if index in (IndexType.SIMPLE, IndexType.BLOOM) else []
+    for groups in FILE_GROUPS:
+        table = bench.table(row, buckets=groups, index=index, partition_fields=partition_fields)
+        table.insert(row)
+        _fill(table, groups)
+        yield groups, _median_of_small(lambda table=table: table.upsert(row))  # type: ignore[misc]
 
 
 def _lookups(bench: Bench) -> Iterator[Row]:
@@ -259,23 +282,43 @@ def _lookups(bench: Bench) -> Iterator[Row]:
 
 
 def _fill(table: SparkTable, groups: int) -> None:
-    """Give all other buckets of the table a file. Nothing reads these files, so they do not exist."""
+    """Give the table so many file groups, in other buckets or partitions if it has such.
+
+    Nothing reads the files of the new ones, so they do not exist.
+    """
     taken = {slice_.file_id for slice_ in table.metastore.snapshot().slices}
-    free = [bucket_file_id(bucket) for bucket in range(groups) if bucket_file_id(bucket) not in taken]
+    has_buckets = table.definition.index.type is IndexType.BUCKET
+    file_ids = [bucket_file_id(number) if has_buckets else f"{uuid.uuid4()}-0" for number in range(groups)]
+    free = [file_id for file_id in file_ids if file_id not in taken][: groups - 1]
+    is_partitioned = bool(table.definition.partition_fields)
     with table.metastore.begin(operation=Operation.UPSERT) as write:
-        write.complete(
+        filled = write.complete(
             [
                 WriteStat(
-                    partition_path="",
+                    partition_path=f"{_PARTITION}={number}" if is_partitioned else "",
                     file_id=file_id,
                     file_name=base_file_name(file_id, "0-0-0", write.requested_time),
                     size_bytes=1_000,
                     records=1,
                     inserts=1,
                 )
-                for file_id in free
+                for number, file_id in enumerate(free, 1)
             ]
         )
+    if table.definition.index.type is IndexType.RECORD:
+        _cover(table, filled)
+
+
+def _cover(table: SparkTable, filled: Instant) -> None:
+    """Let the record index of a table say that it has the keys of an instant: it would read their files."""
+    definition = table.definition
+    files = storage.open_storage(definition.base_path, table.metastore.storage_options).files
+    manifests = StoredManifests(files, definition.table_id)
+    before, _ = manifests.newest()
+    assert before is not None
+    assert filled.completion_time is not None
+    covering = msgspec.structs.replace(before, covered=filled.completion_time, instant=filled.requested_time)
+    assert manifests.publish(covering)
 
 
 def _updates(bench: Bench) -> DataFrame:
