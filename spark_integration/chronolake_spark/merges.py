@@ -6,6 +6,7 @@ merge changes, the write conflicts, so no update is computed from a state that i
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,6 +98,7 @@ def rows(
     """What makes the tagged rows of a merge. Raises ``SchemaMismatch``."""
     definition = table.definition
     names = _names_of_join(definition, source, on)
+    clauses = [_spelled(definition, source, clause) for clause in clauses]
     for clause in clauses:
         _check_names(definition, source, clause)
 
@@ -194,22 +196,40 @@ def _cast(joined: DataFrame, name: str, value: Column, type_: str) -> Column:
 
 def _names_of_join(table: Table, source: DataFrame, on: Sequence[str] | None) -> list[str]:
     names = listed(on or list(dict.fromkeys([*table.record_key_fields, *table.partition_fields])))
-    unknown = [name for name in names if name not in {field.name for field in table.schema}]
-    missing = [name for name in names if name not in source.columns]
+    own = _own_names(table, source, names)
+    unknown = [name for name in names if name not in own]
+    missing = [name for name in names if name not in write.sources_of(source, names)]
     if unknown or missing:
         raise errors.SchemaMismatch(
             f"a merge into {table.name} compares the columns {', '.join(names)}, and not both sides have "
             f"{', '.join(unknown + missing)}",
             {"unknown": unknown, "missing": missing},
         )
-    return names
+    return list(own.values())
+
+
+def _spelled(table: Table, source: DataFrame, clause: Clause) -> Clause:
+    """The clause with the names of the table's columns as the table spells them."""
+    if clause.values is None:
+        return clause
+    own = _own_names(table, source, list(clause.values))
+    values = {own.get(name, name): value for name, value in clause.values.items()}
+    if len(values) < len(own):
+        raise errors.SchemaMismatch(f"a clause of the merge sets a column twice: {', '.join(own)}")
+    return dataclasses.replace(clause, values=values)
+
+
+def _own_names(table: Table, source: DataFrame, names: Sequence[str]) -> dict[str, str]:
+    """For each of the names that is a column of the table, its name there."""
+    case_sensitive = source.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    return schema.sources_of([field.name for field in table.schema], names, case_sensitive=case_sensitive)
 
 
 def _check_names(table: Table, source: DataFrame, clause: Clause) -> None:
-    given = list(source.columns) if clause.values is None else list(clause.values)
     if clause.deletes:
         return
-    unknown = [name for name in given if name not in {field.name for field in table.schema}]
+    given = list(source.columns) if clause.values is None else list(clause.values)
+    unknown = [name for name in given if name not in _own_names(table, source, given)]
     if unknown:
         raise errors.SchemaMismatch(
             f"{table.name} has no columns {', '.join(unknown)}: name the columns and their values in the "
@@ -226,8 +246,7 @@ def _check_names(table: Table, source: DataFrame, clause: Clause) -> None:
 
 
 def _columns_of(source: DataFrame, table: Table) -> list[str]:
-    own = {field.name for field in table.schema}
-    return [name for name in source.columns if name in own]
+    return list(write.sources_of(source, [field.name for field in table.schema]))
 
 
 def _of(side: str, name: str) -> Column:

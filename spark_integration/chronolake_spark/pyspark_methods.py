@@ -15,7 +15,7 @@ import importlib.machinery
 import importlib.util
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, Final
 
@@ -121,7 +121,7 @@ def _save_as_table(
 
 
 def _insert_into(original: Any, writer: Any, tableName: str, *args: Any, **kwargs: Any) -> Any:
-    with _as_target(writer._spark, tableName):
+    with _as_target(writer._spark, tableName), _typed_errors():
         return original(writer, tableName, *args, **kwargs)
 
 
@@ -146,10 +146,25 @@ def _sql(original: Any, session: Any, sqlQuery: Any, *args: Any, **kwargs: Any) 
 
             sql_commands.refuse_unsupported(session, sqlQuery)
         _refresh_views(session, sqlQuery)
-        if _has_views() and _INSERT.search(sqlQuery) and (target := _inserted_into(session, sqlQuery)):
-            with _as_target(session, target):
+        if _INSERT.search(sqlQuery):
+            target = _inserted_into(session, sqlQuery) if _has_views() else None
+            with _typed_errors(), _as_target(session, target) if target else contextlib.nullcontext():
                 return original(session, sqlQuery, *args, **kwargs)
     return original(session, sqlQuery, *args, **kwargs)
+
+
+@contextlib.contextmanager
+def _typed_errors() -> Iterator[None]:
+    """Raise the error of this package that Spark's text carries, if it does, as writes of the Python API do."""
+    try:
+        yield
+    except Exception as exc:  # PySpark passes some of Java's exceptions as they are
+        if "[chronolake:" in str(exc):
+            from chronolake_spark import errors  # noqa: PLC0415
+
+            if (error := errors.decoded(str(exc))) is not None:
+                raise error from exc
+        raise
 
 
 def _has_views() -> bool:

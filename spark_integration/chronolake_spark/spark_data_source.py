@@ -13,6 +13,7 @@ import gc
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -68,16 +69,35 @@ def register(spark: SparkSession) -> None:
     with _LOCK:
         if getattr(spark, _IS_REGISTERED, False):
             return
-        spark.dataSource.register(FileGroupsDataSource)
-        # PySpark finds it by itself, unless another module called pyspark_* cannot be imported.
-        spark.dataSource.register(DefaultSource)
+        with _activated(spark):
+            spark.dataSource.register(FileGroupsDataSource)
+            # PySpark finds it by itself, unless another module called pyspark_* cannot be imported.
+            spark.dataSource.register(DefaultSource)
         setattr(spark, _IS_REGISTERED, True)
 
 
 def activate(spark: SparkSession) -> None:
     """Make it the session of this thread: in it Spark looks for data sources, and new threads have none."""
-    java_class = getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
-    java_class.setActiveSession(spark._jsparkSession)
+    _java_class(spark).setActiveSession(spark._jsparkSession)
+
+
+@contextlib.contextmanager
+def _activated(spark: SparkSession) -> Iterator[None]:
+    """``activate`` for a while: Spark looks for the names of data sources in the active session too."""
+    java_class = _java_class(spark)
+    before = java_class.getActiveSession()
+    activate(spark)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            java_class.setActiveSession(before.get())
+        else:
+            java_class.clearActiveSession()
+
+
+def _java_class(spark: SparkSession) -> Any:
+    return getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
 
 
 class FileGroupsDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
 from chronolake.errors import ConnectionFailed, TableNotFound
-from chronolake_spark import errors, format_options, record_locating, schema, spark_failures, tables
+from chronolake_spark import format_options, record_locating, schema, tables
 from chronolake_spark.options import SECRETS_OPTION, secrets_to_json
 
 _EVENTS_MAX = 1_000
@@ -104,8 +104,7 @@ def as_target(spark: SparkSession, view: str) -> Iterator[None]:
             if name is not None:
                 _of_data_source(spark, namespace, name).createOrReplaceTempView(schema.quoted(_short(name)))
                 try:
-                    with _typed_errors():
-                        yield
+                    yield
                     with namespace.connect() as client:
                         # The data source takes in only so much as one process can.
                         record_locating.follow(spark, client.table(name))
@@ -114,17 +113,6 @@ def as_target(spark: SparkSession, view: str) -> Iterator[None]:
                         _make(spark, namespace, client, name)
                 return
     yield
-
-
-@contextlib.contextmanager
-def _typed_errors() -> Iterator[None]:
-    """Raise the error of this package that Spark's text carries, if it does, as writes of the Python API do."""
-    try:
-        yield
-    except spark_failures.EXCEPTIONS as exc:
-        if (error := errors.decoded(str(exc))) is None:
-            raise
-        raise error from exc
 
 
 def _refresh(spark: SparkSession, namespace: _Namespace, client: chronolake.Client) -> None:

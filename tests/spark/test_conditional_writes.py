@@ -136,6 +136,11 @@ def test_a_merge_updates_deletes_and_inserts(
     merge.when_not_matched_insert(condition=sf.col("source.id") == 7).execute()
     assert rows_of(table) == [(1, "de", 16, 3), *after[1:], (7, "it", 70, 1)]
 
+    in_capitals = orders(spark, (7, "it", 71, 2)).toDF("ID", "COUNTRY", "PRICE", "VERSION")
+    table.merge(in_capitals).when_matched_update().execute()
+    table.merge(in_capitals, on=["Id"]).when_matched_update({"Price": "source.price + 1"}).execute()
+    assert rows_of(table) == [(1, "de", 16, 3), *after[1:], (7, "it", 72, 2)]
+
 
 @TYPES
 def test_an_update_computed_from_a_record_that_changed_meanwhile_is_not_written(
@@ -165,6 +170,7 @@ def test_a_merge_is_refused_that_would_write_a_record_twice_or_move_it(
             {"country": "'x'"}
         ),
         "has no columns prize": table.merge(orders(spark)).when_not_matched_insert({"prize": "1"}),
+        "sets a column twice": table.merge(orders(spark)).when_not_matched_insert({"price": "1", "Price": "2"}),
         "not both sides have day": table.merge(orders(spark), on=["day"]).when_matched_delete(),
         "does not fit": table.merge(orders(spark)).when_matched_delete(condition="source.prize > 1"),
         "not a condition": table.merge(orders(spark)).when_matched_delete(condition="target.price"),

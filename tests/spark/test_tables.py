@@ -45,6 +45,17 @@ def states_of(table: SparkTable) -> list[State]:
     return [instant.state for instant in instants if instant.action is not Action.ROLLBACK]
 
 
+def test_a_second_session_opens_and_writes_tables_too(
+    spark: SparkSession, client: chronolake.Client, new_table: NewTable
+):
+    first = new_table(orders(spark), "id")
+    session = spark.newSession()
+    second = table(session, first.name, client=client)
+    second.upsert(orders(session, (1, "de", 10, 0)))
+    first.upsert(orders(spark, (2, "fr", 20, 0)))
+    assert rows_of(second.read()) == [(1, "de", 10, 0), (2, "fr", 20, 0)]
+
+
 def test_a_table_that_was_opened_before_a_swap_of_names_stays_itself(
     spark: SparkSession, client: chronolake.Client, new_table: NewTable
 ):
