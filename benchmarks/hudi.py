@@ -131,7 +131,7 @@ class OwnSide:
             self._all().schema,
             base_path=str(self._folder / place),
             record_key_fields=["id"],
-            buckets=BUCKETS,
+            buckets=BUCKETS if index is IndexType.BUCKET else None,
             index=index,
             type=type_,
             properties={PUBLISH_PROPERTY: "false"},

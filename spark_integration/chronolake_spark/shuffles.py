@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 from pyspark.sql import DataFrame, functions as sf
 
 from chronolake_model.tables import Table
-from chronolake_spark import columns, schema
+from chronolake_spark import columns, schema, spark_failures
 
 _TASKS_PER_CORE: Final = 2
 SMALL_BYTES = 2**20
@@ -62,10 +62,14 @@ def _tasks(rows: DataFrame) -> int:
 
 def _is_small(rows: DataFrame) -> bool:
     """Whether Spark can say that the rows take few bytes."""
-    plan = rows._jdf.queryExecution().optimizedPlan()
-    if int(str(plan.stats().sizeInBytes())) > SMALL_BYTES:
+    # Not the optimised plan, which Spark makes anew when it executes the query.
+    plan = rows._jdf.queryExecution().analyzed()
+    try:
+        size_bytes = int(str(plan.stats().sizeInBytes()))
+    except spark_failures.EXCEPTIONS:
+        # A node that is estimated only after it is optimised.
         return False
-    return not _MAKES_ROWS.search(str(plan.toString()))
+    return size_bytes <= SMALL_BYTES and not _MAKES_ROWS.search(str(plan.toString()))
 
 
 def _in_order(shuffled: DataFrame, sort: Sequence[str]) -> DataFrame:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from chronolake_spark import errors, java
+from pyspark_chronolake import daemon
 
 
 def program(path: Path, *lines: str) -> Path:
@@ -61,3 +63,12 @@ def test_the_wheels_java_is_started_without_the_module_that_it_lacks(tmp_path: P
     arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-Da=b c", "Main", ""]
     shown = subprocess.run([f"{home}/bin/java", *arguments], capture_output=True, text=True, check=True)
     assert shown.stdout == "<-Xmx1g><-Da=b c><Main><>"
+
+
+def test_a_worker_whose_socket_is_closed_ends_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(sock: object, authenticated: bool) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(daemon, "_worker", broken)
+    with socket.socket() as sock:
+        assert daemon.worker(sock, True) == 1
