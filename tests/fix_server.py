@@ -78,7 +78,8 @@ class ServerProcess:
         if self._process is not None:
             self._process.terminate()
             try:
-                self._process.wait(timeout=15)
+                # Long enough for a machine that has much else to do.
+                self._process.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 # That is a failure; but it must not go on beside other tests.
                 self.kill()
