@@ -454,11 +454,11 @@ def _batches(
 
 
 def _with_types(struct: StructType, types: Mapping[str, str]) -> StructType:
-    ddl = ", ".join(
-        f"{schema.quoted(field.name)} {types.get(field.name.lower(), field.dataType.simpleString())}"
-        for field in struct
-    )
-    return StructType.fromDDL(ddl)
+    typed = StructType()
+    for field in struct:
+        stated = types.get(field.name.lower())
+        typed.add(field.name, field.dataType if stated is None else schema.type_of(stated))
+    return typed
 
 
 def _check_changed(changed: Sequence[Path], table: Table | None, request: Request) -> None:

@@ -53,8 +53,8 @@ def decide(
     ordering_field = reader.ordering_field if len(deletes) else None
     values, unchanged, inserts = None, 0, 0
     if ordering_field is not None or (counts_new_keys and len(upserts)):
-        asked = incoming if counts_new_keys else deletes
-        live, gone = _known(reader, stored, asked[columns.RECORD_KEY])
+        looked_up = incoming if counts_new_keys else deletes
+        live, gone = _known(reader, stored, looked_up[columns.RECORD_KEY])
         if counts_new_keys:
             inserts = int(_places(upserts, live[columns.RECORD_KEY]).null_count)
         if ordering_field is not None:

@@ -154,9 +154,9 @@ def _applies(joined: DataFrame, clause: Clause, is_matched: Column) -> Column:
 
 def _values(joined: DataFrame, table: Table, source: DataFrame, clause: Clause) -> list[Column]:
     """The values of a clause for the table's columns, in their types."""
-    given = clause.values
+    given, of_source = clause.values, _columns_of(source, table)
     if given is None and not clause.deletes:
-        given = {name: _of(SOURCE, name) for name in _columns_of(source, table)}
+        given = {name: _of(SOURCE, name) for name in of_source}
     fixed = {*table.record_key_fields, *table.partition_fields} if clause.when_matched else set()
     values = []
     for field in table.schema:
@@ -164,19 +164,17 @@ def _values(joined: DataFrame, table: Table, source: DataFrame, clause: Clause) 
         if value is not None:
             values.append(_cast(joined, field.name, _column(value), field.type))
         elif clause.when_matched:
-            values.append(
-                _kept(table, source, field.name, is_moved=clause.values is None and not clause.deletes)
-            )
+            takes_all = clause.values is None and not clause.deletes
+            values.append(_kept(field.name, is_compared=takes_all and field.name in fixed & of_source))
         else:
             values.append(sf.lit(None).cast(field.type))
     return values
 
 
-def _kept(table: Table, source: DataFrame, name: str, *, is_moved: bool) -> Column:
-    """The target's value; an update with all the source's columns is refused if it would move the record."""
+def _kept(name: str, *, is_compared: bool) -> Column:
+    """The target's value. If it ``is_compared``, a row is refused whose source has another: it would move."""
     kept = _of(TARGET, name)
-    fixed = {*table.record_key_fields, *table.partition_fields}
-    if not is_moved or name not in fixed or name not in _columns_of(source, table):
+    if not is_compared:
         return kept
     refusal = errors.encoded(
         errors.SchemaMismatch(
@@ -198,7 +196,8 @@ def _names_of_join(table: Table, source: DataFrame, on: Sequence[str] | None) ->
     names = listed(on or list(dict.fromkeys([*table.record_key_fields, *table.partition_fields])))
     own = _own_names(table, source, names)
     unknown = [name for name in names if name not in own]
-    missing = [name for name in names if name not in write.sources_of(source, names)]
+    of_source = write.sources_of(source, names)
+    missing = [name for name in names if name not in of_source]
     if unknown or missing:
         raise errors.SchemaMismatch(
             f"a merge into {table.name} compares the columns {', '.join(names)}, and not both sides have "
@@ -229,7 +228,8 @@ def _check_names(table: Table, source: DataFrame, clause: Clause) -> None:
     if clause.deletes:
         return
     given = list(source.columns) if clause.values is None else list(clause.values)
-    unknown = [name for name in given if name not in _own_names(table, source, given)]
+    own = _own_names(table, source, given)
+    unknown = [name for name in given if name not in own]
     if unknown:
         raise errors.SchemaMismatch(
             f"{table.name} has no columns {', '.join(unknown)}: name the columns and their values in the "
@@ -245,8 +245,8 @@ def _check_names(table: Table, source: DataFrame, clause: Clause) -> None:
         )
 
 
-def _columns_of(source: DataFrame, table: Table) -> list[str]:
-    return list(write.sources_of(source, [field.name for field in table.schema]))
+def _columns_of(source: DataFrame, table: Table) -> set[str]:
+    return set(write.sources_of(source, [field.name for field in table.schema]))
 
 
 def _of(side: str, name: str) -> Column:

@@ -44,10 +44,10 @@ def of_file_groups(table: chronolake.Table, as_of: str, names: pa.Table) -> tupl
     """
     pairs = sorted(set(zip(*names.to_pydict().values(), strict=True)))
     slices = [
-        found.slice
+        group.slice
         for portion in _portions([FileGroupName(*pair) for pair in pairs], FILE_GROUPS_MAX)
-        for found in table.file_groups(portion, as_of).file_groups
-        if found.slice is not None
+        for group in table.file_groups(portion, as_of).file_groups
+        if group.slice is not None
     ]
     live = [
         pa.array([slice_.partition_path for slice_ in slices], pa.string()),

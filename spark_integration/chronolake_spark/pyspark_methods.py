@@ -159,11 +159,10 @@ def _typed_errors() -> Iterator[None]:
     try:
         yield
     except Exception as exc:  # PySpark passes some of Java's exceptions as they are
-        if "[chronolake:" in str(exc):
-            from chronolake_spark import errors  # noqa: PLC0415
+        from chronolake_spark import errors  # noqa: PLC0415
 
-            if (error := errors.decoded(str(exc))) is not None:
-                raise error from exc
+        if (error := errors.decoded(str(exc))) is not None:
+            raise error from exc
         raise
 
 

@@ -206,7 +206,9 @@ class RecordIndex:
             direction=Direction.DESCENDING,
             limit=1,
         )
-        return next((one.requested_time for one in before if one.completion_time == completion_time), None)
+        return next(
+            (instant.requested_time for instant in before if instant.completion_time == completion_time), None
+        )
 
     def _remove(self, paths: Sequence[str]) -> None:
         if paths:

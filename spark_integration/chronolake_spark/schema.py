@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Sequence
 
 from pyspark.sql import Column, DataFrame, types as spark_types
@@ -26,6 +27,8 @@ _ATOMIC = (
     spark_types.TimestampType,
     spark_types.TimestampNTZType,
 )
+# A quoted name, or the type: not a field of a struct that is called so (``timestamp:``).
+_NAME_OR_TIMESTAMP = re.compile(r"`(?:[^`]|``)*`|\btimestamp\b(?!\s*:)", re.IGNORECASE)
 
 
 def fields_of(schema: StructType) -> list[Field]:
@@ -45,14 +48,19 @@ def fields_of(schema: StructType) -> list[Field]:
 
 def struct_of(fields: Iterable[Field]) -> StructType:
     """The schema of frames read from a table: all columns nullable, as Spark reads files. Needs a session."""
-    ddl = ", ".join(f"{quoted(field.name)} {field.type}" for field in fields)
+    ddl = ", ".join(f"{quoted(field.name)} {_ddl(field.type)}" for field in fields)
     return StructType.fromDDL(ddl)
 
 
 @functools.cache
 def type_of(text: str) -> DataType:
     """The type of a column of a table. Needs a session, which takes a millisecond the first time."""
-    return StructType.fromDDL(f"value {text}")[0].dataType
+    return StructType.fromDDL(f"value {_ddl(text)}")[0].dataType
+
+
+def _ddl(text: str) -> str:
+    """A table's type as DDL that means the same in each session: there ``timestamp`` depends on a setting."""
+    return _NAME_OR_TIMESTAMP.sub(lambda match: match[0] if match[0][0] == "`" else "timestamp_ltz", text)
 
 
 def text_of(type_: DataType, column: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession, functions as sf
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from chronolake_spark import (
     columns,
@@ -30,7 +30,7 @@ from chronolake_spark import (
 from chronolake_spark.csv_files import ReadOptions
 from chronolake_spark.csv_profiles import Profile
 from chronolake_spark.formats import Format
-from chronolake_spark.schema import quoted
+from chronolake_spark.schema import quoted, type_of
 
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
 _SCHEMES = ("file:", "file://")
@@ -114,11 +114,11 @@ def inspect(spark: SparkSession, source: Source, reading: ReadOptions, check: Ca
     if source.format is Format.CSV:
         inspection = csv_files.inspect(source.files, reading, check)
         types = {name: _type_of(name, profile, reading) for name, profile in inspection.profiles.items()}
-        ddl = ", ".join(f"{quoted(name)} {type_}" for name, type_ in types.items())
+        struct = StructType([StructField(name, type_of(type_)) for name, type_ in types.items()])
         inferred = {
             name: inspection.profiles[name] for name in inspection.profiles if reading.column(name) is None
         }
-        return Inspection(StructType.fromDDL(ddl), inspection.rows, inferred)
+        return Inspection(struct, inspection.rows, inferred)
     if source.format is Format.JSON:
         shape = json_files.shape_of(source.files, op_column=reading.op_column, check=check)
         return Inspection(json_types.struct_of(shape, reading), None, {})

@@ -15,7 +15,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from chronolake_spark import columns, csv_advice, csv_types, errors
 from chronolake_spark.csv_files import Column, ReadOptions
-from chronolake_spark.schema import quoted
+from chronolake_spark.schema import type_of
 
 _VALUE_CHARS_MAX = 200
 
@@ -80,4 +80,4 @@ class _Convert:
 def _field(field: StructField, wanted: Mapping[str, Column]) -> StructField:
     if field.name not in wanted:
         return field
-    return StructType.fromDDL(f"{quoted(field.name)} {wanted[field.name].type}")[0]
+    return StructField(field.name, type_of(wanted[field.name].type))

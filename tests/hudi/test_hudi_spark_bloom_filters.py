@@ -20,12 +20,12 @@ def test_hudi_finds_in_a_filter_of_any_size_what_our_reader_finds(
     writer = bloom_filters.Writer(len(keys))
     writer.add(pa.array(keys))
     text = writer.text()
-    asked = [*keys, *(f"other-{number}" for number in range(1_000))]
+    candidates = [*keys, *(f"other-{number}" for number in range(1_000))]
 
-    found = hudi_spark.may_have(text, bloom_filters.SIMPLE, asked)
+    by_hudi = hudi_spark.may_have(text, bloom_filters.SIMPLE, candidates)
 
     own = bloom_filters.read({bloom_filters.FILTER: text})
     assert own is not None
-    assert found == own.may_have(pa.array(asked)).tolist()
-    assert all(found[: len(keys)])
-    assert not all(found)
+    assert by_hudi == own.may_have(pa.array(candidates)).tolist()
+    assert all(by_hudi[: len(keys)])
+    assert not all(by_hudi)

@@ -1,0 +1,35 @@
+"""Types of columns as Spark reads them from a table's definition."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from chronolake_model.tables import Field
+from chronolake_spark import schema
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("timestamp", "timestamp"),
+        ("TIMESTAMP", "timestamp"),
+        ("timestamp_ntz", "timestamp_ntz"),
+        ("array<timestamp>", "array<timestamp>"),
+        ("struct<timestamp:timestamp,other:timestamp_ntz>", "struct<timestamp:timestamp,other:timestamp_ntz>"),
+        ("struct<timestamp :timestamp>", "struct<timestamp:timestamp>"),
+        ("struct<`a timestamp b`:timestamp>", "struct<`a timestamp b`:timestamp>"),
+    ],
+)
+@pytest.mark.parametrize("setting", ["TIMESTAMP_LTZ", "TIMESTAMP_NTZ"])
+def test_a_type_means_the_same_whatever_the_session_takes_a_timestamp_for(
+    spark: SparkSession, text: str, expected: str, setting: str
+) -> None:
+    spark.conf.set("spark.sql.timestampType", setting)
+    try:
+        schema.type_of.cache_clear()
+        assert schema.type_of(text).simpleString() == expected.replace("`", "")
+        assert schema.struct_of([Field("a", text)])["a"].dataType == schema.type_of(text)
+    finally:
+        spark.conf.unset("spark.sql.timestampType")
+        schema.type_of.cache_clear()
