@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
@@ -11,12 +14,20 @@ pytestmark = pytest.mark.spark
 FILE_GROUPS = 8
 
 
-def tasks_of(rows: DataFrame) -> int:
+def shuffled(rows: DataFrame) -> DataFrame:
     placed = rows.select(
         sf.lit("").alias(columns.PARTITION_PATH), sf.col("id").cast("int").alias(columns.BUCKET)
     )
-    tasks: int = shuffles.by_number(placed, FILE_GROUPS, ()).rdd.getNumPartitions()
+    return shuffles.by_number(placed, FILE_GROUPS, ())
+
+
+def tasks_of(rows: DataFrame) -> int:
+    tasks: int = shuffled(rows).rdd.getNumPartitions()
     return tasks
+
+
+def has_shuffle(rows: DataFrame) -> bool:
+    return "Exchange" in str(shuffled(rows)._jdf.queryExecution().executedPlan().toString())
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +48,23 @@ def test_few_rows_that_may_become_many_go_to_several_tasks(spark: SparkSession) 
     by_python = spark.range(2).mapInArrow(lambda batches: batches, "id long")
     assert tasks_of(exploded) > 1
     assert tasks_of(by_python) > 1
+
+
+def test_few_rows_in_memory_are_not_shuffled(spark: SparkSession) -> None:
+    many = spark.range(1_000_000).where("id = 7").cache()
+    assert many.count() == 1
+    assert not has_shuffle(spark.range(100))
+    assert not has_shuffle(spark.createDataFrame(pa.table({"id": [1]})))
+    assert not has_shuffle(many)
+    many.unpersist()
+
+
+def test_few_rows_that_one_task_may_be_too_few_for_are_shuffled(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "rows")
+    spark.range(100).write.parquet(path)
+    stored = spark.read.parquet(path)
+    stored.createOrReplaceTempView("stored")
+    for rows in (stored, spark.range(100).where("id in (select id from stored)")):
+        assert has_shuffle(rows)
+        assert tasks_of(rows) == 1
+    spark.catalog.dropTempView("stored")
