@@ -34,6 +34,7 @@ from chronolake_spark import (
     evolution,
     format_options,
     record_index,
+    rollbacks,
     schema,
     staged_places,
     staging,
@@ -75,7 +76,7 @@ def writer(options: Mapping[str, str], struct: StructType, *, overwrite: bool) -
         tagging = _tagging(definition, struct, deletes=parsed.operation is WriteOperation.DELETE)
         settings = _settings(parsed, overwrite=overwrite)
         table.claim_storage()
-        write.finish_rollbacks(table)
+        rollbacks.finish(table)
         begun = table.begin(
             action=Action.REPLACECOMMIT if overwrite else None,
             operation=settings.operation,

@@ -24,6 +24,7 @@ from chronolake_spark import (
     errors,
     evolution,
     progress,
+    rollbacks,
     schema,
     shuffles,
     slice_frames,
@@ -58,7 +59,7 @@ def run(
     table.claim_storage()
 
     def attempt(retries: int) -> Instant:
-        write.finish_rollbacks(table)
+        rollbacks.finish(table)
         counted = {conflict_retries.RETRIES: str(retries)} if retries else {}
         settings = Settings(
             operation=Operation.CLUSTER,

@@ -7,15 +7,13 @@ write      the task brings the rows of each group together (task_rows); the data
            base file of the group, or appends to its log (bucket_writer)
 complete   the data source's committer publishes all files at once, or the server names the conflict
 
-Before it begins, a write deletes the files of earlier writes that were rolled back without a client, for
-example because their driver was killed.
+Beside that, a write deletes the files of earlier writes that were rolled back without a client (rollbacks).
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,11 +23,10 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Observation, functions as sf
 
 import chronolake
-from chronolake.errors import StorageFailed
 from chronolake_model import merge_modes
 from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
-from chronolake_model.markers import EXECUTOR_PROPERTY, Executor, MarkersType
+from chronolake_model.markers import MarkersType
 from chronolake_model.merge_modes import MergeMode
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation, State
@@ -47,6 +44,7 @@ from chronolake_spark import (
     new_groups,
     progress,
     record_locating,
+    rollbacks,
     row_orders,
     schema,
     self_reads,
@@ -70,8 +68,6 @@ from chronolake_spark.options import (
     secrets_to_json,
 )
 from chronolake_spark.unique_keys import Treatment
-
-_LOG = logging.getLogger("chronolake.spark")
 
 
 def tagged(
@@ -159,9 +155,9 @@ def run(table: chronolake.Table, url: str, rows: Rows, settings: Settings) -> In
     table.claim_storage()
 
     def attempt(retries: int) -> Instant:
-        finish_rollbacks(table)
         once = functools.partial(_run_once, table, definition, url, rows, settings, retries)
-        return arrow_batches.run(definition.table_id, once)
+        with rollbacks.finished_beside(table):
+            return arrow_batches.run(definition.table_id, once)
 
     return conflict_retries.run(attempt, settings.on_conflict)
 
@@ -458,17 +454,6 @@ def refuse_another_schema(prepared: Table, instant: Instant) -> None:
             f"to version {instant.schema_version}; write the frame again",
             {"schema_version": instant.schema_version},
         )
-
-
-def finish_rollbacks(table: chronolake.Table) -> None:
-    """Delete the files of pending rollbacks, unless the server does that."""
-    if table.definition.properties.get(EXECUTOR_PROPERTY, Executor.CLIENT) != Executor.CLIENT:
-        return
-    try:
-        table.finish_rollbacks()
-    except StorageFailed as failure:
-        # The rollback stays on the list for the next write; this write does not depend on it.
-        _LOG.warning("%s: files of rolled-back instants could not be deleted: %s", table.name, failure)
 
 
 def _has_completed(write: chronolake.Write) -> bool:
