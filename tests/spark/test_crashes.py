@@ -67,7 +67,7 @@ def new_prices(
                 priced(spark, 1).schema,
                 base_path=str(tmp_path / name),
                 record_key_fields=["id"],
-                buckets=BUCKETS,
+                buckets=None if "index" in definition else BUCKETS,
                 **definition,
             )
             table = chronolake_spark.table(spark, name, client=client)
