@@ -127,8 +127,7 @@ def _fields(table: Table, names: Sequence[str]) -> list[SchemaField]:
 
 def tagging(table: Table, frame: pa.Schema, sources: Mapping[str, str], *, deletes: bool) -> Tagging:
     """The tagging of rows of ``frame``. Raises ``SchemaMismatch`` for a column of another type."""
-    layout = arrow_types.file_layout(table.schema)
-    own = pa.schema([field for field in layout if field.name not in columns.META])
+    own = arrow_types.own_layout(table.schema)
     for name, source in sources.items():
         given, wanted = frame.field(source).type, own.field(name).type
         if not _fits(given, wanted):

@@ -32,8 +32,14 @@ _PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
 def file_layout(fields: Iterable[SchemaField]) -> pa.Schema:
     """The layout of data files with these columns: Hudi's five come before them. With field ids."""
     fields = list(fields)
-    own = [pa.field(field.name, of(column_types.parse(field.type))) for field in fields]
-    return field_ids.with_field_ids(pa.schema([*(pa.field(name, pa.string()) for name in META), *own]), fields)
+    meta = [pa.field(name, pa.string()) for name in META]
+    return field_ids.with_field_ids(pa.schema([*meta, *_fields_of(fields)]), fields)
+
+
+def own_layout(fields: Iterable[SchemaField]) -> pa.Schema:
+    """The layout of these columns alone, all nullable, also within columns. With field ids."""
+    fields = list(fields)
+    return field_ids.with_field_ids(pa.schema(_fields_of(fields)), fields)
 
 
 def of(data_type: DataType) -> pa.DataType:
@@ -56,6 +62,10 @@ def of(data_type: DataType) -> pa.DataType:
 def without_small_integers(schema: pa.Schema) -> pa.Schema:
     """The same columns, with int for tinyint and smallint, also within columns. Field ids stay."""
     return pa.schema([_without_small_integers(field) for field in schema])
+
+
+def _fields_of(fields: Iterable[SchemaField]) -> list[pa.Field]:
+    return [pa.field(field.name, of(column_types.parse(field.type))) for field in fields]
 
 
 def _without_small_integers(field: pa.Field) -> pa.Field:

@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceWriter, WriterCommitMessage
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 import chronolake
@@ -88,11 +88,8 @@ def writer(options: Mapping[str, str], struct: StructType, *, overwrite: bool) -
             definition = bucket_numbers.present(definition, begun.instant)
             tagging = dataclasses.replace(tagging, table=definition)
             write_options = write.options_of(table, client.url, definition, begun.instant, settings, {})
-            own = from_arrow_schema(tagging.layout, prefer_timestamp_ntz=True)
             treatment = Treatment(settings.existing, settings.replaces)
-            return StagingWriter(
-                ChronolakeWriter(write_options, table.storage_options, own), tagging, treatment
-            )
+            return StagingWriter(ChronolakeWriter(write_options, table.storage_options), tagging, treatment)
         except ChronolakeError as failure:
             begun.rollback(str(failure))
             raise

@@ -20,7 +20,6 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceWriter, WriterCommitMessage
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 import chronolake
@@ -32,8 +31,8 @@ from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import (
     arrow_tags,
+    arrow_types,
     bucket_writer,
-    columns,
     errors,
     file_states,
     new_groups,
@@ -113,7 +112,7 @@ class FileGroupsDataSource(DataSource):  # type: ignore[misc]  # pyspark is unty
         assert not overwrite, "write.run appends"
         exempt_imports_from_gc()
         secrets = secrets_from_json(self.options[SECRETS_OPTION])
-        return ChronolakeWriter(WriteOptions.from_json(self.options[WRITE_OPTION]), secrets, schema)
+        return ChronolakeWriter(WriteOptions.from_json(self.options[WRITE_OPTION]), secrets)
 
 
 @functools.cache
@@ -152,18 +151,17 @@ def message_of(written: Written) -> Message:
 class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is untyped here
     """Writes rows into their file groups, then completes the instant, or rolls it back."""
 
-    def __init__(self, options: WriteOptions, storage_options: dict[str, str], schema: StructType) -> None:
+    def __init__(self, options: WriteOptions, storage_options: dict[str, str]) -> None:
         self._options = options
         self._storage_options = storage_options
-        self._schema = schema
-        self.job = _job_of(options, storage_options, schema)
+        self.job = _job_of(options, storage_options)
 
     def with_groups(
         self, numbered: Sequence[NumberedGroup], fields: Mapping[int, list[SchemaField]]
     ) -> ChronolakeWriter:
         """The same writer for rows that name these file groups: see ``WriteOptions.with_groups``."""
         options = self._options.with_groups(numbered, fields)
-        return ChronolakeWriter(options, self._storage_options, self._schema)
+        return ChronolakeWriter(options, self._storage_options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
         """Write the rows of one task, on an executor."""
@@ -279,15 +277,15 @@ def _give_up(write: chronolake.Write, refused: ChronolakeError) -> None:
         write.rollback(f"{type(refused).__name__}: {refused}")
 
 
-def _job_of(options: WriteOptions, storage_options: dict[str, str], schema: StructType) -> WriteJob:
+def _job_of(options: WriteOptions, storage_options: dict[str, str]) -> WriteJob:
     table, fetched = options.table, options.fetched
     if fetched is None:
         fetched = Fetched([], [], {table.schema_version: table.schema})
-    own = [field for field in schema if not columns.is_reserved(field.name)]
     return WriteJob(
         base_path=table.base_path,
         requested_time=options.requested_time,
-        schema=to_arrow_schema(StructType(own), timezone="UTC"),
+        # Not the frame's: its nested fields may not be nullable, where those of stored records have nulls.
+        schema=arrow_types.own_layout(table.schema),
         fields=table.schema,
         required=tuple(field.name for field in table.schema if not field.nullable),
         ordering_field=table.merge_field,

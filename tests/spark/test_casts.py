@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession, functions as sf
 from pyspark.sql.types import StringType
 
 import chronolake_spark
-from chronolake import Client
-from chronolake_spark import casts, errors
+from chronolake import Client, field_ids
+from chronolake_spark import SparkTable, casts, errors
 
 pytestmark = pytest.mark.spark
 
@@ -103,3 +105,35 @@ def test_a_delete_condition_that_is_none_is_refused(spark: SparkSession, client:
     table = chronolake_spark.table(spark, "casts.conditions", client=client)
     with pytest.raises(errors.SchemaMismatch, match="not a condition"):
         table.upsert(frame, delete_when=sf.col("id"))
+
+
+def test_nested_fields_that_are_never_null_in_a_frame_are_stored_as_nullable(
+    spark: SparkSession, new_table: Callable[..., SparkTable]
+) -> None:
+    inner = "named_struct('y', 'q', 'x', 1)"
+    frame = spark.sql(f"SELECT 1L id, {inner} st, array({inner}) a, map('k', {inner}) m")
+    own = "struct<x:int,y:string>"
+    struct = f"id long, st {own}, a array<{own}>, m map<string,{own}>"
+    table = new_table(spark.createDataFrame([], struct), "id", buckets=1)
+
+    table.upsert(frame)
+    # The stored records have nulls where the frame cannot have any, and the other way round.
+    table.upsert(spark.sql("SELECT 2L id, null st, array(null) a, map('k', null) m"))
+    table.upsert(frame.withColumn("id", sf.lit(3)))
+
+    stored = table.read().orderBy("id").drop("id").collect()
+    assert [tuple(row) for row in stored] == [VALUES_OF_STRUCTS, (None, [None], {"k": None}), VALUES_OF_STRUCTS]
+    [file_slice] = table.metastore.snapshot().slices
+    assert file_slice.base_file is not None
+    path = f"{table.definition.base_path}/{file_slice.base_file.path}"
+    assert required_fields(pq.read_schema(path)) == []
+
+
+VALUES_OF_STRUCTS = ((1, "q"), [(1, "q")], {"k": (1, "q")})
+
+
+def required_fields(parent: pa.Schema | pa.DataType) -> list[str]:
+    """The fields that are not nullable, at any depth; the keys of maps never are."""
+    fields = list(parent) if isinstance(parent, pa.Schema) else [field for _, field in field_ids.parts(parent)]
+    own = [field.name for field in fields if not field.nullable and field.name != "key"]
+    return own + [name for field in fields for name in required_fields(field.type)]
