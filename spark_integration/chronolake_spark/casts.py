@@ -4,26 +4,42 @@ A cast that truncates (1.99 to 1) or wraps around would silently store wrong dat
 the session (``spark.sql.ansi.enabled``). So a value that changes in the table's type is refused. Spark's cast
 of strings rounds ``1.555``, drops the time of a date and turns ``yes`` into true, so strings are converted by
 the rules of CSV files instead. Spark's cast of structs goes by position and would swap fields, so they are cast
-field by field, by name.
+field by field, by name. Values of another kind are refused: Spark's cast of a number to a timestamp takes
+seconds, whatever the unit of the number.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 from pyspark.sql import Column, functions as sf
-from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StringType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    MapType,
+    NullType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from chronolake_spark import csv_types, errors, nested_types, schema
 
 _VALUE_CHARS_MAX = 200
 _COMPLEX = (ArrayType, MapType, StructType)
+_TIMES = (DateType, TimestampType, TimestampNTZType)
 
 
 def cast(value: Column, name: str, target: DataType, source: DataType) -> Column:
     """``value``, of the type ``source``, as ``target``.
 
-    Raises ``SchemaMismatch`` for structs that do not have the same fields, in any order, and for nested types
-    of other kinds. A value that ``target`` cannot hold fails the write with the same error.
+    Raises ``SchemaMismatch`` for structs that do not have the same fields, in any order, and for types of other
+    kinds: numbers are cast to numbers, times to times, all types but binary to strings, and strings to all
+    types. A value that ``target`` cannot hold fails the write with the same error.
 
     Strings may be written as in CSV files of a stated type: a time without a zone is in UTC, and a float or a
     double is the nearest to the number.
@@ -35,6 +51,7 @@ def cast(value: Column, name: str, target: DataType, source: DataType) -> Column
         return _nested(value, name, target, source)
     if isinstance(source, StringType) and csv_types.arrow_type(target.simpleString()) is not None:
         return _from_strings(value, name, target)
+    _refuse_other_kind(name, target, source)
     cast_value = value.try_cast(target)
     is_lost = cast_value.isNull()
     if not isinstance(source, StringType) and not isinstance(target, StringType):
@@ -70,6 +87,31 @@ def _part(value: Column, name: str, target: DataType, source: DataType) -> Colum
         # Spark runs no function in Python on the items of arrays and maps.
         raise _mismatch(name, target, source)
     return cast(value, name, target, source)
+
+
+def _refuse_other_kind(name: str, target: DataType, source: DataType) -> None:
+    match source, target:
+        case (StringType(), _) | (NumericType(), NumericType()):
+            return
+        case BinaryType(), StringType():
+            advice = "convert it yourself, as with decode(…, 'UTF-8')"
+        case _, StringType():
+            return
+        case NumericType(), _ if isinstance(target, _TIMES):
+            advice = "convert it yourself, with its unit: timestamp_seconds, timestamp_millis, timestamp_micros"
+        case _, NumericType() if isinstance(source, _TIMES):
+            advice = "convert it yourself, with its unit: unix_seconds, unix_millis, unix_micros"
+        case NumericType(), BooleanType():
+            advice = "compare it with a value, as in n = 1"
+        case _ if isinstance(source, _TIMES) and isinstance(target, _TIMES):
+            return
+        case _:
+            advice = "cast it yourself"
+    raise errors.SchemaMismatch(
+        f"the frame does not fit the table: its column {name} is {source.simpleString()}, which is not "
+        f"converted to the table's {target.simpleString()}; {advice}",
+        {"column": name, "given": source.simpleString(), "wanted": target.simpleString()},
+    )
 
 
 def _refuse_other_fields(name: str, target: DataType, source: DataType) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession, functions as sf
-from pyspark.sql.types import StringType
+from pyspark.sql.types import StringType, StructType
 
 import chronolake_spark
 from chronolake import Client, field_ids
@@ -25,7 +25,6 @@ pytestmark = pytest.mark.spark
     [
         ("int", "double", 1.99),
         ("int", "bigint", 3_000_000_000),
-        ("boolean", "int", 2),
         ("float", "double", 1e300),
         ("struct<b:int,a:int>", "struct<a:int,b:string>", (1, "2")),
     ],
@@ -41,6 +40,50 @@ def test_a_value_that_the_table_cannot_hold_is_refused(
     with pytest.raises(errors.SchemaMismatch, match="cannot hold every value"):
         table.upsert(spark.createDataFrame([(1, value)], f"id int, v {frame_type}"))
     assert table.read().count() == 0
+
+
+@pytest.mark.parametrize(
+    ("table_type", "frame_type", "advice"),
+    [
+        ("timestamp", "bigint", "timestamp_millis"),
+        ("timestamp", "double", "timestamp_seconds"),
+        ("timestamp", "decimal(10,2)", "timestamp_seconds"),
+        ("date", "int", "convert it yourself"),
+        ("bigint", "timestamp", "unix_millis"),
+        ("boolean", "int", "compare it"),
+        ("int", "boolean", "cast it yourself"),
+        ("timestamp", "boolean", "cast it yourself"),
+        ("string", "binary", r"decode\(…, 'UTF-8'\)"),
+        ("struct<a:timestamp>", "struct<a:bigint>", r"column v\.a is bigint"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_with_the_way_to_convert_it(
+    spark: SparkSession, table_type: str, frame_type: str, advice: str
+) -> None:
+    frame = spark.createDataFrame([], f"v {frame_type}")
+    target = StructType.fromDDL(f"v {table_type}")["v"].dataType
+
+    with pytest.raises(errors.SchemaMismatch, match=advice):
+        casts.cast(frame["v"], "v", target, frame.schema["v"].dataType)
+
+
+@pytest.mark.parametrize(
+    ("table_type", "value", "stored"),
+    [
+        ("int", "2.0D", 2),
+        ("timestamp", "DATE '2026-01-31'", datetime.datetime.fromisoformat("2026-01-31")),
+        ("string", "true", "true"),
+    ],
+)
+def test_a_value_of_the_same_kind_is_cast(
+    spark: SparkSession, table_type: str, value: str, stored: object
+) -> None:
+    frame = spark.sql(f"SELECT {value} v")
+    target = StructType.fromDDL(f"v {table_type}")["v"].dataType
+
+    [row] = frame.select(casts.cast(frame["v"], "v", target, frame.schema["v"].dataType)).collect()
+
+    assert row[0] == stored
 
 
 LOSING = {
