@@ -38,6 +38,7 @@ from chronolake_model import (
     scans,
     schemas,
     slices,
+    streams,
     sweeps,
     tables,
     times,
@@ -66,6 +67,7 @@ _MODULES: Final = (
     scans,
     schemas,
     slices,
+    streams,
     sweeps,
     tables,
     times,
@@ -317,6 +319,12 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.SCHEMA_CHANGED: "Read schema version `context.schema_version`, and repeat the change.",
     ProblemCode.NOT_PUBLISHED: "Wait; `detail` says why nothing is to be published.",
     ProblemCode.NOT_PUBLISHED_YET: "Request the compaction first; take it inflight a little later.",
+    ProblemCode.STREAM_NOT_FOUND: "Open the stream first, or check its name.",
+    ProblemCode.STREAM_FENCED: "Stop: another job, or another attempt of the task, has taken over.",
+    ProblemCode.CHECKPOINT_PASSED: "Ask with the id of the last barrier that the task has passed.",
+    ProblemCode.CHECKPOINT_INCOMPLETE: "Report the last batches of the tasks in `context`; acknowledge again.",
+    ProblemCode.INSTANT_NOT_YET: "Buffer, and send the same request again when a checkpoint is complete.",
+    ProblemCode.MAY_CONFLICT: "Write log files, or ask for instants with `blocking`.",
     ProblemCode.PUBLICATION_FENCED: "Stop, or take the lease again.",
     ProblemCode.OUTCOME_NOT_FOUND: "It may still be under way. Send it again under its key: it runs once.",
     ProblemCode.NAMESPACE_NOT_EMPTY: "Drop the namespace's tables first.",
@@ -464,6 +472,7 @@ _SEALED: Final = (
 )
 _NOT_OF_REST: Final[Mapping[type, str]] = {
     lists.Sealed: _SEALED,
+    events.ReportOfTask: "object: `task`, its `attempt`, and whether it has `last_batch` or `end_of_input`",
     events.Plan: (
         "as [RecordedPlan](rest.md#recordedplan), but `file_groups`, `instants` (in microseconds) and "
         f"`files_to_delete` are each a {_SEALED}"

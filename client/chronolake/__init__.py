@@ -16,6 +16,7 @@ from chronolake import errors
 from chronolake._async.client import AsyncClient, connect_async
 from chronolake._async.markers import AsyncMarkers
 from chronolake._async.reading import AsyncReading
+from chronolake._async.stream_writer import AsyncStreamWriter
 from chronolake._async.table import AsyncTable
 from chronolake._async.timeline import AsyncTimeline
 from chronolake._async.write import AsyncWrite
@@ -24,6 +25,7 @@ from chronolake._http import version as _version
 from chronolake._sync.client import Client, connect
 from chronolake._sync.markers import Markers
 from chronolake._sync.reading import Reading
+from chronolake._sync.stream_writer import StreamWriter
 from chronolake._sync.table import Table
 from chronolake._sync.timeline import Timeline
 from chronolake._sync.write import Write
@@ -87,6 +89,7 @@ from chronolake_model.slices import (
     ReplacedFileGroup,
     ReplacedFileGroups,
 )
+from chronolake_model.streams import BufferedCheckpoint, Stream, StreamInstant, TaskReport
 from chronolake_model.sweeps import LateFile, Swept
 from chronolake_model.tables import BucketIndex, Field, Namespace, NestedField, SchemaField
 from chronolake_model.times import Tick
@@ -100,11 +103,13 @@ __all__ = [
     "AsyncClient",
     "AsyncMarkers",
     "AsyncReading",
+    "AsyncStreamWriter",
     "AsyncTable",
     "AsyncTimeline",
     "AsyncWrite",
     "BucketIndex",
     "BucketName",
+    "BufferedCheckpoint",
     "ChangedFileGroup",
     "Changes",
     "ChronolakeError",
@@ -164,10 +169,14 @@ __all__ = [
     "SetNullable",
     "Snapshot",
     "State",
+    "Stream",
+    "StreamInstant",
+    "StreamWriter",
     "Swept",
     "Table",
     "TableSchema",
     "TableType",
+    "TaskReport",
     "Tick",
     "TimeInterval",
     "TimeOrder",

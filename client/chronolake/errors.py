@@ -24,6 +24,7 @@
         │   ├── InstantNotFound
         │   ├── SchemaNotFound
         │   ├── ReaderNotFound      its lease has ended, and a clean may have deleted files
+        │   ├── StreamNotFound
         │   └── OutcomeNotFound
         └── Conflict                the request is valid, but the present state does not allow it
             ├── NamespaceExists
@@ -42,6 +43,11 @@
             ├── NotPublished        its property or a reason that Hudi's readers have; see the message
             ├── NotPublishedYet     wait until the plan is published, and take it again
             ├── PublicationFenced   another publisher has taken over
+            ├── StreamFenced        the stream was opened again, or closed: stop
+            ├── CheckpointPassed    ask with the id of the last barrier that the task has passed
+            ├── CheckpointIncomplete  a task has not reported its last batch, or not all have ended
+            ├── InstantNotYet       buffer, and ask again
+            ├── MayConflict         ask for instants with blocking, or write log files
             ├── SchemaChanged       another change came first: read the schema, and try again
             ├── InstantRolledBack   the writer must stop
             └── HistoryCleaned      files of that time were cleaned: use a later time
@@ -195,6 +201,10 @@ class ReaderNotFound(NotFound):
     """The table has no such reader lease: it has ended, and a clean may have deleted files of its time."""
 
 
+class StreamNotFound(NotFound):
+    """The table has no such stream."""
+
+
 class OutcomeNotFound(NotFound):
     """No request with this idempotency key was executed so far; one in flight may be executed later."""
 
@@ -271,6 +281,26 @@ class PublicationFenced(Conflict):
     """Another publisher publishes the table now."""
 
 
+class StreamFenced(Conflict):
+    """The stream was opened again or closed, or the task was restarted: this one must stop."""
+
+
+class CheckpointPassed(Conflict):
+    """The stream is past this checkpoint, so no task can have it as its last barrier."""
+
+
+class CheckpointIncomplete(Conflict):
+    """Tasks have not reported all of their files, or not all have reported the end of their input."""
+
+
+class InstantNotYet(Conflict):
+    """The stream gives no new instant yet; the same request gets one later."""
+
+
+class MayConflict(Conflict):
+    """Completing could conflict later, which only an instant in blocking mode may risk."""
+
+
 class InstantRolledBack(Conflict):
     """The instant was rolled back: its writer must stop, and its files are never published."""
 
@@ -289,6 +319,7 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.INSTANT_NOT_FOUND: InstantNotFound,
     ProblemCode.SCHEMA_NOT_FOUND: SchemaNotFound,
     ProblemCode.READER_NOT_FOUND: ReaderNotFound,
+    ProblemCode.STREAM_NOT_FOUND: StreamNotFound,
     ProblemCode.OUTCOME_NOT_FOUND: OutcomeNotFound,
     ProblemCode.METHOD_NOT_ALLOWED: InvalidRequest,
     ProblemCode.NAMESPACE_EXISTS: NamespaceExists,
@@ -308,6 +339,11 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.NOT_PUBLISHED: NotPublished,
     ProblemCode.NOT_PUBLISHED_YET: NotPublishedYet,
     ProblemCode.PUBLICATION_FENCED: PublicationFenced,
+    ProblemCode.STREAM_FENCED: StreamFenced,
+    ProblemCode.CHECKPOINT_PASSED: CheckpointPassed,
+    ProblemCode.CHECKPOINT_INCOMPLETE: CheckpointIncomplete,
+    ProblemCode.INSTANT_NOT_YET: InstantNotYet,
+    ProblemCode.MAY_CONFLICT: MayConflict,
     ProblemCode.INSTANT_ROLLED_BACK: InstantRolledBack,
     ProblemCode.HISTORY_CLEANED: HistoryCleaned,
     ProblemCode.BODY_TOO_LARGE: InvalidRequest,

@@ -380,6 +380,14 @@ class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     ] = None
 
 
+class StreamPlace(msgspec.Struct, frozen=True):
+    """The stream that an instant belongs to, and the checkpoint whose files it has."""
+
+    name: str
+    epoch: int
+    checkpoint: int
+
+
 class Instant(msgspec.Struct, frozen=True):
     """One instant of a table's timeline.
 
@@ -389,7 +397,8 @@ class Instant(msgspec.Struct, frozen=True):
     the table's schema that it writes with: the present one when the instant began, or when its plan was taken,
     unless the complete request stated another. It is null for instants that write no files. ``buckets`` is the
     number of buckets that a table with a bucket index had when the instant began: a writer places its records
-    by this number, which may differ from that of the table's definition as the writer has read it.
+    by this number, which may differ from that of the table's definition as the writer has read it. An instant
+    of a ``stream`` has no lease of its own, and ends with the checkpoints of the stream.
     """
 
     table: str
@@ -410,6 +419,7 @@ class Instant(msgspec.Struct, frozen=True):
     plan: RecordedPlan | None = None
     schema_version: int | None = None
     buckets: int | None = None
+    stream: StreamPlace | None = None
 
 
 class CompletedTogether(msgspec.Struct, frozen=True):

@@ -27,6 +27,7 @@ class ProblemCode(enum.StrEnum):
     INSTANT_NOT_FOUND = "instant-not-found", 404, "The table's timeline has no such instant"
     SCHEMA_NOT_FOUND = "schema-not-found", 404, "The table's schema has no such version"
     READER_NOT_FOUND = "reader-not-found", 404, "The table has no such lease of a reader"
+    STREAM_NOT_FOUND = "stream-not-found", 404, "The table has no such stream"
     OUTCOME_NOT_FOUND = "outcome-not-found", 404, "No request with this idempotency key was executed so far"
     METHOD_NOT_ALLOWED = "method-not-allowed", 405, "This address does not accept this method"
     BODY_TOO_SLOW = "body-too-slow", 408, "The request's body came too slowly"
@@ -63,6 +64,23 @@ class ProblemCode(enum.StrEnum):
         "The plan is not published for Hudi's readers yet; try again a little later",
     )
     PUBLICATION_FENCED = "publication-fenced", 409, "Another publisher publishes the table now"
+    STREAM_FENCED = (
+        "stream-fenced",
+        409,
+        "The stream was opened again, or closed; its earlier writers must stop",
+    )
+    CHECKPOINT_PASSED = "checkpoint-passed", 409, "The stream is past this checkpoint"
+    CHECKPOINT_INCOMPLETE = (
+        "checkpoint-incomplete",
+        409,
+        "Tasks of the stream have not reported all of their files",
+    )
+    INSTANT_NOT_YET = "instant-not-yet", 409, "The stream gives no new instant yet; ask again a little later"
+    MAY_CONFLICT = (
+        "may-conflict",
+        409,
+        "Completing could conflict later; only an instant in blocking mode may do this",
+    )
     INSTANT_ROLLED_BACK = "instant-rolled-back", 410, "The instant was rolled back; its writer must stop"
     HISTORY_CLEANED = "history-cleaned", 410, "The table's history of that time was cleaned"
     BODY_TOO_LARGE = "body-too-large", 413, "The request's body is larger than the server accepts"

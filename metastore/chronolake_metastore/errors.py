@@ -9,6 +9,7 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__InstantNotFound              instant-not-found
 |  |__SchemaNotFound               schema-not-found
 |  |__ReaderNotFound               reader-not-found
+|  |__StreamNotFound               stream-not-found
 |  |__OutcomeNotFound              outcome-not-found
 |__Conflict
 |  |__NamespaceExists              namespace-exists
@@ -28,6 +29,10 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__NotPublished                 not-published
 |  |__NotPublishedYet              not-published-yet
 |  |__PublicationFenced            publication-fenced
+|  |__StreamFenced                 stream-fenced
+|  |__CheckpointPassed             checkpoint-passed
+|  |__CheckpointIncomplete         checkpoint-incomplete
+|  |__MayConflict                  may-conflict
 |__InstantRolledBack               instant-rolled-back
 |__HistoryCleaned                  history-cleaned
 |__Unprocessable
@@ -41,6 +46,7 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__ActionNotSupported           action-not-supported
 |__UnknownRefusal                  recorded by a newer server, under a code that this one does not know
 |__Unavailable                     nothing was decided; the same request may be sent again
+   |__InstantNotYet                instant-not-yet
    |__Overloaded                   overloaded
    |__TooManyStreams               too-many-streams
    |__DatabaseUnavailable          database-unavailable
@@ -152,6 +158,15 @@ class ReaderNotFound(NotFound):
             "to read again",
             table=table,
             lease_id=lease_id,
+        )
+
+
+class StreamNotFound(NotFound):
+    code = ProblemCode.STREAM_NOT_FOUND
+
+    def __init__(self, table: str, stream: str) -> None:
+        super().__init__(
+            f"the table {table!r} has no stream {stream!r}; open it first", table=table, stream=stream
         )
 
 
@@ -268,6 +283,22 @@ class PublicationFenced(Conflict):
         )
 
 
+class StreamFenced(Conflict):
+    code = ProblemCode.STREAM_FENCED
+
+
+class CheckpointPassed(Conflict):
+    code = ProblemCode.CHECKPOINT_PASSED
+
+
+class CheckpointIncomplete(Conflict):
+    code = ProblemCode.CHECKPOINT_INCOMPLETE
+
+
+class MayConflict(Conflict):
+    code = ProblemCode.MAY_CONFLICT
+
+
 class InstantRolledBack(TimelineError):
     code = ProblemCode.INSTANT_ROLLED_BACK
 
@@ -335,6 +366,10 @@ class UnknownRefusal(TimelineError):
 
 class Unavailable(TimelineError):
     """Nothing was decided; the same request may be sent again, with the same idempotency key."""
+
+
+class InstantNotYet(Unavailable):
+    code = ProblemCode.INSTANT_NOT_YET
 
 
 class Overloaded(Unavailable):

@@ -78,6 +78,21 @@ class Metrics:
             "Instants that this server rolled back because their lease had ended.",
             registry=self.registry,
         )
+        self.stream_instants = Gauge(
+            "chronolake_stream_instants",
+            "Instants of streams that wait for an acknowledgement; 0 where another server reaps.",
+            registry=self.registry,
+        )
+        self.stream_bytes = Gauge(
+            "chronolake_stream_bytes",
+            "Bytes of the files that tasks of streams have reported, and that are not visible yet.",
+            registry=self.registry,
+        )
+        self.stream_oldest_seconds = Gauge(
+            "chronolake_stream_oldest_seconds",
+            "The age of the oldest instant of a stream that waits for an acknowledgement.",
+            registry=self.registry,
+        )
         self.files_deleted = Counter(
             "chronolake_files_deleted",
             "Files that this server deleted from storage, or found gone, in executing rollbacks and cleans.",

@@ -16,7 +16,8 @@ GRANT SELECT, INSERT
 -- The projections.
 GRANT SELECT, INSERT, UPDATE, DELETE
     ON chronolake.namespace, chronolake.lake_table, chronolake.base_path, chronolake.schema_version,
-        chronolake.instant, chronolake.file, chronolake.planned_group, chronolake.replaced_group
+        chronolake.instant, chronolake.file, chronolake.planned_group, chronolake.replaced_group,
+        chronolake.stream, chronolake.stream_checkpoint
     TO chronolake_server;
 
 -- Clocks and heads of chains. UPDATE on columns is enough for SELECT ... FOR UPDATE, and does not allow LOCK TABLE above
@@ -38,7 +39,7 @@ GRANT SELECT
         chronolake.refusal, chronolake.metastore, chronolake.base_path,
         chronolake.audit_history, chronolake.audit_commands, chronolake.audit_pending, chronolake.audit_files,
         chronolake.audit_conflicts, chronolake.audit_rollbacks, chronolake.audit_schemas, chronolake.audit_markers,
-        chronolake.audit_deletions, chronolake.audit_tables
+        chronolake.audit_deletions, chronolake.audit_tables, chronolake.audit_streams
     TO chronolake_auditor;
 
 -- The function runs with the rights of its owner, so only the auditor may call it.

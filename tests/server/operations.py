@@ -15,6 +15,7 @@ TABLE = "shop.orders"
 NAMESPACE = "shop"
 NEVER_USED = "never-used"
 """An idempotency key."""
+STREAM = "job"
 NO_LEASE = "00000000-0000-0000-0000-000000000000"
 HEARTBEAT = "/v1/tables/{table}/instants/{requested_time}/heartbeat"
 MARKERS = "/v1/tables/{table}/instants/{requested_time}/markers"
@@ -26,6 +27,8 @@ SCHEMA = "/v1/tables/{table}/schema"
 CLEANS = "/v1/tables/{table}/cleans"
 CLEAN_PLANS = "/v1/tables/{table}/clean-plans"
 READERS = "/v1/tables/{table}/readers"
+STREAMS_OF_TABLE = "/v1/tables/{table}/streams"
+ONE_STREAM = f"{STREAMS_OF_TABLE}/{{stream}}"
 READER_HEARTBEAT = f"{READERS}/{{lease_id}}/heartbeat"
 PUBLICATION = "/v1/tables/{table}/publication"
 PUBLICATION_LEASE = f"{PUBLICATION}/lease"
@@ -71,6 +74,7 @@ class Operation:
         key: str = NEVER_USED,
         schema_version: str = "1",
         lease_id: str = NO_LEASE,
+        stream: str = STREAM,
     ) -> str:
         """The path with its parameters filled in unquoted: the caller quotes unusual ones."""
         path = (
@@ -80,6 +84,7 @@ class Operation:
             .replace("{key}", key)
             .replace("{schema_version}", schema_version)
             .replace("{lease_id}", lease_id)
+            .replace("{stream}", stream)
         )
         return f"{path}?{self.query}" if self.query else path
 
@@ -315,6 +320,53 @@ OPERATIONS = (
     Operation("GET", READERS),
     Operation("POST", READER_HEARTBEAT, lambda _: {"lease_seconds": 5}),
     Operation("DELETE", f"{READERS}/{{lease_id}}"),
+    Operation("GET", STREAMS_OF_TABLE),
+    Operation("GET", ONE_STREAM),
+    Operation(
+        "POST",
+        f"{ONE_STREAM}/open",
+        lambda _: {"writer": "w", "lease_seconds": 5, "tasks": 2, "restored_checkpoint": 3},
+    ),
+    Operation("POST", f"{ONE_STREAM}/heartbeat", lambda _: {"epoch": 1, "lease_seconds": 5}),
+    Operation(
+        "POST",
+        f"{ONE_STREAM}/instants",
+        lambda _: {
+            "epoch": 1,
+            "task": "0",
+            "checkpoint": -1,
+            "attempt": 0,
+            "operation": "upsert",
+            "blocking": True,
+        },
+    ),
+    Operation(
+        "POST",
+        f"{ONE_STREAM}/write-metadata",
+        lambda requested_time: {
+            "epoch": 1,
+            "task": "0",
+            "checkpoint": -1,
+            "attempt": 0,
+            "requested_time": requested_time,
+            "write_stats": [write_stat(requested_time)],
+            "last_batch": True,
+            "end_of_input": True,
+            "bootstrap": True,
+        },
+    ),
+    Operation(
+        "POST",
+        f"{ONE_STREAM}/complete",
+        lambda _: {"epoch": 1, "checkpoint": 1, "extra_metadata": {"offset": "1"}},
+    ),
+    Operation("POST", f"{ONE_STREAM}/abort", lambda _: {"epoch": 1, "checkpoint": 1, "reason": "timeout"}),
+    Operation(
+        "POST",
+        f"{ONE_STREAM}/restart-task",
+        lambda _: {"epoch": 1, "task": "0", "restored_checkpoint": 1},
+    ),
+    Operation("POST", f"{ONE_STREAM}/close", lambda _: {"epoch": 1, "reason": "done"}),
     Operation("GET", PUBLICATION),
     Operation("POST", PUBLICATION_LEASE, lambda _: {"publisher": "p", "lease_seconds": 5}),
     Operation("GET", f"{PUBLICATION}/partitions"),

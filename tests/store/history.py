@@ -23,6 +23,7 @@ from chronolake_metastore.domain import (
     namespaces,
     rollbacks,
     schemas,
+    streams,
     tables,
 )
 from chronolake_metastore.domain.commands import Command
@@ -35,6 +36,7 @@ from chronolake_model import (
     instants as wire,
     markers as wire_markers,
     schemas as wire_schemas,
+    streams as wire_streams,
     tables as wire_tables,
 )
 from chronolake_model.file_names import base_file_name, bucket_file_id
@@ -221,6 +223,7 @@ def make_history(history: History) -> dict[str, str]:
     history.pass_seconds(60)
     history.drop_table("shop.dropped")
     history.write("shop.clicks", 3)
+    history.done(streams.OpenStream("shop.clicks", "job", wire_streams.OpenStream("job-1")))
     times["abandoned"] = history.begin("shop.orders", writer="dead", lease_seconds=5)
     history.mark("shop.orders", times["abandoned"], 1, 2, 3)
     history.report("shop.orders", times["abandoned"], 3)

@@ -33,6 +33,7 @@ VIEWS = (
     "audit_deletions",
     "audit_conflicts",
     "audit_schemas",
+    "audit_streams",
     "audit_tables",
 )
 

@@ -176,6 +176,8 @@ def test_missing_projections_are_detected_and_rebuilt(history_dsn: str) -> None:
         "file": 3,
         "planned_group": 0,
         "replaced_group": 0,
+        "stream": 0,
+        "stream_checkpoint": 0,
     }
     assert tampering.verify(history_dsn).holds
 

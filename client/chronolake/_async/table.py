@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import msgspec
 from chronolake import calls, errors
 from chronolake._async import arrow, publishing
 from chronolake._async.stored_table import AsyncStoredTable
+from chronolake._async.stream_writer import AsyncStreamWriter
 from chronolake._async.timeline import AsyncTimeline
 from chronolake._async.write import AsyncWrite
 from chronolake._concurrency import awaiting as concurrency
@@ -41,6 +43,7 @@ from chronolake_model.slices import (
     PendingFileGroups,
     ReplacedFileGroups,
 )
+from chronolake_model.streams import OpenStream, Stream
 from chronolake_model.tables import AlterTable
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder, View
@@ -207,6 +210,39 @@ class AsyncTable(AsyncStoredTable):
             except errors.NotPublishedYet:
                 await concurrency.sleep(seconds)
         return self._as_write(await self._transport.send(call))
+
+    async def open_stream(
+        self,
+        name: str,
+        *,
+        writer: str | None = None,
+        tasks: int | None = None,
+        restored_checkpoint: int | None = None,
+        lease_seconds: int = LEASE_SECONDS_DEFAULT,
+    ) -> AsyncStreamWriter:
+        """Open a stream for a streaming job, with its next epoch: earlier ones are refused from then on.
+
+        ``tasks`` is how many tasks write; the end of the input needs it. A job that continues from a checkpoint
+        names it as ``restored_checkpoint``, and then calls ``complete`` with it: what was written behind it is
+        rolled back, and everything without it. Files of what was rolled back are deleted, unless the table's
+        property ``deletions.executor`` leaves that to the server; those that cannot be deleted now stay on
+        the list of ``finish_rollbacks``. ``writer`` is user@host:pid unless given. See ``AsyncStreamWriter``.
+        """
+        body = OpenStream(writer or default_writer(), lease_seconds, tasks, restored_checkpoint)
+        opened = await self._transport.send(calls.streams.open_stream(self.name, name, body))
+        if self._location.is_client_executor:
+            with contextlib.suppress(errors.StorageFailed):
+                await self.finish_rollbacks(writer=body.writer)
+        return AsyncStreamWriter(self._transport, self._location, self.name, name, opened.epoch, lease_seconds)
+
+    def stream(self, name: str, epoch: int) -> AsyncStreamWriter:
+        """A stream that another process has opened, with that epoch. Nothing is fetched."""
+        seconds = LEASE_SECONDS_DEFAULT
+        return AsyncStreamWriter(self._transport, self._location, self.name, name, epoch, seconds)
+
+    def streams(self) -> AsyncIterator[Stream]:
+        """The streams of the table by their names, without the reports of their tasks."""
+        return self._transport.entries(calls.streams.list_all(self.name), lambda page: page.streams)
 
     async def savepoint(
         self, instant: str | None = None, comment: str = "", *, writer: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -309,23 +309,42 @@ class AsyncWrite:
         await concurrency.run_blocking(self._location.claim_if_present)
         if self._progress.is_planned_deletion:
             await self._delete_files()
-        elif self._progress.has_direct_markers:
-            stored_markers = self._location.stored_markers(self._progress.marked_by)
-            markers = await concurrency.run_blocking(stored_markers.list_all)
-            for call in self._progress.hand_over_calls(markers):
-                await self._transport.send(call)
+        else:
+            await self.hand_over_direct_markers()
+
+    async def hand_over_direct_markers(self) -> None:
+        """Report the markers in storage to the server, if this write has such."""
+        if not self._progress.has_direct_markers:
+            return
+        stored_markers = self._location.stored_markers(self._progress.marked_by)
+        markers = await concurrency.run_blocking(stored_markers.list_all)
+        for call in self._progress.hand_over_calls(markers):
+            await self._transport.send(call)
+
+    async def delete_marked(self, files: Sequence[DeletedFile]) -> None:
+        """Delete marked files of failed attempts from storage, and report them. Raises ``StorageFailed``."""
+        await self._delete([Source.MARKERS], {Source.MARKERS: _one_page(files)}, frozenset())
 
     async def _delete_files(self, write_stats: Iterable[WriteStat] = ()) -> None:
         """Delete the files of ``left_over`` from storage, and report them. Raises ``StorageFailed``."""
-        result, written = Result(), self._progress.written_files(write_stats)
+        written = self._progress.written_files(write_stats)
+        await self._delete(self._progress.sources, self._pages(), written)
+
+    async def _delete(
+        self,
+        sources: Iterable[Source],
+        pages: Mapping[Source, AsyncIterator[Files]],
+        published: Container[DeletedFile],
+    ) -> None:
+        result = Result()
         deleter = AsyncFileDeleter(
             self._location,
             self._progress.deleting,
-            pages=self._pages(),
+            pages=pages,
             report=self.report_deletions,
             marked_by=self._progress.marked_by,
         )
-        await deleter.run(delete_files(self._progress.sources, result, written))
+        await deleter.run(delete_files(sources, result, published))
         if result.failures:
             files = len(result.deleted) + len(result.failures)
             raise errors.StorageFailed(
@@ -381,6 +400,10 @@ class AsyncWrite:
             raise
         self._progress.forget_key(call)
         return answer
+
+
+async def _one_page(files: Files) -> AsyncIterator[Files]:
+    yield files
 
 
 async def complete_together(writes: Sequence[AsyncWrite]) -> list[Instant]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from chronolake._definitions import PUBLICATION_PAUSES, with_schema, write_actio
 from chronolake._http import default_writer
 from chronolake._sync import arrow, publishing
 from chronolake._sync.stored_table import StoredTable
+from chronolake._sync.stream_writer import StreamWriter
 from chronolake._sync.timeline import Timeline
 from chronolake._sync.write import Write
 from chronolake._timeline_filter import PENDING, as_tuple, completion_calls
@@ -42,6 +44,7 @@ from chronolake_model.slices import (
     PendingFileGroups,
     ReplacedFileGroups,
 )
+from chronolake_model.streams import OpenStream, Stream
 from chronolake_model.tables import AlterTable
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder, View
@@ -208,6 +211,39 @@ class Table(StoredTable):
             except errors.NotPublishedYet:
                 concurrency.sleep(seconds)
         return self._as_write(self._transport.send(call))
+
+    def open_stream(
+        self,
+        name: str,
+        *,
+        writer: str | None = None,
+        tasks: int | None = None,
+        restored_checkpoint: int | None = None,
+        lease_seconds: int = LEASE_SECONDS_DEFAULT,
+    ) -> StreamWriter:
+        """Open a stream for a streaming job, with its next epoch: earlier ones are refused from then on.
+
+        ``tasks`` is how many tasks write; the end of the input needs it. A job that continues from a checkpoint
+        names it as ``restored_checkpoint``, and then calls ``complete`` with it: what was written behind it is
+        rolled back, and everything without it. Files of what was rolled back are deleted, unless the table's
+        property ``deletions.executor`` leaves that to the server; those that cannot be deleted now stay on
+        the list of ``finish_rollbacks``. ``writer`` is user@host:pid unless given. See ``StreamWriter``.
+        """
+        body = OpenStream(writer or default_writer(), lease_seconds, tasks, restored_checkpoint)
+        opened = self._transport.send(calls.streams.open_stream(self.name, name, body))
+        if self._location.is_client_executor:
+            with contextlib.suppress(errors.StorageFailed):
+                self.finish_rollbacks(writer=body.writer)
+        return StreamWriter(self._transport, self._location, self.name, name, opened.epoch, lease_seconds)
+
+    def stream(self, name: str, epoch: int) -> StreamWriter:
+        """A stream that another process has opened, with that epoch. Nothing is fetched."""
+        seconds = LEASE_SECONDS_DEFAULT
+        return StreamWriter(self._transport, self._location, self.name, name, epoch, seconds)
+
+    def streams(self) -> Iterator[Stream]:
+        """The streams of the table by their names, without the reports of their tasks."""
+        return self._transport.entries(calls.streams.list_all(self.name), lambda page: page.streams)
 
     def savepoint(self, instant: str | None = None, comment: str = "", *, writer: str | None = None) -> Instant:
         """Pin a completed instant, given by its requested time; by default the last completed one.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -308,23 +308,42 @@ class Write:
         concurrency.run_blocking(self._location.claim_if_present)
         if self._progress.is_planned_deletion:
             self._delete_files()
-        elif self._progress.has_direct_markers:
-            stored_markers = self._location.stored_markers(self._progress.marked_by)
-            markers = concurrency.run_blocking(stored_markers.list_all)
-            for call in self._progress.hand_over_calls(markers):
-                self._transport.send(call)
+        else:
+            self.hand_over_direct_markers()
+
+    def hand_over_direct_markers(self) -> None:
+        """Report the markers in storage to the server, if this write has such."""
+        if not self._progress.has_direct_markers:
+            return
+        stored_markers = self._location.stored_markers(self._progress.marked_by)
+        markers = concurrency.run_blocking(stored_markers.list_all)
+        for call in self._progress.hand_over_calls(markers):
+            self._transport.send(call)
+
+    def delete_marked(self, files: Sequence[DeletedFile]) -> None:
+        """Delete marked files of failed attempts from storage, and report them. Raises ``StorageFailed``."""
+        self._delete([Source.MARKERS], {Source.MARKERS: _one_page(files)}, frozenset())
 
     def _delete_files(self, write_stats: Iterable[WriteStat] = ()) -> None:
         """Delete the files of ``left_over`` from storage, and report them. Raises ``StorageFailed``."""
-        result, written = Result(), self._progress.written_files(write_stats)
+        written = self._progress.written_files(write_stats)
+        self._delete(self._progress.sources, self._pages(), written)
+
+    def _delete(
+        self,
+        sources: Iterable[Source],
+        pages: Mapping[Source, Iterator[Files]],
+        published: Container[DeletedFile],
+    ) -> None:
+        result = Result()
         deleter = FileDeleter(
             self._location,
             self._progress.deleting,
-            pages=self._pages(),
+            pages=pages,
             report=self.report_deletions,
             marked_by=self._progress.marked_by,
         )
-        deleter.run(delete_files(self._progress.sources, result, written))
+        deleter.run(delete_files(sources, result, published))
         if result.failures:
             files = len(result.deleted) + len(result.failures)
             raise errors.StorageFailed(
@@ -380,6 +399,10 @@ class Write:
             raise
         self._progress.forget_key(call)
         return answer
+
+
+def _one_page(files: Files) -> Iterator[Files]:
+    yield files
 
 
 def complete_together(writes: Sequence[Write]) -> list[Instant]:

@@ -19,6 +19,7 @@ from chronolake.calls import (
     readers,
     savepoints,
     schemas,
+    streams,
     sweeps,
     tables,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "readers",
     "savepoints",
     "schemas",
+    "streams",
     "sweeps",
     "tables",
 ]

@@ -28,6 +28,7 @@ from chronolake.cli import (
     savepoints,
     schemas,
     snapshot,
+    streams,
     sweeps,
     tables,
     timeline,
@@ -72,6 +73,7 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("instant")(options.with_common_options(instants.instant))
     app.command("rollback")(options.with_common_options(instants.rollback))
     app.command("finish-rollbacks")(options.with_common_options(instants.finish_rollbacks))
+    app.command("streams")(options.with_common_options(streams.streams))
     app.command("markers")(options.with_common_options(markers.markers))
     app.command("conflicts")(options.with_common_options(instants.conflicts))
     app.add_typer(savepoints.app())

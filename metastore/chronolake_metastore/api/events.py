@@ -10,7 +10,7 @@ from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 
 from chronolake_metastore import errors
-from chronolake_metastore.api import following, parameters, problems, streams
+from chronolake_metastore.api import arrow_answers, following, parameters, problems
 from chronolake_metastore.api.following import FollowerStream, Following
 from chronolake_metastore.api.parameters import Limit
 from chronolake_metastore.followers import Followers
@@ -90,7 +90,7 @@ async def follow_events(
     if place == Bound.LATEST:
         # A client that reconnects before its first event would miss the events in between.
         raise errors.InvalidCursor("a stream starts after a cursor; GET /v1/events?after=latest gives one")
-    follower = followers.admit(streams.client_of(request))
+    follower = followers.admit(arrow_answers.client_of(request))
     try:
         # Before the stream begins, so that errors of the request are answered as a problem.
         position = await catching_up.begin(name, place)

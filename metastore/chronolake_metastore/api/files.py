@@ -10,7 +10,7 @@ from litestar.params import QueryParameter
 from litestar.response import Stream
 
 from chronolake_metastore import errors
-from chronolake_metastore.api import parameters, problems, streams
+from chronolake_metastore.api import arrow_answers, parameters, problems
 from chronolake_metastore.api.parameters import (
     Cursor,
     FilesLimit,
@@ -33,7 +33,10 @@ TAGS = ["Files"]
     summary="The live file slices",
     tags=TAGS,
     responses=problems.of_query(
-        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR, ProblemCode.HISTORY_CLEANED, *streams.CODES
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.INVALID_CURSOR,
+        ProblemCode.HISTORY_CLEANED,
+        *arrow_answers.CODES,
     ),
 )
 async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
@@ -66,12 +69,14 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     if partition_path is not None:
         parameters.plain_text("partition_path", partition_path)
     is_merged = view is View.MERGED and until is None
-    if streams.wants_arrow(request, cursor):
+    if arrow_answers.wants_arrow(request, cursor):
         if not is_merged:
             raise errors.InvalidParameter(
                 "an answer as Arrow has only the merged view of all slices", parameter="view"
             )
-        return streams.Arrow(await (await streams.queries()).snapshot(database, name, time, partition_path))
+        return arrow_answers.Arrow(
+            await (await arrow_answers.queries()).snapshot(database, name, time, partition_path)
+        )
     if is_merged:
         return await queries.snapshot(database, name, time, partition_path, limit, cursor)
     wanted = SliceSelection(view, time, until, partition_path)
@@ -83,7 +88,7 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     summary="Every file that was ever published",
     tags=TAGS,
     media_type=ARROW,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, *streams.CODES),
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, *arrow_answers.CODES),
 )
 async def get_published(table: TableInPath, database: NamedDependency[Database]) -> Stream:
     """A row for each data file that was ever published and is not cleaned, in no order, always as Arrow.
@@ -91,7 +96,9 @@ async def get_published(table: TableInPath, database: NamedDependency[Database])
     The list includes superseded slices, replaced file groups, and files of instants that a restore undid: all
     files in storage that belong to the table.
     """
-    return streams.Arrow(await (await streams.queries()).published(database, parameters.table(table)))
+    return arrow_answers.Arrow(
+        await (await arrow_answers.queries()).published(database, parameters.table(table))
+    )
 
 
 @get(
@@ -99,7 +106,10 @@ async def get_published(table: TableInPath, database: NamedDependency[Database])
     summary="What changed between two completion times",
     tags=TAGS,
     responses=problems.of_query(
-        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR, ProblemCode.HISTORY_CLEANED, *streams.CODES
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.INVALID_CURSOR,
+        ProblemCode.HISTORY_CLEANED,
+        *arrow_answers.CODES,
     ),
 )
 async def get_changes(
@@ -123,6 +133,6 @@ async def get_changes(
     """
     start, end = parameters.optional_read_time("from", after), parameters.optional_read_time("to", until)
     name = parameters.table(table)
-    if streams.wants_arrow(request, cursor):
-        return streams.Arrow(await (await streams.queries()).changes(database, name, start, end))
+    if arrow_answers.wants_arrow(request, cursor):
+        return arrow_answers.Arrow(await (await arrow_answers.queries()).changes(database, name, start, end))
     return await queries.changes(database, name, start, end, limit, cursor)

@@ -7,6 +7,7 @@ from typing import Any, Final
 from chronolake_metastore.api.parameters import IDEMPOTENCY_KEY_LENGTH_MAX, TABLE_ID_HEADER, UUID_PATTERN
 from chronolake_metastore.api.times_in_openapi import INSTANT_TIME, READ_TIME
 from chronolake_model.names import NAME_PATTERN, TABLE_NAME_PATTERN
+from chronolake_model.streams import STREAM_NAME_PATTERN
 from chronolake_model.tables import SCHEMA_VERSION_MAX
 
 Json = dict[str, Any]
@@ -26,6 +27,7 @@ _FORMS: Final[dict[tuple[str, str], Json]] = {
     ("path", "requested_time"): _INSTANT_TIME,
     ("path", "schema_version"): {"pattern": "^[1-9][0-9]{0,8}$"},
     ("path", "key"): _PRINTABLE,
+    ("path", "stream"): {"pattern": STREAM_NAME_PATTERN, "examples": ["clicks-job"]},
     ("path", "lease_id"): {"format": "uuid", "pattern": UUID_PATTERN},
     ("query", "table"): {"pattern": TABLE_NAME_PATTERN},
     ("query", "namespace"): {"pattern": NAME_PATTERN},

@@ -10,7 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import Stream
 
-from chronolake_metastore.api import parameters, problems, streams
+from chronolake_metastore.api import arrow_answers, parameters, problems
 from chronolake_metastore.api.parameters import TableInPath
 from chronolake_metastore.api.requests import read_time_in_body, refuse_nul
 from chronolake_metastore.queries import files as queries
@@ -30,7 +30,7 @@ from chronolake_model.scans import Scan
         ProblemCode.INVALID_CURSOR,
         ProblemCode.INVALID_FILTER,
         ProblemCode.HISTORY_CLEANED,
-        *streams.CODES,
+        *arrow_answers.CODES,
     ),
 )
 async def scan(
@@ -49,6 +49,6 @@ async def scan(
     refuse_nul(msgspec.json.encode(data))
     as_of = read_time_in_body("as_of", data.as_of)
     name = parameters.table(table)
-    if streams.wants_arrow(request, data.cursor):
-        return streams.Arrow(await (await streams.queries()).scan(database, name, data, as_of))
+    if arrow_answers.wants_arrow(request, data.cursor):
+        return arrow_answers.Arrow(await (await arrow_answers.queries()).scan(database, name, data, as_of))
     return await queries.scan(database, name, data, as_of)

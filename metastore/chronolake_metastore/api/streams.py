@@ -1,109 +1,241 @@
-"""Answers as one Arrow stream, instead of pages of JSON."""
+"""/v1/tables/{table}/streams"""
 
 from __future__ import annotations
 
-import asyncio
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+import re
+from typing import Final
 
-from litestar import MediaType, Request
-from litestar.response import Stream
-from litestar.response.base import ASGIResponse
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
-from typing_extensions import override
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
 
-from chronolake_metastore import errors, telemetry
-from chronolake_metastore.api import stalled_clients
-from chronolake_metastore.followers import BYTES_PER_SECOND_MIN, Client
-from chronolake_model.files import ARROW
+from chronolake_metastore import errors
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
+from chronolake_metastore.domain import checkpoints, streams
+from chronolake_metastore.queries import streams as queries
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_model import patterns
 from chronolake_model.problems import ProblemCode
+from chronolake_model.streams import (
+    STREAM_NAME_PATTERN,
+    AbortCheckpoint,
+    CloseStream,
+    CompleteCheckpoints,
+    CompletedCheckpoints,
+    OpenStream,
+    RenewStream,
+    ReportedWriteMetadata,
+    ReportWriteMetadata,
+    RequestInstant,
+    RestartedTask,
+    RestartTask,
+    Stream,
+    StreamInstant,
+    StreamPage,
+)
 
-if TYPE_CHECKING:
-    from chronolake_metastore.store.postgres.arrow import ArrowStream
-
-CHUNK_BYTES: Final = 256 * 1024
-"""The size of a chunk. The client has to read each chunk in time."""
-CODES: Final = (ProblemCode.TOO_MANY_STREAMS, ProblemCode.OVERLOADED)
-"""The problems of an answer as Arrow, beside those of the same answer as JSON."""
-
-_log = telemetry.logger(__name__)
-
-
-def wants_arrow(request: Request[Any, Any, Any], cursor: str | None) -> bool:
-    """Whether the request accepts Arrow; raises ``InvalidParameter``."""
-    if request.accept.best_match([MediaType.JSON, ARROW]) != ARROW:
-        return False
-    if cursor is not None:
-        raise errors.InvalidParameter("an Arrow stream is one answer, without pages", parameter="cursor")
-    return True
-
-
-async def queries() -> Any:
-    """``queries.file_streams``."""
-    # Arrow's libraries take a second to load, and most servers are never asked for it.
-    return await asyncio.to_thread(importlib.import_module, "chronolake_metastore.queries.file_streams")
+TAGS = ["Streams"]
+StreamInPath = FromPath[str]
+_STREAM_NAME: Final = re.compile(patterns.of_decoder(STREAM_NAME_PATTERN))
+_OF_STREAM: Final = (ProblemCode.TABLE_NOT_FOUND, ProblemCode.STREAM_NOT_FOUND, ProblemCode.STREAM_FENCED)
 
 
-def client_of(request: Request[Any, Any, Any]) -> Client:
-    """The other end of the connection of ``request``."""
-    host, port = request.scope["client"] or ("unknown", 0)
-    return Client(host, int(port))
+@post(
+    "/tables/{table:str}/streams/{stream:str}/open",
+    summary="Open a stream",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_command(ProblemCode.TABLE_NOT_FOUND),
+)
+async def open_stream(
+    table: TableInPath, stream: StreamInPath, data: JSONBody[OpenStream], caller: NamedDependency[Caller]
+) -> Response[Stream]:
+    """Give a streaming writer the next epoch of its stream, and its buffer as it stands.
+
+    Every request with an earlier epoch is refused from then on. The first opening makes the stream. A job that
+    continues from a checkpoint names it in `restored_checkpoint`, and then says that it is complete: its
+    instants complete if they have not. What is behind it is rolled back.
+    """
+    return await submit(caller, streams.OpenStream(parameters.table(table), _stream(stream), data))
 
 
-class Arrow(Stream):
-    """``stream`` as an answer. It is opened when it is sent, and ends with the connection of its client."""
-
-    def __init__(self, stream: ArrowStream) -> None:
-        super().__init__((), headers={"Content-Type": ARROW})
-        self._stream = stream
-
-    @override
-    def to_asgi_response(  # type: ignore[override]  # any ASGI application will do
-        self, app: Any, request: Request[Any, Any, Any], **options: Any
-    ) -> ASGIApp:
-        """As of any stream, but without a slot before its turn or after its end."""
-        answer = super().to_asgi_response(app, request, **options)
-        client = client_of(request)
-
-        async def answering(_: Scope, receive: Receive, send: Send) -> None:
-            # No task group: a refusal has to arrive as it is where problems are made, and not in a group.
-            sending = asyncio.ensure_future(self._send(answer, client, send))
-            leaving = asyncio.ensure_future(_until_gone(receive))
-            try:
-                await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                sending.cancel()
-                leaving.cancel()
-                await asyncio.wait((sending, leaving))
-            if not sending.cancelled():
-                sending.result()
-
-        return answering
-
-    async def _send(self, answer: ASGIResponse, client: Client, send: Send) -> None:
-        stall_seconds = self._stream.slots.stall_seconds
-
-        async def send_in_time(message: Message, size: int = 0) -> None:
-            async with asyncio.timeout(stall_seconds + size / BYTES_PER_SECOND_MIN):
-                await send(message)
-
-        async with self._stream.opened(client.address) as messages:
-            try:
-                await answer.start_response(send_in_time)
-                async for message in messages:
-                    for start in range(0, len(message), CHUNK_BYTES):
-                        chunk = message[start : start + CHUNK_BYTES]
-                        await send_in_time(_body(chunk, is_followed=True), len(chunk))
-                await send_in_time(_body(b"", is_followed=False))
-            except TimeoutError:
-                _log.warning("cut off a client that reads nothing of its Arrow stream", client=client.address)
-                await asyncio.to_thread(stalled_clients.close_connection, client)
+@post(
+    "/tables/{table:str}/streams/{stream:str}/heartbeat",
+    summary="Renew the lease of a stream",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_command(*_OF_STREAM),
+)
+async def renew_stream(
+    table: TableInPath, stream: StreamInPath, data: JSONBody[RenewStream], caller: NamedDependency[Caller]
+) -> Response[Stream]:
+    """Renew the lease from now on. It holds all pending instants of the stream."""
+    return await submit(caller, streams.RenewStream(parameters.table(table), _stream(stream), data))
 
 
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+@post(
+    "/tables/{table:str}/streams/{stream:str}/instants",
+    summary="Ask for the instant of a checkpoint",
+    tags=TAGS,
+    responses=problems.of_command(
+        *_OF_STREAM,
+        ProblemCode.CHECKPOINT_PASSED,
+        ProblemCode.INSTANT_NOT_YET,
+        ProblemCode.ACTION_NOT_SUPPORTED,
+    ),
+)
+async def request_stream_instant(
+    table: TableInPath, stream: StreamInPath, data: JSONBody[RequestInstant], caller: NamedDependency[Caller]
+) -> Response[StreamInstant]:
+    """The instant that the files of a checkpoint belong to; the first request for a checkpoint begins it.
+
+    The status is 201 then, and 200 for later requests. A new instant begins although earlier ones are pending.
+    `instant-not-yet` is not recorded as an outcome: send the same request again a little later.
+    """
+    return await submit(caller, checkpoints.RequestInstant(parameters.table(table), _stream(stream), data))
 
 
-def _body(chunk: bytes, *, is_followed: bool) -> Message:
-    return {"type": "http.response.body", "body": chunk, "more_body": is_followed}
+@post(
+    "/tables/{table:str}/streams/{stream:str}/write-metadata",
+    summary="Report write metadata",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_command(
+        *_OF_STREAM,
+        ProblemCode.INSTANT_NOT_FOUND,
+        ProblemCode.ILLEGAL_TRANSITION,
+        ProblemCode.INSTANT_ROLLED_BACK,
+        ProblemCode.INVALID_WRITE_STAT,
+        ProblemCode.INVALID_PLAN,
+        ProblemCode.WRITE_CONFLICT,
+        ProblemCode.MAY_CONFLICT,
+    ),
+)
+async def report_write_metadata(
+    table: TableInPath,
+    stream: StreamInPath,
+    data: JSONBody[ReportWriteMetadata],
+    caller: NamedDependency[Caller],
+) -> Response[ReportedWriteMetadata]:
+    """Report files that a task has written for a checkpoint. They are invisible until it is complete.
+
+    The reports of a task are merged, and a file that comes again counts once.
+    """
+    return await submit(caller, checkpoints.ReportWriteMetadata(parameters.table(table), _stream(stream), data))
+
+
+@post(
+    "/tables/{table:str}/streams/{stream:str}/complete",
+    summary="Complete checkpoints",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_command(
+        *_OF_STREAM,
+        ProblemCode.CHECKPOINT_INCOMPLETE,
+        ProblemCode.WRITE_CONFLICT,
+        ProblemCode.INVALID_WRITE_STAT,
+        ProblemCode.INVALID_PLAN,
+        ProblemCode.UNRECONCILED_MARKERS,
+    ),
+)
+async def complete_checkpoints(
+    table: TableInPath,
+    stream: StreamInPath,
+    data: JSONBody[CompleteCheckpoints],
+    caller: NamedDependency[Caller],
+) -> Response[CompletedCheckpoints]:
+    """Acknowledge checkpoint n: the instants of all ids below n complete, in their order, in one transaction.
+
+    An acknowledgement that comes again changes nothing, and one that never came is covered by the next. If an
+    instant cannot complete, none behind it does, and the problem names it in its `context`; those before it
+    have completed. With `unreconciled-markers`, delete the files, report the deletions, and acknowledge again.
+    """
+    return await submit(caller, checkpoints.CompleteCheckpoints(parameters.table(table), _stream(stream), data))
+
+
+@post(
+    "/tables/{table:str}/streams/{stream:str}/abort",
+    summary="Abort a checkpoint",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_command(*_OF_STREAM),
+)
+async def abort_checkpoint(
+    table: TableInPath,
+    stream: StreamInPath,
+    data: JSONBody[AbortCheckpoint],
+    caller: NamedDependency[Caller],
+) -> Response[Stream]:
+    """Keep in the log that a checkpoint was aborted. The buffer stays: the next checkpoint completes it."""
+    return await submit(caller, checkpoints.AbortCheckpoint(parameters.table(table), _stream(stream), data))
+
+
+@post(
+    "/tables/{table:str}/streams/{stream:str}/restart-task",
+    summary="Restart a task",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_command(*_OF_STREAM),
+)
+async def restart_task(
+    table: TableInPath, stream: StreamInPath, data: JSONBody[RestartTask], caller: NamedDependency[Caller]
+) -> Response[RestartedTask]:
+    """Drop what a task has reported behind a checkpoint, because it restarts alone from it.
+
+    The other tasks go on. The answer has the task's `attempt` for its requests; earlier attempts are refused.
+    """
+    return await submit(caller, checkpoints.RestartTask(parameters.table(table), _stream(stream), data))
+
+
+@post(
+    "/tables/{table:str}/streams/{stream:str}/close",
+    summary="Close a stream",
+    status_code=200,
+    tags=TAGS,
+    responses=problems.of_command(*_OF_STREAM, ProblemCode.ILLEGAL_TRANSITION),
+)
+async def close_stream(
+    table: TableInPath, stream: StreamInPath, data: JSONBody[CloseStream], caller: NamedDependency[Caller]
+) -> Response[Stream]:
+    """Close a stream that has no pending instant, because its job has ended. It can be opened again."""
+    return await submit(caller, streams.CloseStream(parameters.table(table), _stream(stream), data))
+
+
+@get(
+    "/tables/{table:str}/streams/{stream:str}",
+    summary="Get a stream",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.STREAM_NOT_FOUND),
+)
+async def get_stream(table: TableInPath, stream: StreamInPath, database: NamedDependency[Database]) -> Stream:
+    """One stream, with the reports of its tasks."""
+    return await queries.get(database, parameters.table(table), _stream(stream))
+
+
+@get(
+    "/tables/{table:str}/streams",
+    summary="List streams",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
+)
+async def list_streams(
+    *,
+    table: TableInPath,
+    database: NamedDependency[Database],
+    limit: Limit = parameters.PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> StreamPage:
+    """The streams of a table by their names, page by page, without the reports of their tasks."""
+    return await queries.page(database, parameters.table(table), limit, cursor)
+
+
+def _stream(name: str) -> str:
+    if not _STREAM_NAME.fullmatch(name):
+        raise errors.InvalidParameter(
+            "a stream is named by 1 to 255 letters, digits and _ . : @ = ~ -, a letter or digit first; not "
+            f"{name[:100]!r}",
+            parameter="stream",
+        )
+    return name

@@ -19,6 +19,7 @@ from chronolake_metastore.domain import (
     plans,
     reconciling,
     staging,
+    streams,
     transactions,
 )
 from chronolake_metastore.domain.cleans import CleanHistory, Undeleted
@@ -172,10 +173,12 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
 
     @override
     def decide(self, state: State, command: CompleteInstant, evidence: Completion, origin: Origin) -> Answer:
-        table = self.complete(state, command, evidence, origin)
+        table = state.table(command.table)
+        streams.refuse_member(table, state.instant(table, command.requested_time), "complete")
+        self.complete(state, command, evidence, origin)
         return answer_instant(200, state, table, command.requested_time)
 
-    def complete(self, state: State, command: CompleteInstant, evidence: Completion, origin: Origin) -> Table:
+    def complete(self, state: State, command: CompleteInstant, evidence: Completion, origin: Origin) -> None:
         """Append the completion of one instant; raises ``TimelineError``."""
         table = state.table(command.table)
         instant = state.instant(table, command.requested_time)
@@ -205,7 +208,6 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             reconciling.refuse(table, instant, request.write_stats, evidence.reconciliation)
         replaced = lists.entries_by_list(replaced_file_groups=request.replaced_file_groups)
         state.append(table.table_id, origin, payload, instant.requested_time, request.write_stats, replaced)
-        return table
 
 
 class CompleteTogetherHandler(Handler[CompleteTogether, list[Completion]]):
@@ -251,8 +253,11 @@ class CompleteTogetherHandler(Handler[CompleteTogether, list[Completion]]):
     ) -> Answer:
         transactions.check(command)
         members = list(zip(command.members, evidence, strict=True))
+        tables = [state.table(member.table) for member in command.members]
         with state.all_or_nothing():
-            tables = [self._one.complete(state, member, completion, origin) for member, completion in members]
+            for table, (member, completion) in zip(tables, members, strict=True):
+                streams.refuse_member(table, state.instant(table, member.requested_time), "complete")
+                self._one.complete(state, member, completion, origin)
         completed = [
             instants.document(table, state.instants[table.table_id, member.requested_time])
             for table, member in zip(tables, command.members, strict=True)
@@ -299,6 +304,7 @@ class StageWriteStatsHandler(Handler[StageWriteStats, list[FileGroupName]]):
     ) -> Answer:
         table = state.table(command.table)
         instant = state.instant(table, command.requested_time)
+        streams.refuse_member(table, instant, "take write stats")
         stats = command.request.write_stats
         payload = staging.stage(table, instant, command.request, state.concurrent, origin.now, evidence)
         event = state.append(table.table_id, origin, payload, instant.requested_time, stats)

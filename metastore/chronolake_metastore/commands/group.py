@@ -36,6 +36,7 @@ from chronolake_metastore.store import (
     outcomes,
     reconciling,
     refusals,
+    streams,
 )
 from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.postgres.transaction import Session, Statement, Transaction
@@ -212,6 +213,7 @@ async def _load_state(
     named_instants = instants.find(chain.from_iterable(names.instants for names in named), ending)
     concurrent = file_groups.find_concurrent(groups)
     heads = answers.find(table_names, catalog_ids)
+    named_streams = streams.find(chain.from_iterable(names.streams for names in named))
     further_instants = [query for names in named for query in names.instant_queries]
     lock_names = clocks.lock_names(table_names, catalog_ids)
     await tx.fetch(
@@ -225,6 +227,7 @@ async def _load_state(
             named_instants,
             concurrent,
             heads,
+            named_streams,
             *further_instants,
         ]
     )
@@ -248,6 +251,7 @@ async def _load_state(
         },
         marks=_all_marks(results),
         concurrent=concurrent.result,
+        streams=named_streams.result,
     )
     return State(loaded), now.result, known.result
 

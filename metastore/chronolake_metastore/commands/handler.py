@@ -45,7 +45,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 
     ``tables`` are in the order of the command; ``catalog`` says whether the catalog's clock is locked too.
     ``ending`` says whether the ``instants`` may end: their marks are loaded too. ``instant_queries`` load
-    instants that the command does not name itself.
+    instants that the command does not name itself. ``streams`` are names of tables and of streams of them.
     """
 
     tables: Sequence[str] = ()
@@ -55,6 +55,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     ending: bool = False
     file_groups: Sequence[tuple[str, FileGroupName]] = ()
     instant_queries: Sequence[Query[FoundInstants]] = ()
+    streams: Sequence[tuple[str, str]] = ()
 
 
 class Handler(ABC, Generic[CommandT, EvidenceT]):

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from chronolake_metastore.commands.answers import Answer, answer, answer_instant
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, single_query
-from chronolake_metastore.domain import instants, leases, lists, savepoints
+from chronolake_metastore.domain import instants, leases, lists, savepoints, streams
 from chronolake_metastore.domain.events import Event, Origin, Payload
 from chronolake_metastore.domain.instants import BeginInstant, Instant, ReturnToRequested, TakeInflight
 from chronolake_metastore.domain.leases import RenewLease
@@ -166,6 +166,7 @@ class RenewLeaseHandler(ChangeInstantHandler[RenewLease]):
 
     @override
     def change(self, table: Table, instant: Instant, command: RenewLease, origin: Origin) -> Payload:
+        streams.refuse_member(table, instant, "keep a lease")
         return leases.renew(table, instant, command, origin.now)
 
 

@@ -22,6 +22,7 @@ from chronolake_metastore.store import (
     publication,
     reconciling,
     schemas,
+    streams,
 )
 from chronolake_metastore.store.postgres.transaction import Statement
 
@@ -82,6 +83,7 @@ def project(state: State, entries: Mapping[ListKey, Sequence[Entry]] = _NOTHING)
     if changes.instants:
         # In the same order as transactions that create markers, which lock the rows of several instants too.
         statements.append(instants.save([(key[0], state.instants[key]) for key in sorted(changes.instants)]))
+    statements.extend(_project_streams(state))
     statements.extend(file_groups.project_plans(changes.planned, changes.settled))
     if changes.publications:
         statements.extend(files.project(changes.publications))
@@ -92,4 +94,22 @@ def project(state: State, entries: Mapping[ListKey, Sequence[Entry]] = _NOTHING)
     if changes.cleaned:
         statements.append(cleans.project([(clean, entries[clean.files]) for clean in changes.cleaned]))
     statements.append(clocks.save(state.clocks.values()))
+    return statements
+
+
+def _project_streams(state: State) -> list[Statement]:
+    changes = state.changes
+    statements: list[Statement] = []
+    if changes.unbuffered:
+        # First: a checkpoint may have got another instant since.
+        statements.append(streams.delete_checkpoints(changes.unbuffered))
+    if changes.streams:
+        statements.append(streams.save([(key[0], state.streams[key]) for key in sorted(changes.streams)]))
+    buffered = {
+        (key, number): state.streams[key].checkpoints[number]
+        for key, number in changes.checkpoints
+        if number in state.streams[key].checkpoints
+    }
+    if buffered:
+        statements.append(streams.save_checkpoints(buffered))
     return statements

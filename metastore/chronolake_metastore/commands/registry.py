@@ -6,6 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from chronolake_metastore.commands.adoption import AdoptTableHandler
+from chronolake_metastore.commands.checkpoints import (
+    AbortCheckpointHandler,
+    CompleteCheckpointsHandler,
+    ReportWriteMetadataHandler,
+    RequestInstantHandler,
+    RestartTaskHandler,
+)
 from chronolake_metastore.commands.cleans import PlanCleanHandler
 from chronolake_metastore.commands.completing import (
     CompleteInstantHandler,
@@ -26,6 +33,12 @@ from chronolake_metastore.commands.publication import RecordHudiFilesHandler
 from chronolake_metastore.commands.rollbacks import RollbackInstantHandler
 from chronolake_metastore.commands.savepoints import CreateSavepointHandler, RestoreTableHandler
 from chronolake_metastore.commands.schemas import ChangeSchemaHandler
+from chronolake_metastore.commands.streams import (
+    CloseStreamHandler,
+    ExpireStreamHandler,
+    OpenStreamHandler,
+    RenewStreamHandler,
+)
 from chronolake_metastore.commands.tables import AlterTableHandler, CreateTableHandler, DropTableHandler
 from chronolake_metastore.domain.commands import Command
 
@@ -54,6 +67,15 @@ _ALL: Final[tuple[AnyHandler, ...]] = (
     RecordSweepHandler(),
     PlanCleanHandler(),
     RecordHudiFilesHandler(),
+    OpenStreamHandler(),
+    RenewStreamHandler(),
+    RequestInstantHandler(),
+    ReportWriteMetadataHandler(),
+    CompleteCheckpointsHandler(),
+    AbortCheckpointHandler(),
+    RestartTaskHandler(),
+    CloseStreamHandler(),
+    ExpireStreamHandler(),
 )
 HANDLERS: Final[Mapping[type[Command], AnyHandler]] = {handler.command: handler for handler in _ALL}
 

@@ -6,7 +6,7 @@ from typing_extensions import override
 
 from chronolake_metastore.commands.answers import Answer, answer_instant
 from chronolake_metastore.commands.handler import Handler, Names
-from chronolake_metastore.domain import lists, rollbacks
+from chronolake_metastore.domain import lists, rollbacks, streams
 from chronolake_metastore.domain.events import Origin, Plan
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.rollbacks import RollbackInstant
@@ -35,6 +35,8 @@ class RollbackInstantHandler(Handler[RollbackInstant, None]):
     def decide(self, state: State, command: RollbackInstant, evidence: None, origin: Origin) -> Answer:
         table = state.table(command.table)
         target = state.instant(table, command.requested_time)
+        if target.state.is_pending:
+            streams.refuse_member(table, target, "be rolled back")
         if target.state is InstantState.ROLLED_BACK:
             _resume(state, table, target, command, origin)
         else:

@@ -12,6 +12,7 @@ from chronolake_metastore.domain.base_paths import BasePath
 from chronolake_metastore.domain.events import Event
 from chronolake_metastore.domain.lists import Entry, ListName
 from chronolake_metastore.domain.schemas import Schema
+from chronolake_metastore.domain.streams import StreamKey
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.files import WriteStat
 from chronolake_model.markers import DeletedFile
@@ -130,6 +131,10 @@ class Changes:
         """By dropped table, the table that took its base path over."""
         self.tables: dict[UUID, Table] = {}
         self.instants: set[InstantKey] = set()
+        self.streams: set[StreamKey] = set()
+        self.checkpoints: set[tuple[StreamKey, int]] = set()
+        self.unbuffered: list[InstantKey] = []
+        """Instants of streams that have ended: they leave the buffers."""
         self.created_namespaces: set[str] = set()
         self.dropped_namespaces: set[str] = set()
 

@@ -12,7 +12,7 @@ from chronolake_metastore.domain.answers import START, ChainHead
 from chronolake_metastore.domain.clock import Clock, next_time
 from chronolake_metastore.domain.lists import ListName, Sealed
 from chronolake_model.files import FileGroupName
-from chronolake_model.instants import WriteSummary
+from chronolake_model.instants import StreamPlace, WriteSummary
 from chronolake_model.schemas import SchemaChange
 from chronolake_model.tables import CreateTable, SchemaField
 from chronolake_model.times import Micros
@@ -122,7 +122,9 @@ class InstantRequested(Payload, frozen=True, kw_only=True):
 
     A plan that waits for an executor has no lease. ``target`` is the instant that a rollback undoes or a
     savepoint pins, or the savepoint of a restore. ``schema_version`` is the version of the table's schema at
-    that time; events without it are older than schema versions.
+    that time; events without it are older than schema versions. The lease of an instant of a ``stream``
+    never ends, because the stream has one; ``is_blocking`` if it may conflict with other writes, because no
+    other of the stream was pending.
     """
 
     action: Action
@@ -134,6 +136,8 @@ class InstantRequested(Payload, frozen=True, kw_only=True):
     target: Micros | None = None
     plan: Plan | None = None
     schema_version: int | None = None
+    stream: StreamPlace | None = None
+    is_blocking: bool = False
 
 
 class InstantInflight(Payload, frozen=True, kw_only=True):
@@ -155,14 +159,25 @@ class InstantReturnedToRequested(Payload, frozen=True, kw_only=True):
     reason: str
 
 
+class ReportOfTask(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The task of a stream that reported files: its id, and whether it has more for the checkpoint."""
+
+    task: str
+    attempt: int = 0
+    last_batch: bool = False
+    end_of_input: bool = False
+
+
 class WriteStatsStaged(Payload, frozen=True, kw_only=True):
     """Files that were written. They are invisible until the instant completes and names this event's version.
 
-    They are rows of ``write_stat`` under this version; ``write_stats_digest`` is the digest over them.
+    They are rows of ``write_stat`` under this version; ``write_stats_digest`` is the digest over them. The
+    ``report`` is of a task, if the instant is one of a stream; it may have no files.
     """
 
     summary: WriteSummary
     write_stats_digest: str
+    report: ReportOfTask | None = None
 
 
 class InstantCompleted(Payload, frozen=True, kw_only=True):
@@ -231,6 +246,71 @@ class LeaseRenewed(Payload, frozen=True, kw_only=True):
     lease_seconds: int
     lease_expires_at: Micros
     writer: str | None = None
+
+
+class StreamOpened(Payload, frozen=True, kw_only=True):
+    """A stream has a new epoch. The lease ends by the wall clock.
+
+    ``restored_checkpoint`` is the checkpoint that the job continues from, if it does.
+    """
+
+    name: str
+    epoch: int
+    writer: str
+    tasks: int | None
+    lease_seconds: int
+    lease_expires_at: Micros
+    restored_checkpoint: int | None = None
+
+
+class StreamRenewed(Payload, frozen=True, kw_only=True):
+    """The lease of a stream was renewed."""
+
+    name: str
+    lease_seconds: int
+    lease_expires_at: Micros
+
+
+class StreamClosed(Payload, frozen=True, kw_only=True):
+    """A stream takes no requests until it is opened again. If ``expired``, its writer was silent too long."""
+
+    name: str
+    by: str
+    reason: str
+    expired: bool = False
+
+
+class CheckpointAcknowledged(Payload, frozen=True, kw_only=True):
+    """An engine has said that a checkpoint is complete; none if its input has ended."""
+
+    name: str
+    epoch: int
+    checkpoint: int | None
+
+
+class CheckpointAborted(Payload, frozen=True, kw_only=True):
+    """An engine has said that a checkpoint was aborted. Nothing changes."""
+
+    name: str
+    epoch: int
+    checkpoint: int
+    reason: str
+
+
+class StreamTaskRestarted(Payload, frozen=True, kw_only=True):
+    """A task began again from a checkpoint. Its reports behind it do not count any more."""
+
+    name: str
+    task: str
+    attempt: int
+    restored_checkpoint: int | None
+
+
+class StreamTaskEnded(Payload, frozen=True, kw_only=True):
+    """A task has reported the end of its input, without files for an instant."""
+
+    name: str
+    task: str
 
 
 class HudiFilesFound(Payload, frozen=True, kw_only=True):

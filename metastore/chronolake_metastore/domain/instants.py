@@ -32,7 +32,7 @@ from chronolake_metastore.domain.resizes import LeftOut
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
 from chronolake_model.files import FileGroupName
-from chronolake_model.instants import WriteSummary
+from chronolake_model.instants import StreamPlace, WriteSummary
 from chronolake_model.markers import MarkersType
 from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick, format_time, to_datetime
 from chronolake_model.vocabulary import Action, IndexType, Operation, State
@@ -48,7 +48,8 @@ class Instant(msgspec.Struct, frozen=True):
 
     ``unswept_since`` is the time of the last reported deletion that must be checked once more.
 
-    ``action`` is the one it was begun with until it completes, then its completed name.
+    ``action`` is the one it was begun with until it completes, then its completed name. An instant of a
+    ``stream`` has no lease of its own: its lease lasts until the stream ends it.
     """
 
     requested_time: Micros
@@ -69,6 +70,7 @@ class Instant(msgspec.Struct, frozen=True):
     plan: Plan | None = None
     schema_version: int | None = None
     unswept_since: Micros | None = None
+    stream: StreamPlace | None = None
 
     @property
     def begun_as(self) -> Action:
@@ -299,6 +301,7 @@ def _begun(event: Event, payload: InstantRequested) -> Instant:
         target=payload.target,
         plan=payload.plan,
         schema_version=payload.schema_version,
+        stream=payload.stream,
     )
 
 
@@ -364,7 +367,7 @@ def has_direct_markers(instant: Instant) -> bool:
 def document(table: Table, instant: Instant) -> wire.Instant:
     """The instant as the REST API shows it."""
     tick = table.definition.tick
-    expires_at = instant.lease_expires_at
+    expires_at = None if instant.stream is not None else instant.lease_expires_at
     return wire.Instant(
         table=table.name,
         requested_time=format_time(instant.requested_time, tick),
@@ -384,6 +387,7 @@ def document(table: Table, instant: Instant) -> wire.Instant:
         plan=None if instant.plan is None else _plan_document(instant.plan, tick),
         schema_version=instant.schema_version,
         buckets=table.buckets_as_of(instant.requested_time),
+        stream=instant.stream,
     )
 
 

@@ -41,6 +41,9 @@ from chronolake_model.vocabulary import Yields
 YIELDS_PROPERTY: Final = "conflicts.yields"
 EARLY_PROPERTY: Final = "markers.early-conflict-detection"
 MARKERS_PROPERTY: Final = "markers.required"
+STREAM_PENDING_MAX: Final = "streams.pending-max"
+STREAM_WAIT_SECONDS: Final = "streams.wait-seconds"
+STREAM_EMPTY_COMMITS: Final = "streams.empty-commits"
 
 
 class Change(enum.Enum):
@@ -68,6 +71,13 @@ def _one_of(*values: str, change: Change = Change.ALWAYS) -> Property:
 
 def _is_grace(text: str) -> bool:
     return re.fullmatch(r"[0-9]{1,9}", text) is not None and int(text) <= GRACE_SECONDS_MAX
+
+
+def _number(what: str, *, least: int, most: int) -> Property:
+    def is_number(text: str) -> bool:
+        return re.fullmatch(r"[0-9]{1,9}", text) is not None and least <= int(text) <= most
+
+    return Property(f"{what}, {least} to {most}", is_number)
 
 
 def _bytes(*, least: int) -> Property:
@@ -112,6 +122,9 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     HIVE_STYLE_PROPERTY: _one_of("true", "false", change=Change.NEVER),
     URL_ENCODE_PROPERTY: _one_of("true", "false", change=Change.NEVER),
     GRACE_PROPERTY: Property(f"a number of seconds, {GRACE_SECONDS_MAX} at most", _is_grace),
+    STREAM_PENDING_MAX: _number("a number of instants", least=1, most=1_000),
+    STREAM_WAIT_SECONDS: _number("a number of seconds", least=0, most=366 * 86_400),
+    STREAM_EMPTY_COMMITS: _one_of("true", "false"),
     SMALL_FILE_LIMIT_PROPERTY: _bytes(least=0),
     MAX_FILE_SIZE_PROPERTY: _bytes(least=1),
     RECORD_SIZE_PROPERTY: _bytes(least=1),

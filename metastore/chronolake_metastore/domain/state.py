@@ -27,6 +27,7 @@ from chronolake_metastore.domain import (
     namespaces,
     resizes,
     schemas,
+    streams,
     sweeps,
     tables,
 )
@@ -52,6 +53,7 @@ from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import Instant, Marks
 from chronolake_metastore.domain.lists import NO_LIST_ENTRIES, ListEntries, ListName
 from chronolake_metastore.domain.namespaces import Namespace
+from chronolake_metastore.domain.streams import Stream, StreamKey
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.files import WriteStat
 from chronolake_model.markers import DeletedFile
@@ -82,6 +84,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     instants: Mapping[InstantKey, Instant] = {}
     marks: Mapping[InstantKey, Marks] = {}
     concurrent: Mapping[FileGroup, Sequence[ConcurrentInstant]] = {}
+    streams: Mapping[StreamKey, Stream] = {}
 
 
 EMPTY = Loaded(clocks={CATALOG_ID: Clock(CATALOG_ID, Tick.MILLISECOND)})
@@ -101,6 +104,7 @@ class State:
         self.table_counts = dict(loaded.table_counts)
         self.tables = dict(loaded.tables)
         self.instants = dict(loaded.instants)
+        self.streams = dict(loaded.streams)
         self.concurrent = concurrency.copy_of(loaded.concurrent)
         self.inserted: dict[inserts.Partition, ConcurrentInstant] = {}
         self.changes = Changes()
@@ -139,6 +143,13 @@ class State:
         locked = self.locked_table(table)
         instant = None if locked is None else self.instants.get((locked.table_id, requested_time))
         return None if locked is None or instant is None else (locked, instant)
+
+    def stream(self, table: Table, name: str) -> Stream:
+        """A stream of a table; raises ``StreamNotFound``."""
+        stream = self.streams.get((table.table_id, name))
+        if stream is None:
+            raise errors.StreamNotFound(table.name, name)
+        return stream
 
     def instants_of(self, table_id: UUID) -> list[Instant]:
         """The instants of a table, as far as they were loaded."""
@@ -250,7 +261,7 @@ class State:
             case events.FilesDeleted() | events.DeletionsSwept():
                 self._set_instant(event, sweeps.evolve(self._instant_of(event), event))
             case _:
-                self._evolve_instant(event)
+                self._evolve_timeline(event)
         self.clocks[event.table_id] = clock
 
     def _create_namespace(self, payload: events.NamespaceCreated, event: events.Event) -> None:
@@ -333,14 +344,19 @@ class State:
         self.instants[key] = instant
         self.changes.instants.add(key)
 
-    def _evolve_instant(self, event: events.Event) -> None:
+    def _evolve_timeline(self, event: events.Event) -> None:
         if event.instant is None:
-            raise ImpossibleEvent("the event names no instant")
+            self._evolve_stream(event, streams.name_of(event.payload))
+            return
         after = instants.evolve(self.instants.get((event.table_id, event.instant)), event)
         self._set_instant(event, after)
         match event.payload:
             case events.InstantRequested():
                 self._plan(event.table_id, after)
+                if after.stream is not None:
+                    self._evolve_stream(event, after.stream.name)
+            case events.WriteStatsStaged(report=events.ReportOfTask()) if after.stream is not None:
+                self._evolve_stream(event, after.stream.name)
             case events.InstantInflight() | events.InstantReturnedToRequested() | events.LeaseRenewed():
                 concurrency.update_plan(self.concurrent, event.table_id, after)
             case events.InstantCompleted() as payload:
@@ -350,6 +366,22 @@ class State:
                 self._settle(event.table_id, after)
             case _:
                 pass
+
+    def _evolve_stream(self, event: events.Event, name: str) -> None:
+        key = event.table_id, name
+        before, after = self.streams.get(key), streams.evolve(self.streams.get(key), event)
+        self.streams[key] = after
+        self.changes.streams.add(key)
+        self.changes.checkpoints.update((key, number) for number in streams.changed(before, after))
+
+    def _unbuffer(self, table_id: UUID, ended: Instant) -> None:
+        """Take an instant that has ended out of the buffer of its stream, which a restore has not loaded."""
+        if ended.stream is None:
+            return
+        self.changes.unbuffered.append((table_id, ended.requested_time))
+        key = table_id, ended.stream.name
+        if key in self.streams:
+            self.streams[key] = streams.without(self.streams[key], ended.requested_time)
 
     def _plan(self, table_id: UUID, instant: Instant) -> None:
         if concurrency.plans_groups(instant):
@@ -361,7 +393,8 @@ class State:
             self.changes.cleaned.append(CleanedFiles(table_id, instant.requested_time, instant.version))
 
     def _settle(self, table_id: UUID, instant: Instant) -> None:
-        """Remove the plan of an instant that has ended."""
+        """Remove the plan of an instant that has ended, and its place in the buffer of a stream."""
+        self._unbuffer(table_id, instant)
         if concurrency.plans_groups(instant):
             self.changes.settled.append((table_id, instant.requested_time))
             concurrency.remove_plan(self.concurrent, table_id, instant)

@@ -24,7 +24,7 @@ _PARAMETER_TYPES: Final = {
     Text: "text",
     Uuid: "uuid",
 }
-_NEVER_CHANGED: Final = frozenset({"table_id", "requested_time", "operation", "target", "plan"})
+_NEVER_CHANGED: Final = frozenset({"table_id", "requested_time", "operation", "target", "plan", "stream"})
 """Columns that keep the value with which their instant was begun."""
 
 _COLUMNS: Final[Sequence[Column[Any]]] = tuple(schema.instant.columns)

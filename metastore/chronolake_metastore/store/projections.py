@@ -15,5 +15,7 @@ PROJECTIONS: Final = (
     "file",
     "planned_group",
     "replaced_group",
+    "stream",
+    "stream_checkpoint",
 )
 """The tables that follow from the log."""

@@ -15,12 +15,14 @@ from chronolake_metastore.domain import actions
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.instants import ReturnToRequested
 from chronolake_metastore.domain.rollbacks import RollbackInstant
+from chronolake_metastore.domain.streams import ExpireStream
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.store import leases
+from chronolake_metastore.store import leases, streams
 from chronolake_metastore.store.leases import ExpiredLease
 from chronolake_metastore.store.postgres import leader_election
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.streams import ExpiredStream
 from chronolake_metastore.workers.periodic import run_periodically
 from chronolake_metastore.workers.submitting import submit
 from chronolake_model import instants as wire
@@ -42,16 +44,28 @@ async def run(database: Database, sequencer: Sequencer, metrics: Metrics, interv
 async def reap(database: Database, sequencer: Sequencer, metrics: Metrics) -> int:
     """End expired leases, if this server is the leader; gives their number."""
     async with leader_election.leadership(database, AdvisoryLock.REAPER) as ours:
+        _show(metrics, streams.Totals() if ours is None else await streams.totals(ours))
         if ours is None:
             return 0
         expired = await leases.expired(ours, BATCH)
-        reaped = await asyncio.gather(*(_end(sequencer, lease) for lease in expired), return_exceptions=True)
+        silent = await streams.expired(ours, BATCH)
+        endings = [
+            *(_end(sequencer, lease) for lease in expired),
+            *(_close(sequencer, stream) for stream in silent),
+        ]
+        reaped = await asyncio.gather(*endings, return_exceptions=True)
     ended = sum(result is True for result in reaped)
     metrics.leases_expired.inc(ended)
     failures = [result for result in reaped if isinstance(result, BaseException)]
     if failures:
         raise failures[0]
     return ended
+
+
+def _show(metrics: Metrics, totals: streams.Totals) -> None:
+    metrics.stream_instants.set(totals.instants)
+    metrics.stream_bytes.set(totals.size_bytes)
+    metrics.stream_oldest_seconds.set(totals.oldest_seconds)
 
 
 async def _end(sequencer: Sequencer, lease: ExpiredLease) -> bool:
@@ -62,6 +76,16 @@ async def _end(sequencer: Sequencer, lease: ExpiredLease) -> bool:
         return False
     instant = format_time(lease.requested_time, lease.tick)
     _log.info("lease expired", table=lease.table, instant=instant, writer=lease.writer)
+    return True
+
+
+async def _close(sequencer: Sequencer, stream: ExpiredStream) -> bool:
+    try:
+        await submit(sequencer, ExpireStream(stream.table, stream.stream, WRITER), "reaper", WRITER)
+    except (errors.Conflict, errors.NotFound):
+        # Its writer came back, or what it has waits for it, or its table was dropped.
+        return False
+    _log.info("stream expired", table=stream.table, stream=stream.stream, writer=stream.writer)
     return True
 
 

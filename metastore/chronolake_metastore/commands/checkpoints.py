@@ -1,0 +1,393 @@
+"""Commands on the checkpoints of streams: instants, write metadata, acknowledgements, tasks that restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NoReturn
+
+import msgspec
+from typing_extensions import override
+
+from chronolake_metastore import errors
+from chronolake_metastore.commands.answers import Answer, answer
+from chronolake_metastore.commands.completing import CompleteInstantHandler, Completion
+from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, combined, single_query
+from chronolake_metastore.commands.streams import ChangeStreamHandler, roll_back_one, with_instants
+from chronolake_metastore.domain import checkpoints, instants, staging
+from chronolake_metastore.domain.checkpoints import (
+    AbortCheckpoint,
+    CompleteCheckpoints,
+    ReportedFiles,
+    ReportWriteMetadata,
+    RequestInstant,
+    RestartTask,
+)
+from chronolake_metastore.domain.events import Origin, Payload, StreamTaskEnded, WriteStatsStaged
+from chronolake_metastore.domain.instants import CompleteInstant, Instant
+from chronolake_metastore.domain.properties import STREAM_EMPTY_COMMITS
+from chronolake_metastore.domain.state import State
+from chronolake_metastore.domain.streams import Checkpoint, Stream
+from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.store import staging as stored_staging, streams as stored
+from chronolake_metastore.store.staging import StagedVersions, in_sets
+from chronolake_model import instants as wire_instants, streams as wire
+from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.times import Micros, format_time, parse_time
+from chronolake_model.vocabulary import State as InstantState
+
+
+class RestartTaskHandler(Handler[RestartTask, None]):
+    """Gives a task that restarts alone its next attempt."""
+
+    command = RestartTask
+
+    @override
+    def names(self, command: RestartTask) -> Names:
+        return Names(tables=[command.table], streams=[(command.table, command.stream)])
+
+    @override
+    def decide(self, state: State, command: RestartTask, evidence: None, origin: Origin) -> Answer:
+        table = state.table(command.table)
+        stream = state.stream(table, command.stream)
+        restarted = checkpoints.restart_task(table, stream, command)
+        state.append(table.table_id, origin, restarted)
+        document = wire.RestartedTask(
+            table=table.name,
+            stream=stream.name,
+            task=restarted.task,
+            attempt=restarted.attempt,
+            dropped_files=checkpoints.dropped_files(stream, restarted),
+        )
+        return answer(200, document, table.table_id)
+
+
+class RequestInstantHandler(Handler[RequestInstant, None]):
+    """Gives the instant of a checkpoint; the first request begins it."""
+
+    command = RequestInstant
+
+    @override
+    def names(self, command: RequestInstant) -> Names:
+        return Names(tables=[command.table], streams=[(command.table, command.stream)])
+
+    @override
+    def decide(self, state: State, command: RequestInstant, evidence: None, origin: Origin) -> Answer:
+        table = state.table(command.table)
+        stream = state.stream(table, command.stream)
+        given = checkpoints.request_instant(table, stream, command, origin.now)
+        status = 200
+        if not isinstance(given, Checkpoint):
+            state.append(table.table_id, origin, given)
+            given, status = state.stream(table, command.stream).checkpoints[command.request.checkpoint], 201
+        document = wire.StreamInstant(
+            table=table.name,
+            stream=stream.name,
+            checkpoint=command.request.checkpoint,
+            requested_time=format_time(given.requested_time, table.definition.tick),
+            blocking=given.is_blocking,
+        )
+        return answer(status, document, table.table_id)
+
+
+class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportedFiles]):
+    """Keeps the files that a task reports for a checkpoint.
+
+    The evidence is which of them it has reported before.
+    """
+
+    command = ReportWriteMetadata
+    no_evidence: ClassVar[ReportedFiles] = {}
+
+    @override
+    def names(self, command: ReportWriteMetadata) -> Names:
+        named = command.table, command.stream
+        time = _time(command)
+        return Names(
+            tables=[command.table],
+            streams=[named],
+            instants=[] if time is None else [(command.table, time)],
+            # Without its time, the instant is that of the checkpoint in the buffer.
+            instant_queries=[stored.find_instants([named])] if time is None else [],
+            file_groups=[
+                (command.table, FileGroupName(stat.partition_path, stat.file_id))
+                for stat in command.request.write_stats
+            ],
+        )
+
+    @override
+    def files(self, command: ReportWriteMetadata) -> int:
+        return len(command.request.write_stats)
+
+    @override
+    def load(
+        self, state: State, command: ReportWriteMetadata, evidence: ReportedFiles, now: Micros
+    ) -> Loading[ReportedFiles] | None:
+        table = state.locked_table(command.table)
+        if table is None or not command.request.write_stats:
+            return None
+        versions = _reported_versions(state, table, command)
+        if not versions:
+            return None
+        return single_query(stored.find_reported(table.table_id, versions, command.request.write_stats))
+
+    @override
+    def decide(
+        self, state: State, command: ReportWriteMetadata, evidence: ReportedFiles, origin: Origin
+    ) -> Answer:
+        table = state.table(command.table)
+        stream = state.stream(table, command.stream)
+        checkpoints.refuse_report(table, stream, command)
+        time = _time(command)
+        named = None if time is None else state.instant(table, time)
+        checkpoints.refuse_other_instant(table, stream, command, named)
+        if named is not None and not named.state.is_pending:
+            return _answer_report(table, command, named, 0)
+        buffered = stream.checkpoints.get(command.request.checkpoint)
+        if buffered is None:
+            _end(state, table, stream, command, origin)
+            return _answer_report(table, command, None, 0)
+        instant = state.instant(table, buffered.requested_time)
+        reported = {**evidence, **_reported_in_group(state, table, command)}
+        stats = checkpoints.unreported(table, stream, command, reported)
+        if not buffered.is_blocking:
+            checkpoints.refuse_conflicting(table, instant, stats, state.concurrent)
+        payload = _staged(state, table, instant, command, stats, origin.now)
+        if stats or _says_more(stream, buffered, command):
+            state.append(table.table_id, origin, payload, instant.requested_time, stats)
+        return _answer_report(table, command, instant, len(stats))
+
+
+class CompleteCheckpointsHandler(Handler[CompleteCheckpoints, list[Completion]]):
+    """Completes the instants of acknowledged checkpoints, in their order.
+
+    If one cannot complete, those before it have completed, and the refusal says so.
+    """
+
+    command = CompleteCheckpoints
+    no_evidence: ClassVar[Sequence[Completion]] = ()
+
+    def __init__(self) -> None:
+        self._one = CompleteInstantHandler()
+
+    @override
+    def names(self, command: CompleteCheckpoints) -> Names:
+        return with_instants(command)
+
+    @override
+    def sharing(self, command: CompleteCheckpoints) -> Sharing:
+        return Sharing.ALONE
+
+    @override
+    def is_bulk(self, command: CompleteCheckpoints) -> bool:
+        return True
+
+    @override
+    def locks_instants(self, state: State, command: CompleteCheckpoints) -> bool:
+        return any(self._one.locks_instants(state, member) for member in _members(state, command))
+
+    @override
+    def load(
+        self, state: State, command: CompleteCheckpoints, evidence: Sequence[Completion], now: Micros
+    ) -> Loading[list[Completion]]:
+        return self._load(state, _members(state, command), now)
+
+    def _load(self, state: State, members: Sequence[CompleteInstant], now: Micros) -> Loading[list[Completion]]:
+        completions = yield from combined(self._load_member(state, member, now) for member in members)
+        if len(members) < 2:
+            return completions
+        # A later one may have the files of an earlier one again.
+        versions = [version for member in members for version in member.request.staged]
+        table, time = members[0].table, members[0].requested_time
+        repeated = stored_staging.repeated(StagedVersions(table, time, versions))
+        yield in_sets(repeated)
+        first, *later = completions
+        return [first, *(_with_repeated(completion, repeated.result) for completion in later)]
+
+    def _load_member(self, state: State, member: CompleteInstant, now: Micros) -> Loading[Completion]:
+        looking = self._one.look_ahead(member)
+        ahead = Completion() if looking is None else (yield from looking)
+        loading = self._one.load(state, member, ahead, now)
+        return ahead if loading is None else (yield from loading)
+
+    @override
+    def decide(
+        self, state: State, command: CompleteCheckpoints, evidence: Sequence[Completion], origin: Origin
+    ) -> Answer:
+        table = state.table(command.table)
+        stream = state.stream(table, command.stream)
+        acknowledged, covered = checkpoints.acknowledge(table, stream, command)
+        members = _members(state, command)
+        if acknowledged is not None:
+            state.append(table.table_id, origin, acknowledged)
+        ended: list[Micros] = []
+        for (number, checkpoint), member, completion in zip(covered, members, evidence, strict=True):
+            try:
+                with state.all_or_nothing():
+                    checkpoints.refuse_incomplete(table, stream, number, checkpoint)
+                    self._end(state, table, stream, member, completion, origin)
+            except errors.TimelineError as refusal:
+                _refuse(table, number, checkpoint, ended, refusal)
+            ended.append(checkpoint.requested_time)
+        return _answer_completed(state, table, stream, ended)
+
+    def _end(
+        self,
+        state: State,
+        table: Table,
+        stream: Stream,
+        member: CompleteInstant,
+        completion: Completion,
+        origin: Origin,
+    ) -> None:
+        """Complete an instant, or roll it back if it has no files and the table wants no empty ones."""
+        if member.request.staged or table.definition.properties.get(STREAM_EMPTY_COMMITS) == "true":
+            self._one.complete(state, member, completion, origin)
+            return
+        reason = "its checkpoint is complete and has no files"
+        roll_back_one(state, table, member.requested_time, stream.writer, reason, origin)
+
+
+def _members(state: State, command: CompleteCheckpoints) -> list[CompleteInstant]:
+    """The completions of the instants that an acknowledgement covers; none if it is refused."""
+    table = state.locked_table(command.table)
+    stream = None if table is None else state.streams.get((table.table_id, command.stream))
+    if table is None or stream is None:
+        return []
+    try:
+        _, covered = checkpoints.acknowledge(table, stream, command)
+    except errors.TimelineError:
+        return []
+    return [
+        CompleteInstant(
+            table.name,
+            checkpoint.requested_time,
+            wire_instants.CompleteInstant(
+                staged=checkpoint.versions, extra_metadata=command.request.extra_metadata
+            ),
+        )
+        for _, checkpoint in covered
+    ]
+
+
+def _with_repeated(completion: Completion, repeated: Sequence[tuple[str, str, str]]) -> Completion:
+    staged = msgspec.structs.replace(completion.staged, repeated=repeated)
+    return msgspec.structs.replace(completion, staged=staged)
+
+
+def _refuse(
+    table: Table, number: int, checkpoint: Checkpoint, ended: Sequence[Micros], refusal: errors.TimelineError
+) -> NoReturn:
+    """Raise the refusal of one instant, with what happened to the others."""
+    tick = table.definition.tick
+    time = format_time(checkpoint.requested_time, tick)
+    refusal.detail = (
+        f"{refusal.detail}. This is the instant {time} of checkpoint {number}: {len(ended)} instant(s) before "
+        "it have ended, and none behind it has completed"
+    )
+    refusal.context |= {
+        "checkpoint": number,
+        "checkpoint_instant": time,
+        "ended": [format_time(done, tick) for done in ended],
+    }
+    raise refusal
+
+
+def _time(command: ReportWriteMetadata) -> Micros | None:
+    text = command.request.requested_time
+    return None if text is None else parse_time(text)
+
+
+def _reported_versions(state: State, table: Table, command: ReportWriteMetadata) -> list[int]:
+    """The versions that may have files of a report: those of its task, of all tasks if it is sent again."""
+    stream = state.streams.get((table.table_id, command.stream))
+    checkpoint = None if stream is None else stream.checkpoints.get(command.request.checkpoint)
+    if checkpoint is None:
+        return []
+    if command.request.bootstrap:
+        return checkpoint.versions
+    reports = checkpoint.tasks.get(command.request.task)
+    return [] if reports is None else list(reports.versions)
+
+
+def _reported_in_group(state: State, table: Table, command: ReportWriteMetadata) -> ReportedFiles:
+    """The files that earlier commands of the transaction have reported."""
+    versions = set(_reported_versions(state, table, command))
+    return {
+        (stat.partition_path, stat.file_name): checkpoints.counts_of(stat)
+        for written in state.changes.written
+        if written.table_id == table.table_id and written.version in versions
+        for stat in written.write_stats
+    }
+
+
+def _staged(
+    state: State,
+    table: Table,
+    instant: Instant,
+    command: ReportWriteMetadata,
+    stats: Sequence[WriteStat],
+    now: Micros,
+) -> WriteStatsStaged:
+    request = wire_instants.StageWriteStats(write_stats=list(stats))
+    payload = staging.stage(table, instant, request, state.concurrent, now, [])
+    return msgspec.structs.replace(payload, report=checkpoints.report_of(command.request))
+
+
+def _says_more(stream: Stream, checkpoint: Checkpoint, command: ReportWriteMetadata) -> bool:
+    """Whether a report without new files says what was not known."""
+    request = command.request
+    reports = checkpoint.tasks.get(request.task)
+    is_last_known = reports is not None and reports.last_batch
+    return (request.last_batch and not is_last_known) or (
+        request.end_of_input and request.task not in stream.ended
+    )
+
+
+def _end(state: State, table: Table, stream: Stream, command: ReportWriteMetadata, origin: Origin) -> None:
+    """Keep that a task has ended, if it has. The checkpoint has no instant: nothing was written for it."""
+    request = command.request
+    if request.end_of_input and request.task not in stream.ended:
+        state.append(table.table_id, origin, StreamTaskEnded(name=stream.name, task=request.task))
+
+
+def _answer_report(table: Table, command: ReportWriteMetadata, instant: Instant | None, files: int) -> Answer:
+    request = command.request
+    tick = table.definition.tick
+    document = wire.ReportedWriteMetadata(
+        table=table.name,
+        stream=command.stream,
+        checkpoint=request.checkpoint,
+        requested_time=None if instant is None else format_time(instant.requested_time, tick),
+        files=files,
+        is_completed=instant is not None and instant.state is InstantState.COMPLETED,
+    )
+    return answer(200, document, table.table_id)
+
+
+def _answer_completed(state: State, table: Table, stream: Stream, ended: Sequence[Micros]) -> Answer:
+    found: Mapping[Micros, Instant] = {time: state.instant(table, time) for time in ended}
+    document = wire.CompletedCheckpoints(
+        table=table.name,
+        stream=stream.name,
+        instants=[
+            instants.document(table, instant)
+            for instant in found.values()
+            if instant.state is InstantState.COMPLETED
+        ],
+        rolled_back=[
+            format_time(time, table.definition.tick)
+            for time, instant in found.items()
+            if instant.state is InstantState.ROLLED_BACK
+        ],
+    )
+    return answer(200, document, table.table_id)
+
+
+class AbortCheckpointHandler(ChangeStreamHandler[AbortCheckpoint]):
+    """Keeps in the log that a checkpoint was aborted."""
+
+    command = AbortCheckpoint
+
+    @override
+    def change(self, table: Table, stream: Stream, command: AbortCheckpoint, now: Micros) -> Payload:
+        return checkpoints.abort(table, stream, command)

@@ -1,0 +1,142 @@
+"""Commands on streams: opening and closing them, and their leases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from typing_extensions import override
+
+from chronolake_metastore.commands.answers import Answer, answer
+from chronolake_metastore.commands.handler import Handler, Names
+from chronolake_metastore.commands.rollbacks import plan_of, roll_back
+from chronolake_metastore.domain import streams
+from chronolake_metastore.domain.events import Origin, Payload
+from chronolake_metastore.domain.rollbacks import RollbackInstant
+from chronolake_metastore.domain.state import State
+from chronolake_metastore.domain.streams import (
+    Checkpoint,
+    CloseStream,
+    ExpireStream,
+    OpenStream,
+    RenewStream,
+    Stream,
+    StreamCommand,
+)
+from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.store import streams as stored
+from chronolake_model import instants as wire_instants
+from chronolake_model.times import Micros
+
+ChangeT = TypeVar("ChangeT", bound=StreamCommand)
+
+
+class OpenStreamHandler(Handler[OpenStream, None]):
+    """Opens a stream with its next epoch, and rolls back what the job does not continue from."""
+
+    command = OpenStream
+
+    @override
+    def names(self, command: OpenStream) -> Names:
+        return with_instants(command)
+
+    @override
+    def decide(self, state: State, command: OpenStream, evidence: None, origin: Origin) -> Answer:
+        table = state.table(command.table)
+        stream = state.streams.get((table.table_id, command.stream))
+        opened = streams.open_stream(stream, command, origin.now)
+        state.append(table.table_id, origin, opened)
+        restored = opened.restored_checkpoint
+        where = "at its beginning" if restored is None else f"from checkpoint {restored}"
+        reason = f"{opened.writer} opened the stream {opened.name} again, {where}"
+        dropped = streams.behind(stream, restored)
+        _roll_back(state, table, dropped, opened.writer, reason, origin)
+        return _answer_stream(200, state, table, command.stream)
+
+
+class ExpireStreamHandler(Handler[ExpireStream, None]):
+    """Closes a stream whose writer is silent, and rolls back what no complete checkpoint stands behind."""
+
+    command = ExpireStream
+
+    @override
+    def names(self, command: ExpireStream) -> Names:
+        return with_instants(command)
+
+    @override
+    def decide(self, state: State, command: ExpireStream, evidence: None, origin: Origin) -> Answer:
+        table = state.table(command.table)
+        stream = state.stream(table, command.stream)
+        closed, dropped = streams.expire(table, stream, command, origin.now)
+        state.append(table.table_id, origin, closed)
+        _roll_back(state, table, dropped, command.writer, closed.reason, origin)
+        return _answer_stream(200, state, table, command.stream)
+
+
+class ChangeStreamHandler(Handler[ChangeT, None]):
+    """Appends one event to a stream."""
+
+    @override
+    def names(self, command: ChangeT) -> Names:
+        return Names(tables=[command.table], streams=[(command.table, command.stream)])
+
+    def change(self, table: Table, stream: Stream, command: ChangeT, now: Micros) -> Payload:
+        """The event's payload; raises ``TimelineError``."""
+        raise NotImplementedError
+
+    @override
+    def decide(self, state: State, command: ChangeT, evidence: None, origin: Origin) -> Answer:
+        table = state.table(command.table)
+        payload = self.change(table, state.stream(table, command.stream), command, origin.now)
+        state.append(table.table_id, origin, payload)
+        return _answer_stream(200, state, table, command.stream)
+
+
+class RenewStreamHandler(ChangeStreamHandler[RenewStream]):
+    """Renews the lease of a stream."""
+
+    command = RenewStream
+
+    @override
+    def change(self, table: Table, stream: Stream, command: RenewStream, now: Micros) -> Payload:
+        return streams.renew(table, stream, command, now)
+
+
+class CloseStreamHandler(ChangeStreamHandler[CloseStream]):
+    """Closes a stream."""
+
+    command = CloseStream
+
+    @override
+    def change(self, table: Table, stream: Stream, command: CloseStream, now: Micros) -> Payload:
+        return streams.close(table, stream, command)
+
+
+def with_instants(command: StreamCommand) -> Names:
+    """The table, the stream, and the instants in its buffer."""
+    named = command.table, command.stream
+    return Names(tables=[command.table], streams=[named], instant_queries=[stored.find_instants([named])])
+
+
+def roll_back_one(
+    state: State, table: Table, requested_time: Micros, writer: str, reason: str, origin: Origin
+) -> None:
+    """Roll an instant of a stream back.
+
+    Its files wait for an executor, because the caller may not reach the storage.
+    """
+    request = wire_instants.RollbackInstant(writer=writer, reason=reason, execute=False)
+    command = RollbackInstant(table.name, requested_time, request)
+    plan = plan_of(state, table, command, state.instant(table, requested_time))
+    roll_back(state, table, command, plan, origin)
+
+
+def _roll_back(
+    state: State, table: Table, dropped: Iterable[Checkpoint], writer: str, reason: str, origin: Origin
+) -> None:
+    for checkpoint in dropped:
+        roll_back_one(state, table, checkpoint.requested_time, writer, reason, origin)
+
+
+def _answer_stream(status: int, state: State, table: Table, name: str) -> Answer:
+    return answer(status, streams.document(table, state.stream(table, name)), table.table_id)

@@ -1,0 +1,323 @@
+"""The checkpoints of streams: their instants, the write metadata of tasks, and acknowledgements.
+
+A task names a checkpoint by the id of the last barrier that it has passed. When an engine says that checkpoint
+n is complete, all tasks have passed barrier n, so the instants of all ids below n have all of their files
+(docs/decisions/0058-streams.md; the protocol is that of Hudi's StreamWriteOperatorCoordinator, with
+corrections).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NoReturn
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import files, instants, streams
+from chronolake_metastore.domain.conflicts import ConcurrentInstants
+from chronolake_metastore.domain.events import (
+    CheckpointAborted,
+    CheckpointAcknowledged,
+    InstantRequested,
+    ReportOfTask,
+    StreamTaskRestarted,
+)
+from chronolake_metastore.domain.files import FileGroup
+from chronolake_metastore.domain.instants import BeginInstant, Instant
+from chronolake_metastore.domain.properties import STREAM_PENDING_MAX
+from chronolake_metastore.domain.streams import Checkpoint, Stream
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import instants as wire_instants, streams as wire
+from chronolake_model.files import WriteStat
+from chronolake_model.instants import StreamPlace
+from chronolake_model.times import MICROS_MAX, Micros, format_time
+from chronolake_model.vocabulary import Action, IndexType, State, TableType, Touch
+
+PENDING_DEFAULT: Final = 100
+"""Pending instants of a stream, if the property of the table does not say otherwise."""
+NAMED_MAX: Final = 20
+"""Tasks that a refusal names."""
+
+ReportedFiles = Mapping[tuple[str, str], tuple[int, ...]]
+"""By partition path and name, the size and the counts of files that were reported (``counts_of``)."""
+
+
+class RequestInstant(streams.StreamCommand, frozen=True):
+    request: wire.RequestInstant
+
+
+class ReportWriteMetadata(streams.StreamCommand, frozen=True):
+    request: wire.ReportWriteMetadata
+
+
+class CompleteCheckpoints(streams.StreamCommand, frozen=True):
+    request: wire.CompleteCheckpoints
+
+
+class AbortCheckpoint(streams.StreamCommand, frozen=True):
+    request: wire.AbortCheckpoint
+
+
+class RestartTask(streams.StreamCommand, frozen=True):
+    request: wire.RestartTask
+
+
+def request_instant(
+    table: Table, stream: Stream, command: RequestInstant, now: Micros
+) -> InstantRequested | Checkpoint:
+    """The checkpoint in the buffer, or the begin of its instant.
+
+    Raises ``StreamFenced``, ``CheckpointPassed`` when the checkpoint is known to be complete, and
+    ``InstantNotYet`` while too many instants are pending, or in blocking mode any other one.
+    """
+    request = command.request
+    _refuse_task(table, stream, request.epoch, request.task, request.attempt)
+    buffered = stream.checkpoints.get(request.checkpoint)
+    if buffered is not None:
+        return buffered
+    _refuse_passed(table, stream, request.checkpoint)
+    if request.task in stream.ended:
+        raise errors.CheckpointPassed(
+            f"the task {request.task!r} of {streams.named(table, stream)} has reported the end of its input; "
+            "it cannot write again",
+            **streams.context(table, stream),
+            task=request.task,
+        )
+    if request.blocking and stream.checkpoints:
+        _refuse_not_yet(table, stream, "the instants of earlier checkpoints are pending")
+    if len(stream.checkpoints) >= pending_max(table):
+        _refuse_not_yet(table, stream, f"{len(stream.checkpoints)} instants are pending, the most that may be")
+    begun = _begin(table, stream, request, now)
+    return msgspec.structs.replace(
+        begun,
+        # The stream has the lease. This one never ends before the stream ends the instant.
+        lease_expires_at=MICROS_MAX,
+        stream=StreamPlace(stream.name, stream.epoch, request.checkpoint),
+        is_blocking=request.blocking,
+    )
+
+
+def _begin(table: Table, stream: Stream, request: wire.RequestInstant, now: Micros) -> InstantRequested:
+    is_merged = table.definition.type is TableType.MERGE_ON_READ
+    begin = wire_instants.BeginInstant(
+        writer=stream.writer,
+        action=Action.DELTACOMMIT if is_merged else Action.COMMIT,
+        operation=request.operation,
+        lease_seconds=stream.lease_seconds,
+    )
+    return instants.begin(table, BeginInstant(table.name, begin), {}, now)
+
+
+def refuse_report(table: Table, stream: Stream, command: ReportWriteMetadata) -> None:
+    """Raise ``StreamFenced`` for a report of another epoch, or of an earlier attempt of its task."""
+    request = command.request
+    _refuse_task(table, stream, request.epoch, request.task, request.attempt)
+
+
+def refuse_other_instant(
+    table: Table, stream: Stream, command: ReportWriteMetadata, instant: Instant | None
+) -> None:
+    """Raise ``InvalidWriteStat`` unless a report is of the instant of its checkpoint.
+
+    ``instant`` is the one that the report names. Raises ``InstantRolledBack`` or ``IllegalTransition`` if it
+    has ended, unless a restored task reports the files of a completed instant again.
+    """
+    request = command.request
+    place = None if instant is None else instant.stream
+    is_other = place is None or (place.name, place.checkpoint) != (stream.name, request.checkpoint)
+    if instant is not None and is_other:
+        time = format_time(instant.requested_time, table.definition.tick)
+        raise errors.InvalidWriteStat(
+            f"the instant {time} of {table.name!r} is not that of checkpoint {request.checkpoint} of the "
+            f"stream {stream.name!r}; report the files with the instant that the stream gave for it",
+            **streams.context(table, stream),
+            checkpoint=request.checkpoint,
+            requested_time=time,
+        )
+    if instant is not None and not (request.bootstrap and instant.state is State.COMPLETED):
+        instants.refuse_unless(table, instant, {State.INFLIGHT}, "take write metadata")
+    if instant is None and request.write_stats:
+        raise errors.InvalidWriteStat(
+            f"the report of checkpoint {request.checkpoint} to {streams.named(table, stream)} has files and no "
+            "requested_time; name the instant that the stream gave for the checkpoint",
+            **streams.context(table, stream),
+            checkpoint=request.checkpoint,
+        )
+
+
+def counts_of(stat: WriteStat) -> tuple[int, ...]:
+    """What two reports of one file must have in common."""
+    return stat.size_bytes, stat.records, stat.inserts, stat.updates, stat.deletes
+
+
+def unreported(
+    table: Table, stream: Stream, command: ReportWriteMetadata, reported: ReportedFiles
+) -> list[WriteStat]:
+    """The files of a report that were not reported before; raises ``InvalidWriteStat`` for one that differs."""
+    new = []
+    for index, stat in enumerate(command.request.write_stats):
+        before = reported.get((stat.partition_path, stat.file_name))
+        if before is None:
+            new.append(stat)
+        elif before != counts_of(stat):
+            raise errors.InvalidWriteStat(
+                f"write_stats[{index}]: the file {stat.file_name!r} was reported before to "
+                f"{streams.named(table, stream)} with another size or other counts; a file does not change "
+                "once it is reported",
+                index=index,
+                file_name=stat.file_name,
+                partition_path=stat.partition_path,
+            )
+    return new
+
+
+def refuse_conflicting(
+    table: Table, instant: Instant, stats: Sequence[WriteStat], concurrent: ConcurrentInstants
+) -> None:
+    """Raise ``MayConflict`` for a file that another instant could conflict with before the completion.
+
+    No engine writes an acknowledged checkpoint again. So without blocking, an instant has log files and new
+    file groups only, and with a bucket index, where two writers may open one group, log files only.
+    """
+    for touch, name in files.touches(stats):
+        others = concurrent.get(FileGroup(table.table_id, name.partition_path, name.file_id), ())
+        is_open = any(other.requested_time != instant.requested_time for other in others)
+        if touch is Touch.BASE and (is_open or table.definition.index.type is IndexType.BUCKET):
+            time = format_time(instant.requested_time, table.definition.tick)
+            raise errors.MayConflict(
+                f"the instant {time} of {table.name!r} began without blocking, so it takes no base file of the "
+                f"file group {name.file_id!r}: another instant could write the group before the checkpoint is "
+                "complete. Ask for instants with blocking, or write log files",
+                table=table.name,
+                requested_time=time,
+                partition_path=name.partition_path,
+                file_id=name.file_id,
+            )
+
+
+def report_of(request: wire.ReportWriteMetadata) -> ReportOfTask:
+    """The task of a report, as its event keeps it."""
+    return ReportOfTask(request.task, request.attempt, request.last_batch, request.end_of_input)
+
+
+def acknowledge(
+    table: Table, stream: Stream, command: CompleteCheckpoints
+) -> tuple[CheckpointAcknowledged | None, list[tuple[int, Checkpoint]]]:
+    """The event of an acknowledgement, none if it is known, and the checkpoints that it completes, in order.
+
+    Raises ``StreamFenced``, and ``CheckpointIncomplete`` if the input has not ended and must have.
+    """
+    request = command.request
+    streams.refuse_other_epoch(table, stream, request.epoch)
+    if request.checkpoint is None:
+        _refuse_unended(table, stream)
+    covered = [
+        (number, checkpoint)
+        for number, checkpoint in sorted(stream.checkpoints.items())
+        if request.checkpoint is None or number < request.checkpoint
+    ]
+    is_known = stream.acknowledged is not None and (request.checkpoint or 0) <= stream.acknowledged
+    if is_known or not covered:
+        # Nothing is written for the checkpoints of an idle stream.
+        return None, covered
+    return CheckpointAcknowledged(name=stream.name, epoch=stream.epoch, checkpoint=request.checkpoint), covered
+
+
+def refuse_incomplete(table: Table, stream: Stream, number: int, checkpoint: Checkpoint) -> None:
+    """Raise ``CheckpointIncomplete`` if a task has not reported its last batch for the checkpoint."""
+    missing = sorted(task for task, reports in checkpoint.tasks.items() if not reports.last_batch)
+    if missing:
+        raise errors.CheckpointIncomplete(
+            f"{len(missing)} task(s) of {streams.named(table, stream)} have not reported their last batch for "
+            f"checkpoint {number}, the first is {missing[0]!r}; a task reports it before the next barrier",
+            **streams.context(table, stream),
+            checkpoint=number,
+            tasks=missing[:NAMED_MAX],
+        )
+
+
+def _refuse_unended(table: Table, stream: Stream) -> None:
+    if stream.tasks is None:
+        raise errors.CheckpointIncomplete(
+            f"{streams.named(table, stream)} was opened without its number of tasks, so nothing says that all "
+            "have ended; name the checkpoint that is complete, or open the stream with tasks",
+            **streams.context(table, stream),
+        )
+    if len(stream.ended) < stream.tasks:
+        raise errors.CheckpointIncomplete(
+            f"{len(stream.ended)} of {stream.tasks} tasks of {streams.named(table, stream)} have reported the "
+            "end of their input; the rest completes when all have",
+            **streams.context(table, stream),
+            ended=len(stream.ended),
+            tasks=stream.tasks,
+        )
+
+
+def abort(table: Table, stream: Stream, command: AbortCheckpoint) -> CheckpointAborted:
+    """Keep in the log that a checkpoint was aborted; raises ``StreamFenced``."""
+    request = command.request
+    streams.refuse_other_epoch(table, stream, request.epoch)
+    return CheckpointAborted(
+        name=stream.name, epoch=stream.epoch, checkpoint=request.checkpoint, reason=request.reason
+    )
+
+
+def restart_task(table: Table, stream: Stream, command: RestartTask) -> StreamTaskRestarted:
+    """Give a task its next attempt; raises ``StreamFenced``."""
+    request = command.request
+    streams.refuse_other_epoch(table, stream, request.epoch)
+    return StreamTaskRestarted(
+        name=stream.name,
+        task=request.task,
+        attempt=stream.attempts.get(request.task, 0) + 1,
+        restored_checkpoint=request.restored_checkpoint,
+    )
+
+
+def dropped_files(stream: Stream, restarted: StreamTaskRestarted) -> int:
+    """How many reported files of the task do not count after its restart."""
+    return sum(
+        checkpoint.tasks[restarted.task].files
+        for number, checkpoint in stream.checkpoints.items()
+        if restarted.task in checkpoint.tasks and streams.is_behind(number, restarted.restored_checkpoint)
+    )
+
+
+def _refuse_task(table: Table, stream: Stream, epoch: int, task: str, attempt: int) -> None:
+    streams.refuse_other_epoch(table, stream, epoch)
+    present = stream.attempts.get(task, 0)
+    if attempt != present:
+        raise errors.StreamFenced(
+            f"attempt {attempt} of the task {task!r} of {streams.named(table, stream)} is not its present one, "
+            f"{present}; stop this attempt",
+            **streams.context(table, stream),
+            task=task,
+            attempt=present,
+        )
+
+
+def _refuse_passed(table: Table, stream: Stream, checkpoint: int) -> None:
+    if stream.acknowledged is not None and checkpoint < stream.acknowledged:
+        raise errors.CheckpointPassed(
+            f"checkpoint {stream.acknowledged} of {streams.named(table, stream)} is complete, so no task has "
+            f"{checkpoint} as its last barrier; ask with the id of the last barrier that the task has passed",
+            **streams.context(table, stream),
+            checkpoint=checkpoint,
+            acknowledged_checkpoint=stream.acknowledged,
+        )
+
+
+def _refuse_not_yet(table: Table, stream: Stream, why: str) -> NoReturn:
+    pending = [checkpoint.requested_time for _, checkpoint in sorted(stream.checkpoints.items())]
+    raise errors.InstantNotYet(
+        f"{streams.named(table, stream)} gives no new instant yet: {why}; ask again when a checkpoint is "
+        "complete",
+        **streams.context(table, stream),
+        pending=[format_time(time, table.definition.tick) for time in pending[:NAMED_MAX]],
+    )
+
+
+def pending_max(table: Table) -> int:
+    """How many instants of one stream may be pending."""
+    return int(table.definition.properties.get(STREAM_PENDING_MAX, PENDING_DEFAULT))

@@ -1,0 +1,432 @@
+"""Streams: the checkpoints of a streaming writer, and the instants that they complete.
+
+The buffer of a stream is checkpoint id -> instant -> task -> reports (docs/decisions/0058-streams.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import instants
+from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.events import (
+    CheckpointAborted,
+    CheckpointAcknowledged,
+    Event,
+    ImpossibleEvent,
+    InstantRequested,
+    Payload,
+    ReportOfTask,
+    StreamClosed,
+    StreamOpened,
+    StreamRenewed,
+    StreamTaskEnded,
+    StreamTaskRestarted,
+    WriteStatsStaged,
+)
+from chronolake_metastore.domain.instants import Instant, lease_end
+from chronolake_metastore.domain.properties import STREAM_WAIT_SECONDS
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import streams as wire
+from chronolake_model.instants import StreamPlace, WriteSummary
+from chronolake_model.times import MICROS_PER_SECOND, Micros, format_time, to_datetime
+
+WAIT_SECONDS_DEFAULT: Final = 7 * 86_400
+"""How long reported files wait for their stream to be opened again."""
+_EVENTS: Final = (
+    StreamOpened,
+    StreamRenewed,
+    StreamClosed,
+    CheckpointAcknowledged,
+    CheckpointAborted,
+    StreamTaskRestarted,
+    StreamTaskEnded,
+)
+
+StreamKey = tuple[UUID, str]
+"""The id of a table, and the name of one of its streams."""
+
+
+class TaskReports(msgspec.Struct, frozen=True):
+    """What a task has reported for a checkpoint: ``versions`` are those that staged its files."""
+
+    versions: Sequence[int] = ()
+    files: int = 0
+    size_bytes: int = 0
+    records: int = 0
+    last_batch: bool = False
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """A checkpoint with a pending instant. ``tasks`` has the reports by task."""
+
+    requested_time: Micros
+    epoch: int
+    is_blocking: bool = False
+    tasks: Mapping[str, TaskReports] = {}
+
+    @property
+    def versions(self) -> list[int]:
+        """The versions that staged its files."""
+        return [version for reports in self.tasks.values() for version in reports.versions]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all tasks that have reported anything have reported their last batch."""
+        return all(reports.last_batch for reports in self.tasks.values())
+
+    @property
+    def may_be_acknowledged(self) -> bool:
+        """Whether a later checkpoint may be complete: before a barrier each task reports its last batch."""
+        return self.is_complete and bool(self.tasks)
+
+
+class Stream(msgspec.Struct, frozen=True):
+    """A stream as it stands. ``attempts`` are of tasks that were restarted alone, ``ended`` those at their end.
+
+    ``acknowledged`` is the last checkpoint that is known to be complete.
+    """
+
+    name: str
+    epoch: int
+    writer: str
+    opened_at: Micros
+    is_open: bool
+    tasks: int | None
+    lease_seconds: int
+    lease_expires_at: Micros
+    acknowledged: int | None
+    attempts: Mapping[str, int]
+    ended: Sequence[str]
+    version: int
+    checkpoints: Mapping[int, Checkpoint] = {}
+
+
+class StreamCommand(Command, frozen=True):
+    """A command on one stream of one table."""
+
+    table: str
+    stream: str
+
+
+class OpenStream(StreamCommand, frozen=True):
+    request: wire.OpenStream
+
+
+class RenewStream(StreamCommand, frozen=True):
+    request: wire.RenewStream
+
+
+class CloseStream(StreamCommand, frozen=True):
+    request: wire.CloseStream
+
+
+class ExpireStream(StreamCommand, frozen=True):
+    """End what the lease of a stream held, if the lease has ended. Servers send it."""
+
+    writer: str
+
+
+def open_stream(stream: Stream | None, command: OpenStream, now: Micros) -> StreamOpened:
+    """Give the stream its next epoch. ``now`` is the wall's time."""
+    request = command.request
+    return StreamOpened(
+        name=command.stream,
+        epoch=1 if stream is None else stream.epoch + 1,
+        writer=request.writer,
+        tasks=request.tasks,
+        lease_seconds=request.lease_seconds,
+        lease_expires_at=lease_end(now, request.lease_seconds),
+        restored_checkpoint=request.restored_checkpoint,
+    )
+
+
+def behind(stream: Stream | None, restored_checkpoint: int | None) -> list[Checkpoint]:
+    """The checkpoints that a job does not have that continues from this one, newest first; all without one."""
+    if stream is None:
+        return []
+    newest_first = sorted(stream.checkpoints.items(), reverse=True)
+    return [
+        checkpoint
+        for number, checkpoint in newest_first
+        if restored_checkpoint is None or number >= restored_checkpoint
+    ]
+
+
+def renew(table: Table, stream: Stream, command: RenewStream, now: Micros) -> StreamRenewed:
+    """Renew the lease from now; raises ``StreamFenced``."""
+    refuse_other_epoch(table, stream, command.request.epoch)
+    seconds = command.request.lease_seconds or stream.lease_seconds
+    return StreamRenewed(name=stream.name, lease_seconds=seconds, lease_expires_at=lease_end(now, seconds))
+
+
+def close(table: Table, stream: Stream, command: CloseStream) -> StreamClosed:
+    """Close a stream; raises ``StreamFenced``, and ``IllegalTransition`` while instants are pending."""
+    request = command.request
+    refuse_other_epoch(table, stream, request.epoch)
+    if stream.checkpoints:
+        raise errors.IllegalTransition(
+            f"{named(table, stream)} has {len(stream.checkpoints)} pending instant(s); complete their "
+            "checkpoints first, or open the stream without restored_checkpoint to roll them back",
+            **context(table, stream),
+            pending=len(stream.checkpoints),
+        )
+    return StreamClosed(name=stream.name, by=stream.writer, reason=request.reason)
+
+
+def waits_until(table: Table, stream: Stream) -> Micros | None:
+    """When the server rolls back what may be behind a complete checkpoint; None without such instants."""
+    if not any(checkpoint.may_be_acknowledged for checkpoint in stream.checkpoints.values()):
+        return None
+    return Micros(stream.lease_expires_at + wait_seconds(table) * MICROS_PER_SECOND)
+
+
+def expire(
+    table: Table, stream: Stream, command: ExpireStream, now: Micros
+) -> tuple[StreamClosed, list[Checkpoint]]:
+    """End a stream whose writer is silent: its closing, and the checkpoints to roll back, newest first.
+
+    Those stay for a while that a complete checkpoint may stand behind. Raises ``LeaseLive`` if nothing is to be
+    rolled back.
+    """
+    until = waits_until(table, stream)
+    has_waited = until is not None and now >= until
+    # No checkpoint behind an incomplete one can be complete.
+    first = min((number for number, one in stream.checkpoints.items() if not one.is_complete), default=None)
+    dropped = [
+        checkpoint
+        for number, checkpoint in sorted(stream.checkpoints.items(), reverse=True)
+        if has_waited or not checkpoint.tasks or (first is not None and number >= first)
+    ]
+    if now < stream.lease_expires_at or not dropped:
+        raise errors.LeaseLive(f"nothing of {named(table, stream)} is to be rolled back", writer=stream.writer)
+    expired_at = to_datetime(stream.lease_expires_at).isoformat(timespec="milliseconds")
+    reason = f"the lease of {stream.writer} ended at {expired_at}"
+    return StreamClosed(name=stream.name, by=command.writer, reason=reason, expired=True), dropped
+
+
+def refuse_member(table: Table, instant: Instant, what: str) -> None:
+    """Raise ``IllegalTransition`` for an instant of a stream, which ends with its checkpoint only."""
+    if instant.stream is not None:
+        raise instants.illegal(
+            table,
+            instant,
+            (
+                f"and belongs to the stream {instant.stream.name!r}, so it cannot {what} by itself: it "
+                "completes with its checkpoint, and is rolled back when the stream is opened without it"
+            ),
+        )
+
+
+def document(table: Table, stream: Stream, *, with_tasks: bool = True) -> wire.Stream:
+    """The stream as the REST API shows it."""
+    tick = table.definition.tick
+    buffer = [
+        _buffered(table, number, checkpoint, with_tasks=with_tasks)
+        for number, checkpoint in sorted(stream.checkpoints.items())
+    ]
+    waits = waits_until(table, stream)
+    return wire.Stream(
+        table=table.name,
+        name=stream.name,
+        epoch=stream.epoch,
+        writer=stream.writer,
+        opened_at=format_time(stream.opened_at, tick),
+        is_open=stream.is_open,
+        lease_seconds=stream.lease_seconds,
+        lease_expires_at=to_datetime(stream.lease_expires_at),
+        waits_until=None if waits is None else to_datetime(waits),
+        tasks=stream.tasks,
+        ended_tasks=len(stream.ended),
+        acknowledged_checkpoint=stream.acknowledged,
+        buffered_files=sum(checkpoint.files for checkpoint in buffer),
+        buffered_bytes=sum(checkpoint.size_bytes for checkpoint in buffer),
+        checkpoints=buffer,
+        version=stream.version,
+    )
+
+
+def _buffered(
+    table: Table, number: int, checkpoint: Checkpoint, *, with_tasks: bool
+) -> wire.BufferedCheckpoint:
+    reports = checkpoint.tasks.values()
+    tasks = {
+        task: wire.TaskReport(report.files, report.size_bytes, report.records, report.last_batch)
+        for task, report in sorted(checkpoint.tasks.items())
+    }
+    return wire.BufferedCheckpoint(
+        checkpoint=number,
+        requested_time=format_time(checkpoint.requested_time, table.definition.tick),
+        epoch=checkpoint.epoch,
+        blocking=checkpoint.is_blocking,
+        files=sum(report.files for report in reports),
+        size_bytes=sum(report.size_bytes for report in reports),
+        tasks=tasks if with_tasks else {},
+    )
+
+
+def evolve(stream: Stream | None, event: Event) -> Stream:
+    """The stream after an event that names it; raises ``ImpossibleEvent``."""
+    payload = event.payload
+    if isinstance(payload, StreamOpened):
+        return _opened(stream, payload, event)
+    if stream is None:
+        raise ImpossibleEvent("there is no such stream")
+    return msgspec.structs.replace(stream, version=event.version, **_change(stream, event))
+
+
+def _opened(stream: Stream | None, payload: StreamOpened, event: Event) -> Stream:
+    return Stream(
+        name=payload.name,
+        epoch=payload.epoch,
+        writer=payload.writer,
+        opened_at=event.time,
+        is_open=True,
+        tasks=payload.tasks,
+        lease_seconds=payload.lease_seconds,
+        lease_expires_at=payload.lease_expires_at,
+        acknowledged=payload.restored_checkpoint,
+        attempts={},
+        ended=(),
+        version=event.version,
+        checkpoints={} if stream is None else stream.checkpoints,
+    )
+
+
+def name_of(payload: Payload) -> str:
+    """The stream that an event names which is of no instant; raises ``ImpossibleEvent`` if it names none."""
+    if not isinstance(payload, _EVENTS):
+        raise ImpossibleEvent("the event names neither an instant nor a stream")
+    return payload.name
+
+
+def _change(stream: Stream, event: Event) -> dict[str, object]:
+    change: dict[str, object] = {}
+    match event.payload:
+        case StreamRenewed() as payload:
+            change = {"lease_seconds": payload.lease_seconds, "lease_expires_at": payload.lease_expires_at}
+        case StreamClosed():
+            change = {"is_open": False}
+        case CheckpointAcknowledged() as payload:
+            change = {"acknowledged": _latest(stream.acknowledged, payload.checkpoint)}
+        case CheckpointAborted():
+            pass
+        case StreamTaskEnded() as payload:
+            change = {"ended": _with(stream.ended, payload.task)}
+        case StreamTaskRestarted() as payload:
+            change = _restarted(stream, payload)
+        case InstantRequested(stream=StreamPlace() as place) as payload:
+            checkpoint = Checkpoint(event.time, place.epoch, payload.is_blocking)
+            change = {"checkpoints": {**stream.checkpoints, place.checkpoint: checkpoint}}
+        case WriteStatsStaged(report=ReportOfTask() as report) as payload:
+            change = _reported(stream, event, report, payload.summary)
+        case _:
+            raise ImpossibleEvent(f"{event.type} is not an event of a stream")
+    return change
+
+
+def without(stream: Stream, ended: Micros) -> Stream:
+    """The stream after an instant of it has ended."""
+    kept = {number: one for number, one in stream.checkpoints.items() if one.requested_time != ended}
+    return msgspec.structs.replace(stream, checkpoints=kept)
+
+
+def changed(before: Stream | None, after: Stream) -> list[int]:
+    """The checkpoints in the buffer after an event that are not as they were before it."""
+    known = {} if before is None else before.checkpoints
+    return [number for number, checkpoint in after.checkpoints.items() if known.get(number) is not checkpoint]
+
+
+def _restarted(stream: Stream, payload: StreamTaskRestarted) -> dict[str, object]:
+    checkpoints = {
+        number: _without_task(checkpoint, payload.task)
+        if is_behind(number, payload.restored_checkpoint)
+        else checkpoint
+        for number, checkpoint in stream.checkpoints.items()
+    }
+    return {
+        "attempts": {**stream.attempts, payload.task: payload.attempt},
+        "ended": [task for task in stream.ended if task != payload.task],
+        "checkpoints": checkpoints,
+    }
+
+
+def _reported(stream: Stream, event: Event, report: ReportOfTask, summary: WriteSummary) -> dict[str, object]:
+    number = next(
+        (number for number, one in stream.checkpoints.items() if one.requested_time == event.instant), None
+    )
+    if number is None:
+        raise ImpossibleEvent("the stream has no such instant")
+    checkpoint = stream.checkpoints[number]
+    before = checkpoint.tasks.get(report.task, TaskReports())
+    reports = TaskReports(
+        versions=[*before.versions, event.version] if summary.files else before.versions,
+        files=before.files + summary.files,
+        size_bytes=before.size_bytes + summary.size_bytes,
+        records=before.records + summary.records,
+        last_batch=before.last_batch or report.last_batch,
+    )
+    changed = msgspec.structs.replace(checkpoint, tasks={**checkpoint.tasks, report.task: reports})
+    change: dict[str, object] = {"checkpoints": {**stream.checkpoints, number: changed}}
+    if report.end_of_input:
+        change["ended"] = _with(stream.ended, report.task)
+    return change
+
+
+def _without_task(checkpoint: Checkpoint, task: str) -> Checkpoint:
+    tasks = {name: reports for name, reports in checkpoint.tasks.items() if name != task}
+    return msgspec.structs.replace(checkpoint, tasks=tasks)
+
+
+def is_behind(number: int, restored_checkpoint: int | None) -> bool:
+    return restored_checkpoint is None or number >= restored_checkpoint
+
+
+def _latest(before: int | None, checkpoint: int | None) -> int | None:
+    known = [number for number in (before, checkpoint) if number is not None]
+    return max(known, default=None)
+
+
+def _with(names: Sequence[str], name: str) -> list[str]:
+    return [*names, *([] if name in names else [name])]
+
+
+def refuse_other_epoch(table: Table, stream: Stream, epoch: int) -> None:
+    """Raise ``StreamFenced`` unless the stream is open with this epoch."""
+    opened_at = format_time(stream.opened_at, table.definition.tick)
+    if epoch != stream.epoch:
+        earlier = "an earlier" if epoch < stream.epoch else "an unknown"
+        raise errors.StreamFenced(
+            f"{epoch} is {earlier} epoch of {named(table, stream)}: {stream.writer!r} opened it at {opened_at} "
+            f"with epoch {stream.epoch}; stop writing",
+            **context(table, stream),
+        )
+    if not stream.is_open:
+        raise errors.StreamFenced(
+            f"epoch {epoch} of {named(table, stream)} was closed; open the stream again",
+            **context(table, stream),
+        )
+
+
+def wait_seconds(table: Table) -> int:
+    """How long the files of a silent stream wait that a complete checkpoint may stand behind."""
+    return int(table.definition.properties.get(STREAM_WAIT_SECONDS, WAIT_SECONDS_DEFAULT))
+
+
+def named(table: Table, stream: Stream) -> str:
+    return f"the stream {stream.name!r} of {table.name!r}"
+
+
+def context(table: Table, stream: Stream) -> dict[str, object]:
+    return {
+        "table": table.name,
+        "stream": stream.name,
+        "epoch": stream.epoch,
+        "writer": stream.writer,
+        "opened_at": format_time(stream.opened_at, table.definition.tick),
+    }

@@ -1,0 +1,47 @@
+"""The streams of a table."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import streams
+from chronolake_metastore.queries import cursors, tables
+from chronolake_metastore.store import streams as stored
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import read
+from chronolake_model import streams as wire
+
+_FIRST: Final = ""
+"""Before all names."""
+
+
+class _Place(msgspec.Struct, tag="streams", frozen=True, array_like=True, forbid_unknown_fields=True):
+    table_id: UUID
+    name: str
+
+
+async def get(database: Database, table_name: str, name: str) -> wire.Stream:
+    """One stream; raises ``TableNotFound`` or ``StreamNotFound``."""
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        found = await read(connection, stored.find([(table.name, name)]))
+    stream = found.get((table.table_id, name))
+    if stream is None:
+        raise errors.StreamNotFound(table.name, name)
+    return streams.document(table, stream)
+
+
+async def page(database: Database, table_name: str, limit: int, cursor: str | None) -> wire.StreamPage:
+    """A page of the streams by their names; raises ``TableNotFound`` or ``InvalidCursor``."""
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        place = cursors.in_table(cursor, _Place, table.table_id)
+        after = _FIRST if place is None else place.name
+        found = await stored.page(connection, table.table_id, after, limit)
+    next_cursor = cursors.encode(_Place(table.table_id, found[-1].name)) if len(found) == limit else None
+    documents = [streams.document(table, stream, with_tasks=False) for stream in found]
+    return wire.StreamPage(table.name, documents, next_cursor)

@@ -1,0 +1,184 @@
+"""Streams and their buffers as projections of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chronolake_metastore.domain.changes import InstantKey
+from chronolake_metastore.domain.checkpoints import ReportedFiles
+from chronolake_metastore.domain.streams import Checkpoint, Stream, StreamKey, TaskReports
+from chronolake_metastore.store import instants
+from chronolake_metastore.store.instants import FoundInstants
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
+from chronolake_model.files import WriteStat
+from chronolake_model.names import split_table_name
+from chronolake_model.times import MICROS_PER_SECOND, Micros
+
+_FIND: Final = statements.load("streams/find")
+_FIND_INSTANTS: Final = statements.load("streams/find_instants")
+_FIND_EXPIRED: Final = statements.load("streams/find_expired")
+_FIND_REPORTED: Final = statements.load("streams/find_reported")
+_TOTALS: Final = statements.load("streams/totals")
+_PAGE: Final = statements.load("streams/page")
+_SAVE: Final = statements.load("streams/save")
+_SAVE_CHECKPOINTS: Final = statements.load("streams/save_checkpoints")
+_DELETE_CHECKPOINTS: Final = """
+    DELETE FROM stream_checkpoint c
+    USING unnest(%(table_id)s::uuid[], %(requested_time)s::bigint[]) AS ended (table_id, requested_time)
+    WHERE c.table_id = ended.table_id AND c.requested_time = moment(ended.requested_time)
+"""
+_TASKS: Final = msgspec.json.Decoder(dict[str, TaskReports])
+_ATTEMPTS: Final = msgspec.json.Decoder(dict[str, int])
+_ENDED: Final = msgspec.json.Decoder(list[str])
+_STREAM_COLUMNS: Final = 13
+
+StreamName = tuple[str, str]
+"""The name of a table, and that of one of its streams."""
+
+
+class ExpiredStream(msgspec.Struct, frozen=True):
+    """A stream whose lease has ended."""
+
+    table: str
+    stream: str
+    writer: str
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Pending instants of streams, the bytes of their reported files, and the age of the oldest in seconds."""
+
+    instants: int = 0
+    size_bytes: int = 0
+    oldest_seconds: float = 0.0
+
+
+def find(named: Iterable[StreamName]) -> Query[dict[StreamKey, Stream]]:
+    """Streams by the names of their tables and their own, with their buffers."""
+    ordered = sorted(set(named))
+    return Query(_FIND, _names(ordered), _streams) if ordered else Query.known({})
+
+
+def find_instants(named: Iterable[StreamName]) -> Query[FoundInstants]:
+    """The pending instants of streams, and their marks."""
+    return Query(_FIND_INSTANTS, _names(sorted(set(named))), instants.decode)
+
+
+def find_reported(table_id: UUID, versions: Sequence[int], stats: Sequence[WriteStat]) -> Query[ReportedFiles]:
+    """Those of the files that were staged under these versions."""
+    parameters = {
+        "table_id": table_id,
+        "versions": list(versions),
+        "partition_paths": [stat.partition_path for stat in stats],
+        "file_names": [stat.file_name for stat in stats],
+    }
+    return Query(_FIND_REPORTED, parameters, lambda rows: {(row[0], row[1]): tuple(row[2:]) for row in rows})
+
+
+def save(streams: Iterable[tuple[UUID, Stream]]) -> Statement:
+    """Save streams in their present state, without their buffers."""
+    saved = list(streams)
+    columns = ("name", "epoch", "writer", "opened_at", "is_open", "tasks", "lease_seconds", "lease_expires_at")
+    return _SAVE, {
+        "table_id": [table_id for table_id, _ in saved],
+        **{column: [getattr(stream, column) for _, stream in saved] for column in columns},
+        "acknowledged": [stream.acknowledged for _, stream in saved],
+        "attempts": [_json(stream.attempts) for _, stream in saved],
+        "ended": [_json(stream.ended) for _, stream in saved],
+        "version": [stream.version for _, stream in saved],
+    }
+
+
+def save_checkpoints(checkpoints: Mapping[tuple[StreamKey, int], Checkpoint]) -> Statement:
+    """Save checkpoints of buffers in their present state."""
+    keys = sorted(checkpoints)
+    values = [checkpoints[key] for key in keys]
+    return _SAVE_CHECKPOINTS, {
+        "table_id": [table_id for (table_id, _), _ in keys],
+        "stream": [stream for (_, stream), _ in keys],
+        "checkpoint": [number for _, number in keys],
+        "requested_time": [checkpoint.requested_time for checkpoint in values],
+        "epoch": [checkpoint.epoch for checkpoint in values],
+        "is_blocking": [checkpoint.is_blocking for checkpoint in values],
+        "tasks": [_json(checkpoint.tasks) for checkpoint in values],
+    }
+
+
+def delete_checkpoints(ended: Iterable[InstantKey]) -> Statement:
+    """Take the checkpoints of instants that have ended out of the buffers."""
+    keys = sorted(ended)
+    return _DELETE_CHECKPOINTS, {
+        "table_id": [table_id for table_id, _ in keys],
+        "requested_time": [requested_time for _, requested_time in keys],
+    }
+
+
+async def page(connection: AsyncConnection, table_id: UUID, after: str, limit: int) -> list[Stream]:
+    """The first streams of a table behind a name, by their names, with their buffers."""
+    parameters = {"table_id": table_id, "after": after, "limit": limit}
+    rows = await statements.execute(connection, _PAGE, parameters)
+    return list(_streams([tuple(row) for row in rows]).values())
+
+
+async def expired(connection: AsyncConnection, limit: int) -> list[ExpiredStream]:
+    """Streams whose lease has ended while instants of them are pending."""
+    rows = await statements.execute(connection, _FIND_EXPIRED, {"limit": limit})
+    return [ExpiredStream(*row) for row in rows]
+
+
+async def totals(connection: AsyncConnection) -> Totals:
+    """What waits in the buffers of all streams."""
+    instants_count, size_bytes, age_us = (await statements.execute(connection, _TOTALS)).one()
+    return Totals(instants_count, size_bytes, age_us / MICROS_PER_SECOND)
+
+
+def _names(named: Sequence[StreamName]) -> dict[str, object]:
+    tables = [split_table_name(table) for table, _ in named]
+    return {
+        "namespaces": [namespace for namespace, _ in tables],
+        "tables": [name for _, name in tables],
+        "streams": [stream for _, stream in named],
+    }
+
+
+def _streams(rows: Rows) -> dict[StreamKey, Stream]:
+    return {
+        (table_id, name): _stream(list(of_stream))
+        for (table_id, name), of_stream in groupby(rows, key=lambda row: (row[0], row[1]))
+    }
+
+
+def _stream(rows: Sequence[tuple[Any, ...]]) -> Stream:
+    _, name, epoch, writer, opened_at, is_open, tasks, lease_seconds, expires_at, *last = rows[0][
+        :_STREAM_COLUMNS
+    ]
+    acknowledged, attempts, ended, version = last
+    checkpoints = [row[_STREAM_COLUMNS:] for row in rows if row[_STREAM_COLUMNS] is not None]
+    return Stream(
+        name=name,
+        epoch=epoch,
+        writer=writer,
+        opened_at=Micros(opened_at),
+        is_open=is_open,
+        tasks=tasks,
+        lease_seconds=lease_seconds,
+        lease_expires_at=Micros(expires_at),
+        acknowledged=acknowledged,
+        attempts=_ATTEMPTS.decode(attempts),
+        ended=_ENDED.decode(ended),
+        version=version,
+        checkpoints={
+            number: Checkpoint(Micros(requested_time), epoch_then, is_blocking, _TASKS.decode(reports))
+            for number, requested_time, epoch_then, is_blocking, reports in checkpoints
+        },
+    )
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

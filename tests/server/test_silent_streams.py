@@ -1,0 +1,113 @@
+"""A stream whose writer is silent: what no complete checkpoint stands behind is rolled back, the rest waits."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from chronolake_metastore.workers import reaper
+from tests.fix_server import ServerProcess
+from tests.server import database as sql, rest
+from tests.server.checkpoints import StreamOfTable
+from tests.server.rest import Table, log_stat, refused, succeeded
+from tests.server.test_reaper import a_replica, reap_once
+
+LEASE_SECONDS = 60
+DAY_SECONDS = 86_400
+
+
+def set_clock_ahead(dsn: str, seconds: int) -> None:
+    sql.set_wall_clock(
+        dsn, f"(extract(epoch FROM clock_timestamp()) * 1000000)::bigint + {seconds * 1_000_000}"
+    )
+
+
+def reap(server: ServerProcess, seconds: int) -> int:
+    set_clock_ahead(server.dsn, seconds)
+    return asyncio.run(reap_once(server.dsn))
+
+
+@pytest.fixture
+def table(http: httpx.Client) -> Table:
+    return rest.make_table(http, type="merge_on_read")
+
+
+@pytest.fixture
+def stream(table: Table) -> StreamOfTable:
+    stream = StreamOfTable(table)
+    stream.open(lease_seconds=LEASE_SECONDS)
+    return stream
+
+
+def test_an_instant_without_its_last_batches_is_rolled_back_with_all_behind_it(
+    server: ServerProcess, stream: StreamOfTable
+) -> None:
+    reported = stream.write(-1, 1)
+    unfinished = stream.instant(1)
+    succeeded(stream.report(1, log_stat(unfinished, 1)))
+    behind = stream.write(2, 1)
+
+    assert reap(server, LEASE_SECONDS + 1) == 1
+
+    assert [stream.table.state(time) for time in (reported, unfinished, behind)] == [
+        "inflight",
+        "rolled_back",
+        "rolled_back",
+    ]
+    refused(stream.post("heartbeat", {"epoch": 1}), 409, "stream-fenced")
+    assert reap(server, LEASE_SECONDS + 2) == 0
+    stream.open(restored_checkpoint=1)
+    assert stream.completed(1) == [reported]
+
+
+def test_what_is_reported_waits_for_its_stream(server: ServerProcess, stream: StreamOfTable) -> None:
+    instant = stream.write(-1, 1)
+    assert reap(server, DAY_SECONDS) == 0
+    assert stream.shown()["waits_until"] is not None
+    succeeded(stream.post("heartbeat", {"epoch": 1}))
+    assert stream.completed(1) == [instant]
+
+
+def test_what_waits_too_long_is_rolled_back(server: ServerProcess, stream: StreamOfTable) -> None:
+    instant = stream.write(-1, 1)
+    assert reap(server, 8 * DAY_SECONDS) == 1
+    assert stream.table.state(instant) == "rolled_back"
+
+
+def test_a_table_says_how_long_reported_files_wait(server: ServerProcess, http: httpx.Client) -> None:
+    table = rest.make_table(http, type="merge_on_read", properties={"streams.wait-seconds": "0"})
+    stream = StreamOfTable(table)
+    stream.open(lease_seconds=LEASE_SECONDS)
+    instant = stream.write(-1, 1)
+    assert reap(server, LEASE_SECONDS + 1) == 1
+    assert table.state(instant) == "rolled_back"
+
+
+def test_a_live_stream_keeps_its_instants_however_long_they_take(
+    server: ServerProcess, stream: StreamOfTable
+) -> None:
+    instant = stream.instant(-1)
+    for hours in (1, 2, 3):
+        set_clock_ahead(server.dsn, hours * 3_600)
+        succeeded(stream.post("heartbeat", {"epoch": 1, "lease_seconds": 4_000}))
+        assert asyncio.run(reap_once(server.dsn)) == 0
+    assert stream.table.state(instant) == "inflight"
+
+
+def test_the_metrics_show_what_waits(server: ServerProcess, stream: StreamOfTable) -> None:
+    stream.write(-1, 1)
+    stream.write(1, 1, 2)
+
+    async def look() -> tuple[float, float]:
+        async with a_replica(server.dsn) as (database, sequencer, metrics):
+            await reaper.reap(database, sequencer, metrics)
+            registry = metrics.registry
+            instants = registry.get_sample_value("chronolake_stream_instants")
+            size_bytes = registry.get_sample_value("chronolake_stream_bytes")
+            assert instants is not None
+            assert size_bytes is not None
+            return instants, size_bytes
+
+    assert asyncio.run(look()) == (2, 3_000)
