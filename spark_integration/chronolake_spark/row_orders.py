@@ -6,7 +6,8 @@ Where the two orders differed, a row would be stored where another one belongs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, functions as sf, types as st
@@ -28,11 +29,22 @@ _ALIKE: Final = (
     st.DayTimeIntervalType,
 )
 """Types whose values have one order, with null first: numbers apart from NaN."""
+_DIRECTION: Final = re.compile(r" (ASC|DESC) NULLS (FIRST|LAST)'>\Z")
 
 
 def names(count: int) -> list[str]:
     """The names of so many order columns."""
     return [f"{columns.ORDER_PREFIX}{number}" for number in range(count)]
+
+
+def refuse_directions(given: Iterable[Column]) -> None:
+    """Raise ``SchemaMismatch`` for ``asc()`` and ``desc()``, which are no values that could be compared."""
+    for column in given:
+        if _DIRECTION.search(str(column)):
+            raise errors.SchemaMismatch(
+                f"{column} in the row order is a direction, not a value: rows are ordered by ascending values, "
+                "so give the column itself, or an expression such as -col('n') for the opposite order"
+            )
 
 
 def comparable(rows: DataFrame, given: Sequence[str]) -> list[Column]:

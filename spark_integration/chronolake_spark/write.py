@@ -382,9 +382,11 @@ def refuse_columns(table: Table, missing: Sequence[str], unknown: Sequence[str])
 
 
 def columns_of(row_order: Sequence[str | Column]) -> list[Column]:
-    """The columns of a row order; a text or a Column is one."""
+    """The columns of a row order; a text or a Column is one. Raises ``SchemaMismatch`` for a direction."""
     names = [row_order] if isinstance(row_order, str | Column) else row_order
-    return [sf.col(schema.quoted(name)) if isinstance(name, str) else name for name in names]
+    by = [sf.col(schema.quoted(name)) if isinstance(name, str) else name for name in names]
+    row_orders.refuse_directions(by)
+    return by
 
 
 def sources_of(df: DataFrame, wanted: Sequence[str]) -> dict[str, str]:
