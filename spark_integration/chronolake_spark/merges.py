@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -29,6 +30,8 @@ TARGET: Final = "target"
 _IS_MATCHED: Final = "_chronolake_matched"
 _DELETES: Final = "_chronolake_merge_deletes"
 _CLAUSE: Final = "_chronolake_clause"
+_OWN_COLUMN: Final = re.compile(r"(, )?(`\w+`\.)?`_chronolake_\w+`")
+_AMBIGUOUS: Final = "AMBIGUOUS_REFERENCE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,8 @@ class Merge:
 
     For each pair, or source row without a target row, the first clause whose condition holds applies; without
     one the row does nothing. Conditions and values may use the columns of both, as ``source.price`` and
-    ``target.price``; those of a clause when not matched only the source's.
+    ``target.price``. A name without its side is refused as ambiguous if both sides have it, in each clause.
+    A clause when not matched has only the source's values: the target's are null.
     """
 
     def __init__(self, run: Callable[[Sequence[Clause]], Instant], clauses: Sequence[Clause] = ()) -> None:
@@ -108,9 +112,7 @@ def rows(
             with spark_failures.unlogged():
                 result = _changed(definition, source, target, names, clauses)
         except AnalysisException as exc:
-            raise errors.SchemaMismatch(
-                f"the merge does not fit {definition.name}: {spark_failures.first_line(exc)}"
-            ) from exc
+            raise errors.SchemaMismatch(f"the merge does not fit {definition.name}: {_explained(exc)}") from exc
         return write.tagged(result, definition, delete_when=sf.col(_DELETES))
 
     return changed
@@ -201,7 +203,7 @@ def _names_of_join(table: Table, source: DataFrame, on: Sequence[str] | None) ->
     if unknown or missing:
         raise errors.SchemaMismatch(
             f"a merge into {table.name} compares the columns {', '.join(names)}, and not both sides have "
-            f"{', '.join(unknown + missing)}",
+            f"{', '.join(dict.fromkeys(unknown + missing))}",
             {"unknown": unknown, "missing": missing},
         )
     return list(own.values())
@@ -247,6 +249,14 @@ def _check_names(table: Table, source: DataFrame, clause: Clause) -> None:
 
 def _columns_of(source: DataFrame, table: Table) -> set[str]:
     return set(write.sources_of(source, [field.name for field in table.schema]))
+
+
+def _explained(exc: AnalysisException) -> str:
+    """What failed, without a suggestion of the columns that a merge adds."""
+    text = _OWN_COLUMN.sub("", spark_failures.first_line(exc)).replace("[, ", "[")
+    if exc.getCondition() != _AMBIGUOUS:
+        return text
+    return f"{text}; name the side, as in {SOURCE}.id, also in a clause when not matched"
 
 
 def _of(side: str, name: str) -> Column:
