@@ -99,7 +99,8 @@ def rows(
     on: Sequence[str] | None,
     clauses: Sequence[Clause],
 ) -> Rows:
-    """What makes the tagged rows of a merge. Raises ``SchemaMismatch``."""
+    """What makes the tagged rows of a merge. Raises ``SchemaMismatch``, ``TypeError``."""
+    schema.refuse_no_frame(source)
     definition = table.definition
     names = _names_of_join(definition, source, on)
     clauses = [_spelled(definition, source, clause) for clause in clauses]

@@ -43,7 +43,7 @@ def delete(
 
     Raises ``InvalidPartitionValue`` and ``SchemaMismatch``.
     """
-    write_counts.refuse_reserved(extra_metadata or {})
+    write_counts.check_metadata(extra_metadata or {})
     wanted = [_parts(spark, table.definition, each) for each in values]
     table.claim_storage()
 

@@ -54,7 +54,7 @@ def run(
     Raises ``ValueError`` for what is no number of buckets.
     """
     _refuse_no_number(buckets)
-    write_counts.refuse_reserved(extra_metadata or {})
+    write_counts.check_metadata(extra_metadata or {})
     _refuse_other_index(table.reload().definition)
     table.claim_storage()
 

@@ -112,6 +112,15 @@ def sources_of(names: Sequence[str], wanted: Sequence[str], *, case_sensitive: b
     return {name: source for name, source in names_in_frame.items() if source is not None}
 
 
+def refuse_no_frame(rows: DataFrame) -> None:
+    """Raise ``TypeError`` for rows that are no DataFrame of Spark."""
+    if not isinstance(rows, DataFrame):
+        raise TypeError(
+            "rows are written as a DataFrame, as spark.createDataFrame([(1, 'x')], 'id long, name string'), "
+            f"not {type(rows).__name__}"
+        )
+
+
 def refuse_no_condition(frame: DataFrame, condition: Column, name: str) -> None:
     """Raise ``SchemaMismatch`` if ``condition`` (``name`` in the message) is no boolean of ``frame``."""
     given = frame.select(condition).schema[0].dataType

@@ -29,6 +29,7 @@ from chronolake_spark import (
     read,
     record_locating,
     resizes,
+    schema,
     schema_merges,
     self_reads,
     shuffles,
@@ -475,6 +476,7 @@ class SparkTable:
 
     def _tagged(self, df: DataFrame, merge_schema: bool, **how: Any) -> DataFrame:
         """The rows as ``write.tagged`` makes them, for the table with the columns of the frame."""
+        schema.refuse_no_frame(df)
         table = self._writable()
         if merge_schema:
             table = schema_merges.apply(self._table, df, **how)

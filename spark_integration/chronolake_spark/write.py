@@ -149,7 +149,7 @@ class Settings:
 
 def run(table: chronolake.Table, url: str, rows: Rows, settings: Settings) -> Instant:
     """Write ``rows`` (tagged) as one instant and give it, completed. After a failure it is rolled back."""
-    write_counts.refuse_reserved(settings.extra_metadata)
+    write_counts.check_metadata(settings.extra_metadata)
     definition = table.definition
     # Nothing is written where another table, or another metastore, has the claim.
     table.claim_storage()

@@ -63,8 +63,13 @@ def row_counts(instant: Instant) -> RowCounts | None:
     )
 
 
-def refuse_reserved(extra_metadata: Mapping[str, str]) -> None:
-    """Raise ``ValueError`` when a caller's metadata would take the place of the counts."""
+def check_metadata(extra_metadata: Mapping[str, str]) -> None:
+    """Raise ``TypeError`` for a caller's metadata that is no text, ``ValueError`` for names of the counts."""
+    for name, text in extra_metadata.items():
+        if not isinstance(text, str):
+            raise TypeError(
+                f"extra_metadata has a text for each name, not {text!r} for {name!r}: use str({text!r})"
+            )
     reserved = sorted(name for name in extra_metadata if name in {READ, SUPERSEDED, UNCHANGED})
     if reserved:
         raise ValueError(f"the extra metadata {', '.join(reserved)} is written by Chronolake; use other names")

@@ -22,8 +22,10 @@ from chronolake_spark import (
     create_table,
     errors,
     format_options,
+    merges,
     partition_deletes,
     source_files,
+    write_counts,
 )
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.tables import SparkTable
@@ -110,6 +112,22 @@ def test_a_partition_without_values_is_refused(nothing: list[Any]) -> None:
 def test_keys_to_delete_come_as_a_frame() -> None:
     with pytest.raises(TypeError, match="createDataFrame"):
         conditional_deletes.keys_where(None, None, [1, 2])  # type: ignore[arg-type]
+
+
+def test_rows_to_write_come_as_a_frame() -> None:
+    table = SparkTable.__new__(SparkTable)
+    rows: Any = [(1, "x")]
+
+    with pytest.raises(TypeError, match=r"a DataFrame, as spark\.createDataFrame.*, not list"):
+        table.upsert(rows)
+    with pytest.raises(TypeError, match="not list"):
+        merges.rows(None, None, rows, None, [])  # type: ignore[arg-type]
+
+
+def test_extra_metadata_is_texts() -> None:
+    write_counts.check_metadata({"job": "1"})
+    with pytest.raises(TypeError, match=r"not 1 for 'job': use str\(1\)"):
+        write_counts.check_metadata({"job": 1})  # type: ignore[dict-item]
 
 
 def test_new_nested_fields_are_refused_with_the_change_of_the_schema() -> None:
