@@ -149,6 +149,7 @@ def write_rows(
         schema,
         compression="zstd",
         use_dictionary=dictionary_columns(first),
+        write_statistics=_columns_with_statistics(schema),
         coerce_timestamps="us",
         store_schema=False,
     ) as writer:
@@ -156,6 +157,23 @@ def write_rows(
         for group in groups:
             writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
         writer.add_key_value_metadata(metadata())
+
+
+def _columns_with_statistics(schema: pa.Schema) -> list[str]:
+    """The paths of the columns that get bounds in the footer: all but floating-point ones, lists and maps.
+
+    Arrow leaves NaN out of the bounds, as the format wants it. Spark, for which NaN is the largest value, skips
+    such row groups and would lose the records. The server's bounds, which prune files, know of NaN.
+    """
+    return [path for field in schema for path in _paths_with_statistics(field)]
+
+
+def _paths_with_statistics(field: pa.Field) -> Iterator[str]:
+    if pa.types.is_struct(field.type):
+        for inner in field.type:
+            yield from (f"{field.name}.{path}" for path in _paths_with_statistics(inner))
+    elif not pa.types.is_floating(field.type) and not pa.types.is_nested(field.type):
+        yield field.name
 
 
 def dictionary_columns(table: pa.Table) -> list[str]:

@@ -100,13 +100,14 @@ def _deciding(
 
     ``live`` has the stored records of their keys, ``gone`` the stored deletes.
     """
-    own = merge.ordering_values(deletes, ordering_field)
     is_live = pc.is_valid(at_live := _places(deletes, live[columns.RECORD_KEY]))
     known = pc.if_else(
         is_live,
         merge.ordering_values(live, ordering_field).take(at_live),
         gone[log_merge.ORDERING].take(_places(deletes, gone[log_merge.KEY])),
     )
+    # The times of a session have its zone, those of files UTC: the moments are the same.
+    own = merge.ordering_values(deletes, ordering_field).cast(known.type)
     has_value = pc.is_valid(own)
     is_late = pc.fill_null(pc.less(own, known), False)
     is_kept = pc.if_else(has_value, pc.invert(is_late), is_live)

@@ -138,7 +138,7 @@ def _changed(
     values = [_values(joined, table, source, clause) for clause in clauses]
     columns = []
     for index, field in enumerate(table.schema):
-        value = sf.when(sf.lit(False), sf.lit(None).cast(field.type))
+        value = sf.when(sf.lit(False), sf.lit(None).cast(schema.type_of(field.type)))
         for clause, of_clause in enumerate(values):
             value = value.when(sf.col(_CLAUSE) == clause, of_clause[index])
         columns.append(value.alias(field.name))
@@ -170,7 +170,7 @@ def _values(joined: DataFrame, table: Table, source: DataFrame, clause: Clause) 
             takes_all = clause.values is None and not clause.deletes
             values.append(_kept(field.name, is_compared=takes_all and field.name in fixed & of_source))
         else:
-            values.append(sf.lit(None).cast(field.type))
+            values.append(sf.lit(None).cast(schema.type_of(field.type)))
     return values
 
 

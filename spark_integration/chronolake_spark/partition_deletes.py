@@ -102,7 +102,9 @@ def _parts(spark: SparkSession, table: Table, values: Mapping[str, Any]) -> _Par
     given = [by_name[name] for name in names if name in values]
     if empty := [field.name for field in given if values[field.name] == "" and errors.mixes_empty(field)]:
         raise errors.InvalidPartitionValue(errors.empty_partition(empty))
-    typed = [sf.lit(values[field.name]).try_cast(field.type).alias(field.name) for field in given]
+    typed = [
+        sf.lit(values[field.name]).try_cast(schema.type_of(field.type)).alias(field.name) for field in given
+    ]
     spelling = Spelling.of(table.properties)
     rows = spark.range(1).select(*typed)
     tests = [sf.col(schema.quoted(field.name)).isNull() for field in given]

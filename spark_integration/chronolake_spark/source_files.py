@@ -205,7 +205,7 @@ def _read(spark: SparkSession, source: Source, files: Sequence[Path], struct: St
     frame = reader.format(_READER[source.format]).load([_address(file) for file in files])
     for name, type_ in nanos.items():
         micros = sf.timestamp_micros(sf.floor(sf.col(quoted(name)) / sf.lit(1000)))
-        frame = frame.withColumn(name, micros.cast(type_))
+        frame = frame.withColumn(name, micros.cast(type_of(type_)))
     return frame
 
 

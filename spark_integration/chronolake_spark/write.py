@@ -428,7 +428,7 @@ def _names(expression: Column, name: str) -> bool:
 
 def _cast(df: DataFrame, field: Field, source: str | None) -> Column:
     if source is None:
-        return sf.lit(None).cast(field.type).alias(field.name)
+        return sf.lit(None).cast(schema.type_of(field.type)).alias(field.name)
     target, given = schema.type_of(field.type), df.schema[source].dataType
     value = df[schema.quoted(source)]
     if target == given:

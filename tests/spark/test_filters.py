@@ -256,3 +256,16 @@ def test_an_invalid_filter_is_refused(
         read_table.read(filter=wanted)
     with pytest.raises(error, match=why):
         read_table.changes(filter=wanted)
+
+
+@pytest.mark.parametrize("condition", ["v > 100", "v = double('NaN')", "not (v <= 100)", "s.x > 100"])
+def test_nan_is_the_largest_value_as_in_spark(spark: SparkSession, new_table: NewTable, condition: str) -> None:
+    rows = spark.sql(
+        "SELECT id, v, named_struct('x', v) AS s FROM VALUES (1L, 1D), (2L, double('NaN')) AS t (id, v)"
+    )
+    table = new_table(rows, "id", buckets=1)
+    table.insert(rows)
+
+    assert [row.id for row in table.read().where(condition).select("id").collect()] == [2]
+    table.delete(condition)
+    assert [row.id for row in table.read().select("id").collect()] == [1]
