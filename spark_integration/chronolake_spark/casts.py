@@ -37,9 +37,9 @@ _TIMES = (DateType, TimestampType, TimestampNTZType)
 def cast(value: Column, name: str, target: DataType, source: DataType) -> Column:
     """``value``, of the type ``source``, as ``target``.
 
-    Raises ``SchemaMismatch`` for structs that do not have the same fields, in any order, and for types of other
-    kinds: numbers are cast to numbers, times to times, all types but binary to strings, and strings to all
-    types. A value that ``target`` cannot hold fails the write with the same error.
+    Raises ``SchemaMismatch`` for structs that do not have the same fields, in any order, and for nested types
+    of other kinds. A value that ``target`` cannot hold fails the write with the same error, and so does one of
+    another kind: numbers are cast to numbers, times to times, all but binary to strings, and strings to all.
 
     Strings may be written as in CSV files of a stated type: a time without a zone is in UTC, and a float or a
     double is the nearest to the number.
@@ -51,7 +51,10 @@ def cast(value: Column, name: str, target: DataType, source: DataType) -> Column
         return _nested(value, name, target, source)
     if isinstance(source, StringType) and csv_types.arrow_type(target.simpleString()) is not None:
         return _from_strings(value, name, target)
-    _refuse_other_kind(name, target, source)
+    if (other_kind := _other_kind(name, target, source)) is not None:
+        # Null is of each kind: Spark reads a column of Parquet that has no type, and no values, as int.
+        failure = sf.raise_error(sf.lit(errors.encoded(other_kind)))
+        return sf.when(value.isNotNull(), failure).otherwise(sf.lit(None).cast(target))
     cast_value = value.try_cast(target)
     is_lost = cast_value.isNull()
     if not isinstance(source, StringType) and not isinstance(target, StringType):
@@ -89,14 +92,15 @@ def _part(value: Column, name: str, target: DataType, source: DataType) -> Colum
     return cast(value, name, target, source)
 
 
-def _refuse_other_kind(name: str, target: DataType, source: DataType) -> None:
+def _other_kind(name: str, target: DataType, source: DataType) -> errors.SchemaMismatch | None:
+    """The error of a value whose type is of another kind than the table's; None if it can be cast."""
     match source, target:
         case (StringType(), _) | (NumericType(), NumericType()):
-            return
+            return None
         case BinaryType(), StringType():
             advice = "convert it yourself, as with decode(…, 'UTF-8')"
         case _, StringType():
-            return
+            return None
         case NumericType(), _ if isinstance(target, _TIMES):
             advice = "convert it yourself, with its unit: timestamp_seconds, timestamp_millis, timestamp_micros"
         case _, NumericType() if isinstance(source, _TIMES):
@@ -104,10 +108,10 @@ def _refuse_other_kind(name: str, target: DataType, source: DataType) -> None:
         case NumericType(), BooleanType():
             advice = "compare it with a value, as in n = 1"
         case _ if isinstance(source, _TIMES) and isinstance(target, _TIMES):
-            return
+            return None
         case _:
             advice = "cast it yourself"
-    raise errors.SchemaMismatch(
+    return errors.SchemaMismatch(
         f"the frame does not fit the table: its column {name} is {source.simpleString()}, which is not "
         f"converted to the table's {target.simpleString()}; {advice}",
         {"column": name, "given": source.simpleString(), "wanted": target.simpleString()},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -43,28 +44,32 @@ def test_a_value_that_the_table_cannot_hold_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("table_type", "frame_type", "advice"),
+    ("table_type", "value", "advice"),
     [
-        ("timestamp", "bigint", "timestamp_millis"),
-        ("timestamp", "double", "timestamp_seconds"),
-        ("timestamp", "decimal(10,2)", "timestamp_seconds"),
-        ("date", "int", "convert it yourself"),
-        ("bigint", "timestamp", "unix_millis"),
-        ("boolean", "int", "compare it"),
-        ("int", "boolean", "cast it yourself"),
-        ("timestamp", "boolean", "cast it yourself"),
-        ("string", "binary", r"decode\(…, 'UTF-8'\)"),
-        ("struct<a:timestamp>", "struct<a:bigint>", r"column v\.a is bigint"),
+        ("timestamp", "1L", "timestamp_millis"),
+        ("timestamp", "1.5D", "timestamp_seconds"),
+        ("timestamp", "1.50", "timestamp_seconds"),
+        ("date", "1", "convert it yourself"),
+        ("bigint", "TIMESTAMP '2026-01-31'", "unix_millis"),
+        ("boolean", "1", "compare it"),
+        ("int", "true", "cast it yourself"),
+        ("timestamp", "true", "cast it yourself"),
+        ("string", "X'FF'", r"decode\(…, 'UTF-8'\)"),
+        ("struct<a:timestamp>", "named_struct('a', 1L)", r"column v\.a is bigint"),
     ],
 )
 def test_a_value_of_another_kind_is_refused_with_the_way_to_convert_it(
-    spark: SparkSession, table_type: str, frame_type: str, advice: str
+    spark: SparkSession, table_type: str, value: str, advice: str
 ) -> None:
-    frame = spark.createDataFrame([], f"v {frame_type}")
+    frame = spark.sql(f"SELECT {value} v")
     target = StructType.fromDDL(f"v {table_type}")["v"].dataType
 
-    with pytest.raises(errors.SchemaMismatch, match=advice):
-        casts.cast(frame["v"], "v", target, frame.schema["v"].dataType)
+    with pytest.raises(Exception, match="not converted") as raised:
+        frame.select(casts.cast(frame["v"], "v", target, frame.schema["v"].dataType)).collect()
+
+    refused = errors.decoded(str(raised.value))
+    assert isinstance(refused, errors.SchemaMismatch)
+    assert re.search(advice, str(refused))
 
 
 @pytest.mark.parametrize(
@@ -73,6 +78,7 @@ def test_a_value_of_another_kind_is_refused_with_the_way_to_convert_it(
         ("int", "2.0D", 2),
         ("timestamp", "DATE '2026-01-31'", datetime.datetime.fromisoformat("2026-01-31")),
         ("string", "true", "true"),
+        ("timestamp", "CAST(NULL AS INT)", None),
     ],
 )
 def test_a_value_of_the_same_kind_is_cast(
