@@ -135,6 +135,7 @@ class Engine:
         self._next = 1
         """The id of the next checkpoint; ids are never given twice."""
         self._late: list[Late] = []
+        self._checked: tuple[list[tuple[int, str, list[str]]], int] = [], 0
         self._start(None)
 
     # -------------------------------------------------------------------------------------- the job
@@ -369,7 +370,10 @@ class Engine:
 
     def check(self) -> None:
         """What must hold at any moment."""
-        instants = self._coordinator.visible()
+        instants, states = self._coordinator.visible(), len(self._states)
+        if instants is self._checked[0] and states == self._checked[1]:
+            return
+        self._checked = instants, states
         seen = Counter(self._visible_records())
         doubled = [record for record, times in seen.items() if times > 1]
         assert not doubled, f"doubled {doubled}"

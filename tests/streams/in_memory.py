@@ -41,6 +41,7 @@ class InMemory:
         self.state = State(EMPTY)
         self._answers: dict[str, Any] = {}
         self._markers: dict[Micros, set[str]] = {}
+        self._visible_after, self._visible = 0, list[tuple[int, str, list[str]]]()
         self._now = 1_700_000_000_000_000
         self._decide("namespace", CreateNamespace(wire_tables.CreateNamespace("lake")), None)
         definition = wire_tables.CreateTable(
@@ -86,6 +87,12 @@ class InMemory:
         self._markers[parse_time(requested_time)] -= set(file_names)
 
     def visible(self) -> list[tuple[int, str, list[str]]]:
+        events = len(self.state.changes.events)
+        if self._visible_after != events:
+            self._visible_after, self._visible = events, self._completed()
+        return self._visible
+
+    def _completed(self) -> list[tuple[int, str, list[str]]]:
         completed = []
         for event in self.state.changes.events:
             if isinstance(event.payload, InstantCompleted) and event.instant is not None:
