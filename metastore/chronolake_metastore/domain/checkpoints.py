@@ -31,6 +31,7 @@ from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire_instants, streams as wire
 from chronolake_model.files import WriteStat
 from chronolake_model.instants import StreamPlace
+from chronolake_model.streams import TASKS_MAX
 from chronolake_model.times import MICROS_MAX, Micros, format_time
 from chronolake_model.vocabulary import Action, IndexType, State, TableType, Touch
 
@@ -110,9 +111,22 @@ def _begin(table: Table, stream: Stream, request: wire.RequestInstant, now: Micr
 
 
 def refuse_report(table: Table, stream: Stream, command: ReportWriteMetadata) -> None:
-    """Raise ``StreamFenced`` for a report of another epoch, or of an earlier attempt of its task."""
+    """Raise ``StreamFenced`` for a report of another epoch, or of an earlier attempt of its task.
+
+    Raises ``InvalidWriteStat`` for a task beyond the largest number of them, because a buffer is bounded.
+    """
     request = command.request
     _refuse_task(table, stream, request.epoch, request.task, request.attempt)
+    buffered = stream.checkpoints.get(request.checkpoint)
+    tasks = {} if buffered is None else buffered.tasks
+    is_known = request.task in tasks or request.task in stream.ended
+    if not is_known and len(tasks) + len(stream.ended) >= TASKS_MAX:
+        raise errors.InvalidWriteStat(
+            f"{TASKS_MAX} tasks have reported to {streams.named(table, stream)}, the most that may; a task has "
+            "the same id in all of its reports",
+            **streams.context(table, stream),
+            task=request.task,
+        )
 
 
 def refuse_other_instant(
