@@ -13,7 +13,7 @@ comma := ,
 EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test suite test-long test-hudi check sync format docs bench-timeline bench-slices bench-markers bench-proof bench-followers bench-publishing bench-spark bench-hudi fuzz clean
+.PHONY: help install demo test suite test-long test-hudi check sync format docs bench-timeline bench-slices bench-markers bench-proof bench-followers bench-publishing bench-spark bench-hudi bench-streaming fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -68,6 +68,9 @@ bench-slices: $(STAMP) ## the files of a million slices as Arrow over REST again
 
 bench-markers: $(STAMP) ## markers over REST against empty requests and files (MARKERS=20000 SECONDS=10; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.markers
+
+bench-streaming: $(STAMP) ## streams: one instant for many tasks, writers that wait and that do not, large checkpoints (CASES=ac COMPLETIONS=0.2,2 INTERVALS=1; CHECK=1)
+	$(BIN)/python -m benchmarks.streaming
 
 bench-followers: $(STAMP) ## reads and memory beside followers of the log (FOLLOWERS=1000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.followers
