@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DateType,
+    IntegerType,
     MapType,
     NullType,
     NumericType,
@@ -37,9 +38,9 @@ _TIMES = (DateType, TimestampType, TimestampNTZType)
 def cast(value: Column, name: str, target: DataType, source: DataType) -> Column:
     """``value``, of the type ``source``, as ``target``.
 
-    Raises ``SchemaMismatch`` for structs that do not have the same fields, in any order, and for nested types
-    of other kinds. A value that ``target`` cannot hold fails the write with the same error, and so does one of
-    another kind: numbers are cast to numbers, times to times, all but binary to strings, and strings to all.
+    Raises ``SchemaMismatch`` for structs that do not have the same fields, in any order, and for types of other
+    kinds: numbers are cast to numbers, times to times, all but binary to strings, and strings to all. A value
+    that ``target`` cannot hold fails the write with the same error, and so does an int of another kind.
 
     Strings may be written as in CSV files of a stated type: a time without a zone is in UTC, and a float or a
     double is the nearest to the number.
@@ -52,7 +53,9 @@ def cast(value: Column, name: str, target: DataType, source: DataType) -> Column
     if isinstance(source, StringType) and csv_types.arrow_type(target.simpleString()) is not None:
         return _from_strings(value, name, target)
     if (other_kind := _other_kind(name, target, source)) is not None:
-        # Null is of each kind: Spark reads a column of Parquet that has no type, and no values, as int.
+        if not isinstance(source, IntegerType):
+            raise other_kind
+        # Spark reads a column of Parquet that has no type, and only nulls, as int: nulls are accepted.
         failure = sf.raise_error(sf.lit(errors.encoded(other_kind)))
         return sf.when(value.isNotNull(), failure).otherwise(sf.lit(None).cast(target))
     cast_value = value.try_cast(target)
