@@ -173,7 +173,7 @@ def test_a_merge_is_refused_that_would_write_a_record_twice_or_move_it(
         "sets a column twice": table.merge(orders(spark)).when_not_matched_insert({"price": "1", "Price": "2"}),
         "not both sides have day$": table.merge(orders(spark), on=["day"]).when_matched_delete(),
         r"does not fit (?!.*_chronolake)": table.merge(orders(spark)).when_matched_delete(
-            condition="target.matched = 1"
+            condition="target.chronolake_matched = 1"
         ),
         r"name the side, as in source\.id": table.merge(orders(spark)).when_not_matched_insert({"id": "id"}),
         "not a condition": table.merge(orders(spark)).when_matched_delete(condition="target.price"),
