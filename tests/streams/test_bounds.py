@@ -25,3 +25,12 @@ def test_the_tasks_of_a_checkpoint_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(Refused, match="invalid-write-stat"):
         report("2")
     report("1")
+
+
+def test_the_tasks_that_restart_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "TASKS_MAX", 1)
+    coordinator = InMemory()
+    coordinator.open("open", wire.OpenStream("w"))
+    assert [coordinator.restart(f"again {number}", wire.RestartTask(1, "0")) for number in range(2)] == [1, 2]
+    with pytest.raises(Refused, match="invalid-write-stat"):
+        coordinator.restart("another", wire.RestartTask(1, "1"))

@@ -177,7 +177,7 @@ async def abort_checkpoint(
     summary="Restart a task",
     status_code=200,
     tags=TAGS,
-    responses=problems.of_command(*_OF_STREAM),
+    responses=problems.of_command(*_OF_STREAM, ProblemCode.INVALID_WRITE_STAT),
 )
 async def restart_task(
     table: TableInPath, stream: StreamInPath, data: JSONBody[RestartTask], caller: NamedDependency[Caller]

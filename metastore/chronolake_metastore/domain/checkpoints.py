@@ -8,7 +8,7 @@ corrections).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NoReturn
 
 import msgspec
@@ -118,14 +118,16 @@ def refuse_report(table: Table, stream: Stream, command: ReportWriteMetadata) ->
     request = command.request
     _refuse_task(table, stream, request.epoch, request.task, request.attempt)
     buffered = stream.checkpoints.get(request.checkpoint)
-    tasks = {} if buffered is None else buffered.tasks
-    is_known = request.task in tasks or request.task in stream.ended
-    if not is_known and len(tasks) + len(stream.ended) >= TASKS_MAX:
+    _refuse_more_tasks(table, stream, request.task, {} if buffered is None else buffered.tasks, stream.ended)
+
+
+def _refuse_more_tasks(table: Table, stream: Stream, task: str, *known: Collection[str]) -> None:
+    if all(task not in names for names in known) and sum(map(len, known)) >= TASKS_MAX:
         raise errors.InvalidWriteStat(
-            f"{TASKS_MAX} tasks have reported to {streams.named(table, stream)}, the most that may; a task has "
-            "the same id in all of its reports",
+            f"{streams.named(table, stream)} has {TASKS_MAX} tasks, the most that it may have; a task has the "
+            "same id in all of its requests",
             **streams.context(table, stream),
-            task=request.task,
+            task=task,
         )
 
 
@@ -278,9 +280,10 @@ def abort(table: Table, stream: Stream, command: AbortCheckpoint) -> CheckpointA
 
 
 def restart_task(table: Table, stream: Stream, command: RestartTask) -> StreamTaskRestarted:
-    """Give a task its next attempt; raises ``StreamFenced``."""
+    """Give a task its next attempt; raises ``StreamFenced``, and ``InvalidWriteStat`` for too many tasks."""
     request = command.request
     streams.refuse_other_epoch(table, stream, request.epoch)
+    _refuse_more_tasks(table, stream, request.task, stream.attempts)
     return StreamTaskRestarted(
         name=stream.name,
         task=request.task,
