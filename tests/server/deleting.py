@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 
 import httpx
@@ -14,23 +13,16 @@ from tests.server import database, rest, stored
 from tests.server.rest import succeeded
 from tests.server.stored import StoredTable, path_of
 from tests.store import tampering
+from tests.waiting import wait_until
 
-PATIENCE_SECONDS = 30.0
 DELETES = ("--deleter-seconds", "0.1", "--deleter-lease-seconds", "2", "--reaper-seconds", "0.1")
 OTHERS = "day=0/not-a-data-file"
 """A file that belongs to no instant."""
 NewServer = Callable[..., ServerProcess]
 
 
-def becomes(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, "the condition did not become true"
-        time.sleep(0.05)
-
-
 def completes(table: StoredTable, *rollbacks: str) -> None:
-    becomes(lambda: all(map(table.is_completed, rollbacks)))
+    wait_until(lambda: all(map(table.is_completed, rollbacks)))
 
 
 def files_deleted(server: ServerProcess) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,10 +17,10 @@ from chronolake_storage import claims
 from tests.client.stored import base
 from tests.command_line import run
 from tests.fix_server import ServerProcess
+from tests.waiting import wait_until
 
 SCHEMA = [chronolake.Field("id", "bigint", nullable=False)]
 DELETES = ("--deleter-seconds", "0.1")
-PATIENCE_SECONDS = 30.0
 NewServer = Callable[..., ServerProcess]
 
 
@@ -47,13 +46,6 @@ def wrote(table: chronolake.Table, root: Path) -> tuple[chronolake.Write, Path]:
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"rows")
     return write, path
-
-
-def becomes(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.05)
 
 
 def claim(dsn: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -189,7 +181,7 @@ def test_a_server_deletes_nothing_where_another_metastore_has_the_claim(
         write, path = wrote(table, root)
         table.rollback(write.requested_time, writer="gone")
 
-        becomes(lambda: "is claimed by the table other.orders" in server.log())
+        wait_until(lambda: "is claimed by the table other.orders" in server.log())
 
         assert path.exists()
         assert "Traceback" not in server.log()
@@ -220,4 +212,4 @@ def test_of_two_live_tables_in_one_folder_only_the_first_has_the_claim(
         assert path.exists()
         (root.parent / "alias").unlink()
         # The server executes the rollback, which waits.
-        becomes(lambda: not path.exists())
+        wait_until(lambda: not path.exists())

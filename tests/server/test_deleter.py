@@ -14,7 +14,6 @@ from tests.server.deleting import (
     DELETES,
     OTHERS,
     NewServer,
-    becomes,
     completes,
     files_deleted,
     given_back,
@@ -24,6 +23,7 @@ from tests.server.deleting import (
 )
 from tests.server.rest import succeeded
 from tests.server.stored import StoredTable, path_of
+from tests.waiting import wait_until
 
 
 def test_a_rollback_that_waits_is_executed_and_each_deletion_is_on_record(
@@ -64,7 +64,7 @@ def test_the_rollback_of_a_writer_that_went_silent_is_executed(stored_table: Sto
     instant = stored_table.begun(lease_seconds=1)
     stored_table.wrote(instant)
 
-    becomes(lambda: stored_table.state(instant) == "rolled_back")
+    wait_until(lambda: stored_table.state(instant) == "rolled_back")
     completes(stored_table, plan_of(stored_table, instant)["rolled_back_by"])
 
     assert stored_table.paths() == [OTHERS]
@@ -101,7 +101,7 @@ def test_credentials_are_not_sent_to_an_endpoint_that_only_a_table_names(
         instant = table.begun()
         table.marked(instant, rest.marker(instant))
         succeeded(table.roll_back(instant, execute=False))
-        becomes(lambda: "--storage-endpoint" in server.log())
+        wait_until(lambda: "--storage-endpoint" in server.log())
         stranger.setblocking(False)
 
         with pytest.raises(BlockingIOError):
@@ -138,7 +138,7 @@ def test_a_file_of_another_instant_in_an_old_plan_is_not_deleted(
             rollbacks.append(rollback["rolled_back_by"])
         deleting_server = new_server(dsn, *DELETES)
 
-        becomes(
+        wait_until(
             lambda: all(any(rollback in line for line in given_back(deleting_server)) for rollback in rollbacks)
         )
 
@@ -163,7 +163,7 @@ def test_files_marked_in_storage_are_listed_and_deleted(stored_table: StoredTabl
     assert stored_table.paths() == [OTHERS]
     # Only the markers of the instant are deleted, and no other file of their folder.
     left = sorted(f".hoodie/.temp/{instant}/{name}" for name in strange)
-    becomes(lambda: sorted(file.path for file in stored_table.storage.listing(".hoodie/.temp")) == left)
+    wait_until(lambda: sorted(file.path for file in stored_table.storage.listing(".hoodie/.temp")) == left)
 
 
 def test_files_marked_in_both_ways_are_deleted(stored_table: StoredTable) -> None:

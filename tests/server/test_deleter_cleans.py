@@ -13,7 +13,6 @@ from tests.server.deleting import (
     DELETES,
     OTHERS,
     NewServer,
-    becomes,
     completes,
     kill_in_the_middle,
     plan_of,
@@ -22,6 +21,7 @@ from tests.server.deleting import (
 )
 from tests.server.rest import succeeded
 from tests.server.stored import StoredTable
+from tests.waiting import wait_until
 
 
 def test_a_clean_that_waits_is_executed_and_each_deletion_is_on_record(
@@ -86,7 +86,7 @@ def test_a_clean_whose_files_cannot_be_deleted_waits_and_reports_the_reason(
     superseded, live = wrote_over(s3_table, files=2)
     clean = planned_clean(s3_table)
 
-    becomes(lambda: "clean given back" in deleting_server.log())
+    wait_until(lambda: "clean given back" in deleting_server.log())
 
     assert s3_table.paths() == sorted([OTHERS, *superseded, *live])
     assert s3_table.deletions(clean) == []

@@ -15,13 +15,13 @@ from tests.server.deleting import (
     DELETES,
     OTHERS,
     NewServer,
-    becomes,
     completes,
     kill_in_the_middle,
     table_files,
 )
 from tests.server.rest import succeeded
 from tests.server.stored import StoredTable, path_of
+from tests.waiting import wait_until
 
 
 def test_a_file_that_cannot_be_deleted_keeps_its_marker_and_its_rollback_waiting(
@@ -35,7 +35,7 @@ def test_a_file_that_cannot_be_deleted_keeps_its_marker_and_its_rollback_waiting
         table.storage.create_empty(f"{path_of(stuck)}/within")
         rollback, markers = table.given_up(first=instant)
 
-        becomes(lambda: "rollback given back" in deleting_server.log())
+        wait_until(lambda: "rollback given back" in deleting_server.log())
 
         assert table.markers(instant) == [stuck]
         assert table.deletions(rollback) == [marker["file_name"] for marker in markers]
@@ -83,7 +83,7 @@ def test_while_a_store_refuses_nothing_is_reported(
     s3.faults.append(Fault("POST", s3.bucket, 403, "AccessDenied"))
     rollback, markers = s3_table.given_up()
 
-    becomes(lambda: deleting_server.log().count("rollback given back") >= 2)
+    wait_until(lambda: deleting_server.log().count("rollback given back") >= 2)
 
     assert s3_table.deletions(rollback) == []
     assert len(s3_table.paths()) == 1 + len(markers)
@@ -112,7 +112,7 @@ def test_an_unreachable_table_is_skipped_and_delays_no_other_table(
         assert far.markers(instants[0]) == [rest.marker(instants[0])]
         assert "elsewhere does not exist" in deleting_server.log()
         elsewhere.mkdir()
-        becomes(lambda: {far.state(rollback) for rollback in rolled_back} == {"completed"})
+        wait_until(lambda: {far.state(rollback) for rollback in rolled_back} == {"completed"})
 
 
 def test_a_bucket_that_is_not_there_is_no_place_where_all_is_deleted(
@@ -127,7 +127,7 @@ def test_a_bucket_that_is_not_there_is_no_place_where_all_is_deleted(
     nowhere.marked(instant, rest.marker(instant))
     rollback = succeeded(nowhere.roll_back(instant, execute=False))["rolled_back_by"]
 
-    becomes(lambda: "table cannot be reached" in deleting_server.log())
+    wait_until(lambda: "table cannot be reached" in deleting_server.log())
 
     assert (nowhere.state(rollback), nowhere.deletions(rollback)) == ("requested", [])
 

@@ -6,9 +6,10 @@ from tests.fix_s3 import S3, Fault
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
 from tests.server import database, rest, stored
-from tests.server.deleting import DELETES, OTHERS, NewServer, becomes, completes
+from tests.server.deleting import DELETES, OTHERS, NewServer, completes
 from tests.server.rest import succeeded
 from tests.server.stored import StoredTable, path_of
+from tests.waiting import wait_until
 
 
 def test_a_late_file_of_a_plan_is_swept(stored_table: StoredTable) -> None:
@@ -20,8 +21,8 @@ def test_a_late_file_of_a_plan_is_swept(stored_table: StoredTable) -> None:
 
     stored_table.storage.create_empty(named)
 
-    becomes(lambda: stored_table.paths() == [OTHERS])
-    becomes(lambda: stored_table.unswept(grace_seconds=0) == [])
+    wait_until(lambda: stored_table.paths() == [OTHERS])
+    wait_until(lambda: stored_table.unswept(grace_seconds=0) == [])
 
 
 def test_a_file_marked_in_storage_after_the_rollback_is_swept(stored_table: StoredTable) -> None:
@@ -35,12 +36,12 @@ def test_a_file_marked_in_storage_after_the_rollback_is_swept(stored_table: Stor
         f".hoodie/.temp/{instant}/{path_of(marker)}.marker.CREATE" for marker in (marked, written)
     )
     stored_table.storage.create_empty(path_of(written))
-    becomes(lambda: stored_table.paths() == [OTHERS])
-    becomes(lambda: list(stored_table.storage.listing(".hoodie/.temp")) == [])
+    wait_until(lambda: stored_table.paths() == [OTHERS])
+    wait_until(lambda: list(stored_table.storage.listing(".hoodie/.temp")) == [])
     stored_table.storage.create_empty(path_of(marked))
 
-    becomes(lambda: stored_table.paths() == [OTHERS])
-    becomes(lambda: stored_table.unswept(grace_seconds=0) == [])
+    wait_until(lambda: stored_table.paths() == [OTHERS])
+    wait_until(lambda: stored_table.unswept(grace_seconds=0) == [])
     assert len(stored_table.deletions(rollback)) == 2
 
 
@@ -52,8 +53,8 @@ def test_a_file_that_a_task_finishes_after_its_rollback_is_swept(
     late = path_of(markers[1])
 
     stored_table.storage.create_empty(late)
-    becomes(lambda: stored_table.paths() == [OTHERS])
-    becomes(lambda: stored_table.unswept(grace_seconds=0) == [])
+    wait_until(lambda: stored_table.paths() == [OTHERS])
+    wait_until(lambda: stored_table.unswept(grace_seconds=0) == [])
 
     again = database.query(
         shared_deleting_server.dsn,
@@ -78,8 +79,8 @@ def test_the_file_of_a_lost_attempt_is_swept_and_the_published_file_stays(
 
     stored_table.storage.create_empty(path_of(lost))
 
-    becomes(lambda: stored_table.paths() == sorted([OTHERS, path_of(published)]))
-    becomes(lambda: stored_table.unswept(grace_seconds=0) == [])
+    wait_until(lambda: stored_table.paths() == sorted([OTHERS, path_of(published)]))
+    wait_until(lambda: stored_table.unswept(grace_seconds=0) == [])
     assert path_of(published) in stored_table.paths()
 
 
@@ -91,7 +92,7 @@ def test_a_pending_instant_is_not_swept(stored_table: StoredTable) -> None:
     ours, _ = stored_table.given_up()
 
     completes(stored_table, ours)
-    becomes(lambda: stored_table.unswept(grace_seconds=0) == [])
+    wait_until(lambda: stored_table.unswept(grace_seconds=0) == [])
 
     assert path_of(markers[0]) in stored_table.paths()
 
@@ -104,11 +105,11 @@ def test_while_a_store_refuses_an_instant_stays_due(
     s3.faults.append(Fault("HEAD", ".parquet", 403, "AccessDenied"))
     s3_table.storage.create_empty("day=9/kept")
 
-    becomes(lambda: "table cannot be reached" in deleting_server.log())
+    wait_until(lambda: "table cannot be reached" in deleting_server.log())
 
     assert s3_table.unswept(grace_seconds=0) == [rollback]
     s3.faults.clear()
-    becomes(lambda: s3_table.unswept(grace_seconds=0) == [])
+    wait_until(lambda: s3_table.unswept(grace_seconds=0) == [])
 
 
 def test_of_two_servers_that_sweep_each_file_is_deleted_and_recorded_once(
@@ -121,8 +122,8 @@ def test_of_two_servers_that_sweep_each_file_is_deleted_and_recorded_once(
         late = [path_of(markers[0]) for _, markers in given_up]
         table.storage.create_all_empty(late)
 
-        becomes(lambda: table.paths() == [OTHERS])
-        becomes(lambda: table.unswept(grace_seconds=0) == [])
+        wait_until(lambda: table.paths() == [OTHERS])
+        wait_until(lambda: table.unswept(grace_seconds=0) == [])
 
     swept = database.query(
         dsn, "SELECT count(*) AS files FROM audit_deletions WHERE actor = 'chronolake-sweeper'"

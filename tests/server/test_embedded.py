@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from chronolake_metastore.store.postgres.engine import Database
 from tests.fix_server import QUIET, free_port
 from tests.server import rest
 from tests.server.rest import succeeded
+from tests.waiting import wait_until
 
 SECONDS_MAX = 60.0
 
@@ -53,13 +53,6 @@ class EmbeddingServer:
     def end(self, how: signal.Signals) -> None:
         self.process.send_signal(how)
         self.process.wait(SECONDS_MAX)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.05)
 
 
 def postgres_of(data_dir: Path) -> list[psutil.Process]:

@@ -18,9 +18,10 @@ from chronolake_storage import claims
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
 from tests.server import rest, stored
-from tests.server.deleting import DELETES, OTHERS, becomes, completes, planned_clean
+from tests.server.deleting import DELETES, OTHERS, completes, planned_clean
 from tests.server.rest import Json, refused, succeeded, write_stat
 from tests.server.stored import StoredTable, path_of
+from tests.waiting import wait_until
 
 RESERVATIONS = 4
 """Requests of 1,000 instants each: 4 s of a table's clock."""
@@ -111,7 +112,7 @@ def _attack(linked: Neighbours, server: ServerProcess) -> str:
             line for line in server.log().splitlines() if "given back" in line and linked.attacker.name in line
         ]
 
-    becomes(lambda: refusals() != [])
+    wait_until(lambda: refusals() != [])
     return refusals()[0]
 
 
@@ -149,8 +150,8 @@ def test_a_rollback_deletes_no_file_of_a_neighbour(neighbours: Neighbours) -> No
 
     rollback = succeeded(attacker.roll_back(instant, execute=False))["rolled_back_by"]
 
-    becomes(lambda: path_of(own) not in attacker.paths())
-    becomes(lambda: attacker.markers(instant) == [neighbours.linked()])
+    wait_until(lambda: path_of(own) not in attacker.paths())
+    wait_until(lambda: attacker.markers(instant) == [neighbours.linked()])
     assert neighbours.is_untouched()
     assert not attacker.is_completed(rollback)
 
@@ -165,8 +166,8 @@ def test_a_sweep_deletes_no_file_of_a_neighbour(neighbours: Neighbours) -> None:
     completes(attacker, succeeded(attacker.roll_back(instant, execute=False))["rolled_back_by"])
 
     attacker.storage.create_empty(path_of(neighbours.published))
-    becomes(lambda: path_of(neighbours.published) not in attacker.paths())
-    becomes(lambda: attacker.unswept(grace_seconds=0) == [])
+    wait_until(lambda: path_of(neighbours.published) not in attacker.paths())
+    wait_until(lambda: attacker.unswept(grace_seconds=0) == [])
 
     assert neighbours.is_untouched()
 
@@ -178,7 +179,7 @@ def test_a_sweep_follows_no_link_to_a_neighbour(server: ServerProcess, neighbour
 
     succeeded(attacker.roll_back(instant, execute=False))
 
-    becomes(lambda: any(attacker.name in line for line in warnings(server)))
+    wait_until(lambda: any(attacker.name in line for line in warnings(server)))
     assert neighbours.is_untouched()
 
 
@@ -209,8 +210,8 @@ def test_a_clean_deletes_no_file_of_a_neighbour(neighbours: Neighbours) -> None:
 
     clean = planned_clean(attacker, retain_commits=None, retain_versions=1)
 
-    becomes(lambda: path_of(neighbours.published) not in attacker.paths())
-    becomes(lambda: attacker.state(clean) == "requested")
+    wait_until(lambda: path_of(neighbours.published) not in attacker.paths())
+    wait_until(lambda: attacker.state(clean) == "requested")
     assert neighbours.is_untouched()
 
 

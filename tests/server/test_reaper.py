@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -22,9 +21,9 @@ from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import reaper
 from tests.fix_server import ServerProcess
 from tests.server import database as sql, rest
+from tests.waiting import wait_until
 
 LEASE_SECONDS = 60
-PATIENCE_SECONDS = 30.0
 
 
 @asynccontextmanager
@@ -154,9 +153,9 @@ def test_a_reaper_that_fails_once_takes_nothing_with_it(
         instant = table.begun(lease_seconds=1)
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute("ALTER FUNCTION chronolake.moment(bigint) RENAME TO hidden")
-            _await(lambda: "reaper failed" in server.log())
+            wait_until(lambda: "reaper failed" in server.log())
             connection.execute("ALTER FUNCTION chronolake.hidden(bigint) RENAME TO moment")
-        _await(lambda: table.state(instant) == "rolled_back")
+        wait_until(lambda: table.state(instant) == "rolled_back")
         rest.succeeded(table.begin())
 
 
@@ -165,7 +164,7 @@ def test_a_server_reaps_by_itself(new_server: Callable[..., ServerProcess], dsn:
     with rest.connect(server.url) as http:
         table = rest.make_table(http)
         instant = table.begun(lease_seconds=1)
-        _await(lambda: table.state(instant) == "rolled_back")
+        wait_until(lambda: table.state(instant) == "rolled_back")
     with psycopg.connect(dsn) as connection:
         actors = connection.execute(
             "SELECT actor FROM chronolake.event WHERE type = 'InstantRolledBack'"
@@ -182,13 +181,6 @@ def test_a_stop_signal_ends_the_reaper_in_the_middle_of_its_round(
         sql.wait_for_waiting(dsn, 1)
         server.stop()
     assert "stopped" in server.log()
-
-
-def _await(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("inflight", [True, False])

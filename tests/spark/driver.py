@@ -15,6 +15,7 @@ import chronolake
 import chronolake_spark
 from chronolake_spark import shuffles
 from tests.spark import crashes, faults, processes
+from tests.waiting import wait_until
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -83,7 +84,7 @@ def main(job: Job) -> None:
         else:
             table.upsert(frame)
         sign = faults.signals(table.definition.base_path) / job.ends_after
-        faults.until(sign.exists)
+        wait_until(sign.exists)
     spark.stop()
 
 

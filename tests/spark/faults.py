@@ -18,6 +18,7 @@ import chronolake
 from chronolake_spark.options import WriteOptions
 from chronolake_spark.spark_data_source import ChronolakeWriter, FileGroupsDataSource, Message
 from chronolake_storage import deletions
+from tests.waiting import wait_until
 
 Fault: TypeAlias = Callable[[TaskContext, WriteOptions], None]
 
@@ -105,16 +106,8 @@ def come_late(context: TaskContext, options: WriteOptions) -> None:
     (signs / "reached").touch()
     with chronolake.connect(options.url) as client:
         table = client.table_of(options.table)
-        until(lambda: not table.instant(options.requested_time).state.is_pending)
+        wait_until(lambda: not table.instant(options.requested_time).state.is_pending)
     (signs / "late").touch()
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Come back when it holds."""
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.05)
 
 
 def _followed_by(batches: Iterator[pa.RecordBatch], then: Callable[[], None]) -> Iterator[pa.RecordBatch]:

@@ -19,8 +19,8 @@ from tests.command_line import run
 from tests.fix_server import ServerProcess
 from tests.spark import crashes, faults, hudi_reader
 from tests.spark.driver import Driver, Job
-from tests.spark.faults import until
 from tests.spark.prices import BUCKETS, IDS, SETTINGS, orphans_of, priced, rows_of
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 slow = pytest.mark.slow
@@ -161,7 +161,7 @@ def test_a_killed_driver_leaves_what_the_end_of_its_lease_cleans_up(
     )
     reached = faults.signals(table.definition.base_path) / "reached"
     with Driver(job, tmp_path / "driver.log", repository) as driver:
-        until(lambda: driver.runs() and reached.exists())
+        wait_until(lambda: driver.runs() and reached.exists())
         driver.kill()
 
     instant = table.metastore.timeline.last()
@@ -173,5 +173,5 @@ def test_a_killed_driver_leaves_what_the_end_of_its_lease_cleans_up(
         assert_all_files_are_marked(table, instant)
         # Its lease is not renewed any more: let it end in a second.
         table.metastore.write(instant.requested_time).heartbeat(1)
-        until(lambda: table.metastore.instant(instant.requested_time).state is State.ROLLED_BACK)
+        wait_until(lambda: table.metastore.instant(instant.requested_time).state is State.ROLLED_BACK)
     assert_healed(spark, table, price, reaping.dsn)

@@ -16,8 +16,8 @@ from tests.command_line import run
 from tests.fix_server import ServerProcess
 from tests.spark import faults
 from tests.spark.driver import Driver, Job
-from tests.spark.faults import until
 from tests.spark.prices import BUCKETS, IDS, SETTINGS, orphans_of, priced, rows_of
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -85,13 +85,13 @@ def test_a_driver_killed_during_the_write(
     job = Job(reaping.url, prices.name, len(IDS), "stand_still", settings=SETTINGS)
     reached = faults.signals(prices.definition.base_path) / "reached"
     with Driver(job, tmp_path / "driver.log", repository) as driver:
-        until(lambda: driver.runs() and reached.exists())
+        wait_until(lambda: driver.runs() and reached.exists())
         driver.kill()
 
     assert orphans_of(prices) != []
     instant = only(prices, State.INFLIGHT)
     end_lease(prices, instant)
-    until(lambda: prices.metastore.instant(instant.requested_time).state is State.ROLLED_BACK)
+    wait_until(lambda: prices.metastore.instant(instant.requested_time).state is State.ROLLED_BACK)
     assert_healed(prices, spark, instant, reaping.dsn)
 
 
@@ -107,13 +107,13 @@ def test_a_driver_killed_between_reconciliation_and_publication(
     with Holding(reaping.url, "/complete", 2) as gateway:
         job = Job(gateway.url, prices.name, len(IDS), "die_first", "local[2,4]", SETTINGS)
         with Driver(job, tmp_path / "driver.log", repository) as driver:
-            until(lambda: driver.runs() and gateway.holds.is_set())
+            wait_until(lambda: driver.runs() and gateway.holds.is_set())
             driver.kill()
 
     instant = only(prices, State.INFLIGHT)
     assert len(list(prices.metastore.deletions(instant.requested_time))) == BUCKETS
     end_lease(prices, instant)
-    until(lambda: prices.metastore.instant(instant.requested_time).state is State.ROLLED_BACK)
+    wait_until(lambda: prices.metastore.instant(instant.requested_time).state is State.ROLLED_BACK)
     assert_healed(prices, spark, instant, reaping.dsn)
 
 
@@ -128,7 +128,7 @@ def test_a_driver_killed_between_two_deletions_of_its_rollback(
     with Holding(reaping.url, "/deletions", 2) as gateway:
         job = Job(gateway.url, prices.name, len(IDS), "die_last", settings=SETTINGS)
         with Driver(job, tmp_path / "driver.log", repository) as driver:
-            until(lambda: driver.runs() and gateway.holds.is_set())
+            wait_until(lambda: driver.runs() and gateway.holds.is_set())
             driver.kill()
 
     instant = only(prices, State.ROLLED_BACK)
@@ -136,5 +136,5 @@ def test_a_driver_killed_between_two_deletions_of_its_rollback(
     assert orphans_of(prices) != []
     rollback = only(prices, State.INFLIGHT)
     end_lease(prices, rollback)
-    until(lambda: prices.metastore.instant(rollback.requested_time).state is State.REQUESTED)
+    wait_until(lambda: prices.metastore.instant(rollback.requested_time).state is State.REQUESTED)
     assert_healed(prices, spark, instant, reaping.dsn)

@@ -16,9 +16,9 @@ from chronolake import State
 from chronolake.cli import main as command_line
 from tests.fix_server import ServerProcess
 from tests.spark import processes
-from tests.spark.faults import until
 from tests.spark.prices import orphans_of
 from tests.spark.test_killed_drivers import Holding, end_lease
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -42,7 +42,7 @@ def kill_at(gateway: Holding, command: list[str], log: Path) -> None:
     """Run the command, and kill it with all that it has started once the gateway holds its request."""
     with log.open("wb") as out, subprocess.Popen([*PROGRAM, *command], stdout=out, stderr=out) as ingesting:
         try:
-            until(lambda: gateway.holds.is_set() or ingesting.poll() is not None)
+            wait_until(lambda: gateway.holds.is_set() or ingesting.poll() is not None)
             assert ingesting.poll() is None, log.read_text()
         finally:
             processes.kill(ingesting)
@@ -68,7 +68,7 @@ def test_after_a_kill_the_same_command_loads_each_row_once(
         assert len(list(table.metastore.instants(state=State.COMPLETED))) == 2
         [killed] = table.metastore.instants(state=State.INFLIGHT)
         end_lease(table, killed)
-        until(lambda: table.metastore.instant(killed.requested_time).state is State.ROLLED_BACK)
+        wait_until(lambda: table.metastore.instant(killed.requested_time).state is State.ROLLED_BACK)
         table.metastore.finish_rollbacks()
         assert orphans_of(table) == []
         assert sorted(tuple(row) for row in table.read().collect()) == expected

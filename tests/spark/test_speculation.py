@@ -11,8 +11,8 @@ from tests.fix_server import ServerProcess
 from tests.spark import faults
 from tests.spark.cluster import Cluster
 from tests.spark.driver import Driver, Job
-from tests.spark.faults import until
 from tests.spark.prices import BUCKETS, IDS, SETTINGS, TASKS, orphans_of, rows_of
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -37,7 +37,7 @@ def test_an_attempt_that_loses_and_finishes_late_is_not_seen(
         settings = {**SETTINGS, **EAGER, "spark.executorEnv.PYTHONPATH": str(repository)}
         job = Job(reaping.url, prices.name, len(IDS), "come_late", cluster.master, settings, loser)
         with Driver(job, tmp_path / "driver.log", repository) as driver:
-            until(lambda: not driver.runs())
+            wait_until(lambda: not driver.runs())
 
     signs = faults.signals(prices.definition.base_path)
     assert sorted(sign.name for sign in signs.iterdir() if "-0-" in sign.name) == [loser, "ended-0-1"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +14,8 @@ import pytest
 import chronolake
 from chronolake_metastore.workers import publisher_process
 from tests.fix_server import ServerProcess
-from tests.published import DEADLINE_SECONDS, PUBLISHES, PublishedTable, row
+from tests.published import PUBLISHES, PublishedTable, row
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="the tests find child processes in /proc")
 
@@ -101,10 +101,3 @@ def children_of(pid: int) -> list[int]:
             if int(parent) == pid and state != "Z" and publisher_process.__name__.encode() in command:
                 children.append(int(entry.parent.name))
     return children
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
