@@ -65,7 +65,7 @@ def test_files_of_failed_attempts_are_deleted_before_a_checkpoint_completes(clic
 
         done = stream.complete(2)
 
-        assert [one.requested_time for one in done] == [before.requested_time, instant.requested_time]
+        assert [instant.requested_time for instant in done] == [before.requested_time, instant.requested_time]
         deleted = {file.file_name for file in clicks.deletions(instant.requested_time)}
         assert deleted == {stat.file_name for stat in lost}
 
@@ -140,5 +140,5 @@ def test_the_command_lists_streams_with_what_waits(cli: Cli, clicks: chronolake.
         instant = stream.instant(-1, "0")
         stream.report(instant, "0", [log_of(instant, 1)], last_batch=True)
         listed = cli("streams", clicks.name, "--json").json["streams"]
-        assert [(one["name"], one["buffered_files"]) for one in listed] == [("job", 1)]
+        assert [(stream["name"], stream["buffered_files"]) for stream in listed] == [("job", 1)]
         assert "open" in cli("streams", clicks.name).out

@@ -69,7 +69,8 @@ class StreamOfTable:
 
     def buffer(self) -> dict[int, str]:
         """The pending instants by checkpoint."""
-        return {one["checkpoint"]: one["requested_time"] for one in self.shown()["checkpoints"]}
+        checkpoints = self.shown()["checkpoints"]
+        return {checkpoint["checkpoint"]: checkpoint["requested_time"] for checkpoint in checkpoints}
 
     def post(self, below: str, body: dict[str, Any]) -> httpx.Response:
         """Send a request of the stream."""

@@ -306,6 +306,18 @@ def test_what_is_left_completes_when_all_tasks_have_ended(stream: StreamOfTable)
     refused(stream.request(1), 409, "stream-fenced")
 
 
+def test_the_log_has_the_end_of_the_input_after_an_acknowledged_checkpoint(stream: StreamOfTable) -> None:
+    stream.write(-1, 1)
+    stream.completed(1)
+    stream.write(1, 2, end_of_input=True)
+    stream.reported(1, task="1", end_of_input=True)
+    stream.completed()
+
+    log = succeeded(stream.table.http.get("/v1/events", params={"table": stream.table.name, "limit": 1_000}))
+    acknowledged = [event for event in log["events"] if event["type"] == "CheckpointAcknowledged"]
+    assert [event["payload"]["checkpoint"] for event in acknowledged] == [1, None]
+
+
 def test_a_task_that_has_ended_does_not_write_again(stream: StreamOfTable) -> None:
     stream.reported(-1, end_of_input=True)
     refused(stream.request(-1), 409, "checkpoint-passed")
@@ -342,7 +354,7 @@ def test_a_later_open_fences_every_call_of_the_earlier_epoch(stream: StreamOfTab
 def test_a_restored_job_completes_what_was_acknowledged_and_nothing_behind_it(stream: StreamOfTable) -> None:
     before, behind = stream.write(-1, 1), stream.write(1, 1)
     opened = stream.open(restored_checkpoint=1, tasks=3)
-    assert [one["requested_time"] for one in opened["checkpoints"]] == [before]
+    assert [checkpoint["requested_time"] for checkpoint in opened["checkpoints"]] == [before]
     assert stream.table.state(behind) == "rolled_back"
     assert stream.reported(-1, log_stat(before, 1), task="0", bootstrap=True)["files"] == 0
     assert stream.completed(1) == [before]

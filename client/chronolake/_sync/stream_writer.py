@@ -244,8 +244,8 @@ class StreamWriter:
 
     def _ended(self, refused: errors.UnreconciledMarkers) -> list[Instant]:
         """The instants that completed before the one that the refusal is about."""
-        found = [self._get(time) for time in refused.context["ended"]]
-        return [instant for instant in found if instant.completion_time is not None]
+        instants = [self._get(time) for time in refused.context["ended"]]
+        return [instant for instant in instants if instant.completion_time is not None]
 
     def _delete_left_over(self, refused: errors.UnreconciledMarkers) -> None:
         instant = self._get(refused.context["checkpoint_instant"])

@@ -99,7 +99,10 @@ class Handler(ABC, Generic[CommandT, EvidenceT]):
 
     @abstractmethod
     def decide(self, state: State, command: CommandT, evidence: EvidenceT, origin: Origin) -> Answer:
-        """Append what follows from the command; raises ``TimelineError`` and leaves ``state`` as it was."""
+        """Append what follows from the command. Raises ``TimelineError``.
+
+        What was appended before the error stays. Only the completion of several checkpoints has such events.
+        """
 
 
 def combined(loadings: Iterable[Loading[ResultT]]) -> Loading[list[ResultT]]:

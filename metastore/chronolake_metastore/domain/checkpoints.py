@@ -233,11 +233,15 @@ def acknowledge(
         for number, checkpoint in sorted(stream.checkpoints.items())
         if request.checkpoint is None or number < request.checkpoint
     ]
-    is_known = stream.acknowledged is not None and (request.checkpoint or 0) <= stream.acknowledged
-    if is_known or not covered:
-        # Nothing is written for the checkpoints of an idle stream.
+    # Nothing is written for the checkpoints of an idle stream.
+    if not covered or _is_acknowledged(stream, request.checkpoint):
         return None, covered
     return CheckpointAcknowledged(name=stream.name, epoch=stream.epoch, checkpoint=request.checkpoint), covered
+
+
+def _is_acknowledged(stream: Stream, checkpoint: int | None) -> bool:
+    """Whether the log says that the checkpoint is complete; never of the end of the input."""
+    return checkpoint is not None and stream.acknowledged is not None and checkpoint <= stream.acknowledged
 
 
 def refuse_incomplete(table: Table, stream: Stream, number: int, checkpoint: Checkpoint) -> None:

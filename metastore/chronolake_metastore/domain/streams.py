@@ -151,11 +151,7 @@ def behind(stream: Stream | None, restored_checkpoint: int | None) -> list[Check
     if stream is None:
         return []
     newest_first = sorted(stream.checkpoints.items(), reverse=True)
-    return [
-        checkpoint
-        for number, checkpoint in newest_first
-        if restored_checkpoint is None or number >= restored_checkpoint
-    ]
+    return [checkpoint for number, checkpoint in newest_first if is_behind(number, restored_checkpoint)]
 
 
 def renew(table: Table, stream: Stream, command: RenewStream, now: Micros) -> StreamRenewed:
@@ -197,7 +193,8 @@ def expire(
     until = waits_until(table, stream)
     has_waited = until is not None and now >= until
     # No checkpoint behind an incomplete one can be complete.
-    first = min((number for number, one in stream.checkpoints.items() if not one.is_complete), default=None)
+    incomplete = (number for number, checkpoint in stream.checkpoints.items() if not checkpoint.is_complete)
+    first = min(incomplete, default=None)
     dropped = [
         checkpoint
         for number, checkpoint in sorted(stream.checkpoints.items(), reverse=True)
@@ -332,7 +329,11 @@ def _change(stream: Stream, event: Event) -> dict[str, object]:
 
 def without(stream: Stream, ended: Micros) -> Stream:
     """The stream after an instant of it has ended."""
-    kept = {number: one for number, one in stream.checkpoints.items() if one.requested_time != ended}
+    kept = {
+        number: checkpoint
+        for number, checkpoint in stream.checkpoints.items()
+        if checkpoint.requested_time != ended
+    }
     return msgspec.structs.replace(stream, checkpoints=kept)
 
 
@@ -357,12 +358,7 @@ def _restarted(stream: Stream, payload: StreamTaskRestarted) -> dict[str, object
 
 
 def _reported(stream: Stream, event: Event, report: ReportOfTask, summary: WriteSummary) -> dict[str, object]:
-    number = next(
-        (number for number, one in stream.checkpoints.items() if one.requested_time == event.instant), None
-    )
-    if number is None:
-        raise ImpossibleEvent("the stream has no such instant")
-    checkpoint = stream.checkpoints[number]
+    number, checkpoint = _of_instant(stream, event.instant)
     before = checkpoint.tasks.get(report.task, TaskReports())
     reports = TaskReports(
         versions=[*before.versions, event.version] if summary.files else before.versions,
@@ -378,12 +374,20 @@ def _reported(stream: Stream, event: Event, report: ReportOfTask, summary: Write
     return change
 
 
+def _of_instant(stream: Stream, requested_time: Micros | None) -> tuple[int, Checkpoint]:
+    for number, checkpoint in stream.checkpoints.items():
+        if checkpoint.requested_time == requested_time:
+            return number, checkpoint
+    raise ImpossibleEvent("the stream has no such instant")
+
+
 def _without_task(checkpoint: Checkpoint, task: str) -> Checkpoint:
     tasks = {name: reports for name, reports in checkpoint.tasks.items() if name != task}
     return msgspec.structs.replace(checkpoint, tasks=tasks)
 
 
 def is_behind(number: int, restored_checkpoint: int | None) -> bool:
+    """Whether a job that continues from a checkpoint does not have this one; every one without a checkpoint."""
     return restored_checkpoint is None or number >= restored_checkpoint
 
 

@@ -28,8 +28,8 @@ async def get(database: Database, table_name: str, name: str) -> wire.Stream:
     """One stream; raises ``TableNotFound`` or ``StreamNotFound``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        found = await read(connection, stored.find([(table.name, name)]))
-    stream = found.get((table.table_id, name))
+        streams_by_key = await read(connection, stored.find([(table.name, name)]))
+    stream = streams_by_key.get((table.table_id, name))
     if stream is None:
         raise errors.StreamNotFound(table.name, name)
     return streams.document(table, stream)
@@ -41,7 +41,7 @@ async def page(database: Database, table_name: str, limit: int, cursor: str | No
         table = await tables.find(connection, table_name)
         place = cursors.in_table(cursor, _Place, table.table_id)
         after = _FIRST if place is None else place.name
-        found = await stored.page(connection, table.table_id, after, limit)
-    next_cursor = cursors.encode(_Place(table.table_id, found[-1].name)) if len(found) == limit else None
-    documents = [streams.document(table, stream, with_tasks=False) for stream in found]
+        of_page = await stored.page(connection, table.table_id, after, limit)
+    next_cursor = cursors.encode(_Place(table.table_id, of_page[-1].name)) if len(of_page) == limit else None
+    documents = [streams.document(table, stream, with_tasks=False) for stream in of_page]
     return wire.StreamPage(table.name, documents, next_cursor)
