@@ -2,7 +2,7 @@
 
 Each state is also published when its commit has completed, and read by hudi-rs.
 The data's own README describes the files and their expected results.
-`make test` plays the first thirty revisions in one layout, `make test-long` all of them in all layouts.
+`make test` plays the first fifteen revisions in one layout, `make test-long` all of them in all layouts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.spark import hudi_reader
 COUNTS = ["confirmed", "recovered", "deaths"]
 KEY = ["date", "country"]
 OWN = [*KEY, *COUNTS, "revision", "revised_at"]
-REVISIONS = 60 if ALL else 30
+REVISIONS = 60 if ALL else 15
 _NUMBERS = itertools.count(1)
 
 

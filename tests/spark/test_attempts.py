@@ -30,8 +30,15 @@ def meet(spark: SparkSession) -> Iterator[Callable[[Fault], None]]:
     spark.dataSource.register(FileGroupsDataSource)
 
 
-@pytest.mark.parametrize("type", MarkersType)
-@pytest.mark.parametrize("fault", [faults.raise_first, faults.die_first])
+@pytest.mark.parametrize(
+    ("fault", "type"),
+    [
+        (faults.raise_first, MarkersType.DIRECT),
+        (faults.die_first, MarkersType.SERVER),
+        pytest.param(faults.raise_first, MarkersType.SERVER, marks=pytest.mark.slow),
+        pytest.param(faults.die_first, MarkersType.DIRECT, marks=pytest.mark.slow),
+    ],
+)
 def test_tasks_that_fail_and_are_tried_again_leave_one_copy_of_each_file(
     spark: SparkSession, new_table: NewTable, meet: Callable[[Fault], None], fault: Fault, type: MarkersType
 ):

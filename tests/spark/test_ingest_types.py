@@ -96,7 +96,7 @@ def write_rows(file: Path, rows: list[dict[str, Any]]) -> None:
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@pytest.mark.parametrize("suffix", ["parquet", pytest.param("jsonl", marks=pytest.mark.slow)])
 def test_strings_become_the_types_of_the_table_as_in_csv(
     run: Callable[..., int],
     ingest: Ingest,

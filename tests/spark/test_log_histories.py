@@ -124,7 +124,9 @@ def client(shared_server_url: str) -> Iterator[chronolake.Client]:
         yield client
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 12))]
+)
 def test_hudi_reads_the_same_rows_in_each_state(client: chronolake.Client, tmp_path: Path, seed: int) -> None:
     draws = random.Random(seed)
     type_text = draws.choice(list(ORDERINGS))

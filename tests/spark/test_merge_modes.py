@@ -59,7 +59,12 @@ def test_by_commit_time_the_later_write_wins_whatever_its_ordering_value(
 
 
 @pytest.mark.parametrize(
-    ("type_", "ordering_field"), [(TableType.MERGE_ON_READ, None), *((type_, "ts") for type_ in TableType)]
+    ("type_", "ordering_field"),
+    [
+        (TableType.MERGE_ON_READ, "ts"),
+        pytest.param(TableType.MERGE_ON_READ, None, marks=pytest.mark.slow),
+        pytest.param(TableType.COPY_ON_WRITE, "ts", marks=pytest.mark.slow),
+    ],
 )
 def test_columns_that_a_frame_lacks_keep_their_stored_values(
     spark: SparkSession, new_table: NewTable, type_: TableType, ordering_field: str | None
