@@ -19,16 +19,20 @@ from tests.streams.engine import Refused
 
 STREAM = "job"
 PATIENCE_SECONDS = 60.0
+KILL_WITHIN = 40
 
 
 class OverRest:
-    """One stream of one table. Now and then a server is killed during a request, and started again."""
+    """One stream of one table. Now and then a server is killed during a request, and started again.
 
-    def __init__(self, servers: Sequence[ServerProcess], seed: int, *, one_kill_of: int = 150) -> None:
+    A kill comes after at most ``KILL_WITHIN`` requests, and further ones after at most four times as many.
+    """
+
+    def __init__(self, servers: Sequence[ServerProcess], seed: int) -> None:
         self._servers = servers
         self._clients = [rest.connect(server.url) for server in servers]
         self._random = random.Random(seed)
-        self._one_kill_of = one_kill_of
+        self._requests_before_kill = self._random.randrange(KILL_WITHIN)
         self.kills = 0
         self.table = rest.make_table(self._clients[0], type="merge_on_read").name
 
@@ -85,8 +89,10 @@ class OverRest:
 
     def _post(self, below: str, body: Any, key: str | None) -> bytes:
         headers = {} if key is None else rest.keyed(key)
-        if self._random.randrange(self._one_kill_of):
+        if self._requests_before_kill:
+            self._requests_before_kill -= 1
             return self._answered("POST", below, json=body, headers=headers)
+        self._requests_before_kill = self._random.randrange(4 * KILL_WITHIN)
         with self._one_dying():
             return self._answered("POST", below, json=body, headers=headers)
 
