@@ -143,6 +143,27 @@ class ReportWriteMetadata(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
             )
         ),
     ] = False
+    extra_metadata: Annotated[
+        Properties,
+        Meta(
+            description=(
+                "Published with the instant, beside that of the acknowledgement. A report that says nothing "
+                "else that is new does not add any."
+            )
+        ),
+    ] = {}
+    based_on_reads: Annotated[
+        bool,
+        Meta(description="As in completing an instant. Only for an instant that began with blocking."),
+    ] = False
+    keys_looked_up: Annotated[
+        bool,
+        Meta(description="As in completing an instant. Only for an instant that began with blocking."),
+    ] = False
+
+    def __post_init__(self) -> None:
+        if self.extra_metadata:
+            refuse_larger("extra_metadata", self.extra_metadata, PROPERTIES_BYTES_MAX)
 
 
 class ReportedWriteMetadata(msgspec.Struct, frozen=True):

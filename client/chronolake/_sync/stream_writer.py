@@ -120,7 +120,7 @@ class StreamWriter:
             concurrency.sleep(min(remaining, _BACKOFF.pause_seconds(retries, 1.0)))
             retries += 1
 
-    def report(
+    def report(  # noqa: PLR0913  # one keyword per field of a report
         self,
         instant: StreamInstant,
         task: str,
@@ -130,12 +130,17 @@ class StreamWriter:
         last_batch: bool = False,
         end_of_input: bool = False,
         bootstrap: bool = False,
+        extra_metadata: Mapping[str, str] | None = None,
+        based_on_reads: bool = False,
+        keys_looked_up: bool = False,
     ) -> ReportedWriteMetadata:
         """Report files that a task wrote into the instant of a checkpoint; several reports are merged.
 
         Before a task passes the next barrier, it reports its ``last_batch``. A restored task may report the
-        files of its state again with ``bootstrap``. The call may be repeated: each file counts once. Raises
-        ``StreamFenced``, ``InstantRolledBack``, ``InvalidWriteStat``, ``MayConflict``, ``WriteConflict``.
+        files of its state again with ``bootstrap``. The call may be repeated: each file counts once.
+        ``extra_metadata`` is published with the instant. ``based_on_reads`` and ``keys_looked_up`` are those of
+        ``Write.complete``; they need an instant that began with ``blocking``. Raises ``StreamFenced``,
+        ``InstantRolledBack``, ``InvalidWriteStat``, ``MayConflict``, ``WriteConflict``.
         """
         stats = list(write_stats)
         body = ReportWriteMetadata(
@@ -152,7 +157,13 @@ class StreamWriter:
             files += self._report(part).files
             stats = stats[STAGED_MAX:]
         last = msgspec.structs.replace(
-            body, write_stats=stats, last_batch=last_batch, end_of_input=end_of_input
+            body,
+            write_stats=stats,
+            last_batch=last_batch,
+            end_of_input=end_of_input,
+            extra_metadata=dict(extra_metadata or {}),
+            based_on_reads=based_on_reads,
+            keys_looked_up=keys_looked_up,
         )
         answer = self._report(last)
         return msgspec.structs.replace(answer, files=answer.files + files)

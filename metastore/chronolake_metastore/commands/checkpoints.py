@@ -149,7 +149,10 @@ class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportedFiles]):
         instant = state.instant(table, buffered.requested_time)
         reported = {**evidence, **_reported_in_group(state, table, command)}
         stats = checkpoints.unreported(table, stream, command, reported)
+        request = command.request
+        checkpoints.refuse_more_metadata(table, stream, request.checkpoint, buffered, request.extra_metadata)
         if not buffered.is_blocking:
+            checkpoints.refuse_dependent(table, instant, command)
             checkpoints.refuse_conflicting(table, instant, stats, state.concurrent)
         payload = _staged(state, table, instant, command, stats, origin.now)
         if stats or _says_more(stream, buffered, command):
@@ -262,7 +265,10 @@ def _members(state: State, command: CompleteCheckpoints) -> list[CompleteInstant
             table.name,
             checkpoint.requested_time,
             wire_instants.CompleteInstant(
-                staged=checkpoint.versions, extra_metadata=command.request.extra_metadata
+                staged=checkpoint.versions,
+                extra_metadata={**checkpoint.extra_metadata, **command.request.extra_metadata},
+                based_on_reads=checkpoint.is_based_on_reads,
+                keys_looked_up=checkpoint.has_looked_keys_up,
             ),
         )
         for _, checkpoint in covered

@@ -32,6 +32,7 @@ from chronolake_model import instants as wire_instants, streams as wire
 from chronolake_model.files import WriteStat
 from chronolake_model.instants import StreamPlace
 from chronolake_model.streams import TASKS_MAX
+from chronolake_model.tables import PROPERTIES_BYTES_MAX
 from chronolake_model.times import MICROS_MAX, Micros, format_time
 from chronolake_model.vocabulary import Action, IndexType, State, TableType, Touch
 
@@ -162,6 +163,22 @@ def refuse_other_instant(
         )
 
 
+def refuse_more_metadata(
+    table: Table, stream: Stream, number: int, checkpoint: Checkpoint, added: Mapping[str, str]
+) -> None:
+    """Raise ``InvalidWriteStat`` when a request adds more metadata to a checkpoint than an instant may have."""
+    if not added:
+        return
+    size_bytes = len(msgspec.json.encode({**checkpoint.extra_metadata, **added}))
+    if size_bytes > PROPERTIES_BYTES_MAX:
+        raise errors.InvalidWriteStat(
+            f"the metadata for checkpoint {number} of {streams.named(table, stream)} would have {size_bytes:,} "
+            f"bytes as JSON, and an instant may have {PROPERTIES_BYTES_MAX:,}; send less of it",
+            **streams.context(table, stream),
+            checkpoint=number,
+        )
+
+
 def counts_of(stat: WriteStat) -> tuple[int, ...]:
     """What two reports of one file must have in common."""
     return stat.size_bytes, stat.records, stat.inserts, stat.updates, stat.deletes
@@ -186,6 +203,20 @@ def unreported(
                 partition_path=stat.partition_path,
             )
     return new
+
+
+def refuse_dependent(table: Table, instant: Instant, command: ReportWriteMetadata) -> None:
+    """Raise ``MayConflict`` for files that depend on reads, in an instant that began without blocking."""
+    request = command.request
+    if request.based_on_reads or request.keys_looked_up:
+        time = format_time(instant.requested_time, table.definition.tick)
+        raise errors.MayConflict(
+            f"the instant {time} of {table.name!r} began without blocking, so it takes no files that depend on "
+            "what was read of the table: another instant could change it before the checkpoint is complete. "
+            "Ask for instants with blocking",
+            table=table.name,
+            requested_time=time,
+        )
 
 
 def refuse_conflicting(
@@ -214,7 +245,15 @@ def refuse_conflicting(
 
 def report_of(request: wire.ReportWriteMetadata) -> ReportOfTask:
     """The task of a report, as its event keeps it."""
-    return ReportOfTask(request.task, request.attempt, request.last_batch, request.end_of_input)
+    return ReportOfTask(
+        request.task,
+        request.attempt,
+        request.last_batch,
+        request.end_of_input,
+        dict(request.extra_metadata),
+        request.based_on_reads,
+        request.keys_looked_up,
+    )
 
 
 def acknowledge(
@@ -233,6 +272,8 @@ def acknowledge(
         for number, checkpoint in sorted(stream.checkpoints.items())
         if request.checkpoint is None or number < request.checkpoint
     ]
+    for number, checkpoint in covered:
+        refuse_more_metadata(table, stream, number, checkpoint, request.extra_metadata)
     # Nothing is written for the checkpoints of an idle stream.
     if not covered or _is_acknowledged(stream, request.checkpoint):
         return None, covered

@@ -160,19 +160,21 @@ class InstantReturnedToRequested(Payload, frozen=True, kw_only=True):
 
 
 class ReportOfTask(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The task of a stream that reported files: its id, and whether it has more for the checkpoint."""
+    """The task of a stream that reported files, whether it has more, and what the completion needs to know."""
 
     task: str
     attempt: int = 0
     last_batch: bool = False
     end_of_input: bool = False
+    extra_metadata: dict[str, str] = {}
+    based_on_reads: bool = False
+    keys_looked_up: bool = False
 
 
 class WriteStatsStaged(Payload, frozen=True, kw_only=True):
     """Files that were written. They are invisible until the instant completes and names this event's version.
 
-    They are rows of ``write_stat`` under this version; ``write_stats_digest`` is the digest over them. The
-    ``report`` is of a task, if the instant is one of a stream; it may have no files.
+    They are rows of ``write_stat`` under this version, with their digest. A ``report`` is of a stream's task.
     """
 
     summary: WriteSummary

@@ -10,6 +10,7 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import instants
@@ -53,13 +54,19 @@ StreamKey = tuple[UUID, str]
 
 
 class TaskReports(msgspec.Struct, frozen=True):
-    """What a task has reported for a checkpoint: ``versions`` are those that staged its files."""
+    """What a task has reported for a checkpoint: ``versions`` are those that staged its files.
+
+    The buffer has many of them, so what most tasks do not report is left out of its rows.
+    """
 
     versions: Sequence[int] = ()
     files: int = 0
     size_bytes: int = 0
     records: int = 0
     last_batch: bool = False
+    extra_metadata: Mapping[str, str] | UnsetType = UNSET
+    based_on_reads: bool | UnsetType = UNSET
+    keys_looked_up: bool | UnsetType = UNSET
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -74,6 +81,25 @@ class Checkpoint(msgspec.Struct, frozen=True):
     def versions(self) -> list[int]:
         """The versions that staged its files."""
         return [version for reports in self.tasks.values() for version in reports.versions]
+
+    @property
+    def extra_metadata(self) -> dict[str, str]:
+        """The metadata that its tasks have reported, by the order of their ids."""
+        return {
+            name: text
+            for _, reports in sorted(self.tasks.items())
+            for name, text in (reports.extra_metadata or {}).items()
+        }
+
+    @property
+    def is_based_on_reads(self) -> bool:
+        """Whether files of any task depend on what it has read since the instant began."""
+        return any(reports.based_on_reads is True for reports in self.tasks.values())
+
+    @property
+    def has_looked_keys_up(self) -> bool:
+        """Whether any task has looked up the keys that it inserts since the instant began."""
+        return any(reports.keys_looked_up is True for reports in self.tasks.values())
 
     @property
     def is_complete(self) -> bool:
@@ -366,6 +392,9 @@ def _reported(stream: Stream, event: Event, report: ReportOfTask, summary: Write
         size_bytes=before.size_bytes + summary.size_bytes,
         records=before.records + summary.records,
         last_batch=before.last_batch or report.last_batch,
+        extra_metadata={**(before.extra_metadata or {}), **report.extra_metadata} or UNSET,
+        based_on_reads=before.based_on_reads or report.based_on_reads or UNSET,
+        keys_looked_up=before.keys_looked_up or report.keys_looked_up or UNSET,
     )
     changed = msgspec.structs.replace(checkpoint, tasks={**checkpoint.tasks, report.task: reports})
     change: dict[str, object] = {"checkpoints": {**stream.checkpoints, number: changed}}
