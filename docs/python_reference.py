@@ -28,6 +28,8 @@ _SECTIONS: Final[tuple[tuple[str, str, tuple[Any, ...]], ...]] = (
             chronolake_spark.table,
             chronolake_spark.views,
             chronolake_spark.SparkTable,
+            chronolake_spark.writer,
+            chronolake_spark.BatchWriter,
             merges.Merge,
             chronolake_spark.row_counts,
             chronolake_spark.RowCounts,

@@ -23,16 +23,28 @@ from typing import TYPE_CHECKING, Any
 from chronolake_spark import pyspark_methods
 
 if TYPE_CHECKING:
+    from chronolake_spark.batch_writer import BatchWriter, writer
     from chronolake_spark.creating import create_table
     from chronolake_spark.sessions import session
     from chronolake_spark.sql_views import views
     from chronolake_spark.tables import SparkTable, table
     from chronolake_spark.write_counts import RowCounts, row_counts
 
-__all__ = ["RowCounts", "SparkTable", "create_table", "row_counts", "session", "table", "views"]
+__all__ = [
+    "BatchWriter",
+    "RowCounts",
+    "SparkTable",
+    "create_table",
+    "row_counts",
+    "session",
+    "table",
+    "views",
+    "writer",
+]
 
 
 _MODULE_OF = {
+    "BatchWriter": "batch_writer",
     "RowCounts": "write_counts",
     "SparkTable": "tables",
     "create_table": "creating",
@@ -40,6 +52,7 @@ _MODULE_OF = {
     "session": "sessions",
     "table": "tables",
     "views": "sql_views",
+    "writer": "batch_writer",
 }
 
 pyspark_methods.install()

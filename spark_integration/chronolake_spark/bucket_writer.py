@@ -60,8 +60,9 @@ class WriteJob:
     ``versions`` has the columns of known versions of the schema. ``refuses_repeated_keys`` if two rows of one
     key are an error. ``kept_columns`` are those whose stored values stay. ``log_format`` is that of the log
     files of a merge-on-read table, None for copy-on-write. The rows of ``rewritten`` groups are merged into
-    their base files, whatever the type of the table. ``looks_keys_up`` if an index other than buckets
-    finds the file groups of keys. With ``has_key_filters`` the footers of base files get key
+    their base files, whatever the type of the table. If it ``begins_with_logs``, new file groups of a
+    merge-on-read table begin with a log file, and not with a base file. ``looks_keys_up`` if an index other
+    than buckets finds the file groups of keys. With ``has_key_filters`` the footers of base files get key
     ranges and bloom filters. If it ``copies_records``, the rows are stored records, which keep the commit times
     and sequence numbers that they have. ``storage_options`` are the access to the base path. ``owner`` is the
     table that has the claim of the base path; without it the files of a failed task remain until the instant is
@@ -85,6 +86,7 @@ class WriteJob:
     has_key_filters: bool = False
     looks_keys_up: bool = False
     copies_records: bool = False
+    begins_with_logs: bool = False
     storage_options: Mapping[str, str] = field(default_factory=dict)
     owner: Owner | None = None
 
@@ -212,7 +214,8 @@ def _with_markers(
 
 def _log_format(job: WriteJob, group: FileGroup, stored: StoredGroup) -> LogFormat | None:
     """The format of the log file that is appended to the file group; None if a base file is written."""
-    return job.log_format if stored.slice is not None and group not in job.rewritten else None
+    has_log = stored.slice is not None or job.begins_with_logs
+    return job.log_format if has_log and group not in job.rewritten else None
 
 
 def _is_written(job: WriteJob, group: FileGroup, stored: StoredGroup) -> bool:
@@ -279,8 +282,9 @@ class _GroupWriter:
         self.superseded = len(rows) - len(incoming)
         if self._job.kept_columns:
             incoming = self._completed(incoming)
-        if self._stored is not None and self._log_format is not None:
-            return self._append(self._stored, self._log_format, rows, incoming)
+        if self._log_format is not None:
+            stored = self._stored or StoredSlice(self._group.partition_path, self._file_id, None)
+            return self._append(stored, self._log_format, rows, incoming)
         if self._stored is None or (base := self._stored.base) is None:
             return self._merge(None, rows, incoming)
         with base_files.open_base_file(self._folder, base.path, base.size_bytes, has_dictionaries=True) as file:

@@ -14,6 +14,7 @@
         ├── RecordIndexDamaged    a file of the record index is missing or cannot be read
         ├── AttemptGivenUp        an attempt of a task was stopped before its end
         ├── InvalidOption         an option of format("chronolake") is wrong
+        ├── StreamMismatch        a batch of a stream may be another one than the written one of its id
         ├── TableMismatch         the table has another definition than the request
         ├── SourceUnreadable      files to ingest are missing or cannot be read
         ├── SourceChanged         files to ingest changed after or while they were loaded
@@ -134,6 +135,12 @@ class InvalidOption(SparkIntegrationError):
     """An option of ``format("chronolake")`` is unknown, missing or wrong, or cannot be used there."""
 
     CODE = "invalid-option"
+
+
+class StreamMismatch(SparkIntegrationError):
+    """A batch has the id of a written one, and may be another; or a query cannot write such a stream."""
+
+    CODE = "stream-mismatch"
 
 
 class TableMismatch(SparkIntegrationError):

@@ -38,6 +38,7 @@ def save(frame: DataFrame, options: Mapping[str, str], mode: str) -> None:
     parsed = format_options.parse(options)
     format_options.refuse_mode(mode, parsed)
     format_options.refuse_read_options(parsed)
+    format_options.refuse_stream_options(parsed)
     writes: Mapping[WriteOperation, Callable[..., Any]] = {
         WriteOperation.UPSERT: _upsert,
         WriteOperation.INSERT: _insert,

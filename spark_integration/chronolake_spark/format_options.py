@@ -17,6 +17,7 @@ from chronolake_spark.conflict_retries import OnConflict
 from chronolake_spark.merge import Duplicates
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.options import SECRETS_OPTION, secrets_from_json
+from chronolake_spark.replays import Replayed
 
 FORMAT: Final = "chronolake"
 
@@ -32,7 +33,8 @@ _WRITE: Final = (
     "merge_schema",
     "partitions",
 )
-NAMES: Final = (*_TABLE, *_READ, *_WRITE)
+_WRITE_STREAM: Final = ("stream", "pending_max", "replayed")
+NAMES: Final = (*_TABLE, *_READ, *_WRITE, *_WRITE_STREAM)
 """All options. A temporary view is read and written, so each read and each write accepts all of them."""
 
 _OF_CREATE_TABLE: Final = "provider"
@@ -89,6 +91,9 @@ class FormatOptions:
     on_conflict: OnConflict = "fail"
     merge_schema: bool = False
     partitions: Replaces | None = None
+    stream: str | None = None
+    pending_max: int = 0
+    replayed: Replayed = "fail"
     given: frozenset[str] = frozenset()
     """The names of the options that are given."""
 
@@ -124,6 +129,9 @@ def parse(options: Mapping[str, str]) -> FormatOptions:
         on_conflict=_word(given, "on_conflict", get_args(OnConflict)) or "fail",
         merge_schema=_boolean(given, "merge_schema"),
         partitions=_choice(given, "partitions", Replaces),
+        stream=given.get("stream"),
+        pending_max=_number(given, "pending_max"),
+        replayed=_word(given, "replayed", get_args(Replayed)) or "fail",
         given=frozenset(given),
     )
 
@@ -148,6 +156,12 @@ def refuse_mode(mode: str, options: FormatOptions) -> None:
                 'one, and with "errorifexists" or "ignore", Spark writes only to tables that do not exist; '
                 "make them with chronolake_spark.create_table"
             )
+
+
+def refuse_stream_options(options: FormatOptions) -> None:
+    """Raise ``InvalidOption`` if the options are of a stream that is written."""
+    if names := [name for name in _WRITE_STREAM if name in options.given]:
+        raise errors.InvalidOption(f"the options {', '.join(names)} are for df.writeStream")
 
 
 def refuse_read_options(options: FormatOptions) -> None:
@@ -232,6 +246,13 @@ def _boolean(given: Mapping[str, str], name: str) -> bool:
     if text not in _BOOLEANS:
         raise errors.InvalidOption(f"the option {name} is true or false, not {text!r}", {"option": name})
     return _BOOLEANS[text]
+
+
+def _number(given: Mapping[str, str], name: str) -> int:
+    text = given.get(name, "0")
+    if not text.isdecimal():
+        raise errors.InvalidOption(f"the option {name} is a number, not {text!r}", {"option": name})
+    return int(text)
 
 
 def _duplicates(given: Mapping[str, str]) -> Duplicates | None:

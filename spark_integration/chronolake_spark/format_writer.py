@@ -69,6 +69,7 @@ def writer(options: Mapping[str, str], struct: StructType, *, overwrite: bool) -
     parsed = format_options.parse(options)
     format_options.refuse_mode("overwrite" if overwrite else "append", parsed)
     format_options.refuse_read_options(parsed)
+    format_options.refuse_stream_options(parsed)
     _refuse_expressions(parsed)
     with chronolake.connect(parsed.url, storage_options=parsed.storage_options or None) as client:
         table = client.table(parsed.table)

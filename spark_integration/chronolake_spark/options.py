@@ -9,6 +9,7 @@ import msgspec
 
 from chronolake_model.files import FileGroupName
 from chronolake_model.markers import TYPE_PROPERTY, MarkersType
+from chronolake_model.streams import StreamInstant
 from chronolake_model.tables import SchemaField, Table
 from chronolake_spark.merge import Existing
 from chronolake_spark.new_groups import Replaces
@@ -33,6 +34,13 @@ class Fetched(msgspec.Struct, frozen=True):
     fields: dict[int, list[SchemaField]]
 
 
+class BatchOptions(msgspec.Struct, frozen=True):
+    """A batch of a stream: the instant that the stream gave for it, and the epoch of the stream."""
+
+    instant: StreamInstant
+    epoch: int
+
+
 class WriteOptions(msgspec.Struct, frozen=True):
     """One write: its instant, and the table, of which it reads what had completed before it began.
 
@@ -44,6 +52,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     their part of it. ``file_states`` are the states of the files that the rows come from, by path. With
     ``resizes_to`` the rows are all stored records of the table, which gets this number of buckets.
     ``is_in_order`` if the rows of a task come file group by file group; if not, the task brings them together.
+    With a ``batch`` the files are reported to its stream, which completes the instant.
     ``records_per_group`` if the rows name no file groups: each task opens new ones, of so many records at most.
     """
 
@@ -65,6 +74,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     is_in_order: bool
     records_per_group: int | None = None
     resizes_to: int | None = None
+    batch: BatchOptions | None = None
 
     def with_groups(
         self, numbered: Sequence[NumberedGroup], fields: Mapping[int, list[SchemaField]]

@@ -1,7 +1,8 @@
 """The methods of PySpark that importing this package replaces, for the format ``chronolake`` only.
 
 ``load`` and ``save`` go to ``format_frames``. ``saveAsTable``, and CREATE TABLE in ``sql``, are refused: Spark
-would make an entry in its catalog that keeps no options, and no table. All other calls go to PySpark unchanged,
+would make an entry in its catalog that keeps no options, and no table. ``start`` of a stream goes to
+``stream_starts``. All other calls go to PySpark unchanged,
 and so do all calls if PySpark's internals are not those that this module knows
 (docs/decisions/0045-spark-format.md).
 """
@@ -23,6 +24,7 @@ from chronolake_spark.format_options import FORMAT
 
 _READWRITER: Final = "pyspark.sql.readwriter"
 _SESSION: Final = "pyspark.sql.session"
+_STREAMS: Final = "pyspark.sql.streaming.readwriter"
 _USING: Final = re.compile(rf"\busing\s+`?{FORMAT}\b", re.IGNORECASE)
 _CREATE: Final = re.compile(r"\b(create|replace)\b", re.IGNORECASE)
 _INSERT: Final = re.compile(r"\binsert\b", re.IGNORECASE)
@@ -32,7 +34,7 @@ _REPLACED: Final = "_chronolake_replaced"
 
 def install() -> None:
     """Replace the methods, now or as soon as PySpark is imported. It may be repeated."""
-    for name in (_READWRITER, _SESSION):
+    for name in (_READWRITER, _SESSION, _STREAMS):
         if (module := sys.modules.get(name)) is not None:
             _replace_in(module)
         elif not any(isinstance(finder, _Finder) and finder.name == name for finder in sys.meta_path):
@@ -46,6 +48,9 @@ def _replace_in(module: ModuleType) -> None:
         _replace(module, "DataFrameReader", "table", _read_table)
         _replace(module, "DataFrameWriter", "saveAsTable", _save_as_table)
         _replace(module, "DataFrameWriter", "insertInto", _insert_into)
+    elif module.__name__ == _STREAMS:
+        _replace(module, "DataStreamWriter", "start", _start)
+        _replace(module, "DataStreamWriter", "toTable", _to_table)
     else:
         _replace(module, "SparkSession", "sql", _sql)
         _replace(module, "SparkSession", "table", _table)
@@ -105,6 +110,62 @@ def _save(  # PySpark's own parameters
         )
     format_frames.save(writer._df, _options(writer._jwrite, path), writer._jwrite.curmode().toString())
     return None
+
+
+def _start(  # PySpark's own parameters
+    original: Any,
+    writer: Any,
+    path: str | None = None,
+    format: str | None = None,
+    outputMode: str | None = None,
+    partitionBy: Any = None,
+    queryName: str | None = None,
+    **options: Any,
+) -> Any:
+    own = _stream_settings(writer) if _may_be_ours(format) else None
+    if own is None or (format or str(own["source"])).lower() != FORMAT:
+        return original(writer, path, format, outputMode, partitionBy, queryName, **options)
+    from chronolake_spark import stream_starts  # noqa: PLC0415
+
+    writer.options(**options)
+    if outputMode is not None:
+        writer.outputMode(outputMode)
+    if partitionBy is not None:
+        writer.partitionBy(partitionBy)
+    stream_starts.prepare(writer, _stream_settings(writer) or own, path)
+    return original(writer, queryName=queryName)
+
+
+def _may_be_ours(format: str | None) -> bool:
+    return format is None or format.lower() == FORMAT
+
+
+def _stream_settings(writer: Any) -> dict[str, Any] | None:
+    """Private fields of a writer of streams in the JVM; None if they are not those that this module knows."""
+    names = ("source", "trigger", "outputMode", "extraOptions", "partitioningColumns", "clusteringColumns")
+    try:
+        settings = {}
+        for name in names:
+            field = writer._jwrite.getClass().getDeclaredField(name)
+            field.setAccessible(True)
+            settings[name] = field.get(writer._jwrite)
+        return settings
+    except Exception:  # another PySpark: then this module replaces nothing
+        return None
+
+
+def _to_table(
+    original: Any, writer: Any, tableName: str, format: str | None = None, *args: Any, **kwargs: Any
+) -> Any:
+    own = _stream_settings(writer) if _may_be_ours(format) else None
+    if own is None or (format or str(own["source"])).lower() != FORMAT:
+        return original(writer, tableName, format, *args, **kwargs)
+    from chronolake_spark import errors  # noqa: PLC0415
+
+    raise errors.InvalidOption(
+        "toTable would make an entry in Spark's catalog that keeps no options: write the stream with "
+        '.option("table", "namespace.table") and .start()'
+    )
 
 
 def _save_as_table(
@@ -217,7 +278,12 @@ def _is_ours(caller: Any, attribute: str, format: str | None) -> bool:
 
 def _options(java: Any, path: str | None) -> dict[str, str]:
     """The options of a reader or a writer of the JVM."""
-    entries = java.extraOptions().iterator()
+    return options_of(java.extraOptions(), path)
+
+
+def options_of(java_map: Any, path: str | None) -> dict[str, str]:
+    """The options in a map of the JVM, with small letters."""
+    entries = java_map.iterator()
     options = {}
     while entries.hasNext():
         entry = entries.next()

@@ -37,6 +37,7 @@ from chronolake_spark import (
     file_states,
     new_groups,
     open_groups,
+    stream_batches,
     task_rows,
 )
 from chronolake_spark.bucket_writer import Task, WriteJob, Written
@@ -46,6 +47,7 @@ from chronolake_spark.open_groups import OpenedGroups
 from chronolake_spark.options import (
     SECRETS_OPTION,
     WRITE_OPTION,
+    BatchOptions,
     Fetched,
     WriteOptions,
     secrets_from_json,
@@ -195,6 +197,9 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         exempt_imports_from_gc()
         try:
             with self.connected() as table:
+                if self._options.batch is not None:
+                    self._report(table, self._options.batch, messages)
+                    return
                 write = self._write(table)
                 try:
                     self._refuse_duplicates(messages)
@@ -202,7 +207,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
                     file_states.refuse_changed(self._options.file_states)
                     write.complete(
                         stats,
-                        {**self._options.extra_metadata, **_row_counts(messages, stats).metadata()},
+                        self._metadata(messages, stats),
                         replaced_file_groups=new_groups.replaced_by(
                             self._options.replaces,
                             table,
@@ -226,11 +231,31 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         except ChronolakeError as error:
             raise encoded_error(error) from error
 
+    def _report(self, table: chronolake.Table, batch: BatchOptions, messages: Sequence[Message | None]) -> None:
+        """Report the files of a batch to its stream: from then on they outlive the driver."""
+        self._refuse_duplicates(messages)
+        stats = _stats_of(messages)
+        table.stream(batch.instant.stream, batch.epoch).report(
+            batch.instant,
+            stream_batches.TASK,
+            stats,
+            last_batch=True,
+            extra_metadata=self._metadata(messages, stats),
+            based_on_reads=self._options.is_based_on_reads,
+            keys_looked_up=self._options.keys_looked_up,
+        )
+
+    def _metadata(self, messages: Sequence[Message | None], stats: Sequence[WriteStat]) -> dict[str, str]:
+        return {**self._options.extra_metadata, **_row_counts(messages, stats).metadata()}
+
     def abort(self, messages: Sequence[Message | None]) -> None:
         """Roll the instant back: once the server has agreed, what was marked is deleted.
 
-        Attempts that still run are refused their next marker, and delete what they are writing.
+        Attempts that still run are refused their next marker, and delete what they are writing. The instant of
+        a batch is rolled back by its stream.
         """
+        if self._options.batch is not None:
+            return
         # It may have been rolled back before, have completed after all, or the server is away: then its lease
         # ends it. An error from here would take the place of the one that made Spark abort.
         with contextlib.suppress(ChronolakeError), self.connected(_ABORT_RETRY_SECONDS) as table:
@@ -279,6 +304,7 @@ def _give_up(write: chronolake.Write, refused: ChronolakeError) -> None:
 
 def _job_of(options: WriteOptions, storage_options: dict[str, str]) -> WriteJob:
     table, fetched = options.table, options.fetched
+    has_buckets = table.index.type is IndexType.BUCKET
     if fetched is None:
         fetched = Fetched([], [], {table.schema_version: table.schema})
     return WriteJob(
@@ -297,8 +323,9 @@ def _job_of(options: WriteOptions, storage_options: dict[str, str]) -> WriteJob:
         log_format=_log_format(table),
         new_file_ids=_new_file_ids(options, fetched),
         has_key_filters=table.index.type is IndexType.BLOOM,
-        looks_keys_up=table.index.type is not IndexType.BUCKET,
+        looks_keys_up=not has_buckets,
         copies_records=options.resizes_to is not None,
+        begins_with_logs=has_buckets and options.batch is not None and not options.batch.instant.blocking,
         rewritten=frozenset(_numbered(group) for group in options.numbered if group.rewrites),
         storage_options=storage_options,
         owner=Owner(table.metastore_id, table.table_id, table.name),

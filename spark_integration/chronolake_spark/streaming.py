@@ -33,9 +33,9 @@ class RefusingReader(DataSourceStreamReader):  # type: ignore[misc]  # pyspark i
 
 
 def no_writer() -> errors.InvalidOption:
-    """The error of a stream that is written."""
+    """The error of a stream that is written in a driver without this package."""
     return errors.InvalidOption(
-        "the format chronolake has no streams yet: write each batch of the stream, as in "
-        ".writeStream.foreachBatch(lambda batch, number: table.upsert(batch)), with table = "
-        "chronolake_spark.table(spark, 'namespace.table'). After a failure Spark may write a batch again"
+        "writing a stream needs `import chronolake_spark` in the driver, and df.writeStream: Spark cannot "
+        "shuffle rows for a data source in Python. Or use "
+        ".foreachBatch(chronolake_spark.writer('namespace.table'))"
     )

@@ -67,6 +67,7 @@ from chronolake_spark.options import (
     has_direct_markers,
     secrets_to_json,
 )
+from chronolake_spark.stream_batches import Batch
 from chronolake_spark.unique_keys import Treatment
 
 
@@ -129,7 +130,8 @@ class Settings:
     rolled back. ``computed_from`` is the state of the table, by its completion time, that the rows of an
     overwrite are computed from: when the table has changed since, the instant is rolled back. The columns
     ``kept_columns`` keep their stored values. With ``opens_groups`` rows that are not looked up are not
-    shuffled: each task opens file groups of its own, if the table has the index simple or bloom.
+    shuffled: each task opens file groups of its own, if the table has the index simple or bloom. A ``batch`` is
+    one of a stream, which gives the instant and completes it.
     """
 
     operation: Operation
@@ -145,10 +147,14 @@ class Settings:
     kept_columns: Sequence[str] = ()
     computed_from: str | None = None
     opens_groups: bool = False
+    batch: Batch | None = None
 
 
 def run(table: chronolake.Table, url: str, rows: Rows, settings: Settings) -> Instant:
-    """Write ``rows`` (tagged) as one instant and give it, completed. After a failure it is rolled back."""
+    """Write ``rows`` (tagged) as one instant and give it, completed. After a failure it is rolled back.
+
+    The instant of a batch may complete later.
+    """
     write_counts.check_metadata(settings.extra_metadata)
     definition = table.definition
     # Nothing is written where another table, or another metastore, has the claim.
@@ -171,9 +177,8 @@ def _run_once(
     retries: int,
     has_limit: bool,
 ) -> Instant:
-    action = None if settings.replaces is None else Action.REPLACECOMMIT
     counted = {conflict_retries.RETRIES: str(retries)} if retries else {}
-    with table.begin(action=action, operation=settings.operation, markers=settings.markers) as write:
+    with _begun(table, settings) as write:
         refuse_another_schema(definition, write.instant)
         definition = bucket_numbers.present(definition, write.instant)
         self_reads.refuse_older(table, settings.computed_from, write.requested_time)
@@ -191,7 +196,14 @@ def _run_once(
                     fields = evolution.fields_of_groups(table, definition, numbered)
                     options = options.with_groups(numbered, fields)
                 save(frame, table, options, has_limit=has_limit)
-        return write.refresh()
+        return write.refresh() if settings.batch is None else settings.batch.complete()
+
+
+def _begun(table: chronolake.Table, settings: Settings) -> contextlib.AbstractContextManager[chronolake.Write]:
+    if settings.batch is not None:
+        return settings.batch.begun(settings.operation)
+    action = None if settings.replaces is None else Action.REPLACECOMMIT
+    return table.begin(action=action, operation=settings.operation, markers=settings.markers)
 
 
 @contextlib.contextmanager
@@ -287,6 +299,7 @@ def options_of(
         file_states=dict(settings.file_states),
         is_in_order=bool(settings.sort),
         records_per_group=targets.records_per_group(table) if _opens_groups(definition, settings) else None,
+        batch=None if settings.batch is None else settings.batch.options,
     )
 
 

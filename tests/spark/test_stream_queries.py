@@ -1,0 +1,138 @@
+"""Streaming queries that write tables with ``format("chronolake")`` and ``foreachBatch``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+import chronolake_spark
+from chronolake_model.vocabulary import State
+from chronolake_spark import SparkTable, errors
+from tests.spark.prices import rows_of
+
+pytestmark = pytest.mark.spark
+
+NewTable = Callable[..., SparkTable]
+SCHEMA = "id long, price int, op string"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with two files, which are two batches."""
+    folder = tmp_path / "changes"
+    folder.mkdir()
+    put(folder, 0, *({"id": id, "price": 1, "op": "I"} for id in range(4)))
+    put(folder, 1, {"id": 0, "op": "D"}, {"id": 1, "price": 2, "op": "U"})
+    return folder
+
+
+def put(folder: Path, number: int, *rows: dict[str, Any]) -> None:
+    file = folder / f"{number}.json"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    # Spark takes the files by their times.
+    os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+
+
+@pytest.fixture
+def table(spark: SparkSession, new_table: NewTable) -> SparkTable:
+    return new_table(spark.createDataFrame([], "id long, price int"), "id", buckets=2)
+
+
+def changes(spark: SparkSession, folder: Path) -> DataFrame:
+    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder))
+
+
+def stream(spark: SparkSession, folder: Path, table: SparkTable, **options: Any) -> DataStreamWriter:
+    writer = changes(spark, folder).writeStream.format("chronolake").options(**options)
+    given = {"table": table.name, "url": table._client.url, "delete_when": "op = 'D'"}
+    return writer.options(**given).option("checkpointLocation", str(folder.parent / "checkpoints"))
+
+
+def finished(query: StreamingQuery) -> StreamingQuery:
+    query.awaitTermination()
+    return query
+
+
+def test_a_query_writes_each_batch_once_also_where_spark_lost_its_log_of_the_last(
+    spark: SparkSession, folder: Path, table: SparkTable
+) -> None:
+    query = finished(stream(spark, folder, table).trigger(availableNow=True).start())
+    assert rows_of(table) == [(1, 2), (2, 1), (3, 1)]
+    batches = list(table.metastore.instants(state=State.COMPLETED))
+    assert [batch.stream and (batch.stream.name, batch.stream.checkpoint) for batch in batches] == [
+        (query.id, 0),
+        (query.id, 1),
+    ]
+    assert {batch.extra_metadata["spark.query-id"] for batch in batches} == {query.id}
+
+    for file in (folder.parent / "checkpoints" / "commits").glob("*1*"):
+        file.unlink()
+    put(folder, 2, {"id": 9, "price": 9, "op": "I"})
+    again = finished(stream(spark, folder, table).trigger(availableNow=True).start())
+    assert again.id == query.id
+    assert rows_of(table) == [(1, 2), (2, 1), (3, 1), (9, 9)]
+    assert len(list(table.metastore.instants(state=State.COMPLETED))) == 3
+
+
+def test_a_named_stream_refuses_a_query_with_a_new_checkpoint_folder(
+    spark: SparkSession, folder: Path, table: SparkTable
+) -> None:
+    def query(checkpoints: str) -> StreamingQuery:
+        write = chronolake_spark.writer(table.name, stream="changes", client=table._client)
+        writer = changes(spark, folder).drop("op").writeStream.foreachBatch(write).trigger(availableNow=True)
+        return writer.option("checkpointLocation", str(folder.parent / checkpoints)).start()
+
+    (folder / "1.json").unlink()
+    finished(query("first"))
+    with pytest.raises(Exception, match="the query has a new checkpoint folder"):
+        finished(query("second"))
+    assert rows_of(table) == [(id, 1) for id in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda writer: writer.option("asyncProgressTrackingEnabled", True), "asynchronous progress tracking"),
+        (lambda writer: writer.trigger(continuous="1 second"), "has no batches that could complete"),
+        (lambda writer: writer.trigger(realTime="5 minutes"), "takes no sinks in Python"),
+        (lambda writer: writer.outputMode("complete"), "the output mode complete"),
+        (lambda writer: writer.partitionBy("id"), "leave partitionBy"),
+        (lambda writer: writer.option("markers", "direct"), "markers.type of the table"),
+        (lambda writer: writer.option("pending", "2"), "did you mean 'pending_max'"),
+        (lambda writer: writer.option("operation", "insert"), "delete_when is for the operation upsert"),
+    ],
+)
+def test_what_cannot_be_exactly_once_is_refused(
+    spark: SparkSession,
+    folder: Path,
+    table: SparkTable,
+    change: Callable[[DataStreamWriter], DataStreamWriter],
+    reason: str,
+) -> None:
+    with pytest.raises(errors.InvalidOption, match=reason):
+        change(stream(spark, folder, table)).start()
+
+
+def test_to_table_is_refused(spark: SparkSession, folder: Path, table: SparkTable) -> None:
+    with pytest.raises(errors.InvalidOption, match="toTable"):
+        stream(spark, folder, table).toTable("changes")
+
+
+def test_options_of_streams_are_refused_in_batch_writes(spark: SparkSession, table: SparkTable) -> None:
+    frame = spark.createDataFrame([(1, 1)], "id long, price int")
+    with pytest.raises(errors.InvalidOption, match="the options stream are for"):
+        frame.write.format("chronolake").mode("append").save(table.name, url=table._client.url, stream="s")
+
+
+def test_other_formats_start_as_before(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    writer = changes(spark, folder).writeStream.format("parquet").trigger(availableNow=True)
+    finished(writer.option("checkpointLocation", str(tmp_path / "other")).start(str(tmp_path / "out")))
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 6
