@@ -13,6 +13,7 @@ import msgspec
 
 import chronolake
 import chronolake_spark
+from chronolake import streaming
 from chronolake_spark import merges
 from docs import markdown_text
 
@@ -49,8 +50,22 @@ _SECTIONS: Final[tuple[tuple[str, str, tuple[Any, ...]], ...]] = (
             chronolake.Write,
             chronolake.Markers,
             chronolake.Reading,
+            chronolake.StreamWriter,
             chronolake.col,
             chronolake.Column,
+        ),
+    ),
+    (
+        "The writer of a streaming task",
+        "`from chronolake import streaming`; it needs `chronolake[arrow]`. "
+        "[Streams](../concepts/streams.md#the-writer-of-a-task) shows how to use it.",
+        (
+            streaming.TaskWriter,
+            streaming.Limits,
+            streaming.Written,
+            chronolake_spark.StreamFiles,
+            streaming.TaskFiles,
+            streaming.Flushed,
         ),
     ),
 )
@@ -130,6 +145,8 @@ def _default(value: object) -> str:
     if isinstance(value, msgspec.Struct):
         assert value == type(value)(), "the text below leaves the fields out"
         return f"{type(value).__name__}()"
+    if inspect.isroutine(value):
+        return f"{value.__module__}.{value.__name__}"
     return _double_quoted(repr(value))
 
 

@@ -4,6 +4,7 @@
     ├── ConnectionFailed            no answer: server unreachable, connection lost, or timeout
     ├── ServerError                 the server failed, or the answer is not from this API
     ├── StorageFailed               the table's storage, not the server, refused or failed
+    ├── BuffersFull                 a streaming task cannot write yet: give it the rows again later
     ├── ServerUnavailable           502, 503, 504: temporary; the client has retried already
     │   ├── Overloaded
     │   ├── TooManyStreams          429: the limit of open streams is reached
@@ -69,6 +70,9 @@ CONNECTION_FAILED = "connection-failed"
 STORAGE_FAILED = "storage-failed"
 """The code of an error of a table's storage."""
 
+BUFFERS_FULL = "buffers-full"
+"""The code of an error of a streaming task whose buffers have no room."""
+
 UNEXPECTED_ANSWER = "unexpected-answer"
 """The code of an answer that is not from this API: from another server, a proxy, or a newer server."""
 
@@ -105,6 +109,15 @@ class StorageFailed(ChronolakeError):
     def code(self) -> str:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
         """``storage-failed``."""
         return STORAGE_FAILED
+
+
+class BuffersFull(ChronolakeError):
+    """The buffers of a streaming task have no room for more rows, and cannot be flushed yet."""
+
+    @property
+    def code(self) -> str:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
+        """``buffers-full``."""
+        return BUFFERS_FULL
 
 
 class ConnectionFailed(ChronolakeError):

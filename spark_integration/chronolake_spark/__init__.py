@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from chronolake_spark.creating import create_table
     from chronolake_spark.sessions import session
     from chronolake_spark.sql_views import views
+    from chronolake_spark.stream_files import StreamFiles
     from chronolake_spark.tables import SparkTable, table
     from chronolake_spark.write_counts import RowCounts, row_counts
 
@@ -34,6 +35,7 @@ __all__ = [
     "BatchWriter",
     "RowCounts",
     "SparkTable",
+    "StreamFiles",
     "create_table",
     "row_counts",
     "session",
@@ -47,6 +49,7 @@ _MODULE_OF = {
     "BatchWriter": "batch_writer",
     "RowCounts": "write_counts",
     "SparkTable": "tables",
+    "StreamFiles": "stream_files",
     "create_table": "creating",
     "row_counts": "write_counts",
     "session": "sessions",

@@ -17,7 +17,9 @@ from chronolake_hudi import avro_schema, log_blocks, log_files
 from chronolake_hudi.errors import DamagedFile, HudiFormatError, UnsupportedFormat
 from chronolake_hudi.log_blocks import DeletedRecord, OrderingValue
 from chronolake_hudi.log_files import BlockType, HeaderKey, LogBlock
-from chronolake_model.tables import SchemaField
+from chronolake_model.publication import LOG_BLOCKS_PROPERTY
+from chronolake_model.tables import SchemaField, Table
+from chronolake_model.vocabulary import TableType
 from chronolake_spark import arrow_types, base_files, columns, errors, layouts, log_merge
 from chronolake_spark.base_files import Folder
 from chronolake_spark.stored_slices import StoredFile
@@ -41,6 +43,14 @@ class LogFormat:
         return cls(
             avro_schema.encode(avro_schema.of_table(name, fields, meta=True)), has_avro_blocks=has_avro_blocks
         )
+
+    @classmethod
+    def of_table(cls, table: Table) -> LogFormat | None:
+        """The format of a merge-on-read table; None for another."""
+        if table.type is not TableType.MERGE_ON_READ:
+            return None
+        has_avro_blocks = table.properties.get(LOG_BLOCKS_PROPERTY) == "avro"
+        return cls.of(table.name, table.schema, has_avro_blocks=has_avro_blocks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,8 @@ import chronolake
 from chronolake.errors import ChronolakeError, RequestRefused, StorageFailed
 from chronolake_model.file_names import bucket_of, write_token
 from chronolake_model.files import FileGroupName, WriteStat
-from chronolake_model.publication import LOG_BLOCKS_PROPERTY
-from chronolake_model.tables import SchemaField, Table
-from chronolake_model.vocabulary import IndexType, TableType
+from chronolake_model.tables import SchemaField
+from chronolake_model.vocabulary import IndexType
 from chronolake_spark import (
     arrow_tags,
     arrow_types,
@@ -320,7 +319,7 @@ def _job_of(options: WriteOptions, storage_options: dict[str, str]) -> WriteJob:
         kept_columns=options.kept_columns,
         stored=_stored(options, fetched),
         versions=fetched.fields,
-        log_format=_log_format(table),
+        log_format=LogFormat.of_table(table),
         new_file_ids=_new_file_ids(options, fetched),
         has_key_filters=table.index.type is IndexType.BLOOM,
         looks_keys_up=not has_buckets,
@@ -351,13 +350,6 @@ def _numbered(group: NumberedGroup) -> FileGroup:
 
 def _group_of(name: StoredSlice | FileGroupName) -> FileGroup:
     return FileGroup(name.partition_path, bucket_of(name.file_id))
-
-
-def _log_format(table: Table) -> LogFormat | None:
-    if table.type is not TableType.MERGE_ON_READ:
-        return None
-    has_avro_blocks = table.properties.get(LOG_BLOCKS_PROPERTY) == "avro"
-    return LogFormat.of(table.name, table.schema, has_avro_blocks=has_avro_blocks)
 
 
 def _stats_of(messages: Sequence[Message | None]) -> list[WriteStat]:

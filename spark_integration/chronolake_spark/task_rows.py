@@ -115,7 +115,7 @@ def _grouped(run: pa.RecordBatch) -> Iterator[tuple[FileGroup, pa.RecordBatch]]:
     """The rows of each file group of a run."""
     if not run.num_rows:
         return
-    numbers, groups = _numbered(run)
+    numbers, groups = numbered(run)
     if len(groups) == 1:
         yield groups[0], run
         return
@@ -127,7 +127,7 @@ def _grouped(run: pa.RecordBatch) -> Iterator[tuple[FileGroup, pa.RecordBatch]]:
         yield group, rows.slice(start, end - start)
 
 
-def _numbered(run: pa.RecordBatch) -> tuple[npt.NDArray[np.int32], list[FileGroup]]:
+def numbered(run: pa.RecordBatch) -> tuple[npt.NDArray[np.int32], list[FileGroup]]:
     """The file groups of a run, and for each row the position of its own."""
     places = pa.repeat(pa.scalar(0), len(run))
     if columns.BUCKET in run.schema.names:
