@@ -58,6 +58,84 @@ def expire(dsn: str, lease: Json) -> None:
         )
 
 
+# ---------------------------------------------------------------------------------- followers
+
+
+def changes(table: Table, from_: str, to: str) -> httpx.Response:
+    return table.http.get(f"/v1/tables/{table.name}/changes", params={"from": from_, "to": to})
+
+
+def test_a_reader_that_follows_holds_its_time_and_all_later_ones(table: Table) -> None:
+    done = [write(table) for _ in range(4)]
+    lease = reading(table, as_of=done[1]["completion_time"], follows=True)
+
+    planned = cleaned(table)
+
+    assert lease["follows"]
+    assert planned["plan"]["files_to_delete"] == [name_of(done[0])]
+    executed(table, planned)
+    succeeded(changes(table, done[1]["completion_time"], done[2]["completion_time"]))
+    assert clean(table) is None
+
+
+def test_a_reader_that_follows_moves_forward_and_never_back(table: Table) -> None:
+    done = [write(table) for _ in range(4)]
+    lease = reading(table, as_of=done[0]["completion_time"], follows=True)
+
+    succeeded(renew(table, lease, as_of=done[2]["completion_time"]))
+    again = succeeded(renew(table, lease, as_of=done[1]["completion_time"]))
+
+    assert again["as_of"] == done[2]["completion_time"]
+    assert cleaned(table)["plan"]["cleaned_before"] == done[2]["completion_time"]
+    refused(changes(table, done[1]["completion_time"], "latest"), 410, "history-cleaned")
+
+
+def test_a_reader_that_follows_an_empty_table_holds_all_of_its_files(table: Table) -> None:
+    lease = reading(table, follows=True)
+    last = [write(table) for _ in range(3)][-1]
+
+    assert lease["as_of"] is None
+    assert clean(table) is None
+    assert succeeded(renew(table, lease, as_of=last["completion_time"]))["as_of"] == last["completion_time"]
+
+
+def test_no_reader_follows_from_a_time_that_only_a_savepoint_holds(table: Table) -> None:
+    first = write(table)
+    savepoint = {"writer": "w", "instant": first["requested_time"]}
+    succeeded(post(table, "savepoints", savepoint, key="savepoint"))
+    write(table)
+    write(table)
+    cleaned(table, retain_commits=1)
+
+    body = {"reader": "r", "as_of": first["completion_time"]}
+    succeeded(post(table, "readers", body))
+    refused(post(table, "readers", body | {"follows": True}), 410, "history-cleaned")
+
+
+def test_a_lease_of_one_time_does_not_move(table: Table) -> None:
+    first, second = write(table), write(table)
+    lease = reading(table, as_of=first["completion_time"])
+
+    refused(renew(table, lease, as_of=second["completion_time"]), 400, "invalid-parameter")
+
+    assert [listed["as_of"] for listed in leases(table)["readers"]] == [first["completion_time"]]
+
+
+def test_an_ended_lease_that_follows_is_renewed_unless_a_clean_has_passed_it(
+    table: Table, shared_dsn: str
+) -> None:
+    done = [write(table) for _ in range(3)]
+    lease = reading(table, as_of=done[0]["completion_time"], follows=True)
+    expire(shared_dsn, lease)
+    succeeded(renew(table, lease))
+    assert clean(table) is None
+
+    expire(shared_dsn, lease)
+    cleaned(table)
+
+    refused(renew(table, lease), 404, "reader-not-found")
+
+
 # ---------------------------------------------------------------------------------- leases
 
 
@@ -179,7 +257,7 @@ def test_an_invalid_lease_is_refused(table: Table, lease_id: str) -> None:
         {"reader": "r", "as_of": "now"},
         {"reader": "r", "as_of": "20261301000000000"},
         {"reader": "r", "lease_seconds": 0},
-        {"reader": "r", "lease_seconds": 86_401},
+        {"reader": "r", "lease_seconds": 604_801},
     ],
     ids=lambda body: str(body)[:40],
 )

@@ -20,10 +20,11 @@ _HOUR = 3_600_000_000
 
 @dataclass(frozen=True)
 class ReaderLease:
-    """As of when a reader reads, and until when it holds that."""
+    """As of when a reader reads, and until when it holds that; one that follows holds all later times too."""
 
     as_of: int
     expires: int
+    follows: bool = False
 
 
 def deletable(timeline: Timeline, policy: CleanPolicy, now: int) -> dict[File, int]:
@@ -31,7 +32,7 @@ def deletable(timeline: Timeline, policy: CleanPolicy, now: int) -> dict[File, i
     until = _until(timeline, policy, now)
     if until is None:
         return {}
-    until = min([until, *timeline.pending_writes()])
+    until = min([until, *timeline.pending_writes(), *followed(timeline, now)])
     planned = {group for group, _ in timeline.planned()}
     kept = set().union(*(files_seen(timeline, at) for at in held(timeline, now)))
     return {
@@ -56,6 +57,11 @@ def held(timeline: Timeline, now: int) -> list[int]:
     return [*saved, *(lease.as_of for lease in timeline.readers.values() if lease.expires > now)]
 
 
+def followed(timeline: Timeline, now: int) -> list[int]:
+    """The times that readers hold with all later ones."""
+    return [lease.as_of for lease in timeline.readers.values() if lease.follows and lease.expires > now]
+
+
 def files_seen(timeline: Timeline, at: int | None) -> set[File]:
     """The files that a reader sees as of a time, or now."""
     return set(_files(timeline.seen(at).items()))
@@ -64,8 +70,9 @@ def files_seen(timeline: Timeline, at: int | None) -> set[File]:
 def needed(timeline: Timeline) -> Iterator[File]:
     """The files that must be in storage: they are served or held, or a pending writer may read them."""
     yield from files_seen(timeline, None)
+    since = min(followed(timeline, timeline.now), default=None)
     for at in timeline.completions():
-        if timeline.serves(at):
+        if timeline.serves(at) or (since is not None and at >= since):
             yield from files_seen(timeline, at)
     for time in timeline.pending_writes():
         yield from files_seen(timeline, time)

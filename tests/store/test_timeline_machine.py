@@ -155,26 +155,28 @@ class Promises(machines.DatabaseMachine):
         elif isinstance(result, Answer):
             assert winner is None
 
-    @rule(data=st.data(), seconds=st.sampled_from([1, 60, 86_400]))
-    def read_under_a_lease(self, data: DataObject, seconds: int) -> None:
+    @rule(data=st.data(), seconds=st.sampled_from([1, 60, 86_400]), follows=st.booleans())
+    def read_under_a_lease(self, data: DataObject, seconds: int, follows: bool) -> None:
         """As of any time that there was, or none; the lease may end before it is given up."""
         name = data.draw(st.sampled_from(self.active))
         timeline = self.timelines.get(name)
         if timeline is None:
             return
         at = data.draw(st.sampled_from([None, *timeline.completions()]))
-        request = BeginReading("reader", lease_seconds=seconds)
+        request = BeginReading("reader", lease_seconds=seconds, follows=follows)
         taking = readers.begin(self.database, name, request, None if at is None else Micros(at))
-        if at is not None and not timeline.serves(at):
+        is_cleaned = timeline.cleaned_before is not None and at is not None and at < timeline.cleaned_before
+        if at is not None and (not timeline.serves(at) or (follows and is_cleaned)):
             with pytest.raises(errors.HistoryCleaned):
                 self.runner.run(taking)
             return
         lease = self.runner.run(taking)
         for any_timeline in self.timelines.values():
             any_timeline.forget_readers(self.now_us - readers.EXPIRED_KEPT_US)
-        if lease.as_of is not None:
-            as_of = parse_time(lease.as_of)
-            timeline.readers[lease.lease_id] = ReaderLease(as_of, self.now_us + seconds * machines.SECOND_US)
+        if lease.as_of is not None or follows:
+            as_of = 0 if lease.as_of is None else parse_time(lease.as_of)
+            expires = self.now_us + seconds * machines.SECOND_US
+            timeline.readers[lease.lease_id] = ReaderLease(as_of, expires, follows)
 
     @precondition(lambda self: any(timeline.readers for timeline in self.timelines.values()))
     @rule(data=st.data())

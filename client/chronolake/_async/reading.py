@@ -11,6 +11,7 @@ from chronolake._async.lease import AsyncLeaseRenewal
 from chronolake._async.transport import AsyncTransport
 from chronolake.calls.base import Call
 from chronolake_model.readers import ReaderLease, RenewReading
+from chronolake_model.times import Moment, digits_of
 
 END_SECONDS: Final = 10.0
 """The time for which the release of a lease is retried. Without a release the lease expires."""
@@ -20,7 +21,7 @@ class AsyncReading:
     """A reader's lease on a completion time. Tasks of one event loop may share it.
 
     As a context manager it renews the lease in the background, and releases it at the end. Otherwise call
-    ``renew`` before the lease ends.
+    ``renew`` before the lease ends, or ``start_renewing``.
     """
 
     def __init__(self, transport: AsyncTransport, lease: ReaderLease) -> None:
@@ -43,13 +44,26 @@ class AsyncReading:
         """The error that stopped the renewal: the lease has ended, or the table was dropped. Else None."""
         return self._renewal.lost if self._renewal else None
 
-    async def renew(self, lease_seconds: int | None = None) -> ReaderLease:
+    async def renew(self, lease_seconds: int | None = None, *, as_of: Moment | None = None) -> ReaderLease:
         """Renew the lease from now, for ``lease_seconds`` or the same period as before.
 
+        With ``as_of``, a lease that ``follows`` the changes holds the times from there on; it never goes back.
         Raises ``ReaderNotFound`` when it has ended: a clean may have deleted files of that time.
         """
-        self._lease = await self._transport.send(_renewal(self._lease, lease_seconds))
+        self._lease = await self._transport.send(_renewal(self._lease, lease_seconds, as_of))
         return self._lease
+
+    def start_renewing(self) -> None:
+        """Renew the lease in the background until ``stop_renewing``."""
+        self._renewal = AsyncLeaseRenewal(
+            self._renew, lease_seconds=self._lease.lease_seconds, name=self._lease.lease_id
+        )
+        self._renewal.start()
+
+    async def stop_renewing(self) -> None:
+        """Leave the lease without releasing it: ``Table.resume_reading`` takes it up until it expires."""
+        if self._renewal is not None:
+            await self._renewal.stop()
 
     async def end(self) -> bool:
         """Release the lease; False when it had ended before."""
@@ -57,17 +71,13 @@ class AsyncReading:
         return (await self._transport.send(call)).released
 
     async def __aenter__(self) -> Self:
-        self._renewal = AsyncLeaseRenewal(
-            self._renew, lease_seconds=self._lease.lease_seconds, name=self._lease.lease_id
-        )
-        self._renewal.start()
+        self.start_renewing()
         return self
 
     async def __aexit__(
         self, _type: type[BaseException] | None, _exc: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        if self._renewal is not None:
-            await self._renewal.stop()
+        await self.stop_renewing()
         call = calls.readers.end(self._lease.table, self._lease.lease_id)
         with contextlib.suppress(errors.ChronolakeError):
             await self._transport.send(call, retry_seconds=END_SECONDS)
@@ -77,5 +87,8 @@ class AsyncReading:
         self._lease = await self._transport.send(_renewal(self._lease), retry_seconds=0)
 
 
-def _renewal(lease: ReaderLease, lease_seconds: int | None = None) -> Call[ReaderLease]:
-    return calls.readers.renew(lease.table, lease.lease_id, RenewReading(lease_seconds))
+def _renewal(
+    lease: ReaderLease, lease_seconds: int | None = None, as_of: Moment | None = None
+) -> Call[ReaderLease]:
+    body = RenewReading(lease_seconds, None if as_of is None else digits_of(as_of))
+    return calls.readers.renew(lease.table, lease.lease_id, body)

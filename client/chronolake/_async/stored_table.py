@@ -22,7 +22,7 @@ from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackIn
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.orphans import Orphans
 from chronolake_model.publication import Publication, TakePublicationLease
-from chronolake_model.readers import BeginReading, ReaderLease
+from chronolake_model.readers import BeginReading, ReaderLease, RenewReading
 from chronolake_model.sweeps import Swept
 from chronolake_model.times import Moment, digits_of
 from chronolake_storage.publications import Inspection
@@ -167,6 +167,7 @@ class AsyncStoredTable:
         *,
         reader: str | None = None,
         lease_seconds: int = LEASE_SECONDS_DEFAULT,
+        follows: bool = False,
     ) -> AsyncReading:
         """Take a reader's lease: no clean deletes files that the table had as of a completion time.
 
@@ -176,10 +177,20 @@ class AsyncStoredTable:
             async with await table.reading() as reading:
                 await table.snapshot(reading.as_of)
 
-        ``reader`` is user@host:pid unless given. Raises ``HistoryCleaned`` when that time is cleaned.
+        ``reader`` is user@host:pid unless given. With ``follows`` the lease holds all later times too, so that
+        the changes since ``as_of`` can be read; ``renew`` moves it forward. Raises ``HistoryCleaned`` when that
+        time is cleaned.
         """
         time = None if as_of is None else digits_of(as_of)
-        call = calls.readers.begin(self.name, BeginReading(reader or default_writer(), time, lease_seconds))
+        body = BeginReading(reader or default_writer(), time, lease_seconds, follows)
+        return AsyncReading(self._transport, await self._transport.send(calls.readers.begin(self.name, body)))
+
+    async def resume_reading(self, lease_id: str, *, lease_seconds: int | None = None) -> AsyncReading:
+        """Renew the lease of a reader that ended without releasing it, as after a crash.
+
+        Raises ``ReaderNotFound`` when the lease has ended.
+        """
+        call = calls.readers.renew(self.name, lease_id, RenewReading(lease_seconds))
         return AsyncReading(self._transport, await self._transport.send(call))
 
     def readers(self) -> AsyncIterator[ReaderLease]:

@@ -12,6 +12,7 @@ from chronolake._sync.lease import LeaseRenewal
 from chronolake._sync.transport import Transport
 from chronolake.calls.base import Call
 from chronolake_model.readers import ReaderLease, RenewReading
+from chronolake_model.times import Moment, digits_of
 
 END_SECONDS: Final = 10.0
 """The time for which the release of a lease is retried. Without a release the lease expires."""
@@ -21,7 +22,7 @@ class Reading:
     """A reader's lease on a completion time. Threads may share it.
 
     As a context manager it renews the lease in the background, and releases it at the end. Otherwise call
-    ``renew`` before the lease ends.
+    ``renew`` before the lease ends, or ``start_renewing``.
     """
 
     def __init__(self, transport: Transport, lease: ReaderLease) -> None:
@@ -44,13 +45,26 @@ class Reading:
         """The error that stopped the renewal: the lease has ended, or the table was dropped. Else None."""
         return self._renewal.lost if self._renewal else None
 
-    def renew(self, lease_seconds: int | None = None) -> ReaderLease:
+    def renew(self, lease_seconds: int | None = None, *, as_of: Moment | None = None) -> ReaderLease:
         """Renew the lease from now, for ``lease_seconds`` or the same period as before.
 
+        With ``as_of``, a lease that ``follows`` the changes holds the times from there on; it never goes back.
         Raises ``ReaderNotFound`` when it has ended: a clean may have deleted files of that time.
         """
-        self._lease = self._transport.send(_renewal(self._lease, lease_seconds))
+        self._lease = self._transport.send(_renewal(self._lease, lease_seconds, as_of))
         return self._lease
+
+    def start_renewing(self) -> None:
+        """Renew the lease in the background until ``stop_renewing``."""
+        self._renewal = LeaseRenewal(
+            self._renew, lease_seconds=self._lease.lease_seconds, name=self._lease.lease_id
+        )
+        self._renewal.start()
+
+    def stop_renewing(self) -> None:
+        """Leave the lease without releasing it: ``Table.resume_reading`` takes it up until it expires."""
+        if self._renewal is not None:
+            self._renewal.stop()
 
     def end(self) -> bool:
         """Release the lease; False when it had ended before."""
@@ -58,17 +72,13 @@ class Reading:
         return self._transport.send(call).released
 
     def __enter__(self) -> Self:
-        self._renewal = LeaseRenewal(
-            self._renew, lease_seconds=self._lease.lease_seconds, name=self._lease.lease_id
-        )
-        self._renewal.start()
+        self.start_renewing()
         return self
 
     def __exit__(
         self, _type: type[BaseException] | None, _exc: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        if self._renewal is not None:
-            self._renewal.stop()
+        self.stop_renewing()
         call = calls.readers.end(self._lease.table, self._lease.lease_id)
         with contextlib.suppress(errors.ChronolakeError):
             self._transport.send(call, retry_seconds=END_SECONDS)
@@ -78,5 +88,8 @@ class Reading:
         self._lease = self._transport.send(_renewal(self._lease), retry_seconds=0)
 
 
-def _renewal(lease: ReaderLease, lease_seconds: int | None = None) -> Call[ReaderLease]:
-    return calls.readers.renew(lease.table, lease.lease_id, RenewReading(lease_seconds))
+def _renewal(
+    lease: ReaderLease, lease_seconds: int | None = None, as_of: Moment | None = None
+) -> Call[ReaderLease]:
+    body = RenewReading(lease_seconds, None if as_of is None else digits_of(as_of))
+    return calls.readers.renew(lease.table, lease.lease_id, body)

@@ -23,7 +23,7 @@ from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackIn
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.orphans import Orphans
 from chronolake_model.publication import Publication, TakePublicationLease
-from chronolake_model.readers import BeginReading, ReaderLease
+from chronolake_model.readers import BeginReading, ReaderLease, RenewReading
 from chronolake_model.sweeps import Swept
 from chronolake_model.times import Moment, digits_of
 from chronolake_storage.publications import Inspection
@@ -168,6 +168,7 @@ class StoredTable:
         *,
         reader: str | None = None,
         lease_seconds: int = LEASE_SECONDS_DEFAULT,
+        follows: bool = False,
     ) -> Reading:
         """Take a reader's lease: no clean deletes files that the table had as of a completion time.
 
@@ -177,10 +178,20 @@ class StoredTable:
             with table.reading() as reading:
                 table.snapshot(reading.as_of)
 
-        ``reader`` is user@host:pid unless given. Raises ``HistoryCleaned`` when that time is cleaned.
+        ``reader`` is user@host:pid unless given. With ``follows`` the lease holds all later times too, so that
+        the changes since ``as_of`` can be read; ``renew`` moves it forward. Raises ``HistoryCleaned`` when that
+        time is cleaned.
         """
         time = None if as_of is None else digits_of(as_of)
-        call = calls.readers.begin(self.name, BeginReading(reader or default_writer(), time, lease_seconds))
+        body = BeginReading(reader or default_writer(), time, lease_seconds, follows)
+        return Reading(self._transport, self._transport.send(calls.readers.begin(self.name, body)))
+
+    def resume_reading(self, lease_id: str, *, lease_seconds: int | None = None) -> Reading:
+        """Renew the lease of a reader that ended without releasing it, as after a crash.
+
+        Raises ``ReaderNotFound`` when the lease has ended.
+        """
+        call = calls.readers.renew(self.name, lease_id, RenewReading(lease_seconds))
         return Reading(self._transport, self._transport.send(call))
 
     def readers(self) -> Iterator[ReaderLease]:

@@ -14,7 +14,7 @@ from litestar.params import FromPath, JSONBody
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
-from chronolake_metastore.api.requests import read_time_in_body, refuse_nul
+from chronolake_metastore.api.requests import read_time_in_body, refuse_nul, time_in_body
 from chronolake_metastore.queries import readers as queries
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
@@ -39,8 +39,9 @@ async def begin_reading(
 ) -> ReaderLease:
     """Take a lease of a completion time.
 
-    Until the lease ends, no clean deletes the files of the table as of that time. A second request takes a
-    second lease. A lease that is not renewed ends by itself.
+    Until the lease ends, no clean deletes the files of the table as of that time; with `follows`, also of any
+    later time, so that the changes since then can be read. A second request takes a second lease. A lease that
+    is not renewed ends by itself.
     """
     refuse_nul(msgspec.json.encode(data))
     as_of = read_time_in_body("as_of", data.as_of)
@@ -65,9 +66,12 @@ async def renew_reading(
 ) -> ReaderLease:
     """Renew a lease from now on, for the same duration unless the request has another.
 
-    An ended lease is renewed too, unless a clean was planned since; then it is not found.
+    An ended lease is renewed too, unless a clean was planned since; then it is not found. With `as_of` a lease
+    that follows the changes holds the times from there on; it never goes back.
     """
-    return await queries.renew(database, parameters.table(table), _lease(lease_id), data)
+    refuse_nul(msgspec.json.encode(data))
+    as_of = None if data.as_of is None else time_in_body("as_of", data.as_of)
+    return await queries.renew(database, parameters.table(table), _lease(lease_id), data, as_of)
 
 
 @delete(

@@ -43,13 +43,15 @@ class Bounds(msgspec.Struct, frozen=True):
 
     ``nth_newest`` is the completion time of the oldest write to retain, None if there are fewer writes.
     ``oldest_pending`` is the requested time of the oldest pending write. ``protected_times`` are the completion
-    times as of which savepoints and readers need files.
+    times as of which savepoints and readers need files. ``followed`` is the first time that a reader holds with
+    all later ones.
     """
 
     nth_newest: Micros | None
     oldest_pending: Micros | None
     protected_times: Sequence[Micros] = ()
     published: Micros | None = None
+    followed: Micros | None = None
 
 
 class CleanScope(msgspec.Struct, frozen=True):
@@ -84,7 +86,7 @@ def scope_of(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Micros
 
     Files that are not served any more may be deleted under every policy. A pending write may read files that
     were live when it was requested, or later: no clean goes beyond its requested time, nor beyond what is
-    published for Hudi's readers.
+    published for Hudi's readers, nor beyond the time from which on a reader follows the changes.
     """
     if policy.retain_versions is not None:
         until: Micros | None = Micros(MICROS_MAX)
@@ -95,7 +97,8 @@ def scope_of(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Micros
     known = [time for time in (until, table.cleaned_before) if time is not None]
     if not known:
         return None
-    limits = [time for time in (bounds.oldest_pending, bounds.published) if time is not None]
+    bounding = (bounds.oldest_pending, bounds.published, bounds.followed)
+    limits = [time for time in bounding if time is not None]
     last = min([max(known), *limits])
     return CleanScope(last, policy.retain_versions, bounds.protected_times)
 

@@ -17,12 +17,12 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.domain.instants import format_if, lease_end
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.queries import cursors, tables
+from chronolake_metastore.queries import cleans, cursors, tables
 from chronolake_metastore.store import clocks, readers as stored
 from chronolake_metastore.store.postgres.engine import Database, Reader as Connection
 from chronolake_metastore.store.readers import FIRST, Reader
 from chronolake_model import readers as wire
-from chronolake_model.times import MICROS_PER_SECOND, Micros, ReadTime, to_datetime
+from chronolake_model.times import MICROS_PER_SECOND, Bound, Micros, ReadTime, to_datetime
 
 EXPIRED_KEPT_US: Final = 3_600 * MICROS_PER_SECOND
 """Leases that ended this long ago are deleted when the next reader of any table takes a lease."""
@@ -40,12 +40,16 @@ async def begin(
 ) -> wire.ReaderLease:
     """Take a lease; raises ``TableNotFound``, or ``HistoryCleaned`` when files of that time may be deleted."""
     async with _leasing(database, table_name) as (connection, table):
+        if body.follows and as_of is not None and not isinstance(as_of, Bound):
+            # Unlike a single time, a range from a time that only a savepoint holds cannot be read.
+            cleans.in_range(table, as_of)
         now = await clocks.now(connection)
         await stored.delete_expired(connection, Micros(now - EXPIRED_KEPT_US), EXPIRED_DELETED_MAX)
         taken = Reader(
             lease_id=uuid.uuid4(),
             reader=body.reader,
             as_of=await tables.last_completion(connection, table, as_of, None),
+            follows=body.follows,
             lease_seconds=body.lease_seconds,
             expires_at=lease_end(now, body.lease_seconds),
         )
@@ -54,12 +58,19 @@ async def begin(
 
 
 async def renew(
-    database: Database, table_name: str, lease_id: UUID, body: wire.RenewReading
+    database: Database, table_name: str, lease_id: UUID, body: wire.RenewReading, as_of: Micros | None
 ) -> wire.ReaderLease:
-    """Extend a lease from now; raises ``TableNotFound`` or ``ReaderNotFound``."""
+    """Extend a lease from now, and move it forward to ``as_of``.
+
+    Raises ``TableNotFound``, ``ReaderNotFound``, or ``InvalidParameter`` if the lease holds one time only.
+    """
     async with _leasing(database, table_name) as (connection, table):
         now = await clocks.now(connection)
-        renewed = await stored.renew(connection, table, lease_id, body.lease_seconds, now)
+        renewed = await stored.renew(connection, table, lease_id, body.lease_seconds, as_of, now)
+        if renewed is not None and as_of is not None and not renewed.follows:
+            raise errors.InvalidParameter(
+                "the lease holds one completion time and cannot move: take it with follows", parameter="as_of"
+            )
     if renewed is None:
         raise errors.ReaderNotFound(table_name, str(lease_id))
     return _document(table, renewed)
@@ -99,6 +110,7 @@ def _document(table: Table, reader: Reader) -> wire.ReaderLease:
         lease_id=str(reader.lease_id),
         reader=reader.reader,
         as_of=format_if(reader.as_of, table.definition.tick),
+        follows=reader.follows,
         lease_seconds=reader.lease_seconds,
         expires_at=to_datetime(reader.expires_at),
     )

@@ -52,8 +52,8 @@ def find_bounds(table_id: UUID, retain_commits: int | None, now: Micros) -> Quer
 
 
 def _bounds(rows: Rows) -> Bounds:
-    [[nth_newest, oldest_pending, protected_times, published]] = rows
-    return Bounds(nth_newest, oldest_pending, [Micros(time) for time in protected_times], published)
+    [[nth_newest, oldest_pending, protected_times, published, followed]] = rows
+    return Bounds(nth_newest, oldest_pending, [Micros(time) for time in protected_times], published, followed)
 
 
 def find_deletable(table_id: UUID, scope: CleanScope, files: int) -> Query[list[Deletable]]:

@@ -23,9 +23,9 @@ _DELETE_EXPIRED_OF: Final = (
     "DELETE FROM reader WHERE table_id = %(table_id)s::uuid AND expires_at <= moment(%(now)s)"
 )
 _INSERT: Final = """
-    INSERT INTO reader (table_id, lease_id, reader, as_of, lease_seconds, expires_at)
+    INSERT INTO reader (table_id, lease_id, reader, as_of, follows, lease_seconds, expires_at)
     VALUES (
-        %(table_id)s, %(lease_id)s, %(reader)s, moment(%(as_of)s::bigint), %(lease_seconds)s,
+        %(table_id)s, %(lease_id)s, %(reader)s, moment(%(as_of)s::bigint), %(follows)s, %(lease_seconds)s,
         moment(%(expires_at)s)
     )
 """
@@ -39,11 +39,15 @@ FIRST: Final = UUID(int=0)
 
 
 class Reader(msgspec.Struct, frozen=True):
-    """The lease of a reader of a table, and its time; ``expires_at`` is by the wall clock."""
+    """The lease of a reader of a table, and its time; ``expires_at`` is by the wall clock.
+
+    A reader that ``follows`` the changes holds all times from ``as_of`` on.
+    """
 
     lease_id: UUID
     reader: str
     as_of: Micros | None
+    follows: bool
     lease_seconds: int
     expires_at: Micros
 
@@ -76,13 +80,18 @@ async def renew(
     table: Table,
     lease_id: UUID,
     lease_seconds: int | None,
+    as_of: Micros | None,
     now: Micros,
 ) -> Reader | None:
-    """Renew a lease from ``now``, also an ended one if its time is still served."""
+    """Renew a lease from ``now``, also an ended one if its time is still served.
+
+    A lease that follows the changes moves forward to ``as_of``.
+    """
     named = {
         "table_id": table.table_id,
         "lease_id": lease_id,
         "lease_seconds": lease_seconds,
+        "as_of": as_of,
         "served_from": table.cleaned_before,
         "now": now,
     }
@@ -112,5 +121,6 @@ async def page(
 
 
 def _reader(row: Sequence[Any]) -> Reader:
-    lease_id, reader, as_of, lease_seconds, expires_at = row
-    return Reader(lease_id, reader, None if as_of is None else Micros(as_of), lease_seconds, Micros(expires_at))
+    lease_id, reader, as_of, follows, lease_seconds, expires_at = row
+    time = None if as_of is None else Micros(as_of)
+    return Reader(lease_id, reader, time, follows, lease_seconds, Micros(expires_at))

@@ -1,5 +1,6 @@
 -- The bounds of a clean of a table: the completion time of the last write after skipping the newest ones, the requested
--- time of the oldest pending write, and the completion times that savepoints and readers hold.
+-- time of the oldest pending write, the completion times that savepoints and readers hold, what is published, and the
+-- first time that a reader holds with all later ones.
 SELECT
     (
         SELECT micros(i.completion_time)
@@ -41,4 +42,9 @@ SELECT
                     THEN p.hidden_at IS NULL AND (p.published_version > 0 OR p.epoch > 0)
                 ELSE p.published_version > 0 OR p.lease_expires_at > moment(%(now)s)
             END
+    ),
+    (
+        SELECT micros(min(coalesce(r.as_of, moment(0))))
+        FROM reader r
+        WHERE r.table_id = %(table_id)s::uuid AND r.follows AND r.expires_at > moment(%(now)s)
     )

@@ -10,6 +10,11 @@ WITH held AS MATERIALIZED (
     FROM reader r
     WHERE r.table_id = %(table_id)s AND r.as_of IS NOT NULL AND r.expires_at > moment(%(now)s::bigint)
 ),
+followed AS MATERIALIZED (
+    SELECT min(coalesce(r.as_of, moment(0))) AS since
+    FROM reader r
+    WHERE r.table_id = %(table_id)s AND r.follows AND r.expires_at > moment(%(now)s::bigint)
+),
 published AS MATERIALIZED (
     SELECT p.published_completion AS at
     FROM publication p
@@ -65,6 +70,8 @@ CROSS JOIN LATERAL (
             WHERE f.live_from <= held.at AND (f.superseded_at IS NULL OR held.at < f.superseded_at)
         ) OR EXISTS (
             SELECT FROM published WHERE f.superseded_at IS NULL OR published.at < f.superseded_at
+        ) OR EXISTS (
+            SELECT FROM followed WHERE f.superseded_at > followed.since
         )) AS is_held
     FROM file f
     WHERE (f.table_id, f.partition_path, f.file_id) = (t.table_id, n.partition_path, n.file_id)
