@@ -15,6 +15,7 @@
         ├── AttemptGivenUp        an attempt of a task was stopped before its end
         ├── InvalidOption         an option of format("chronolake") is wrong
         ├── StreamMismatch        a batch of a stream may be another one than the written one of its id
+        ├── StreamBehind          a clean has deleted what a stream has still to read
         ├── TableMismatch         the table has another definition than the request
         ├── SourceUnreadable      files to ingest are missing or cannot be read
         ├── SourceChanged         files to ingest changed after or while they were loaded
@@ -141,6 +142,12 @@ class StreamMismatch(SparkIntegrationError):
     """A batch has the id of a written one, and may be another; or a query cannot write such a stream."""
 
     CODE = "stream-mismatch"
+
+
+class StreamBehind(SparkIntegrationError):
+    """A clean has deleted what a stream has still to read; ``context`` has the ``first_servable_time``."""
+
+    CODE = "stream-behind"
 
 
 class TableMismatch(SparkIntegrationError):

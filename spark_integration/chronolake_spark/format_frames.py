@@ -24,6 +24,7 @@ def load(spark: SparkSession, options: Mapping[str, str], columns: list[str] | N
     Raises ``InvalidOption``, and what ``SparkTable.read`` and ``SparkTable.changes`` raise.
     """
     parsed = format_options.parse(options)
+    format_options.refuse_options_of_read_streams(parsed)
     with _connected(parsed) as client:
         table = tables.table(spark, parsed.table, client=client)
         if parsed.view is not View.CHANGES:

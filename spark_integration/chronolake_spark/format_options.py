@@ -23,6 +23,7 @@ FORMAT: Final = "chronolake"
 
 _TABLE: Final = ("table", "path", "url", SECRETS_OPTION)
 _READ: Final = ("as_of", "from", "to", "filter", "view", "meta_columns")
+_READ_STREAM: Final = ("max_commits", "max_files", "max_bytes", "lease_seconds", "idle_ms", "reader")
 _WRITE: Final = (
     "operation",
     "duplicates",
@@ -34,7 +35,7 @@ _WRITE: Final = (
     "partitions",
 )
 _WRITE_STREAM: Final = ("stream", "pending_max", "replayed")
-NAMES: Final = (*_TABLE, *_READ, *_WRITE, *_WRITE_STREAM)
+NAMES: Final = (*_TABLE, *_READ, *_READ_STREAM, *_WRITE, *_WRITE_STREAM)
 """All options. A temporary view is read and written, so each read and each write accepts all of them."""
 
 _OF_CREATE_TABLE: Final = "provider"
@@ -100,7 +101,7 @@ class FormatOptions:
     @property
     def given_for_reads(self) -> list[str]:
         """The given options that only a read has."""
-        return [name for name in _READ if name in self.given]
+        return [name for name in (*_READ, *_READ_STREAM) if name in self.given]
 
 
 def parse(options: Mapping[str, str]) -> FormatOptions:
@@ -170,6 +171,14 @@ def refuse_read_options(options: FormatOptions) -> None:
         raise errors.InvalidOption(
             f"the options {', '.join(names)} are for reads: leave them out of a write, and write to a view "
             "that was made without them"
+        )
+
+
+def refuse_options_of_read_streams(options: FormatOptions) -> None:
+    """Raise ``InvalidOption`` for options that only ``readStream`` has."""
+    if names := [name for name in _READ_STREAM if name in options.given]:
+        raise errors.InvalidOption(
+            f"the options {', '.join(names)} are for readStream: leave them out of spark.read"
         )
 
 

@@ -32,6 +32,7 @@ from chronolake_spark import (
     format_options,
     schema,
     stored_slices,
+    task_portions,
 )
 from chronolake_spark.base_files import Folder
 from chronolake_spark.format_options import FormatOptions, View
@@ -39,9 +40,6 @@ from chronolake_spark.slice_reader import SliceReader
 from chronolake_spark.stored_slices import StoredSlice
 
 _BATCH_ROWS: Final = 65_536
-_TASKS_WANTED: Final = 64
-_TASK_BYTES_MIN: Final = 4 * 2**20
-_TASK_BYTES_MAX: Final = 128 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +48,34 @@ class TableView:
 
     fields: Sequence[SchemaField]
     meta_columns: bool
+    is_of_changes: bool = False
 
     @property
     def ddl(self) -> str:
         """The columns of the frame, as Spark DDL."""
         meta = [f"{name} string" for name in columns.META] if self.meta_columns else []
-        return ", ".join([*meta, *(f"{schema.quoted(field.name)} {field.type}" for field in self.fields)])
+        own = [f"{schema.quoted(field.name)} {field.type}" for field in self.fields]
+        return ", ".join([*meta, *own, *([f"{columns.CHANGE_TYPE} string"] if self.is_of_changes else [])])
 
 
 def view_of(options: Mapping[str, str]) -> TableView:
-    """The table that the options name. Raises ``InvalidOption``, ``TableNotFound``, ``ConnectionFailed``."""
-    parsed = format_options.parse(options)
-    _refuse_changes(parsed)
+    """The table that the options name. Raises ``InvalidOption``, ``TableNotFound``, ``ConnectionFailed``.
+
+    Spark asks for the columns before it says whether it reads a stream.
+    """
+    # The begin of a stream may have other forms than that of a range.
+    others = {name: text for name, text in options.items() if name.lower() != "from"}
+    parsed = format_options.parse(others)
+    is_of_changes = parsed.view is View.CHANGES or len(others) < len(options)
     with _connected(parsed) as client:
-        return TableView(client.table(parsed.table).definition.schema, parsed.meta_columns)
+        fields = client.table(parsed.table).definition.schema
+    return TableView(fields, parsed.meta_columns, is_of_changes)
 
 
 def reader(options: Mapping[str, str], view: TableView | None, struct: StructType) -> DataSourceReader:
     """The reader of a frame with the columns ``struct``; ``view`` is None if the user gave them."""
     parsed = format_options.parse(options)
+    format_options.refuse_options_of_read_streams(parsed)
     _refuse_changes(parsed)
     return FormatReader(parsed, view, struct)
 
@@ -132,7 +139,8 @@ class FormatReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untype
                     filter=filter_,
                     types=types,
                 )
-                for portion in _tasks(slices)
+                # At least one, because Spark makes a task of its own out of none.
+                for portion in task_portions.of(slices, lambda slice_: [slice_]) or [[]]
             ]
 
     def read(self, partition: SlicesPartition) -> Iterator[pa.RecordBatch]:
@@ -208,18 +216,3 @@ def _ordering(table: Table, fields: Sequence[SchemaField]) -> pa.Field | None:
     [present] = [field for field in table.schema if field.name == table.merge_field]
     field = next((field for field in fields if field.field_id == present.field_id), present)
     return arrow_types.file_layout([field]).field(field.name)
-
-
-def _tasks(slices: Sequence[FileSlice]) -> list[list[FileSlice]]:
-    """The slices in the portions of tasks: at least one, because Spark makes a task of its own out of none."""
-    sizes = [sum(file.size_bytes for file in stored_slices.files_of(slice_)) for slice_ in slices]
-    limit = min(max(sum(sizes) // _TASKS_WANTED, _TASK_BYTES_MIN), _TASK_BYTES_MAX)
-    tasks: list[list[FileSlice]] = [[]]
-    task_bytes = 0
-    for slice_, size_bytes in zip(slices, sizes, strict=True):
-        if tasks[-1] and task_bytes + size_bytes > limit:
-            tasks.append([])
-            task_bytes = 0
-        tasks[-1].append(slice_)
-        task_bytes += size_bytes
-    return tasks

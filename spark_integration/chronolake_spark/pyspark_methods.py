@@ -49,6 +49,7 @@ def _replace_in(module: ModuleType) -> None:
         _replace(module, "DataFrameWriter", "saveAsTable", _save_as_table)
         _replace(module, "DataFrameWriter", "insertInto", _insert_into)
     elif module.__name__ == _STREAMS:
+        _replace(module, "DataStreamReader", "format", _format_of_stream)
         _replace(module, "DataStreamWriter", "start", _start)
         _replace(module, "DataStreamWriter", "toTable", _to_table)
     else:
@@ -87,6 +88,12 @@ def _load(
     given = reader._jreader.userSpecifiedSchema()
     columns = list(given.get().fieldNames()) if given.isDefined() else None
     return format_frames.load(reader._spark, _options(reader._jreader, path), columns)
+
+
+def _format_of_stream(original: Any, reader: Any, source: str) -> Any:
+    formatted = original(reader, source)
+    # A Python source cannot tell a stream from a batch when Spark asks it for the columns.
+    return formatted.option("view", "changes") if source.lower() == FORMAT else formatted
 
 
 def _save(  # PySpark's own parameters

@@ -54,10 +54,10 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is untyped her
         return format_writer.writer(self.options, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A reader that refuses to read: PySpark would hide an error from here behind one of its own."""
-        from chronolake_spark import streaming  # noqa: PLC0415
+        """The reader of one query that follows the changes."""
+        from chronolake_spark import stream_reader  # noqa: PLC0415
 
-        return streaming.RefusingReader()
+        return stream_reader.StreamReader(self.options, self._view, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Raises ``InvalidOption``."""

@@ -88,16 +88,15 @@ def test_sql_commands_that_do_not_exist_name_the_methods(spark: SparkSession, ta
     assert rows_of(table.read()) == [(1, "de", 2.0)]
 
 
-def test_streams_say_what_to_use_instead(spark: SparkSession, table: SparkTable, tmp_path: Any) -> None:
-    source = spark.readStream.format("chronolake").options(table=table.name, url=table._client.url).load()
-    with pytest.raises(Exception, match="read the changes of a table in batches"):
-        source.writeStream.format("noop").option(
-            "checkpointLocation", str(tmp_path / "a")
-        ).start().awaitTermination()
-    rates = spark.readStream.format("rate").load().selectExpr("value id", "'de' country", "1D price")
-    sink = rates.writeStream.format("chronolake").options(table=table.name, url=table._client.url)
-    with pytest.raises(Exception, match="foreachBatch"):
-        sink.option("checkpointLocation", str(tmp_path / "b")).start().awaitTermination()
+def test_a_wrong_option_of_a_stream_ends_its_query(
+    spark: SparkSession, table: SparkTable, tmp_path: Any
+) -> None:
+    options = {"table": table.name, "url": table._client.url, "max_commits": "0"}
+    source = spark.readStream.format("chronolake").options(**options).load()
+    writer = source.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "a"))
+
+    with pytest.raises(Exception, match="max_commits is a whole number from 1"):
+        writer.start().awaitTermination()
 
 
 def test_new_columns_are_added_by_the_format_too(spark: SparkSession, new_table: NewTable) -> None:
