@@ -63,7 +63,10 @@ class OverRest:
 
     def delete(self, requested_time: str, file_names: list[str]) -> None:
         files = [{"partition_path": "", "file_name": name} for name in file_names]
-        self._post(f"instants/{requested_time}/deletions", {"files": files}, None)
+        body = {"files": files, "writer": self._get(f"instants/{requested_time}")["writer"]}
+        answer = msgspec.json.decode(self._post(f"instants/{requested_time}/deletable", body, None))
+        assert answer["refused"] == []
+        self._post(f"instants/{requested_time}/deletions", body, None)
 
     def visible(self) -> list[tuple[int, str, list[str]]]:
         completed = {"state": "completed", "action": "deltacommit", "order_by": "completion_time"}

@@ -49,6 +49,15 @@ SELECT
             AND e.type = 'WriteStatsStaged'
             AND w.partition_path = n.partition_path
             AND w.file_name = n.file_name
+            -- Of a stream's instant only what its buffer has: a task that restarts drops its reports, and their files.
+            AND NOT EXISTS (
+                SELECT
+                FROM stream_checkpoint c
+                WHERE (c.table_id, c.requested_time) = (t.table_id, i.requested_time)
+                    AND NOT jsonb_path_exists(
+                        c.tasks, '$.*.versions[*] ? (@ == $version)', jsonb_build_object('version', w.version)
+                    )
+            )
         OFFSET 0
     ) AS is_staged,
     periods.cleaned_by
