@@ -292,3 +292,16 @@ def test_the_number_of_a_task_is_not_negative() -> None:
     job = Job()
     with pytest.raises(ValueError, match="0 or greater"):
         TaskWriter(job.stream, -1, job.files)
+
+
+def test_rows_behind_a_barrier_belong_to_the_next_checkpoint() -> None:
+    job = Job()
+    job.writer.write(rows_of(0, 5))
+    first = job.writer.barrier(1)
+    job.writer.write(rows_of(5, 8))
+    job.stream.complete(1)
+    assert latest_numbers(job.visible()) == latest_numbers(rows_of(0, 5))
+    second = job.writer.barrier(2)
+    assert (first.rows, second.rows) == (5, 3)
+    job.stream.complete(2)
+    assert latest_numbers(job.visible()) == latest_numbers(rows_of(0, 8))
