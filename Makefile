@@ -13,7 +13,7 @@ comma := ,
 EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test suite test-long test-hudi check sync format docs bench-timeline bench-slices bench-markers bench-proof bench-followers bench-publishing bench-spark bench-hudi bench-streaming fuzz clean
+.PHONY: help install demo test suite test-long test-hudi test-flink check sync format docs bench-timeline bench-slices bench-markers bench-proof bench-followers bench-publishing bench-spark bench-hudi bench-streaming fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -44,11 +44,17 @@ suite: $(STAMP)
 test-long: check ## make check, then all tests, the slow ones too (LONG_SECONDS=240 for the long history and the state machines)
 	CHRONOLAKE_EXAMPLES=all $(BIN)/python -m pytest $(PYTEST_ARGS)
 	$(if $(HUDI_JAR)$(wildcard .hudi-env),$(MAKE) --no-print-directory test-hudi EXAMPLES=50,@echo "The tests with real Hudi are left out: run make test-hudi")
+	$(MAKE) --no-print-directory test-flink
 
 # Another Spark than Chronolake's, so an environment of its own. HUDI_PYTHON and HUDI_JAR name one that is there.
 test-hudi: $(STAMP) ## the tests with real Hudi (pyspark 3.5.9, Hudi's bundle 1.2.0, Hadoop's S3A: 0.8 GB once, into .hudi-env; or HUDI_PYTHON=… HUDI_JAR=…; EXAMPLES=50 random histories)
 	@$(if $(and $(HUDI_PYTHON),$(HUDI_JAR)),,$(BIN)/python tools/make_hudi_env.py .hudi-env)
 	$(if $(EXAMPLES),HUDI_EXAMPLES=$(EXAMPLES) )$(BIN)/python -m pytest -m hudi_spark -rs tests/hudi $(PYTEST_ARGS)
+
+# FLINK_ENV names a folder with Flink's jars that is there.
+test-flink: $(STAMP) ## the tests with a real Flink (Flink 2.3.0: 0.2 GB once, into .flink-env, or FLINK_ENV=…; a JDK 17 or later)
+	@$(if $(FLINK_ENV),,$(BIN)/python tools/make_flink_env.py .flink-env)
+	$(BIN)/python -m pytest -m flink -rs tests/flink $(PYTEST_ARGS)
 
 check: $(STAMP) ## ruff, mypy --strict, the import contracts, sizes of modules, and whether the blocking client is as generated
 	$(BIN)/python tools/check.py
@@ -96,4 +102,4 @@ docs: $(STAMP) ## write the generated references again
 	$(BIN)/python docs/vectors.py
 
 clean: ## remove the environment and what the demo left
-	rm -rf $(VENV) .hudi-env .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse
+	rm -rf $(VENV) .hudi-env .flink-env .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse

@@ -24,6 +24,7 @@ QUERIES = "spark/test_stream_queries.py"
 BATCHES = "spark/test_stream_batches.py"
 SOURCE_PLANS = "spark/test_stream_plans.py"
 SOURCE = "spark/test_stream_reader.py"
+FLINK = "flink/test_flink_sink.py"
 
 Tests = tuple[tuple[str, str], ...]
 HUDI: Final[dict[str, Tests]] = {
@@ -171,17 +172,26 @@ RUNS: Final[dict[str, Tests]] = {
         (STREAMS, "a_task_that_restarts_alone_drops_only_its_own_files"),
         (SCHEDULES, "a_restart_of_one_task_that_drops_the_files_of_all_is_found"),
         (WRITER, "no_row_is_lost_or_visible_twice_whatever_fails"),
+        ("server/test_restarted_tasks.py", "reported_files_that_a_restart_drops_may_be_deleted_and_others_not"),
+        (FLINK, "a_killed_task_restarts_alone_and_nothing_is_lost_or_doubled"),
+    ),
+    "a job is restored with another number of tasks": (
+        (FLINK, "a_killed_job_is_restored_with_another_number_of_tasks_while_acknowledgements_fail"),
     ),
     "stateless restart": (
         (STREAMS, "a_stateless_restart_asks_for_the_first_checkpoint_again_and_gets_a_new_instant"),
     ),
-    "calls of an old job are fenced": ((STREAMS, "a_later_open_fences_every_call_of_the_earlier_epoch"),),
+    "calls of an old job are fenced": (
+        (STREAMS, "a_later_open_fences_every_call_of_the_earlier_epoch"),
+        (FLINK, "a_job_that_was_thought_dead_changes_nothing_any_more"),
+    ),
     "repeated acknowledgements, also before the restore": (
         (STREAMS, "repeated_and_earlier_acknowledgements_change_nothing"),
         (
             CASES_OF_SERVER,
             "an_acknowledgement_that_was_under_way_before_the_restore_is_refused_and_then_repeated",
         ),
+        (FLINK, "refused_acknowledgements_come_again_after_the_tasks_have_failed"),
     ),
     "two tasks ask at once in blocking mode": (
         (CASES_OF_SERVER, "tasks_that_ask_at_once_in_blocking_mode_begin_one_instant"),
