@@ -75,7 +75,7 @@ bench-slices: $(STAMP) ## the files of a million slices as Arrow over REST again
 bench-markers: $(STAMP) ## markers over REST against empty requests and files (MARKERS=20000 SECONDS=10; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.markers
 
-bench-streaming: $(STAMP) ## streams: one instant for many tasks, writers that wait and that do not, large checkpoints (CASES=ac COMPLETIONS=0.2,2 INTERVALS=1; CHECK=1)
+bench-streaming: $(STAMP) ## streams: one instant for many tasks, writers that wait and that do not, large checkpoints, Spark (CASES=ac COMPLETIONS=0.2,2 INTERVALS=1; CHECK=1)
 	$(BIN)/python -m benchmarks.streaming
 
 bench-followers: $(STAMP) ## reads and memory beside followers of the log (FOLLOWERS=1000; CHECK=1 fails on a missed target)

@@ -1,8 +1,9 @@
-"""Streams: many tasks ask for one instant, writers that do and do not wait for completions, large checkpoints.
+"""Streams: many tasks that ask for one instant, writers that wait and that do not, large checkpoints, Spark.
 
-``make bench-streaming``; ``CASES=ac`` runs these alone, ``TASKS=1000`` is for (a) and (c). (b) crosses the
-seconds that a completion takes, the seconds between checkpoints, and the tasks; ``COMPLETIONS=0.2,2
-INTERVALS=1`` makes it shorter. ``CHECK=1`` exits 1 when a target is missed.
+``make bench-streaming``; ``CASES=ac`` runs these alone, ``TASKS=1000`` is for (a) and (c), and
+``BATCH_ROWS=200000`` and ``BATCHES=12`` for (d). (b) crosses the seconds that a completion takes, the seconds
+between checkpoints, and the tasks; ``COMPLETIONS=0.2,2 INTERVALS=1`` makes it shorter. ``CHECK=1`` exits 1 when
+a target is missed.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import chronolake
-from benchmarks import reporting, running
+from benchmarks import reporting, running, spark_streaming
 from benchmarks.reporting import Row
 from chronolake import AsyncStreamWriter, StreamInstant, WriteStat, errors
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.publication import PUBLISH_PROPERTY
 
-CASES = os.environ.get("CASES", "abc")
+CASES = os.environ.get("CASES", "abcd")
 TASKS = int(os.environ.get("TASKS", "1000"))
 COMPLETIONS = [float(text) for text in os.environ.get("COMPLETIONS", "0.2,1,2,5").split(",")]
 INTERVALS = [float(text) for text in os.environ.get("INTERVALS", "1,5").split(",")]
@@ -72,7 +73,12 @@ def main() -> None:
 
 
 def _measure(dsn: str) -> Iterator[Row]:
-    cases: dict[str, Callable[[], Iterator[Row]]] = {"a": _one_instant, "b": _cells, "c": _large_checkpoint}
+    cases: dict[str, Callable[[], Iterator[Row]]] = {
+        "a": _one_instant,
+        "b": _cells,
+        "c": _large_checkpoint,
+        "d": spark_streaming.rows,
+    }
     with running.server(dsn) as client:
         client.post("/v1/namespaces", json={"name": "bench"}).raise_for_status()
         for case in CASES:
