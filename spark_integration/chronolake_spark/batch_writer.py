@@ -6,13 +6,14 @@ import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
+from weakref import WeakValueDictionary
 
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 
 import chronolake
 from chronolake_model.instants import Instant
-from chronolake_spark import batch_checks, choices, replays
+from chronolake_spark import batch_checks, choices, errors, replays, stream_failures
 from chronolake_spark.batch_checks import BatchOperation
 from chronolake_spark.conflict_retries import OnConflict
 from chronolake_spark.merge import Duplicates
@@ -112,6 +113,17 @@ class BatchWriter:
         Raises what the operation raises, ``StreamFenced`` when another query has opened the stream since, and
         ``StreamMismatch``.
         """
+        try:
+            return self._written(batch, batch_id)
+        except Exception as failure:  # the edge of this process: Spark gets it as a text
+            raise stream_failures.of(failure) from None
+
+    def flush(self) -> None:
+        """Wait until no batch of ``pending_max`` waits for its completion. Raises what made one fail."""
+        if self._stream is not None:
+            self._stream.flush()
+
+    def _written(self, batch: DataFrame, batch_id: int) -> Instant | None:
         spark = batch.sparkSession
         table = self._client.table(self._table)
         stream = self._stream_of(spark.sparkContext, table)
@@ -121,22 +133,35 @@ class BatchWriter:
             return None
         return self._write.run(_BatchTable(spark, self._client, table, stream, batch_id), batch)
 
-    def flush(self) -> None:
-        """Wait until no batch of ``pending_max`` waits for its completion. Raises what made one fail."""
-        if self._stream is not None:
-            self._stream.flush()
-
     def _stream_of(self, context: SparkContext, table: chronolake.Table) -> BatchStream:
         """The stream of this run of the query: a later run opens it again."""
         query_id = context.getLocalProperty(_QUERY_ID)
         name = batch_checks.stream_name(self._name, query_id)
         run = name, context.getLocalProperty(_RUN_ID)
         if self._stream is None or run != self._run:
+            self._refuse_second_writer(table, *run)
             self._run = run
             self._stream = BatchStream(
                 table, name, query_id=query_id, pending_max=self._pending_max, replayed=self._replayed
             )
         return self._stream
+
+    def _refuse_second_writer(self, table: chronolake.Table, name: str, run_id: str | None) -> None:
+        """Raise ``StreamMismatch`` if another writer of the same run has this stream.
+
+        A batch that one of them has written would count as written for the other.
+        """
+        writer = _writers.setdefault((table.definition.table_id, name, run_id), self)
+        if run_id is not None and writer is not self:
+            raise errors.StreamMismatch(
+                f"two writers of one query write the stream {name!r} of {table.name}: give each a stream "
+                "of its own, chronolake_spark.writer(…, stream=…)",
+                {"stream": name},
+            )
+
+
+_writers: WeakValueDictionary[tuple[str, str, str | None], BatchWriter] = WeakValueDictionary()
+"""By table, stream and run of a query, the writer that writes it."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -203,8 +203,10 @@ def test_batches_complete_while_later_ones_are_written(spark: SparkSession, log_
 
 
 def test_pending_batches_complete_after_a_crash_and_the_last_one_is_written_again(
-    spark: SparkSession, log_table: SparkTable
+    spark: SparkSession, new_table: NewTable
 ) -> None:
+    markers = {"markers.type": "direct"}
+    log_table = new_table(prices(spark, 0, 0, 0), "id", type="merge_on_read", buckets=2, properties=markers)
     dying = writer_of(log_table, pending_max=5)
     with mock.patch.object(BatchStream, "_acknowledge", lambda *_: None):
         for batch in range(3):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -92,9 +93,23 @@ def test_a_named_stream_refuses_a_query_with_a_new_checkpoint_folder(
 
     (folder / "1.json").unlink()
     finished(query("first"))
-    with pytest.raises(Exception, match="the query has a new checkpoint folder"):
+    with pytest.raises(StreamingQueryException, match="the query has a new checkpoint folder"):
         finished(query("second"))
     assert rows_of(table) == [(id, 1) for id in range(4)]
+
+
+def test_two_writers_of_one_query_do_not_take_the_batches_of_each_other_for_written(
+    spark: SparkSession, folder: Path, table: SparkTable
+) -> None:
+    first, second = (chronolake_spark.writer(table.name, client=table._client) for _ in range(2))
+
+    def both(batch: DataFrame, batch_id: int) -> None:
+        first(batch.where("op <> 'D'").drop("op"), batch_id)
+        second(batch.where("op = 'D'").drop("op"), batch_id)
+
+    writer = changes(spark, folder).writeStream.foreachBatch(both).trigger(availableNow=True)
+    with pytest.raises(StreamingQueryException, match="two writers of one query"):
+        finished(writer.option("checkpointLocation", str(folder.parent / "checkpoints")).start())
 
 
 @pytest.mark.parametrize(
