@@ -29,7 +29,7 @@ from chronolake_model.vocabulary import Operation
 NO_CHECKPOINT = -1
 """The checkpoint of what is written before the first barrier."""
 STREAM_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.:@=~-]{0,254}$"
-TASKS_MAX = 100_000
+TASKS_MAX = 10_000
 
 StreamName = Annotated[
     str,
@@ -263,7 +263,8 @@ class Stream(msgspec.Struct, frozen=True):
 
     ``acknowledged_checkpoint`` is the last checkpoint that is known to be complete. ``waits_until`` is when the
     server rolls the pending instants back, if the lease has ended and the stream is not opened before.
-    ``checkpoints`` is its buffer, oldest first; a list of streams leaves out their tasks.
+    ``checkpoints`` is its buffer, oldest first. Their tasks are only in the stream itself (``GET``), and in the
+    answer to who opens it.
     """
 
     table: str

@@ -438,19 +438,6 @@ def test_an_instant_of_a_stream_ends_with_its_checkpoint_only(stream: StreamOfTa
     assert stream.completed(1) == [instant]
 
 
-def test_a_restore_takes_the_instants_of_streams_out_of_the_buffer(stream: StreamOfTable) -> None:
-    stream.write(-1, 1)
-    stream.completed(1)
-    savepoint = succeeded(
-        stream.table.http.post(f"/v1/tables/{stream.table.name}/savepoints", json={"writer": "w"})
-    )["requested_time"]
-    pending = stream.write(1, 1)
-    body = {"writer": "w", "savepoint": savepoint}
-    succeeded(stream.table.http.post(f"/v1/tables/{stream.table.name}/restore", json=body))
-    assert stream.buffer() == {}
-    refused(stream.report(1, log_stat(pending, 2)), 410, "instant-rolled-back")
-
-
 def test_a_stream_is_named_by_letters_and_digits(table: Table) -> None:
     refused(StreamOfTable(table, "a b").post("open", {"writer": "w"}), 400, "invalid-parameter")
     refused(StreamOfTable(table, "missing").request(-1, epoch=1), 404, "stream-not-found")

@@ -141,6 +141,7 @@ class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportedFiles]):
         named = None if time is None else state.instant(table, time)
         checkpoints.refuse_other_instant(table, stream, command, named)
         if named is not None and not named.state.is_pending:
+            _end(state, table, stream, command, origin)
             return _answer_report(table, command, named, 0)
         buffered = stream.checkpoints.get(command.request.checkpoint)
         if buffered is None:
@@ -149,6 +150,7 @@ class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportedFiles]):
         instant = state.instant(table, buffered.requested_time)
         reported = {**evidence, **_reported_in_group(state, table, command)}
         stats = checkpoints.unreported(table, stream, command, reported)
+        checkpoints.refuse_late(table, stream, command.request.checkpoint, stats)
         request = command.request
         checkpoints.refuse_more_metadata(table, stream, request.checkpoint, buffered, request.extra_metadata)
         if not buffered.is_blocking:
@@ -350,7 +352,7 @@ def _says_more(stream: Stream, checkpoint: Checkpoint, command: ReportWriteMetad
 
 
 def _end(state: State, table: Table, stream: Stream, command: ReportWriteMetadata, origin: Origin) -> None:
-    """Keep that a task has ended, if it has. The checkpoint has no instant: nothing was written for it."""
+    """Keep that a task has ended, if it has. The checkpoint has no pending instant to keep it with."""
     request = command.request
     if request.end_of_input and request.task not in stream.ended:
         state.append(table.table_id, origin, StreamTaskEnded(name=stream.name, task=request.task))

@@ -214,6 +214,7 @@ async def _load_state(
     concurrent = file_groups.find_concurrent(groups)
     heads = answers.find(table_names, catalog_ids)
     named_streams = streams.find(chain.from_iterable(names.streams for names in named))
+    streams_of_tables = streams.find_of_tables(chain.from_iterable(names.tables_of_streams for names in named))
     further_instants = [query for names in named for query in names.instant_queries]
     lock_names = clocks.lock_names(table_names, catalog_ids)
     await tx.fetch(
@@ -228,6 +229,7 @@ async def _load_state(
             concurrent,
             heads,
             named_streams,
+            streams_of_tables,
             *further_instants,
         ]
     )
@@ -251,7 +253,7 @@ async def _load_state(
         },
         marks=_all_marks(results),
         concurrent=concurrent.result,
-        streams=named_streams.result,
+        streams={**streams_of_tables.result, **named_streams.result},
     )
     return State(loaded), now.result, known.result
 

@@ -45,7 +45,8 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 
     ``tables`` are in the order of the command; ``catalog`` says whether the catalog's clock is locked too.
     ``ending`` says whether the ``instants`` may end: their marks are loaded too. ``instant_queries`` load
-    instants that the command does not name itself. ``streams`` are names of tables and of streams of them.
+    instants that the command does not name itself. ``streams`` are names of tables and of streams of them;
+    ``tables_of_streams`` names tables all of whose streams are loaded.
     """
 
     tables: Sequence[str] = ()
@@ -56,6 +57,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     file_groups: Sequence[tuple[str, FileGroupName]] = ()
     instant_queries: Sequence[Query[FoundInstants]] = ()
     streams: Sequence[tuple[str, str]] = ()
+    tables_of_streams: Sequence[str] = ()
 
 
 class Handler(ABC, Generic[CommandT, EvidenceT]):

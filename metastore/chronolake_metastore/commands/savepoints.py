@@ -48,7 +48,7 @@ class RestoreTableHandler(Handler[RestoreTable, None]):
     """Undoes all that its plan names, in its order, and completes.
 
     A pending instant with marked files is rolled back first, by a rollback of its own that waits for an
-    executor.
+    executor. The streams of the table are closed: their tasks would go on behind what was undone.
     """
 
     command = RestoreTable
@@ -57,7 +57,7 @@ class RestoreTableHandler(Handler[RestoreTable, None]):
     def names(self, command: RestoreTable) -> Names:
         savepoint = command.table, command.savepoint
         instants = [stored.find_savepoints([command.table]), stored.find_after_savepoints([savepoint])]
-        return Names(tables=[command.table], instant_queries=instants)
+        return Names(tables=[command.table], instant_queries=instants, tables_of_streams=[command.table])
 
     @override
     def sharing(self, command: RestoreTable) -> Sharing:
@@ -84,4 +84,7 @@ class RestoreTableHandler(Handler[RestoreTable, None]):
             state.append(table.table_id, origin, undo, instant.requested_time)
         completion = restores.completion(table, command, known)
         state.append(table.table_id, origin, completion, requested.time)
+        for stream in state.streams_of(table.table_id):
+            if stream.is_open:
+                state.append(table.table_id, origin, restores.closing(table, command, stream))
         return answer_instant(200, state, table, requested.time)

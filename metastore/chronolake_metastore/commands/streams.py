@@ -51,7 +51,8 @@ class OpenStreamHandler(Handler[OpenStream, None]):
         reason = f"{opened.writer} opened the stream {opened.name} again, {where}"
         dropped = streams.behind(stream, restored)
         _roll_back(state, table, dropped, opened.writer, reason, origin)
-        return _answer_stream(200, state, table, command.stream)
+        _hand_over(state, table, state.stream(table, command.stream), origin)
+        return _answer_stream(200, state, table, command.stream, with_tasks=True)
 
 
 class ExpireStreamHandler(Handler[ExpireStream, None]):
@@ -138,5 +139,15 @@ def _roll_back(
         roll_back_one(state, table, checkpoint.requested_time, writer, reason, origin)
 
 
-def _answer_stream(status: int, state: State, table: Table, name: str) -> Answer:
-    return answer(status, streams.document(table, state.stream(table, name)), table.table_id)
+def _hand_over(state: State, table: Table, stream: Stream, origin: Origin) -> None:
+    """Give the instants that stay in the buffer to the writer of the stream: requests name the writer."""
+    for checkpoint in stream.checkpoints.values():
+        instant = state.instant(table, checkpoint.requested_time)
+        if instant.writer != stream.writer:
+            state.append(table.table_id, origin, streams.hand_over(stream), checkpoint.requested_time)
+
+
+def _answer_stream(status: int, state: State, table: Table, name: str, *, with_tasks: bool = False) -> Answer:
+    """The stream. Its tasks are for who opens it: every answer is kept for requests that are repeated."""
+    document = streams.document(table, state.stream(table, name), with_tasks=with_tasks)
+    return answer(status, document, table.table_id)

@@ -274,13 +274,16 @@ def acknowledge(
     ]
     for number, checkpoint in covered:
         refuse_more_metadata(table, stream, number, checkpoint, request.extra_metadata)
+    # Where a task has more to report, the engine is wrong: what it says holds for the checkpoints before that.
+    incomplete = next((number for number, checkpoint in covered if not checkpoint.is_complete), None)
+    known = request.checkpoint if incomplete is None else incomplete
     # Nothing is written for the checkpoints of an idle stream.
-    if not covered or _is_acknowledged(stream, request.checkpoint):
+    if not covered or covered[0][0] == incomplete or _is_known(stream, known):
         return None, covered
-    return CheckpointAcknowledged(name=stream.name, epoch=stream.epoch, checkpoint=request.checkpoint), covered
+    return CheckpointAcknowledged(name=stream.name, epoch=stream.epoch, checkpoint=known), covered
 
 
-def _is_acknowledged(stream: Stream, checkpoint: int | None) -> bool:
+def _is_known(stream: Stream, checkpoint: int | None) -> bool:
     """Whether the log says that the checkpoint is complete; never of the end of the input."""
     return checkpoint is not None and stream.acknowledged is not None and checkpoint <= stream.acknowledged
 
@@ -342,7 +345,7 @@ def dropped_files(stream: Stream, restarted: StreamTaskRestarted) -> int:
     return sum(
         checkpoint.tasks[restarted.task].files
         for number, checkpoint in stream.checkpoints.items()
-        if restarted.task in checkpoint.tasks and streams.is_behind(number, restarted.restored_checkpoint)
+        if restarted.task in checkpoint.tasks and streams.drops(stream, number, restarted.restored_checkpoint)
     )
 
 
@@ -359,8 +362,21 @@ def _refuse_task(table: Table, stream: Stream, epoch: int, task: str, attempt: i
         )
 
 
+def refuse_late(table: Table, stream: Stream, checkpoint: int, stats: Sequence[WriteStat]) -> None:
+    """Raise ``CheckpointPassed`` for a file that comes after the acknowledgement of its checkpoint."""
+    if stats and streams.is_acknowledged(stream, checkpoint):
+        raise errors.CheckpointPassed(
+            f"checkpoint {stream.acknowledged} of {streams.named(table, stream)} is complete, so {checkpoint} "
+            f"takes no more files, such as {stats[0].file_name!r}; a task reports its last batch before the "
+            "next barrier",
+            **streams.context(table, stream),
+            checkpoint=checkpoint,
+            acknowledged_checkpoint=stream.acknowledged,
+        )
+
+
 def _refuse_passed(table: Table, stream: Stream, checkpoint: int) -> None:
-    if stream.acknowledged is not None and checkpoint < stream.acknowledged:
+    if streams.is_acknowledged(stream, checkpoint):
         raise errors.CheckpointPassed(
             f"checkpoint {stream.acknowledged} of {streams.named(table, stream)} is complete, so no task has "
             f"{checkpoint} as its last barrier; ask with the id of the last barrier that the task has passed",

@@ -14,10 +14,17 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import lists, resizes
 from chronolake_metastore.domain.actions import WRITES
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.domain.events import InstantCompleted, InstantRequested, InstantRolledBack, Plan
+from chronolake_metastore.domain.events import (
+    InstantCompleted,
+    InstantRequested,
+    InstantRolledBack,
+    Plan,
+    StreamClosed,
+)
 from chronolake_metastore.domain.instants import Instant, illegal
 from chronolake_metastore.domain.rollbacks import RollbackInstant, empty_completion, request_completed_at_once
 from chronolake_metastore.domain.savepoints import completion_of, is_write, pins
+from chronolake_metastore.domain.streams import Stream
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
 from chronolake_model.times import Micros, format_time
@@ -33,6 +40,14 @@ class RestoreTable(Command, frozen=True):
     table: str
     savepoint: Micros
     request: wire.RestoreTable
+
+
+def closing(table: Table, command: RestoreTable, stream: Stream) -> StreamClosed:
+    """Close a stream: tasks that are behind a barrier do not write again what the restore has undone."""
+    savepoint = format_time(command.savepoint, table.definition.tick)
+    writer = command.request.writer
+    reason = f"{writer} restored the table to the savepoint {savepoint}"
+    return StreamClosed(name=stream.name, by=writer, reason=reason)
 
 
 def plan(table: Table, command: RestoreTable, known: Sequence[Instant]) -> list[Instant]:

@@ -151,6 +151,10 @@ class State:
             raise errors.StreamNotFound(table.name, name)
         return stream
 
+    def streams_of(self, table_id: UUID) -> list[Stream]:
+        """The streams of a table, as far as they were loaded."""
+        return [stream for (of_table, _), stream in self.streams.items() if of_table == table_id]
+
     def instants_of(self, table_id: UUID) -> list[Instant]:
         """The instants of a table, as far as they were loaded."""
         return [instant for (of_table, _), instant in self.instants.items() if of_table == table_id]
@@ -375,7 +379,7 @@ class State:
         self.changes.checkpoints.update((key, number) for number in streams.changed(before, after))
 
     def _unbuffer(self, table_id: UUID, ended: Instant) -> None:
-        """Take an instant that has ended out of the buffer of its stream, which a restore has not loaded."""
+        """Take an instant that has ended out of the buffer of its stream, which may not be loaded."""
         if ended.stream is None:
             return
         self.changes.unbuffered.append((table_id, ended.requested_time))

@@ -21,6 +21,7 @@ from chronolake_metastore.domain.events import (
     Event,
     ImpossibleEvent,
     InstantRequested,
+    LeaseRenewed,
     Payload,
     ReportOfTask,
     StreamClosed,
@@ -35,7 +36,7 @@ from chronolake_metastore.domain.properties import STREAM_WAIT_SECONDS
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import streams as wire
 from chronolake_model.instants import StreamPlace, WriteSummary
-from chronolake_model.times import MICROS_PER_SECOND, Micros, format_time, to_datetime
+from chronolake_model.times import MICROS_MAX, MICROS_PER_SECOND, Micros, format_time, to_datetime
 
 WAIT_SECONDS_DEFAULT: Final = 7 * 86_400
 """How long reported files wait for their stream to be opened again."""
@@ -172,6 +173,13 @@ def open_stream(stream: Stream | None, command: OpenStream, now: Micros) -> Stre
     )
 
 
+def hand_over(stream: Stream) -> LeaseRenewed:
+    """Give an instant of the stream to its present writer."""
+    return LeaseRenewed(
+        lease_seconds=stream.lease_seconds, lease_expires_at=Micros(MICROS_MAX), writer=stream.writer
+    )
+
+
 def behind(stream: Stream | None, restored_checkpoint: int | None) -> list[Checkpoint]:
     """The checkpoints that a job does not have that continues from this one, newest first; all without one."""
     if stream is None:
@@ -240,8 +248,8 @@ def refuse_member(table: Table, instant: Instant, what: str) -> None:
             table,
             instant,
             (
-                f"and belongs to the stream {instant.stream.name!r}, so it cannot {what} by itself: it "
-                "completes with its checkpoint, and is rolled back when the stream is opened without it"
+                f"it belongs to the stream {instant.stream.name!r} and cannot {what} by itself: it completes "
+                "with its checkpoint, and is rolled back when the stream is opened without it"
             ),
         )
 
@@ -372,7 +380,7 @@ def changed(before: Stream | None, after: Stream) -> list[int]:
 def _restarted(stream: Stream, payload: StreamTaskRestarted) -> dict[str, object]:
     checkpoints = {
         number: _without_task(checkpoint, payload.task)
-        if is_behind(number, payload.restored_checkpoint)
+        if drops(stream, number, payload.restored_checkpoint)
         else checkpoint
         for number, checkpoint in stream.checkpoints.items()
     }
@@ -420,6 +428,16 @@ def is_behind(number: int, restored_checkpoint: int | None) -> bool:
     return restored_checkpoint is None or number >= restored_checkpoint
 
 
+def is_acknowledged(stream: Stream, number: int) -> bool:
+    """Whether the engine has said that a later checkpoint is complete: no task writes this one again."""
+    return stream.acknowledged is not None and number < stream.acknowledged
+
+
+def drops(stream: Stream, number: int, restored_checkpoint: int | None) -> bool:
+    """Whether a task that restarts alone from a checkpoint writes this one again."""
+    return is_behind(number, restored_checkpoint) and not is_acknowledged(stream, number)
+
+
 def _latest(before: int | None, checkpoint: int | None) -> int | None:
     known = [number for number in (before, checkpoint) if number is not None]
     return max(known, default=None)
@@ -441,7 +459,8 @@ def refuse_other_epoch(table: Table, stream: Stream, epoch: int) -> None:
         )
     if not stream.is_open:
         raise errors.StreamFenced(
-            f"epoch {epoch} of {named(table, stream)} was closed; open the stream again",
+            f"epoch {epoch} of {named(table, stream)} was closed: by its writer, because its lease had ended, "
+            "or because the table was restored; open the stream again",
             **context(table, stream),
         )
 

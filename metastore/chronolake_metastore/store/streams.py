@@ -22,6 +22,7 @@ from chronolake_model.names import split_table_name
 from chronolake_model.times import MICROS_PER_SECOND, Micros
 
 _FIND: Final = statements.load("streams/find")
+_FIND_OF_TABLES: Final = statements.load("streams/find_of_tables")
 _FIND_INSTANTS: Final = statements.load("streams/find_instants")
 _FIND_EXPIRED: Final = statements.load("streams/find_expired")
 _FIND_REPORTED: Final = statements.load("streams/find_reported")
@@ -63,6 +64,16 @@ def find(named: Iterable[StreamName]) -> Query[dict[StreamKey, Stream]]:
     """Streams by the names of their tables and their own, with their buffers."""
     ordered = sorted(set(named))
     return Query(_FIND, _names(ordered), _streams) if ordered else Query.known({})
+
+
+def find_of_tables(tables: Iterable[str]) -> Query[dict[StreamKey, Stream]]:
+    """All streams of tables, with their buffers."""
+    ordered = [split_table_name(table) for table in sorted(set(tables))]
+    parameters = {
+        "namespaces": [namespace for namespace, _ in ordered],
+        "tables": [name for _, name in ordered],
+    }
+    return Query(_FIND_OF_TABLES, parameters, _streams) if ordered else Query.known({})
 
 
 def find_instants(named: Iterable[StreamName]) -> Query[FoundInstants]:
