@@ -64,11 +64,12 @@ def test_a_killed_task_restarts_alone_and_nothing_is_lost_or_doubled(
     written.check_exactly_once(table, reaping, rows=rows, keys=KEYS)
 
 
+@pytest.mark.parametrize("unaligned", ["false", "true"])
 def test_all_tasks_restart_and_nothing_is_lost_or_doubled(
-    client: chronolake.Client, table: chronolake.Table, reaping: ServerProcess, jobs: Jobs
+    client: chronolake.Client, table: chronolake.Table, reaping: ServerProcess, jobs: Jobs, unaligned: str
 ) -> None:
     rows, options = sized(10)
-    job = jobs(reaping.url, *options)
+    job = jobs(reaping.url, *options, "--execution.checkpointing.unaligned.enabled", unaligned)
     job.kill_task(0)
     wait_for_checkpoints(table, 2)
     job.kill_task(1)
@@ -77,6 +78,21 @@ def test_all_tasks_restart_and_nothing_is_lost_or_doubled(
     job.ends()
 
     assert written.begun_tasks(client, table) == {"0": 4, "1": 4}
+    written.check_exactly_once(table, reaping, rows=rows, keys=KEYS)
+
+
+def test_a_server_that_is_killed_and_started_again_fails_no_task(
+    client: chronolake.Client, table: chronolake.Table, reaping: ServerProcess, jobs: Jobs
+) -> None:
+    rows, options = sized(10)
+    job = jobs(reaping.url, *options)
+    for _ in range(2):
+        wait_for_checkpoints(table, 2)
+        reaping.kill()
+        reaping.start()
+    job.ends()
+
+    assert written.begun_tasks(client, table) == {"0": 1, "1": 1}
     written.check_exactly_once(table, reaping, rows=rows, keys=KEYS)
 
 

@@ -75,6 +75,8 @@ public final class OrdersJob {
         if (options.has("restore")) {
             configuration.set(StateRecoveryOptions.SAVEPOINT_PATH, options.get("restore"));
         }
+        // Options of Flink may be given too, such as --execution.checkpointing.interval 5s.
+        configuration.addAll(options.getConfiguration());
         return configuration;
     }
 
