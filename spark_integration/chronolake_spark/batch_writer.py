@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
-from weakref import WeakValueDictionary
 
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -83,7 +83,11 @@ def writer(  # noqa: PLR0913  # one keyword per choice of the user
     if operation == "insert":
         how["duplicates"] = duplicates
     write = BatchOfTable(operation, how)
-    return BatchWriter(table, write, stream, pending_max, replayed, client or chronolake.connect(url))
+    own = chronolake.connect(url) if client is None else client
+    made = BatchWriter(table, write, stream, pending_max, replayed, own)
+    if client is None:
+        made.closes(own)
+    return made
 
 
 class BatchWriter:
@@ -106,6 +110,10 @@ class BatchWriter:
         self._client = client
         self._run: tuple[str, str | None] | None = None
         self._stream: BatchStream | None = None
+
+    def closes(self, client: chronolake.Client) -> None:
+        """Close a client when this is not used any more: Spark does not say when a query has ended."""
+        weakref.finalize(self, client.close)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> Instant | None:
         """Write a batch; None if it was written before. Spark calls it.
@@ -144,6 +152,8 @@ class BatchWriter:
             self._stream = BatchStream(
                 table, name, query_id=query_id, pending_max=self._pending_max, replayed=self._replayed
             )
+            # The client must not be closed while batches of the stream complete.
+            self._stream.owner = self
         return self._stream
 
     def _refuse_second_writer(self, table: chronolake.Table, name: str, run_id: str | None) -> None:
@@ -160,7 +170,7 @@ class BatchWriter:
             )
 
 
-_writers: WeakValueDictionary[tuple[str, str, str | None], BatchWriter] = WeakValueDictionary()
+_writers: weakref.WeakValueDictionary[tuple[str, str, str | None], BatchWriter] = weakref.WeakValueDictionary()
 """By table, stream and run of a query, the writer that writes it."""
 
 

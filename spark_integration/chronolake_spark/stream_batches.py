@@ -50,6 +50,8 @@ class BatchStream:
         self.name = name
         self.query_id = query_id
         self.pending_max = pending_max
+        self.owner: object | None = None
+        """Is kept while batches are pending."""
         self._table = table
         self._replayed: Replayed = replayed
         self._stream: chronolake.StreamWriter | None = None

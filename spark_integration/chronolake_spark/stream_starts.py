@@ -47,7 +47,7 @@ def writer_of(options: FormatOptions) -> BatchWriter:
         how["duplicates"] = options.duplicates or "fail"
     client = chronolake.connect(options.url, storage_options=options.storage_options or None)
     try:
-        return batch_writer.writer(
+        made = batch_writer.writer(
             options.table,
             options.operation.value,
             options.delete_when,
@@ -62,6 +62,8 @@ def writer_of(options: FormatOptions) -> BatchWriter:
         )
     except ValueError as exc:
         raise errors.InvalidOption(str(exc)) from None
+    made.closes(client)
+    return made
 
 
 def refuse_asynchronous(options: Mapping[str, str]) -> None:

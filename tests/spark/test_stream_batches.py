@@ -25,7 +25,6 @@ from tests.spark.prices import orphans_of, rows_of
 pytestmark = pytest.mark.spark
 
 NewTable = Callable[..., SparkTable]
-BOTH_TYPES = pytest.mark.parametrize("type_", ["copy_on_write", "merge_on_read"])
 
 
 def prices(spark: SparkSession, first: int, last: int, price: int) -> DataFrame:
@@ -56,6 +55,11 @@ def killed_at(owner: object, name: str) -> Any:
 @pytest.fixture(params=["copy_on_write", "merge_on_read"])
 def table(request: pytest.FixtureRequest, spark: SparkSession, new_table: NewTable) -> SparkTable:
     return new_table(prices(spark, 0, 0, 0), "id", type=request.param, buckets=2)
+
+
+@pytest.fixture
+def log_table(spark: SparkSession, new_table: NewTable) -> SparkTable:
+    return new_table(prices(spark, 0, 0, 0), "id", type="merge_on_read", buckets=2)
 
 
 def test_batches_insert_update_and_delete(spark: SparkSession, table: SparkTable) -> None:
@@ -94,8 +98,8 @@ def test_a_batch_whose_driver_died_before_the_completion_counts_once(
     assert len(completed(table)) == 2
 
 
-def test_a_later_driver_fences_the_earlier(spark: SparkSession, table: SparkTable) -> None:
-    earlier, later = writer_of(table), writer_of(table)
+def test_a_later_driver_fences_the_earlier(spark: SparkSession, log_table: SparkTable) -> None:
+    earlier, later = writer_of(log_table), writer_of(log_table)
     earlier(prices(spark, 0, 3, 1), 0)
     later(prices(spark, 4, 5, 1), 1)
     with pytest.raises(StreamFenced, match="an earlier epoch of the stream 'prices'"):
@@ -103,20 +107,20 @@ def test_a_later_driver_fences_the_earlier(spark: SparkSession, table: SparkTabl
     with pytest.raises(StreamFenced):
         earlier(prices(spark, 4, 5, 9), 2)
     later(prices(spark, 6, 7, 1), 2)
-    assert rows_of(table) == [(id, 1) for id in range(8)]
+    assert rows_of(log_table) == [(id, 1) for id in range(8)]
 
 
 def test_a_batch_that_failed_is_rolled_back_and_may_be_written_again(
-    spark: SparkSession, table: SparkTable
+    spark: SparkSession, log_table: SparkTable
 ) -> None:
-    write_batch = writer_of(table, "insert")
+    write_batch = writer_of(log_table, "insert")
     write_batch(prices(spark, 0, 3, 1), 0)
     with pytest.raises(errors.DuplicateKeys):
         write_batch(prices(spark, 3, 5, 2), 1)
-    assert list(table.metastore.timeline.pending()) == []
-    assert orphans_of(table) == []
+    assert list(log_table.metastore.timeline.pending()) == []
+    assert orphans_of(log_table) == []
     write_batch(prices(spark, 4, 5, 1), 1)
-    assert rows_of(table) == [(id, 1) for id in range(6)]
+    assert rows_of(log_table) == [(id, 1) for id in range(6)]
 
 
 def test_a_batch_that_lost_a_conflict_is_written_again(spark: SparkSession, new_table: NewTable) -> None:
@@ -168,26 +172,21 @@ def test_batches_of_tables_whose_keys_are_looked_up(
 # ------------------------------------------------------------------------------------- other checkpoints
 
 
-def test_an_older_copy_of_a_checkpoint_folder_is_refused(spark: SparkSession, table: SparkTable) -> None:
-    write_batch = writer_of(table)
+def test_an_older_copy_of_a_checkpoint_folder_is_refused(spark: SparkSession, log_table: SparkTable) -> None:
+    write_batch = writer_of(log_table)
     write_batch(prices(spark, 0, 3, 1), 0)
     write_batch(prices(spark, 4, 5, 1), 1)
     with pytest.raises(errors.StreamMismatch, match=r"up to batch 1, .*an older copy.*replayed"):
-        writer_of(table)(prices(spark, 0, 3, 9), 0)
+        writer_of(log_table)(prices(spark, 0, 3, 9), 0)
     # The refused query has not fenced the other one.
     write_batch(prices(spark, 6, 7, 1), 2)
-    skipping = writer_of(table, replayed="skip")
+    skipping = writer_of(log_table, replayed="skip")
     assert [skipping(prices(spark, 0, 9, 9), batch) for batch in range(3)] == [None, None, None]
     skipping(prices(spark, 8, 9, 1), 3)
-    assert rows_of(table) == [(id, 1) for id in range(10)]
+    assert rows_of(log_table) == [(id, 1) for id in range(10)]
 
 
 # ----------------------------------------------------------------------------------------- pending batches
-
-
-@pytest.fixture
-def log_table(spark: SparkSession, new_table: NewTable) -> SparkTable:
-    return new_table(prices(spark, 0, 0, 0), "id", type="merge_on_read", buckets=2)
 
 
 def test_batches_complete_while_later_ones_are_written(spark: SparkSession, log_table: SparkTable) -> None:
