@@ -96,6 +96,71 @@ def test_a_live_stream_keeps_its_instants_however_long_they_take(
     assert stream.table.state(instant) == "inflight"
 
 
+def test_streams_that_wait_delay_no_other_and_leave_nothing_in_the_log(
+    server: ServerProcess, table: Table, stream: StreamOfTable
+) -> None:
+    waiting = stream.write(-1, 1)
+    multiply_streams(server.dsn, reaper.BATCH + 10)
+    unfinished, idle = StreamOfTable(table, "unfinished"), StreamOfTable(table, "idle")
+    for silent in (unfinished, idle):
+        silent.open(lease_seconds=LEASE_SECONDS)
+    instants = [unfinished.instant(-1), idle.instant(-1)]
+    succeeded(unfinished.report(-1, log_stat(instants[0], 2)))
+
+    assert reap(server, LEASE_SECONDS + 10) == 2
+
+    assert [table.state(time) for time in (waiting, *instants)] == ["inflight", "rolled_back", "rolled_back"]
+    before = sql.counts(server.dsn)
+    assert [reap(server, seconds) for seconds in (LEASE_SECONDS + 15, DAY_SECONDS, 6 * DAY_SECONDS)] == [
+        0,
+        0,
+        0,
+    ]
+    assert sql.counts(server.dsn) == before
+
+
+def multiply_streams(dsn: str, number: int) -> None:
+    """Add so many streams that wait as the only one does, and whose leases ended before its."""
+    sql.query_nothing(
+        dsn,
+        f"""
+        INSERT INTO stream
+        SELECT s.table_id, 'waiting-' || n, s.epoch, s.writer, s.opened_at, s.is_open, s.tasks, s.lease_seconds,
+            s.lease_expires_at - n * interval '1 ms', s.acknowledged, s.attempts, s.ended, s.version
+        FROM stream s
+        CROSS JOIN generate_series(1, {number}) AS n;
+
+        INSERT INTO stream_checkpoint (
+            table_id, stream, checkpoint, requested_time, epoch, is_blocking, tasks, is_reported
+        )
+        SELECT c.table_id, 'waiting-' || n, c.checkpoint, c.requested_time - n * interval '1 ms', c.epoch,
+            c.is_blocking, c.tasks, c.is_reported
+        FROM stream_checkpoint c
+        CROSS JOIN generate_series(1, {number}) AS n
+        """,
+    )
+
+
+def test_a_reaper_that_comes_too_late_leaves_nothing_in_the_log(
+    server: ServerProcess, table: Table, stream: StreamOfTable
+) -> None:
+    instants = [stream.instant(-1), table.begun(action="deltacommit", lease_seconds=LEASE_SECONDS)]
+    before = sql.counts(server.dsn)
+
+    async def reap_late() -> int:
+        set_clock_ahead(server.dsn, LEASE_SECONDS + 1)
+        with sql.clock_held(server.dsn, table.name):
+            reaping = asyncio.create_task(reap_once(server.dsn))
+            await asyncio.to_thread(sql.wait_until, server.dsn, f"({sql.WAITING_FOR_A_LOCK}) > 0")
+            # As if the leases were renewed since it looked.
+            set_clock_ahead(server.dsn, 0)
+        return await reaping
+
+    assert asyncio.run(reap_late()) == 0
+    assert [table.state(time) for time in instants] == ["inflight", "inflight"]
+    assert sql.counts(server.dsn) == before
+
+
 def test_the_metrics_show_what_waits(server: ServerProcess, stream: StreamOfTable) -> None:
     stream.write(-1, 1)
     stream.write(1, 1, 2)

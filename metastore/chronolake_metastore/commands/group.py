@@ -57,6 +57,8 @@ class Request(msgspec.Struct, frozen=True):
     """The length of the command in its canonical form."""
     table_id: UUID | None = None
     """The id that the first table of the command must have."""
+    records_refusal: bool = True
+    """False for a worker that looks again and again: no client waits for the answer to a race that it lost."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -306,6 +308,8 @@ def _decide(state: State, task: Task, evidence: Any, now: Micros, records: _Reco
     except errors.Unavailable as exc:
         return exc
     except errors.TimelineError as exc:
+        if not request.records_refusal:
+            return exc
         refusal = _refusal(state, task, now, exc)
         records.refused.append(refusal)
         document = msgspec.json.encode(

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.changes import InstantKey
 from chronolake_metastore.domain.checkpoints import ReportedFiles
-from chronolake_metastore.domain.streams import Checkpoint, Stream, StreamKey, TaskReports
+from chronolake_metastore.domain.streams import WAIT_SECONDS_DEFAULT, Checkpoint, Stream, StreamKey, TaskReports
 from chronolake_metastore.store import instants
 from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.postgres import statements
@@ -45,7 +45,7 @@ StreamName = tuple[str, str]
 
 
 class ExpiredStream(msgspec.Struct, frozen=True):
-    """A stream whose lease has ended."""
+    """A stream whose lease has ended, with instants to roll back."""
 
     table: str
     stream: str
@@ -117,6 +117,7 @@ def save_checkpoints(checkpoints: Mapping[tuple[StreamKey, int], Checkpoint]) ->
         "requested_time": [checkpoint.requested_time for checkpoint in values],
         "epoch": [checkpoint.epoch for checkpoint in values],
         "is_blocking": [checkpoint.is_blocking for checkpoint in values],
+        "is_reported": [checkpoint.may_be_acknowledged for checkpoint in values],
         "tasks": [_json(checkpoint.tasks) for checkpoint in values],
     }
 
@@ -138,8 +139,9 @@ async def page(connection: AsyncConnection, table_id: UUID, after: str, limit: i
 
 
 async def expired(connection: AsyncConnection, limit: int) -> list[ExpiredStream]:
-    """Streams whose lease has ended while instants of them are pending."""
-    rows = await statements.execute(connection, _FIND_EXPIRED, {"limit": limit})
+    """Streams whose lease has ended and of which ``domain.streams.expire`` rolls something back."""
+    parameters = {"limit": limit, "wait_seconds": WAIT_SECONDS_DEFAULT}
+    rows = await statements.execute(connection, _FIND_EXPIRED, parameters)
     return [ExpiredStream(*row) for row in rows]
 
 

@@ -70,7 +70,7 @@ def _show(metrics: Metrics, totals: streams.Totals) -> None:
 
 async def _end(sequencer: Sequencer, lease: ExpiredLease) -> bool:
     try:
-        await submit(sequencer, _ending_of(lease), "reaper", WRITER)
+        await _submit(sequencer, _ending_of(lease))
     except (errors.Conflict, errors.NotFound):
         # It was renewed or completed, or its table was dropped, since we looked.
         return False
@@ -81,12 +81,16 @@ async def _end(sequencer: Sequencer, lease: ExpiredLease) -> bool:
 
 async def _close(sequencer: Sequencer, stream: ExpiredStream) -> bool:
     try:
-        await submit(sequencer, ExpireStream(stream.table, stream.stream, WRITER), "reaper", WRITER)
+        await _submit(sequencer, ExpireStream(stream.table, stream.stream, WRITER))
     except (errors.Conflict, errors.NotFound):
-        # Its writer came back, or what it has waits for it, or its table was dropped.
+        # Its writer came back, or its table was dropped, since we looked.
         return False
     _log.info("stream expired", table=stream.table, stream=stream.stream, writer=stream.writer)
     return True
+
+
+async def _submit(sequencer: Sequencer, command: Command) -> None:
+    await submit(sequencer, command, "reaper", WRITER, records_refusal=False)
 
 
 def _ending_of(lease: ExpiredLease) -> Command:

@@ -11,7 +11,11 @@ from chronolake_metastore.domain import commands
 from chronolake_metastore.domain.commands import Command
 
 
-async def submit(sequencer: Sequencer, command: Command, worker: str, actor: str) -> Answer:
+async def submit(
+    sequencer: Sequencer, command: Command, worker: str, actor: str, *, records_refusal: bool = True
+) -> Answer:
     """Execute a command as ``actor``; its request id begins with ``worker``."""
     fingerprint = commands.fingerprint(commands.canonical(command))
-    return await sequencer.submit(Request(command, f"{worker}-{uuid.uuid4()}", fingerprint, actor))
+    request_id = f"{worker}-{uuid.uuid4()}"
+    request = Request(command, request_id, fingerprint, actor, records_refusal=records_refusal)
+    return await sequencer.submit(request)
