@@ -125,7 +125,8 @@ class Following:
             begin = self._options.begin
             if isinstance(begin, StreamOffset):
                 self._check_table(begin)
-                self._hold(begin)
+                # Not the lease of the offset, which is that of another query.
+                self._reading = self._lease(begin.completed or Bound.EARLIEST)
                 began = begin.completed
             else:
                 # The lease is taken first: the server says in one answer what it holds.
@@ -184,9 +185,15 @@ class Following:
         """Move the lease forward."""
         if self._reading is None or end.completed == BEGINNING:
             return
-        # The batch is done: a lease that stays behind holds too much until the next one, and nothing is lost.
-        with contextlib.suppress(ChronolakeError):
+        try:
             self._reading.renew(as_of=end.completed)
+        except ReaderNotFound:
+            # The next batch takes another lease.
+            self._reading.stop_renewing()
+            self._reading = None
+        except ChronolakeError:
+            # The batch is done. A lease that stays behind holds too much until the next one, and loses nothing.
+            return
 
     def close(self) -> None:
         """End the connection. The lease goes on until it expires."""

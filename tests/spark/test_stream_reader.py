@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -131,10 +132,11 @@ def test_a_query_begins_behind_a_time_or_an_offset(
     first, second, third = commit(table), commit(table), commit(table)
     following = follow(**{"from": first})
     offset = end_of(following, following.initial(), Limits(commits=1))
-    text = str(offset.to_dict()).replace("'", '"')
+    other = follow(**{"from": json.dumps(offset.to_dict())})
 
     assert offset.completed == second
-    assert end_of(follow(**{"from": text}), follow(**{"from": text}).initial()).completed == third
+    assert end_of(other, other.initial()).completed == third
+    assert len(held(table)) == 2, "each query has a lease of its own"
 
 
 def test_a_query_of_a_cleaned_table_begins_with_the_first_time_that_can_be_read(
@@ -236,6 +238,21 @@ def test_a_query_whose_lease_ended_takes_another_one(
 
     assert following.lease_id != end.lease_id
     assert following.completed == last
+    assert held(table) == [end.completed]
+
+
+def test_a_query_whose_lease_is_ended_while_it_runs_takes_another_one(
+    table: chronolake.Table, follow: Callable[..., Following]
+) -> None:
+    commit(table)
+    following = follow()
+    end = end_of(following, following.initial())
+    table.resume_reading(end.lease_id).end()
+    following.release_until(end)
+    commit(table)
+
+    end_of(following, end)
+
     assert held(table) == [end.completed]
 
 
