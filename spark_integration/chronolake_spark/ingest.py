@@ -10,6 +10,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -57,7 +58,12 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     table: Annotated[
         str, typer.Option(help="namespace.table; created if it does not exist.", callback=options.table_name)
     ],
-    source: Annotated[str, typer.Option(help="Parquet, CSV or JSON lines: a file, a folder or a pattern.")],
+    source: Annotated[
+        str,
+        typer.Option(
+            help="Parquet, CSV or JSON lines: a file, a folder or a pattern; with --follow also s3://bucket/path."
+        ),
+    ],
     key: Annotated[
         str, typer.Option(help="The columns of the record key, separated by commas. Required for a new table.")
     ] = "",
@@ -126,10 +132,30 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         bool, typer.Option("--dry-run", help="Read and check everything; write nothing.")
     ] = False,
     reuse_base_path: options.ReuseBasePathOption = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Load files as they arrive, until Ctrl-C.")
+    ] = False,
+    interval: Annotated[
+        float,
+        typer.Option(help="With --follow: seconds between two looks at the source.", min=0.1, max=86_400),
+    ] = 5.0,
+    max_files: Annotated[
+        int, typer.Option(help="With --follow: the most files of a commit.", min=1, max=100_000)
+    ] = 1_000,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --follow: a local folder for its state. The default is beside the table.", metavar="PATH"
+        ),
+    ] = None,
 ) -> None:
-    """Load files into a table through Spark: insert, update and, with --op-column, delete."""
+    """Load files into a table through Spark: insert, update and, with --op-column, delete.
+
+    With --follow files that arrive are loaded until Ctrl-C. After a stop or a crash the same command goes on:
+    each file is loaded once.
+    """
     # Here and not above: they import Spark, which takes a second.
-    from chronolake_spark import ingest_request, sessions, source_files  # noqa: PLC0415
+    from chronolake_spark import ingest_follow, ingest_request, sessions, source_files  # noqa: PLC0415
     from chronolake_spark.ingest_job import IngestJob  # noqa: PLC0415
     from chronolake_spark.ingest_request import Request  # noqa: PLC0415
 
@@ -156,17 +182,24 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         reuse_base_path=reuse_base_path,
     )
     console = Console(stderr=True, highlight=False, soft_wrap=True)
+    if dry_run and follow:
+        raise typer.BadParameter("use it without --follow", param_hint="--dry-run")
     with context.client() as client:
         # Check the server, the files and the key before Spark starts, so that errors are reported soon.
         client.time()
-        starting = f"Starting Spark to {'look at' if dry_run else 'load'} {source_files.find(source).summary}"
+        summary = ingest_follow.summary(source) if follow else source_files.find(source).summary
+        starting = f"Starting Spark to {'look at' if dry_run else 'load'} {summary}"
         ingest_request.existing(client, request)
     with (
         _announcing_ctrl_c(console),
         context.client(retry_seconds=_RETRY_SECONDS) as client,
         sessions.borrowed(lambda: _progress(console, starting)) as spark,
-        _Cancellation(spark, console) as stopping,
+        Cancellation(spark, console) as stopping,
     ):
+        if follow:
+            how = ingest_follow.Following(interval, max_files, checkpoint)
+            ingest_follow.follow(client, spark, request, how, console, stopping)
+            return
         job = IngestJob(client, spark, request, stopping.check)
         stopping.outcome = lambda commits: _outcome(job, commits, dry_run=dry_run)
         result = _run(job, console, stopping, dry_run=dry_run)
@@ -184,7 +217,7 @@ def _progress(console: Console, step: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _announcing_ctrl_c(console: Console) -> Iterator[None]:
-    """Print that Ctrl-C ended the command while Spark starts or stops; ``_Stopping`` covers the rest."""
+    """Print that Ctrl-C ended the command while Spark starts or stops; ``Cancellation`` covers the rest."""
     try:
         yield
     except KeyboardInterrupt:
@@ -192,7 +225,7 @@ def _announcing_ctrl_c(console: Console) -> Iterator[None]:
         raise typer.Exit(_SIGNAL_EXIT + signal.SIGINT) from None
 
 
-class _Cancellation:
+class Cancellation:
     """Ends an ingest by SIGTERM or Ctrl-C as by a failure: its jobs are cancelled, its instant is rolled back.
 
     A scheduler stops a process by SIGTERM. By default Python ends at once, and the instant stays until its
@@ -258,7 +291,7 @@ def _encoding(name: str) -> str:
     return name
 
 
-def _run(job: IngestJob, console: Console, stopping: _Cancellation, *, dry_run: bool) -> IngestResult:
+def _run(job: IngestJob, console: Console, stopping: Cancellation, *, dry_run: bool) -> IngestResult:
     from chronolake_spark import progress  # noqa: PLC0415
 
     with _progress(console, f"Looking at {job.source.summary}"):
@@ -275,7 +308,7 @@ def _run(job: IngestJob, console: Console, stopping: _Cancellation, *, dry_run: 
         bar = bars.add_task("commits", total=len(prepared.batches))
         for batch, committed in job.run(prepared) if not dry_run else ():
             bars.advance(bar)
-            bars.console.print(_line(batch, committed))
+            bars.console.print(line(batch, committed))
             if committed is not None:
                 commits.append(committed)
                 stopping.commits += 1
@@ -300,7 +333,7 @@ def _outcome(job: IngestJob, commits: int, *, dry_run: bool) -> str:
         return "It was a dry run: nothing was written."
     if commits:
         return (
-            f"{_plural(commits, 'commit')} of {table} completed before, and nothing else was loaded. "
+            f"{plural(commits, 'commit')} of {table} completed before, and nothing else was loaded. "
             "Run the same command again to load the other files."
         )
     if job.has_created_table:
@@ -330,7 +363,7 @@ def _print_prepared(console: Console, job: IngestJob, prepared: Prepared) -> Non
         )
 
 
-def _line(batch: Batch, committed: Committed | None) -> str:
+def line(batch: Batch, committed: Committed | None) -> str:
     if committed is None:
         return f"  {batch.name}: the table has {'it' if len(batch.files) == 1 else 'them'} already"
     return (
@@ -343,7 +376,7 @@ def _counts(commits: Sequence[Committed]) -> str:
     """The counts of rows by result. The first number is the sum of the others."""
     rows = [commit.rows for commit in commits]
     return (
-        f"{_plural(sum(counts.read for counts in rows), 'row')} read"
+        f"{plural(sum(counts.read for counts in rows), 'row')} read"
         f" = {sum(counts.inserted for counts in rows):,} inserted"
         f" + {sum(counts.updated for counts in rows):,} updated"
         f" + {sum(counts.deleted for counts in rows):,} deleted"
@@ -354,18 +387,18 @@ def _counts(commits: Sequence[Committed]) -> str:
 
 def _print_summary(console: Console, result: IngestResult) -> None:
     commits = result.commits
-    skipped = f"; the table had {_plural(len(result.skipped), 'file')} already" if result.skipped else ""
+    skipped = f"; the table had {plural(len(result.skipped), 'file')} already" if result.skipped else ""
     if result.dry_run:
         console.print(
-            f"{result.table}: {_plural(result.rows or 0, 'row')} can be loaded{skipped}; nothing was written"
+            f"{result.table}: {plural(result.rows or 0, 'row')} can be loaded{skipped}; nothing was written"
         )
         return
-    done = f"{_plural(len(commits), 'commit')}: {_counts(commits)}" if commits else "nothing new to load"
+    done = f"{plural(len(commits), 'commit')}: {_counts(commits)}" if commits else "nothing new to load"
     console.print(f"{result.table}: {done}{skipped}")
     console.print("What to look at next:")
     for command in ("timeline", "snapshot", "changes"):
         console.print(f"  chronolake {command} {result.table}")
 
 
-def _plural(count: int, what: str) -> str:
+def plural(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"

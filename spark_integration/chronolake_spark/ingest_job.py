@@ -115,7 +115,8 @@ class Prepared:
 class IngestJob:
     """One ingest, step by step: the files are found at once, ``prepare`` reads them, ``run`` commits.
 
-    ``check`` is called now and then, and may raise to end the ingest. ``table_exists`` says that ``prepare``
+    ``check`` is called now and then, and may raise to end the ingest. ``source`` has the files, where they are
+    known already; ``loaded`` tells which files the table has. ``table_exists`` says that ``prepare``
     found the table, ``has_created_table`` that it was created and not dropped. Raises ``SourceUnreadable``,
     and ``ValueError`` for an invalid name or encoding.
     """
@@ -126,15 +127,19 @@ class IngestJob:
         spark: SparkSession,
         request: Request,
         check: Callable[[], None] = lambda: None,
+        *,
+        source: source_files.Source | None = None,
+        loaded: Callable[[chronolake.Table], LoadedFiles] = LoadedFiles.of,
     ) -> None:
         self.namespace, _ = split_table_name(request.table)
         text_files.check_encoding(request.encoding)
         self.request = request
-        self.source = source_files.find(request.source)
+        self.source = source or source_files.find(request.source)
         ingest_request.check_format(self.source.format, request)
         self._client = client
         self._spark = spark
         self._check = check
+        self._loaded = loaded
         self._stated = ingest_request.stated_types(request)
         self._struct: StructType | None = None
         self._reading = ReadOptions()
@@ -157,7 +162,7 @@ class IngestJob:
         # States are read before the digests, so that a later change cannot be loaded under an old digest.
         self._file_states = {str(file): file_states.state_of(file) for file in self.source.files}
         digests = {file: source_files.digest(file) for file in self.source.files}
-        known = LoadedFiles.of(self._client.table(self.request.table)) if table else LoadedFiles({})
+        known = self._loaded(self._client.table(self.request.table)) if table else LoadedFiles({})
         changed = tuple(file for file, digest in digests.items() if known.has_another(file, digest))
         _check_changed(changed, table, self.request)
         batches = tuple(_batches(self.source.files, digests, known, self.request))
@@ -247,7 +252,7 @@ class IngestJob:
         self, table: tables.SparkTable, files: Sequence[Path], prepared: Prepared
     ) -> tuple[Path, ...]:
         """The files that the table still does not have. Raises ``SourceChanged`` as ``prepare`` does."""
-        known = LoadedFiles.of(table.metastore)
+        known = self._loaded(table.metastore)
         changed = tuple(file for file in files if known.has_another(file, prepared.digests[file]))
         _check_changed(changed, table.definition, self.request)
         return tuple(file for file in files if not known.has(prepared.digests[file]))

@@ -9,7 +9,8 @@ from typing import Final
 import msgspec
 
 import chronolake
-from chronolake_model.vocabulary import State
+from chronolake_model.instants import Instant
+from chronolake_model.vocabulary import State, TimeOrder
 
 FILES: Final = "ingest.files"
 """In a commit's extra metadata: a JSON object of the paths of its files and the SHA-256 of their content.
@@ -31,10 +32,7 @@ class LoadedFiles:
         """The files that are recorded in the timeline of ``table``."""
         digests: dict[str, set[str]] = {}
         for instant in table.instants(state=State.COMPLETED):
-            for name, text in instant.extra_metadata.items():
-                if name == FILES or name.startswith(f"{FILES}."):
-                    for path, digest in msgspec.json.decode(text, type=dict[str, str]).items():
-                        digests.setdefault(path, set()).add(digest)
+            _add(digests, instant)
         return cls(digests)
 
     def has(self, digest: str) -> bool:
@@ -46,10 +44,34 @@ class LoadedFiles:
         return str(file) in self._digests and not self.has(digest)
 
 
+class FollowedFiles:
+    """``LoadedFiles`` of a table that is asked for again and again: reads what completed since."""
+
+    def __init__(self) -> None:
+        self._digests: dict[str, set[str]] = {}
+        self._completed: str | None = None
+
+    def of(self, table: chronolake.Table) -> LoadedFiles:
+        """The files that the timeline of ``table`` records, also if a restore undid their commit since."""
+        for instant in table.instants(
+            state=State.COMPLETED, order_by=TimeOrder.COMPLETION_TIME, completed_from=self._completed
+        ):
+            _add(self._digests, instant)
+            self._completed = instant.completion_time
+        return LoadedFiles(self._digests)
+
+
 def metadata(digests: Mapping[Path, str]) -> dict[str, str]:
     """The extra metadata of a commit of these files."""
     pieces = list(_pieces(digests.items()))
     return {FILES if number == 0 else f"{FILES}.{number}": text for number, text in enumerate(pieces)}
+
+
+def _add(digests: dict[str, set[str]], instant: Instant) -> None:
+    for name, text in instant.extra_metadata.items():
+        if name == FILES or name.startswith(f"{FILES}."):
+            for path, digest in msgspec.json.decode(text, type=dict[str, str]).items():
+                digests.setdefault(path, set()).add(digest)
 
 
 def _pieces(items: Iterable[tuple[Path, str]]) -> Iterable[str]:

@@ -186,7 +186,7 @@ def test_each_file_that_the_table_has_is_counted(capsys: pytest.CaptureFixture[s
     assert known.skipped == ["a.csv", "b.csv", "c.csv"]
     assert partly.skipped == ["a.csv", "b.csv"]
     assert "nothing new to load; the table had 2 files already" in capsys.readouterr().out
-    assert ingest._line(known.batches[0], None) == "  3 files: the table has them already"
+    assert ingest.line(known.batches[0], None) == "  3 files: the table has them already"
 
 
 def table_at(base_path: str) -> Table:
