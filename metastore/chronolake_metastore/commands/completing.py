@@ -17,6 +17,7 @@ from chronolake_metastore.domain import (
     instants,
     lists,
     plans,
+    promised_files,
     reconciling,
     staging,
     streams,
@@ -27,6 +28,7 @@ from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.files import NOTHING_STAGED, Staged
 from chronolake_metastore.domain.inserts import LatestInserts
 from chronolake_metastore.domain.instants import CompleteInstant, Instant
+from chronolake_metastore.domain.promised_files import PromisedGroups
 from chronolake_metastore.domain.reconciling import MarkerCounts, Reconciliation
 from chronolake_metastore.domain.resizes import LeftOut
 from chronolake_metastore.domain.staging import StageWriteStats
@@ -40,6 +42,7 @@ from chronolake_metastore.store import (
     inserts as stored_inserts,
     reconciling as stored_markers,
     staging as stored_staging,
+    streams as stored_streams,
 )
 from chronolake_metastore.store.file_groups import Concurrent, with_previous
 from chronolake_metastore.store.postgres.transaction import Query
@@ -59,7 +62,8 @@ class Completion(msgspec.Struct, frozen=True):
     write stats, if it has markers. ``undeleted`` are the files of a clean's plan that were not reported.
     ``history`` is for a clean with a stated ``cleaned_before``. ``inserted`` has the inserts of other instants
     into its partitions, if its keys were looked up. ``left_out`` are the live file groups that a resize does
-    not replace.
+    not replace. ``promised`` are the file groups with promised files that it replaces; for a resize all such
+    groups.
     """
 
     staged: Staged = NOTHING_STAGED
@@ -70,6 +74,7 @@ class Completion(msgspec.Struct, frozen=True):
     history: CleanHistory | None = None
     inserted: LatestInserts = {}
     left_out: LeftOut = ()
+    promised: PromisedGroups = ()
 
 
 class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
@@ -95,9 +100,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
 
     @override
     def sharing(self, command: CompleteInstant) -> Sharing:
-        # For a resize the live file groups are loaded: no earlier command of the group may open one.
-        is_resize = command.request.buckets is not None
-        return Sharing.ALONE if command.request.staged or is_resize else Sharing.SHARED
+        return Sharing.ALONE if command.request.staged or _replaces(command.request) else Sharing.SHARED
 
     @override
     def files(self, command: CompleteInstant) -> int:
@@ -149,10 +152,13 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         history = _history(table, request.cleaned_before)
         inserted = _inserted(table, command)
         left_out = _left_out(table, request)
+        promised = _promised(table, request)
         optional = counted, reconciled, unplanned, undeleted, history, left_out
         queries = [query for query in optional if query is not None]
         if not inserted.is_known:
             queries += in_sets(inserted)
+        if promised is not None:
+            queries += in_sets(promised)
         if queries:
             yield queries
         reconciliation = None if reconciled is None else reconciled.result
@@ -169,6 +175,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             None if history is None else history.result,
             inserted.result,
             () if left_out is None else left_out.result,
+            () if promised is None else promised.result,
         )
 
     @override
@@ -194,6 +201,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             evidence.unplanned,
             evidence.left_out,
         )
+        promised_files.refuse(table, evidence.promised)
         if request.keys_looked_up and inserts.are_compared(table):
             own = {*evidence.inserted, *inserts.partitions_of(table.table_id, request.write_stats)}
             latest = {**evidence.inserted, **state.inserted}
@@ -218,6 +226,11 @@ class CompleteTogetherHandler(Handler[CompleteTogether, list[Completion]]):
 
     def __init__(self) -> None:
         self._one = CompleteInstantHandler()
+
+    @override
+    def sharing(self, command: CompleteTogether) -> Sharing:
+        replacing = any(_replaces(member.request) for member in command.members)
+        return Sharing.ALONE if replacing else Sharing.SHARED
 
     @override
     def names(self, command: CompleteTogether) -> Names:
@@ -374,6 +387,22 @@ def _left_out(table: Table, request: wire.CompleteInstant) -> Query[LeftOut] | N
     if request.buckets is None:
         return None
     return file_groups.find_left_out(table.table_id, request.replaced_file_groups)
+
+
+def _replaces(request: wire.CompleteInstant) -> bool:
+    """Whether an instant replaces file groups.
+
+    The live and the promised ones are loaded: no earlier command of the group may open one, or report a file.
+    """
+    return bool(request.replaced_file_groups) or request.buckets is not None
+
+
+def _promised(table: Table, request: wire.CompleteInstant) -> Query[PromisedGroups] | None:
+    if not _replaces(request):
+        return None
+    # A resize makes every file conflict that was placed by the earlier number.
+    named = None if request.buckets is not None else request.replaced_file_groups
+    return stored_streams.find_promised(table.table_id, named)
 
 
 def _inserted(table: Table, command: CompleteInstant) -> Query[LatestInserts]:

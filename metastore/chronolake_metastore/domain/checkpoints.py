@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import files, instants, streams
+from chronolake_metastore.domain import conflicts, files, instants, plans, streams
 from chronolake_metastore.domain.conflicts import ConcurrentInstants
 from chronolake_metastore.domain.events import (
     CheckpointAborted,
@@ -225,9 +225,11 @@ def refuse_conflicting(
     """Raise ``MayConflict`` for a file that another instant could conflict with before the completion.
 
     No engine writes an acknowledged checkpoint again. So without blocking, an instant has log files and new
-    file groups only, and with a bucket index, where two writers may open one group, log files only.
+    file groups only, and with a bucket index, where two writers may open one group, log files only. Raises
+    ``InvalidPlan`` for a file group of a bucket whose previous one is not replaced.
     """
-    for touch, name in files.touches(stats):
+    written = files.touches(stats)
+    for touch, name in written:
         others = concurrent.get(FileGroup(table.table_id, name.partition_path, name.file_id), ())
         is_open = any(other.requested_time != instant.requested_time for other in others)
         if touch is Touch.BASE and (is_open or table.definition.index.type is IndexType.BUCKET):
@@ -241,6 +243,7 @@ def refuse_conflicting(
                 partition_path=name.partition_path,
                 file_id=name.file_id,
             )
+    plans.check_groups(table, conflicts.group_changes(instant.begun_as, written, []), concurrent)
 
 
 def report_of(request: wire.ReportWriteMetadata) -> ReportOfTask:

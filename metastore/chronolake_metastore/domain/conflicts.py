@@ -152,6 +152,14 @@ def compactions(concurrent: ConcurrentInstants) -> ConcurrentInstants:
     }
 
 
+def completed(concurrent: ConcurrentInstants) -> ConcurrentInstants:
+    """The completed ones, without those that are pending."""
+    return {
+        group: [other for other in others if other.completion_time is not None]
+        for group, others in concurrent.items()
+    }
+
+
 def change_of(action: Action, touch: Touch) -> GroupChange:
     """The change by which an instant of this action touches a file group."""
     match touch:

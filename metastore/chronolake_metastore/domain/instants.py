@@ -204,7 +204,9 @@ def complete(
     refuse_unless(table, instant, {State.INFLIGHT}, "complete")
     refuse_another(instant, request.writer)
     stats, replaced = request.write_stats, request.replaced_file_groups
-    resizes.refuse_earlier(table, instant.begun_as, instant.requested_time)
+    if instant.stream is None or request.staged:
+        # A checkpoint without files places none. It was reported, so it is not written again after the resize.
+        resizes.refuse_earlier(table, instant.begun_as, instant.requested_time)
     resizes.refuse_other_number(table, instant.plan, request)
     placed_by = resizes.placed_by(table, instant.plan)
     files.check(placed_by, format_time(instant.requested_time, table.definition.tick), stats)
@@ -214,7 +216,7 @@ def complete(
     plans.check_touched(instant.begun_as, instant.plan, written, replaced, unplanned)
     touched = conflicts.group_changes(instant.begun_as, written, replaced)
     judged = conflicts.as_writes(touched) if request.based_on_reads else touched
-    conflicts.refuse(table, instant.requested_time, judged, concurrent, now)
+    conflicts.refuse(table, instant.requested_time, judged, in_the_way(instant, concurrent), now)
     if request.keys_looked_up and table.definition.index.type is not IndexType.BUCKET:
         # A compaction forgets deletes. A key that was deleted since the lookup may be in another group by now.
         compactions = conflicts.compactions(concurrent)
@@ -230,6 +232,14 @@ def complete(
         staged=request.staged,
         buckets=request.buckets,
     )
+
+
+def in_the_way(instant: Instant, concurrent: conflicts.ConcurrentInstants) -> conflicts.ConcurrentInstants:
+    """The concurrent instants that an instant may lose against.
+
+    An instant of a stream gives way to no plan, because its engine writes nothing again.
+    """
+    return concurrent if instant.stream is None else conflicts.completed(concurrent)
 
 
 def lease_end(now: Micros, lease_seconds: int) -> Micros:

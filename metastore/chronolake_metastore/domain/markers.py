@@ -12,7 +12,14 @@ from chronolake_metastore.domain import conflicts, partition_paths
 from chronolake_metastore.domain.actions import WRITES
 from chronolake_metastore.domain.conflicts import COMPLETED, ConcurrentInstant, GroupChange, LostConflict, Rule
 from chronolake_metastore.domain.files import FileGroup
-from chronolake_metastore.domain.instants import PENDING, Instant, illegal, refuse_another, refuse_unless
+from chronolake_metastore.domain.instants import (
+    PENDING,
+    Instant,
+    illegal,
+    in_the_way,
+    refuse_another,
+    refuse_unless,
+)
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import markers as wire
 from chronolake_model.file_names import parse_file_name
@@ -136,7 +143,7 @@ def refuse_early(
         for marker, group in zip(markers, groups(table, markers), strict=True)
     ]
     names = [(what, FileGroupName(group.partition_path, group.file_id)) for what, group in touched]
-    conflicts.refuse(table, mine, names, concurrent, now)
+    conflicts.refuse(table, mine, names, in_the_way(instant, concurrent), now)
     in_common: dict[FileGroup, ConcurrentInstant] = {}
     for what, group in touched:
         for other in marked.get(group, ()):

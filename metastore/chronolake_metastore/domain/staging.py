@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from chronolake_metastore.domain import conflicts, files, plans, resizes
 from chronolake_metastore.domain.commands import InstantCommand
 from chronolake_metastore.domain.events import WriteStatsStaged
-from chronolake_metastore.domain.instants import Instant, refuse_another, refuse_unless
+from chronolake_metastore.domain.instants import Instant, in_the_way, refuse_another, refuse_unless
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire
 from chronolake_model.files import FileGroupName
@@ -44,5 +44,5 @@ def stage(
     written = files.touches(stats)
     plans.check_written(instant.begun_as, written, unplanned)
     touched = conflicts.group_changes(instant.begun_as, written, [])
-    conflicts.refuse(table, instant.requested_time, touched, concurrent, now)
+    conflicts.refuse(table, instant.requested_time, touched, in_the_way(instant, concurrent), now)
     return WriteStatsStaged(summary=files.summarise(stats), write_stats_digest=files.digest(stats))

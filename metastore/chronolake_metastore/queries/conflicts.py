@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from chronolake_metastore.domain import conflicts, resizes
+from chronolake_metastore.domain import conflicts, promised_files, resizes
+from chronolake_metastore.domain.instants import in_the_way
 from chronolake_metastore.queries import tables
-from chronolake_metastore.store import clocks, file_groups, instants
+from chronolake_metastore.store import clocks, file_groups, instants, streams
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import instants as wire
 from chronolake_model.files import FileGroupName
 from chronolake_model.times import Micros, format_time
+from chronolake_model.vocabulary import Touch
 
 
 async def find(
@@ -22,6 +24,7 @@ async def find(
             raise await tables.instant_not_found(connection, table, requested_time)
         others = await file_groups.concurrent_in(connection, table_name, body.file_groups)
         now = await clocks.now(connection)
+        promised = await streams.promised_in(connection, table.table_id, _replaced(body))
     touched = [
         (
             conflicts.change_of(instant.begun_as, touched.how),
@@ -29,11 +32,21 @@ async def find(
         )
         for touched in body.file_groups
     ]
-    conflict = resizes.find_later(table, instant.begun_as, requested_time) or conflicts.find(
-        table, requested_time, touched, others, now
+    conflict = (
+        resizes.find_later(table, instant.begun_as, requested_time)
+        or conflicts.find(table, requested_time, touched, in_the_way(instant, others), now)
+        or promised_files.find(promised)
     )
     return wire.Conflicts(
         table=table.name,
         requested_time=format_time(requested_time, table.definition.tick),
         conflict=None if conflict is None else conflicts.document(table, conflict),
     )
+
+
+def _replaced(body: wire.FindConflicts) -> list[FileGroupName]:
+    return [
+        FileGroupName(touched.partition_path, touched.file_id)
+        for touched in body.file_groups
+        if touched.how is Touch.REPLACED
+    ]

@@ -10,21 +10,27 @@ from uuid import UUID
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chronolake_metastore.domain.actions import begun_as
 from chronolake_metastore.domain.changes import InstantKey
 from chronolake_metastore.domain.checkpoints import ReportedFiles
+from chronolake_metastore.domain.conflicts import GROUPS_NAMED_MAX, ConcurrentInstant, change_of
+from chronolake_metastore.domain.files import FileGroup
+from chronolake_metastore.domain.promised_files import PromisedGroup, PromisedGroups
 from chronolake_metastore.domain.streams import WAIT_SECONDS_DEFAULT, Checkpoint, Stream, StreamKey, TaskReports
 from chronolake_metastore.store import instants
 from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
-from chronolake_model.files import WriteStat
+from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
+from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.names import split_table_name
 from chronolake_model.times import MICROS_PER_SECOND, Micros
+from chronolake_model.vocabulary import Action, Operation, State, Touch
 
 _FIND: Final = statements.load("streams/find")
 _FIND_OF_TABLES: Final = statements.load("streams/find_of_tables")
 _FIND_INSTANTS: Final = statements.load("streams/find_instants")
 _FIND_EXPIRED: Final = statements.load("streams/find_expired")
+_FIND_PROMISED: Final = statements.load("streams/find_promised")
 _FIND_REPORTED: Final = statements.load("streams/find_reported")
 _TOTALS: Final = statements.load("streams/totals")
 _PAGE: Final = statements.load("streams/page")
@@ -92,6 +98,32 @@ def find_reported(table_id: UUID, versions: Sequence[int], stats: Sequence[Write
     return Query(_FIND_REPORTED, parameters, lambda rows: {(row[0], row[1]): tuple(row[2:]) for row in rows})
 
 
+def find_promised(table_id: UUID, named: Sequence[FileGroupName] | None) -> Query[PromisedGroups]:
+    """The first hundred of the named file groups of a table that have promised files; None names all.
+
+    Fetch it ``in_sets``.
+    """
+    parameters = {
+        "table_id": table_id,
+        "all_groups": named is None,
+        "partition_paths": [name.partition_path for name in named or ()],
+        "file_ids": [name.file_id for name in named or ()],
+        "limit": GROUPS_NAMED_MAX,
+    }
+    return Query(_FIND_PROMISED, parameters, lambda rows: [_promised(table_id, row) for row in rows])
+
+
+def _promised(table_id: UUID, row: tuple[Any, ...]) -> PromisedGroup:
+    partition_path, file_id, kind, stream, checkpoint, action, operation, state, requested_time = row
+    instant = ConcurrentInstant(
+        change=change_of(begun_as(Action(action), Operation(operation)), Touch(kind)),
+        action=Action(action),
+        state=State(state),
+        requested_time=Micros(requested_time),
+    )
+    return PromisedGroup(FileGroup(table_id, partition_path, file_id), stream, checkpoint, instant)
+
+
 def save(streams: Iterable[tuple[UUID, Stream]]) -> Statement:
     """Save streams in their present state, without their buffers."""
     saved = list(streams)
@@ -136,6 +168,13 @@ async def page(connection: AsyncConnection, table_id: UUID, after: str, limit: i
     parameters = {"table_id": table_id, "after": after, "limit": limit}
     rows = await statements.execute(connection, _PAGE, parameters)
     return list(_streams([tuple(row) for row in rows]).values())
+
+
+async def promised_in(
+    connection: AsyncConnection, table_id: UUID, named: Sequence[FileGroupName]
+) -> PromisedGroups:
+    """The named file groups that have promised files, for reading."""
+    return await read(connection, find_promised(table_id, named)) if named else []
 
 
 async def expired(connection: AsyncConnection, limit: int) -> list[ExpiredStream]:
