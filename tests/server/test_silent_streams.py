@@ -75,6 +75,13 @@ def test_what_waits_too_long_is_rolled_back(server: ServerProcess, stream: Strea
     assert reap(server, 8 * DAY_SECONDS) == 1
     assert stream.table.state(instant) == "rolled_back"
 
+    # A job that believes that its rows are written learns that they are gone.
+    refusal = refused(stream.post("open", {"writer": "w", "restored_checkpoint": 1}), 409, "illegal-transition")
+    assert refusal["context"]["lost_checkpoint"] == -1
+    assert "open the stream without restored_checkpoint" in refusal["detail"]
+    stream.open()
+    stream.open(restored_checkpoint=1)
+
 
 def test_a_table_says_how_long_reported_files_wait(server: ServerProcess, http: httpx.Client) -> None:
     table = rest.make_table(http, type="merge_on_read", properties={"streams.wait-seconds": "0"})

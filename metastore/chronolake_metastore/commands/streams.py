@@ -44,7 +44,7 @@ class OpenStreamHandler(Handler[OpenStream, None]):
     def decide(self, state: State, command: OpenStream, evidence: None, origin: Origin) -> Answer:
         table = state.table(command.table)
         stream = state.streams.get((table.table_id, command.stream))
-        opened = streams.open_stream(stream, command, origin.now)
+        opened = streams.open_stream(table, stream, command, origin.now)
         state.append(table.table_id, origin, opened)
         restored = opened.restored_checkpoint
         where = "at its beginning" if restored is None else f"from checkpoint {restored}"

@@ -274,12 +274,16 @@ class StreamRenewed(Payload, frozen=True, kw_only=True):
 
 
 class StreamClosed(Payload, frozen=True, kw_only=True):
-    """A stream takes no requests until it is opened again. If ``expired``, its writer was silent too long."""
+    """A stream takes no requests until it is opened again. If ``expired``, its writer was silent too long.
+
+    ``lost`` is the first checkpoint that was rolled back then although a complete one may stand behind it.
+    """
 
     name: str
     by: str
     reason: str
     expired: bool = False
+    lost: int | None = None
 
 
 class CheckpointAcknowledged(Payload, frozen=True, kw_only=True):

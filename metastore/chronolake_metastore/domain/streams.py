@@ -116,7 +116,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
 class Stream(msgspec.Struct, frozen=True):
     """A stream as it stands. ``attempts`` are of tasks that were restarted alone, ``ended`` those at their end.
 
-    ``acknowledged`` is the last checkpoint that is known to be complete.
+    ``acknowledged`` is the last checkpoint that is known to be complete. ``lost`` is the first one that was
+    rolled back since the stream was opened, because its writer was silent too long.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Stream(msgspec.Struct, frozen=True):
     attempts: Mapping[str, int]
     ended: Sequence[str]
     version: int
+    lost: int | None = None
     checkpoints: Mapping[int, Checkpoint] = {}
 
 
@@ -159,9 +161,14 @@ class ExpireStream(StreamCommand, frozen=True):
     writer: str
 
 
-def open_stream(stream: Stream | None, command: OpenStream, now: Micros) -> StreamOpened:
-    """Give the stream its next epoch. ``now`` is the wall's time."""
+def open_stream(table: Table, stream: Stream | None, command: OpenStream, now: Micros) -> StreamOpened:
+    """Give the stream its next epoch. ``now`` is the wall's time.
+
+    Raises ``IllegalTransition`` for a job that continues behind a checkpoint whose files are gone.
+    """
     request = command.request
+    if stream is not None:
+        _refuse_lost(table, stream, request.restored_checkpoint)
     return StreamOpened(
         name=command.stream,
         epoch=1 if stream is None else stream.epoch + 1,
@@ -170,6 +177,20 @@ def open_stream(stream: Stream | None, command: OpenStream, now: Micros) -> Stre
         lease_seconds=request.lease_seconds,
         lease_expires_at=lease_end(now, request.lease_seconds),
         restored_checkpoint=request.restored_checkpoint,
+    )
+
+
+def _refuse_lost(table: Table, stream: Stream, restored_checkpoint: int | None) -> None:
+    if stream.lost is None or restored_checkpoint is None or restored_checkpoint <= stream.lost:
+        return
+    raise errors.IllegalTransition(
+        f"{named(table, stream)} cannot continue from checkpoint {restored_checkpoint}: the files of the "
+        f"checkpoints from {stream.lost} on were rolled back, because its lease had ended and nobody opened it "
+        f"within {STREAM_WAIT_SECONDS} = {wait_seconds(table)} seconds. Start the job from checkpoint "
+        f"{stream.lost} or an earlier one, or from its beginning, so that it writes the rows again; or open the "
+        "stream without restored_checkpoint to go on without them",
+        **context(table, stream),
+        lost_checkpoint=stream.lost,
     )
 
 
@@ -230,7 +251,7 @@ def expire(
     incomplete = (number for number, checkpoint in stream.checkpoints.items() if not checkpoint.is_complete)
     first = min(incomplete, default=None)
     dropped = [
-        checkpoint
+        (number, checkpoint)
         for number, checkpoint in sorted(stream.checkpoints.items(), reverse=True)
         if has_waited or not checkpoint.tasks or (first is not None and number >= first)
     ]
@@ -238,7 +259,14 @@ def expire(
         raise errors.LeaseLive(f"nothing of {named(table, stream)} is to be rolled back", writer=stream.writer)
     expired_at = to_datetime(stream.lease_expires_at).isoformat(timespec="milliseconds")
     reason = f"the lease of {stream.writer} ended at {expired_at}"
-    return StreamClosed(name=stream.name, by=command.writer, reason=reason, expired=True), dropped
+    complete = (
+        number
+        for number, checkpoint in dropped
+        if checkpoint.may_be_acknowledged and (first is None or number < first)
+    )
+    lost = min(complete, default=None)
+    closed = StreamClosed(name=stream.name, by=command.writer, reason=reason, expired=True, lost=lost)
+    return closed, [checkpoint for _, checkpoint in dropped]
 
 
 def refuse_member(table: Table, instant: Instant, what: str) -> None:
@@ -341,8 +369,9 @@ def _change(stream: Stream, event: Event) -> dict[str, object]:
     match event.payload:
         case StreamRenewed() as payload:
             change = {"lease_seconds": payload.lease_seconds, "lease_expires_at": payload.lease_expires_at}
-        case StreamClosed():
-            change = {"is_open": False}
+        case StreamClosed() as payload:
+            lost = [number for number in (stream.lost, payload.lost) if number is not None]
+            change = {"is_open": False, "lost": min(lost, default=None)}
         case CheckpointAcknowledged() as payload:
             change = {"acknowledged": _latest(stream.acknowledged, payload.checkpoint)}
         case CheckpointAborted():

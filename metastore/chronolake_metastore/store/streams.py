@@ -44,7 +44,7 @@ _DELETE_CHECKPOINTS: Final = """
 _TASKS: Final = msgspec.json.Decoder(dict[str, TaskReports])
 _ATTEMPTS: Final = msgspec.json.Decoder(dict[str, int])
 _ENDED: Final = msgspec.json.Decoder(list[str])
-_STREAM_COLUMNS: Final = 13
+_STREAM_COLUMNS: Final = 14
 
 StreamName = tuple[str, str]
 """The name of a table, and that of one of its streams."""
@@ -135,6 +135,7 @@ def save(streams: Iterable[tuple[UUID, Stream]]) -> Statement:
         "attempts": [_json(stream.attempts) for _, stream in saved],
         "ended": [_json(stream.ended) for _, stream in saved],
         "version": [stream.version for _, stream in saved],
+        "lost": [stream.lost for _, stream in saved],
     }
 
 
@@ -210,7 +211,7 @@ def _stream(rows: Sequence[tuple[Any, ...]]) -> Stream:
     _, name, epoch, writer, opened_at, is_open, tasks, lease_seconds, expires_at, *last = rows[0][
         :_STREAM_COLUMNS
     ]
-    acknowledged, attempts, ended, version = last
+    acknowledged, attempts, ended, version, lost = last
     checkpoints = [row[_STREAM_COLUMNS:] for row in rows if row[_STREAM_COLUMNS] is not None]
     return Stream(
         name=name,
@@ -225,6 +226,7 @@ def _stream(rows: Sequence[tuple[Any, ...]]) -> Stream:
         attempts=_ATTEMPTS.decode(attempts),
         ended=_ENDED.decode(ended),
         version=version,
+        lost=lost,
         checkpoints={
             number: Checkpoint(Micros(requested_time), epoch_then, is_blocking, _TASKS.decode(reports))
             for number, requested_time, epoch_then, is_blocking, reports in checkpoints
