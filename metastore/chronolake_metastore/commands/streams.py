@@ -10,7 +10,7 @@ from typing_extensions import override
 from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.handler import Handler, Names
 from chronolake_metastore.commands.rollbacks import plan_of, roll_back
-from chronolake_metastore.domain import streams
+from chronolake_metastore.domain import stream_documents, streams
 from chronolake_metastore.domain.events import Origin, Payload
 from chronolake_metastore.domain.rollbacks import RollbackInstant
 from chronolake_metastore.domain.state import State
@@ -149,5 +149,5 @@ def _hand_over(state: State, table: Table, stream: Stream, origin: Origin) -> No
 
 def _answer_stream(status: int, state: State, table: Table, name: str, *, with_tasks: bool = False) -> Answer:
     """The stream. Its tasks are for who opens it: every answer is kept for requests that are repeated."""
-    document = streams.document(table, state.stream(table, name), with_tasks=with_tasks)
+    document = stream_documents.document(table, state.stream(table, name), with_tasks=with_tasks)
     return answer(status, document, table.table_id)

@@ -460,14 +460,7 @@ def hash_of(event: Event | StoredEvent) -> bytes:
     For a stored event, it covers the stored payload, including fields that this release does not know.
     """
     payload = event.payload if isinstance(event, Event) else msgspec.json.decode(event.payload)
-    content: tuple[object, ...] = (
-        event.type,
-        event.instant,
-        event.time,
-        event.actor,
-        event.request_id,
-        payload,
-    )
+    content: tuple[object, ...] = event.type, event.instant, event.time, event.actor, event.request_id, payload
     if event.answers is not None or event.answers_hash is not None:
         digest = None if event.answers_hash is None else event.answers_hash.hex()
         content = *content, event.answers, digest

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import streams
+from chronolake_metastore.domain import stream_documents
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import streams as stored
 from chronolake_metastore.store.postgres.engine import Database
@@ -32,7 +32,7 @@ async def get(database: Database, table_name: str, name: str) -> wire.Stream:
     stream = streams_by_key.get((table.table_id, name))
     if stream is None:
         raise errors.StreamNotFound(table.name, name)
-    return streams.document(table, stream)
+    return stream_documents.document(table, stream)
 
 
 async def page(database: Database, table_name: str, limit: int, cursor: str | None) -> wire.StreamPage:
@@ -43,5 +43,5 @@ async def page(database: Database, table_name: str, limit: int, cursor: str | No
         after = _FIRST if place is None else place.name
         of_page = await stored.page(connection, table.table_id, after, limit)
     next_cursor = cursors.encode(_Place(table.table_id, of_page[-1].name)) if len(of_page) == limit else None
-    documents = [streams.document(table, stream, with_tasks=False) for stream in of_page]
+    documents = [stream_documents.document(table, stream, with_tasks=False) for stream in of_page]
     return wire.StreamPage(table.name, documents, next_cursor)

@@ -1,0 +1,55 @@
+"""Streams as the REST API shows them."""
+
+from __future__ import annotations
+
+from chronolake_metastore.domain.streams import Checkpoint, Stream, waits_until
+from chronolake_metastore.domain.tables import Table
+from chronolake_model import streams as wire
+from chronolake_model.times import format_time, to_datetime
+
+
+def document(table: Table, stream: Stream, *, with_tasks: bool = True) -> wire.Stream:
+    """The stream as the REST API shows it."""
+    tick = table.definition.tick
+    buffer = [
+        _buffered(table, number, checkpoint, with_tasks=with_tasks)
+        for number, checkpoint in sorted(stream.checkpoints.items())
+    ]
+    waits = waits_until(table, stream)
+    return wire.Stream(
+        table=table.name,
+        name=stream.name,
+        epoch=stream.epoch,
+        writer=stream.writer,
+        opened_at=format_time(stream.opened_at, tick),
+        is_open=stream.is_open,
+        lease_seconds=stream.lease_seconds,
+        lease_expires_at=to_datetime(stream.lease_expires_at),
+        waits_until=None if waits is None else to_datetime(waits),
+        tasks=stream.tasks,
+        ended_tasks=len(stream.ended),
+        acknowledged_checkpoint=stream.acknowledged,
+        buffered_files=sum(checkpoint.files for checkpoint in buffer),
+        buffered_bytes=sum(checkpoint.size_bytes for checkpoint in buffer),
+        checkpoints=buffer,
+        version=stream.version,
+    )
+
+
+def _buffered(
+    table: Table, number: int, checkpoint: Checkpoint, *, with_tasks: bool
+) -> wire.BufferedCheckpoint:
+    reports = checkpoint.tasks.values()
+    tasks = {
+        task: wire.TaskReport(report.files, report.size_bytes, report.records, report.last_batch)
+        for task, report in sorted(checkpoint.tasks.items())
+    }
+    return wire.BufferedCheckpoint(
+        checkpoint=number,
+        requested_time=format_time(checkpoint.requested_time, table.definition.tick),
+        epoch=checkpoint.epoch,
+        blocking=checkpoint.is_blocking,
+        files=sum(report.files for report in reports),
+        size_bytes=sum(report.size_bytes for report in reports),
+        tasks=tasks if with_tasks else {},
+    )
