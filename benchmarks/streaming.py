@@ -33,6 +33,9 @@ FILES_OF_TASK = 20
 ROWS_OF_FLUSH = 20_000
 FLUSH_SECONDS = 0.05
 """How long a task takes to make and write the rows of a flush; nothing is really written."""
+CELL_SECONDS_MIN = 5.0
+CELL_ROUNDS = 2.2
+"""How many completions and intervals a cell of (b) lasts."""
 POLL_SECONDS = 0.02
 WAITING_SHARE_MAX = 0.01
 VARIATION_MAX = 0.05
@@ -45,6 +48,8 @@ class Cell:
     rows_per_second: float
     waiting_share: float
     freshness_seconds: float
+    freshness_seconds_max: float
+    """Two completions and an interval, as long as they really took."""
     pending_max: int
 
 
@@ -63,6 +68,10 @@ class Job:
     written_at: dict[int, float] = field(default_factory=dict)
     """By checkpoint of a task, when its first rows were read."""
     freshness: list[float] = field(default_factory=list)
+    completions: list[float] = field(default_factory=list)
+    """How many seconds each completion took, with its request."""
+    intervals: list[float] = field(default_factory=list)
+    """The seconds from one trigger until the checkpoint of the next is complete: the rows of one interval."""
     pending: list[int] = field(default_factory=list)
     is_over: bool = False
 
@@ -140,7 +149,7 @@ def _cells() -> Iterator[Row]:
                 yield reporting.at_most(
                     f"{name}: waiting", cell.waiting_share, WAITING_SHARE_MAX, "of the time"
                 )
-                most = 2 * completion + interval
+                most = round(cell.freshness_seconds_max, 2)
                 yield reporting.at_most(f"{name}: until visible", cell.freshness_seconds, most, "s")
     if rates:
         variation = (max(rates) - min(rates)) / statistics.mean(rates)
@@ -155,7 +164,7 @@ def _cells() -> Iterator[Row]:
 async def _cell(completion: float, interval: float, tasks: int, *, blocking: bool) -> Cell:
     async with _stream(tasks) as (_, stream):
         job = Job(stream, tasks, blocking)
-        seconds = max(8.0, 4 * (completion + interval))
+        seconds = max(CELL_SECONDS_MIN, CELL_ROUNDS * (completion + interval))
         async with asyncio.TaskGroup() as running_tasks:
             for task in range(tasks):
                 running_tasks.create_task(_write(job, str(task)))
@@ -167,12 +176,13 @@ async def _cell(completion: float, interval: float, tasks: int, *, blocking: boo
         job.rows / seconds / tasks,
         job.waited_seconds / seconds / tasks,
         max(job.freshness, default=seconds),
+        2 * max(job.completions, default=completion) + max(job.intervals, default=interval),
         max(job.pending, default=0),
     )
 
 
 async def _write(job: Job, task: str) -> None:
-    """A task: it reads, flushes each so many rows, and passes barriers."""
+    """A task: it reads, flushes each so many rows, and reports at the barrier, as ``TaskWriter`` does."""
     barrier, instant, number = -1, None, itertools.count()
     stats: list[WriteStat] = []
     while not job.is_over:
@@ -182,12 +192,11 @@ async def _write(job: Job, task: str) -> None:
             instant = await _instant(job, barrier, task)
             if instant is None:
                 return
-        stats = [_log_file(instant, int(task), next(number))]
+        stats.append(_log_file(instant, int(task), next(number)))
         job.rows += ROWS_OF_FLUSH
-        is_last = job.checkpoint > max(barrier, 0)
-        await job.stream.report(instant, task, stats, last_batch=is_last)
-        if is_last:
-            barrier, instant = job.checkpoint, None
+        if job.checkpoint > max(barrier, 0):
+            await job.stream.report(instant, task, stats, last_batch=True)
+            barrier, instant, stats = job.checkpoint, None, []
             job.passed += 1
 
 
@@ -206,13 +215,16 @@ async def _instant(job: Job, barrier: int, task: str) -> StreamInstant | None:
 
 async def _trigger(job: Job, interval: float) -> None:
     """The engine: a checkpoint each interval, when the one before is complete."""
+    triggered = time.perf_counter()
     while not job.is_over:
         await asyncio.sleep(interval)
+        before, triggered = triggered, time.perf_counter()
         job.passed = 0
         job.checkpoint += 1
         while job.passed < job.tasks and not job.is_over:  # noqa: ASYNC110  # as engines do, it looks now and then
             await asyncio.sleep(POLL_SECONDS / 2)
         job.acknowledged = job.checkpoint
+        job.intervals.append(time.perf_counter() - before)
 
 
 async def _complete(job: Job, completion: float) -> None:
@@ -222,11 +234,12 @@ async def _complete(job: Job, completion: float) -> None:
         if job.acknowledged == done:
             await asyncio.sleep(POLL_SECONDS / 2)
             continue
-        last = job.acknowledged
+        last, began = job.acknowledged, time.perf_counter()
         await asyncio.sleep(completion)
         job.pending.append(len((await job.stream.refresh()).checkpoints))
         await job.stream.complete(last)
         now = time.perf_counter()
+        job.completions.append(now - began)
         for barrier in [barrier for barrier in job.written_at if barrier < last]:
             job.freshness.append(now - job.written_at.pop(barrier))
         done = last
