@@ -80,11 +80,11 @@ def create(
 
     The query finds them again, and skips what the table has. Raises what an ingest raises.
     """
-    while not (found := sorted(arrivals.present(request.source, time.time()))):
+    while not (arrived := sorted(arrivals.present(request.source, time.time()))):
         check()
         wait()
     with tempfile.TemporaryDirectory(prefix="chronolake-") as copies:
-        files = [local for file in found if (local := arrivals.fetched(file, Path(copies))) is not None]
+        files = [local for file in arrived if (local := arrivals.fetched(file, Path(copies))) is not None]
         for source in _by_format(files):
             job = IngestJob(client, spark, request, check, source=source)
             for batch, committed in job.run(job.prepare()):

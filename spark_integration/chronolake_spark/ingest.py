@@ -132,9 +132,7 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         bool, typer.Option("--dry-run", help="Read and check everything; write nothing.")
     ] = False,
     reuse_base_path: options.ReuseBasePathOption = False,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Load files as they arrive, until Ctrl-C.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Load files as they arrive, until Ctrl-C.")] = False,
     interval: Annotated[
         float,
         typer.Option(help="With --follow: seconds between two looks at the source.", min=0.1, max=86_400),
