@@ -22,8 +22,6 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from tests.store.dying import DyingSession
 
-EXAMPLES: Final = int(os.environ.get("CHRONOLAKE_EXAMPLES", "10"))
-STEPS: Final = os.environ.get("CHRONOLAKE_STEPS")
 LONG_SECONDS: Final = float(os.environ.get("LONG_SECONDS", "240"))
 
 SECOND_US: Final = 1_000_000
@@ -76,17 +74,14 @@ def on_real_database(machine: type[_Machine], new_database: Callable[[], str]) -
 
 
 def play(
-    machine: type[RuleBasedStateMachine], steps: int, examples: int = EXAMPLES, *, derandomize: bool = False
+    machine: type[RuleBasedStateMachine], steps: int, examples: int = 10, *, derandomize: bool = False
 ) -> None:
-    """Play so many examples of so many steps, unless the environment has another number of them.
-
-    With ``derandomize`` they are the same in each run.
-    """
+    """Play so many examples of so many steps. With ``derandomize`` they are the same in each run."""
     run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=examples,
-            stateful_step_count=steps if STEPS is None else int(STEPS),
+            stateful_step_count=steps,
             deadline=None,
             derandomize=derandomize,
             suppress_health_check=list(HealthCheck),
