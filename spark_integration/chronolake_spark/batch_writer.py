@@ -13,11 +13,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 import chronolake
 from chronolake_model.instants import Instant
-from chronolake_spark import batch_checks, choices, errors, replays, stream_failures
+from chronolake_spark import batch_checks, choices, errors, planned_batches, replays, stream_failures
 from chronolake_spark.batch_checks import BatchOperation
 from chronolake_spark.conflict_retries import OnConflict
 from chronolake_spark.merge import Duplicates
-from chronolake_spark.replays import Replayed
+from chronolake_spark.replays import Planned, Replayed
 from chronolake_spark.stream_batches import Batch, BatchStream
 from chronolake_spark.tables import SparkTable
 from chronolake_spark.write import Rows, Settings
@@ -136,10 +136,16 @@ class BatchWriter:
         table = self._client.table(self._table)
         stream = self._stream_of(spark.sparkContext, table)
         batch_checks.refuse_table(table.definition, self._write.operation, self._write.how, self._pending_max)
-        if stream.has_completed(batch_id):
+        planned = replays.Planned(batch_id, self._planned_ms(spark, batch_id))
+        if stream.has_completed(planned):
             _LOG.info("%s: batch %d of the stream %s is written already", table.name, batch_id, stream.name)
             return None
-        return self._write.run(_BatchTable(spark, self._client, table, stream, batch_id), batch)
+        return self._write.run(_BatchTable(spark, self._client, table, stream, planned), batch)
+
+    @staticmethod
+    def _planned_ms(spark: SparkSession, batch_id: int) -> int | None:
+        query_id = spark.sparkContext.getLocalProperty(_QUERY_ID)
+        return None if query_id is None else planned_batches.planned_ms(spark, query_id, batch_id)
 
     def _stream_of(self, context: SparkContext, table: chronolake.Table) -> BatchStream:
         """The stream of this run of the query: a later run opens it again."""
@@ -196,17 +202,18 @@ class _BatchTable(SparkTable):
         client: chronolake.Client,
         table: chronolake.Table,
         stream: BatchStream,
-        batch_id: int,
+        planned: Planned,
     ) -> None:
         super().__init__(spark, client, table)
         self._stream = stream
-        self._batch = Batch(stream, batch_id)
+        self._planned = planned
+        self._batch = Batch(stream, planned)
 
     def _write(self, rows: Rows, settings: Settings) -> Instant:  # type: ignore[explicit-override]
-        query = {} if self._stream.query_id is None else {replays.QUERY: self._stream.query_id}
+        batch = replays.metadata(self._stream.query_id, self._planned)
         return super()._write(
             rows,
             dataclasses.replace(
-                settings, batch=self._batch, extra_metadata={**settings.extra_metadata, **query}
+                settings, batch=self._batch, extra_metadata={**settings.extra_metadata, **batch}
             ),
         )

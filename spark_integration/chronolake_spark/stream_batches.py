@@ -21,7 +21,7 @@ from chronolake_model.vocabulary import Direction, Operation, State, TimeOrder
 from chronolake_spark import replays
 from chronolake_spark.acknowledgements import Acknowledger
 from chronolake_spark.options import BatchOptions
-from chronolake_spark.replays import Replayed
+from chronolake_spark.replays import Planned, Replayed
 
 TASK: Final = "spark"
 """The task of the stream: the committer of a write reports for all tasks of Spark."""
@@ -60,7 +60,7 @@ class BatchStream:
         self._last: Instant | None = None
         self._acknowledger = Acknowledger(self._acknowledge, pending_max)
 
-    def has_completed(self, batch_id: int) -> bool:
+    def has_completed(self, batch: Planned) -> bool:
         """Whether the batch is written already. Opens the stream, which fences an earlier run of the query.
 
         Raises ``StreamMismatch`` for a batch that may be another one than that of its id, ``StreamFenced``, and
@@ -68,24 +68,24 @@ class BatchStream:
         """
         self._acknowledger.wait()
         if not self._is_open:
-            self._open(batch_id)
-        return self._is_known(batch_id)
+            self._open(batch)
+        return self._is_known(batch)
 
     @contextlib.contextmanager
-    def begun(self, batch_id: int, operation: Operation) -> Iterator[BatchWrite]:
+    def begun(self, batch: Planned, operation: Operation) -> Iterator[BatchWrite]:
         """Begin the instant of a batch, and renew the lease of the stream meanwhile.
 
         If the block raises, the instant is rolled back, and the batch may begin again.
         """
         if not self._is_open:
-            self._open(batch_id)
+            self._open(batch)
         stream = self._stream
         assert stream is not None
         self._renew(stream)
         with stream:
             try:
                 given = stream.instant(
-                    batch_id,
+                    batch.batch_id,
                     TASK,
                     operation=operation,
                     blocking=not self.pending_max,
@@ -95,7 +95,7 @@ class BatchStream:
             except BaseException as failure:
                 self._is_open = False
                 if isinstance(failure, Exception) and not isinstance(failure, StreamFenced):
-                    self._roll_back(batch_id)
+                    self._roll_back(batch)
                 raise
 
     def complete(self, batch_id: int, requested_time: str) -> Instant:
@@ -111,7 +111,7 @@ class BatchStream:
         """Wait until no batch is pending. Raises what made a completion fail."""
         self._acknowledger.drain()
 
-    def _open(self, batch_id: int) -> None:
+    def _open(self, batch: Planned) -> None:
         """Open the stream at a batch: instants of earlier ones complete, one of this batch is rolled back."""
         if self._stream is not None and self._stream.refresh().epoch != self._stream.epoch:
             # Another query has opened it: this raises the error that names it.
@@ -119,17 +119,17 @@ class BatchStream:
         is_new = self._is_new()
         # A query that may not write with this name does not fence the one that does.
         self._last = None if is_new else self._last_completed()
-        self._is_known(batch_id)
+        self._is_known(batch)
         self._stream = self._table.open_stream(
-            self.name, restored_checkpoint=batch_id, lease_seconds=LEASE_SECONDS
+            self.name, restored_checkpoint=batch.batch_id, lease_seconds=LEASE_SECONDS
         )
         self._renewed_at = time.monotonic()
         if self._stream.refresh().checkpoints:
-            self._stream.complete(batch_id)
+            self._stream.complete(batch.batch_id)
         # From here on nobody else completes batches of the stream.
         self._last = None if is_new else self._last_completed()
         self._is_open = True
-        if is_new and batch_id == 0:
+        if is_new and batch.batch_id == 0:
             self._warn_of_others()
 
     def _is_new(self) -> bool:
@@ -145,8 +145,8 @@ class BatchStream:
         )
         return next((each for each in newest_first if each.stream and each.stream.name == self.name), None)
 
-    def _is_known(self, batch_id: int) -> bool:
-        return replays.has_completed(self.name, batch_id, self._last, self.query_id, self._replayed)
+    def _is_known(self, batch: Planned) -> bool:
+        return replays.has_completed(self.name, batch, self._last, self.query_id, self._replayed)
 
     def _renew(self, stream: chronolake.StreamWriter) -> None:
         """Renew the lease before an instant begins, because it may have ended while the query was idle."""
@@ -159,11 +159,11 @@ class BatchStream:
         assert self._stream is not None
         self._stream.complete(checkpoint)
 
-    def _roll_back(self, batch_id: int) -> None:
+    def _roll_back(self, batch: Planned) -> None:
         """Roll back the instant of a failed batch. If that fails, the next opening or the lease does it."""
         with contextlib.suppress(ChronolakeError):
             self._acknowledger.drain()
-            self._open(batch_id)
+            self._open(batch)
 
     def _warn_of_others(self) -> None:
         others = [stream for stream in self._table.streams() if replays.is_query_id(stream.name)]
@@ -190,9 +190,9 @@ class BatchWrite:
 class Batch:
     """One batch of a stream, for ``write.Settings``."""
 
-    def __init__(self, stream: BatchStream, number: int) -> None:
+    def __init__(self, stream: BatchStream, planned: Planned) -> None:
         self._stream = stream
-        self._number = number
+        self._planned = planned
         self._begun: BatchWrite | None = None
 
     @property
@@ -204,10 +204,10 @@ class Batch:
     @contextlib.contextmanager
     def begun(self, operation: Operation) -> Iterator[chronolake.Write]:
         """As ``BatchStream.begun``."""
-        with self._stream.begun(self._number, operation) as begun:
+        with self._stream.begun(self._planned, operation) as begun:
             self._begun = begun
             yield begun.write
 
     def complete(self) -> Instant:
         """As ``BatchStream.complete``."""
-        return self._stream.complete(self._number, self.options.instant.requested_time)
+        return self._stream.complete(self._planned.batch_id, self.options.instant.requested_time)

@@ -51,8 +51,12 @@ def changes(spark: SparkSession, folder: Path) -> DataFrame:
     return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder))
 
 
-def stream(spark: SparkSession, folder: Path, table: SparkTable, **options: Any) -> DataStreamWriter:
-    writer = changes(spark, folder).writeStream.format("chronolake").options(**options)
+def stream(
+    spark: SparkSession, folder: Path, table: SparkTable, frame: DataFrame | None = None, **options: Any
+) -> DataStreamWriter:
+    writer = (
+        (changes(spark, folder) if frame is None else frame).writeStream.format("chronolake").options(**options)
+    )
     given = {"table": table.name, "url": table._client.url, "delete_when": "op = 'D'"}
     return writer.options(**given).option("checkpointLocation", str(folder.parent / "checkpoints"))
 
@@ -96,6 +100,28 @@ def test_a_named_stream_refuses_a_query_with_a_new_checkpoint_folder(
     with pytest.raises(StreamingQueryException, match="the query has a new checkpoint folder"):
         finished(query("second"))
     assert rows_of(table) == [(id, 1) for id in range(4)]
+
+
+def test_a_batch_that_spark_plans_anew_after_its_plan_was_lost_is_refused(
+    spark: SparkSession, folder: Path, table: SparkTable
+) -> None:
+    finished(stream(spark, folder, table).trigger(availableNow=True).start())
+    # A backup of the folder that lacks the last batch: Spark puts the files 1 and 2 into the next one.
+    checkpoints = folder.parent / "checkpoints"
+    for lost in [*checkpoints.rglob("1"), *checkpoints.rglob(".1.crc")]:
+        lost.unlink()
+    put(folder, 2, {"id": 9, "price": 9, "op": "I"})
+    all_files = spark.readStream.schema(SCHEMA).json(str(folder))
+
+    def again(**options: str) -> StreamingQuery:
+        writer = stream(spark, folder, table, frame=all_files, **options)
+        return finished(writer.trigger(availableNow=True).start())
+
+    with pytest.raises(StreamingQueryException, match="Spark has planned the batch again"):
+        again()
+    assert rows_of(table) == [(1, 2), (2, 1), (3, 1)]
+    again(stream="another")
+    assert rows_of(table) == [(1, 2), (2, 1), (3, 1), (9, 9)]
 
 
 def test_two_writers_of_one_query_do_not_take_the_batches_of_each_other_for_written(
