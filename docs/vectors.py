@@ -19,6 +19,7 @@ from chronolake import _keys
 from chronolake_model import partition_paths
 from chronolake_model.file_names import base_file_name, bucket_file_id, write_token
 from chronolake_model.partition_paths import Spelling
+from chronolake_model.record_keys import DEFAULT_PARTITION
 
 FILE: Final = Path(__file__).parent.parent / "examples" / "writers" / "vectors.json"
 BUCKETS: Final = (1, 4, 7, 64, 100_000)
@@ -96,8 +97,21 @@ _PARTITIONS: Final = (
     "\\",
     "[x]^{y}",
     "\x1f\x7f",
+    DEFAULT_PARTITION,
 )
-_PARTITIONS_SPELLED: Final = (None, "", "x", "a:b [c]", "a/b", "50%", "a=b", "\\", "..", ".hoodie")
+_PARTITIONS_SPELLED: Final = (
+    None,
+    "",
+    DEFAULT_PARTITION,
+    "x",
+    "a:b [c]",
+    "a/b",
+    "50%",
+    "a=b",
+    "\\",
+    "..",
+    ".hoodie",
+)
 _SPELLINGS: Final = (Spelling(hive_style=False), Spelling(url_encode=False), Spelling(False, False))
 _TIMES: Final = (
     *(
@@ -210,13 +224,17 @@ def _path_in(spelling: Spelling, value: str | None) -> Json:
     return {"fields": fields, "properties": spelling.properties, "values": [value, "18628"], "path": path}
 
 
-def _path(fields: list[list[str]], values: Sequence[Any]) -> str:
+def _path(fields: list[list[str]], values: Sequence[Any]) -> str | None:
     texts = [
         _keys.partition_texts(column([value], type_), type_)
         for (_, type_), value in zip(fields, values, strict=True)
     ]
-    path: str = _keys.partition_paths([name for name, _ in fields], texts)[0].as_py()
-    return path
+    names = [name for name, _ in fields]
+    with contextlib.suppress(ValueError):
+        partition_paths.partition_path(names, [text[0].as_py() for text in texts])
+        path: str = _keys.partition_paths(names, texts)[0].as_py()
+        return path
+    return None
 
 
 def _spelled(fields: list[list[str]], values: Sequence[Any]) -> list[pa.Array]:

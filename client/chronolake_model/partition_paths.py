@@ -61,7 +61,9 @@ def spelled(text: str | None, spelling: Spelling = DEFAULT_SPELLING) -> str:
 def unwritable(spelling: Spelling) -> str | None:
     """A regular expression, of Python and Java, for texts that no partition path of the spelling can have.
 
-    They would be another path, or be read as another value. None if each text has a path.
+    They would be another path, or be read as another value. None if each text has a path, but
+    ``DEFAULT_PARTITION``, which a writer refuses in each spelling: a delete of the partition of null would
+    delete it too.
     """
     if spelling == DEFAULT_SPELLING:
         return None
@@ -80,6 +82,14 @@ def unwritable_message(names: Sequence[str]) -> str:
     )
 
 
+def reserved_message(names: Sequence[str]) -> str:
+    """Why a record with the text ``DEFAULT_PARTITION`` in a partition field is refused, and what to do."""
+    return (
+        f"the partition fields ({', '.join(names)}): there are rows with the text {DEFAULT_PARTITION!r}, whose "
+        "partition is that of null, so their records would be mixed; change those values, or write null instead"
+    )
+
+
 def partition_path(
     names: Sequence[str], texts: Sequence[str | None], spelling: Spelling = DEFAULT_SPELLING
 ) -> str:
@@ -87,6 +97,8 @@ def partition_path(
 
     Raises ``ValueError`` if the spelling has no path for them.
     """
+    if DEFAULT_PARTITION in texts:
+        raise ValueError(reserved_message(names))
     refused = unwritable(spelling)
     if refused is not None and any(re.search(refused, text) for text in texts if text):
         raise ValueError(unwritable_message(names))

@@ -182,6 +182,9 @@ public class JavaWriter {
 
     /** Whether a partition path can have the value: it would not be another path, or read as another value. */
     static boolean isWritable(String text, boolean hiveStyle, boolean urlEncode) {
+        if (text.equals("__HIVE_DEFAULT_PARTITION__")) {
+            return false;
+        }
         if (!hiveStyle && (text.equals(".") || text.equals("..") || text.equals(".hoodie"))) {
             return false;
         }

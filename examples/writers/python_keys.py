@@ -106,6 +106,8 @@ def partition_path(
 
 def is_writable(text: str, *, hive_style: bool, url_encode: bool) -> bool:
     """Whether a partition path can have the value: it would not be another path, or read as another value."""
+    if text == "__HIVE_DEFAULT_PARTITION__":
+        return False
     if not hive_style and text in (".", "..", ".hoodie"):
         return False
     refused = "/\\%\x7f" if hive_style else "/\\%\x7f="

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from chronolake import _keys
 from chronolake_model import partition_paths
 from chronolake_model.partition_paths import Spelling
+from chronolake_model.record_keys import DEFAULT_PARTITION
 from chronolake_model.tables import SchemaField, Table
 from chronolake_spark import arrow_types, columns, errors, merge
 
@@ -96,6 +97,8 @@ class Tagging:
         mixed = [field.name for field in fields if errors.mixes_empty(field)]
         if any(pc.any(pc.equal(own[name], "")).as_py() for name in mixed):
             raise errors.InvalidPartitionValue(errors.empty_partition(mixed))
+        if any(pc.any(pc.equal(own[f.name], DEFAULT_PARTITION)).as_py() for f in fields if errors.is_text(f)):
+            raise errors.InvalidPartitionValue(partition_paths.reserved_message(names))
         spelling = Spelling.of(self.table.properties)
         texts = [_keys.partition_texts(own[field.name], field.type) for field in fields]
         pattern = partition_paths.unwritable(spelling)

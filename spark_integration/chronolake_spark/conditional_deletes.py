@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
 import chronolake
 from chronolake.errors import InvalidFilter
+from chronolake_model.record_keys import DEFAULT_PARTITION
 from chronolake_model.tables import Field, Table
 from chronolake_spark import errors, filters, read, schema, spark_failures, write
 from chronolake_spark.write import Rows
@@ -43,12 +44,13 @@ def keys_where(spark: SparkSession, table: chronolake.Table, condition: str | Co
 
 
 def _place(field: Field, table: Table) -> Column:
-    """The column of a stored record. Other writers may have written an empty string where Spark writes null."""
+    """The column of a stored record. Other writers may have written texts of null's partition there."""
     column = sf.col(schema.quoted(field.name))
     is_place_only = field.name in table.partition_fields and field.name not in table.record_key_fields
-    if is_place_only and errors.mixes_empty(field):
-        return sf.nullif(column, sf.lit("")).alias(field.name)
-    return column
+    if not is_place_only or not errors.is_text(field):
+        return column
+    missing = sf.lit(None) if field.nullable else sf.lit("")
+    return sf.when(column.isin("", DEFAULT_PARTITION), missing).otherwise(column).alias(field.name)
 
 
 def _matching(spark: SparkSession, table: chronolake.Table, as_of: str, condition: str | Column) -> DataFrame:

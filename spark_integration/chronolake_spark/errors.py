@@ -210,7 +210,12 @@ def ambiguous_key(names: Sequence[str]) -> str:
 
 def mixes_empty(field: Field) -> bool:
     """Whether records with an empty string in this partition field would be among those with null."""
-    return field.nullable and field.type.strip().lower() == "string"
+    return field.nullable and is_text(field)
+
+
+def is_text(field: Field) -> bool:
+    """Whether the values of this field are texts, one of which may be the name of null's partition."""
+    return field.type.strip().lower() == "string"
 
 
 def empty_partition(names: Sequence[str]) -> str:

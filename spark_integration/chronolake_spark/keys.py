@@ -51,21 +51,25 @@ def record_key(fields: Sequence[Field]) -> Column:
 def partition_path(fields: Sequence[Field], spelling: Spelling = DEFAULT_SPELLING) -> Column:
     """The partition path, ``a=1/b=2`` in hive style; the empty string for no fields.
 
-    Evaluating it raises ``InvalidPartitionValue`` for a row whose values have no path in the table's spelling.
+    Evaluating it raises ``InvalidPartitionValue`` for a row whose values have no path in the table's spelling,
+    and for the text that is the path of null.
     """
     texts = [_partition_text(field) for field in fields]
     parts = [
         sf.concat(sf.lit(partition_paths.prefix(field.name, spelling)), _spelled(text, spelling))
         for field, text in zip(fields, texts, strict=True)
     ]
-    path = sf.concat_ws("/", *parts) if parts else sf.lit("")
+    if not fields:
+        return sf.lit("")
+    names = [field.name for field in fields]
+    reserved = [
+        text == DEFAULT_PARTITION for field, text in zip(fields, texts, strict=True) if errors.is_text(field)
+    ]
+    path = _unless(reserved, partition_paths.reserved_message(names), sf.concat_ws("/", *parts))
     pattern = partition_paths.unwritable(spelling)
-    if pattern is None or not fields:
+    if pattern is None:
         return path
-    tests = (sf.coalesce(text.rlike(pattern), sf.lit(False)) for text in texts)
-    refused = functools.reduce(operator.or_, tests)
-    message = partition_paths.unwritable_message([field.name for field in fields])
-    return sf.when(refused, _refused(errors.InvalidPartitionValue(message))).otherwise(path)
+    return _unless([text.rlike(pattern) for text in texts], partition_paths.unwritable_message(names), path)
 
 
 def unmixed_partition_path(fields: Sequence[Field], spelling: Spelling = DEFAULT_SPELLING) -> Column:
@@ -75,13 +79,10 @@ def unmixed_partition_path(fields: Sequence[Field], spelling: Spelling = DEFAULT
     same partition, so records of both would be one record, and an overwrite of one would delete the other.
     """
     path = partition_path(fields, spelling)
-    mixed = [field for field in fields if errors.mixes_empty(field)]
+    mixed = [field.name for field in fields if errors.mixes_empty(field)]
     if not mixed:
         return path
-    is_empty = (sf.coalesce(sf.col(quoted(field.name)) == "", sf.lit(False)) for field in mixed)
-    refused = functools.reduce(operator.or_, is_empty)
-    error = errors.InvalidPartitionValue(errors.empty_partition([field.name for field in mixed]))
-    return sf.when(refused, _refused(error)).otherwise(path)
+    return _unless([sf.col(quoted(name)) == "" for name in mixed], errors.empty_partition(mixed), path)
 
 
 def bucket(fields: Sequence[Field], buckets: int) -> Column:
@@ -155,6 +156,14 @@ def _no_key(fields: Sequence[Field]) -> errors.InvalidRecordKey:
 
 def _ambiguous(fields: Sequence[Field]) -> errors.InvalidRecordKey:
     return errors.InvalidRecordKey(errors.ambiguous_key([field.name for field in fields]))
+
+
+def _unless(tests: Sequence[Column], message: str, path: Column) -> Column:
+    """``path``; evaluating it raises ``InvalidPartitionValue`` for a row for which one of the tests holds."""
+    if not tests:
+        return path
+    refused = functools.reduce(operator.or_, (sf.coalesce(test, sf.lit(False)) for test in tests))
+    return sf.when(refused, _refused(errors.InvalidPartitionValue(message))).otherwise(path)
 
 
 def _refused(error: errors.SparkIntegrationError) -> Column:

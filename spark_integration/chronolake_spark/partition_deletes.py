@@ -14,7 +14,15 @@ from chronolake_model.instants import Instant
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import Action, Operation
-from chronolake_spark import conflict_retries, errors, keys, partial_snapshots, schema, write_counts
+from chronolake_spark import (
+    conflict_retries,
+    errors,
+    keys,
+    partial_snapshots,
+    schema,
+    spark_failures,
+    write_counts,
+)
 from chronolake_spark.conflict_retries import OnConflict
 
 _LOG = logging.getLogger("chronolake.spark")
@@ -109,7 +117,10 @@ def _parts(spark: SparkSession, table: Table, values: Mapping[str, Any]) -> _Par
     rows = spark.range(1).select(*typed)
     tests = [sf.col(schema.quoted(field.name)).isNull() for field in given]
     texts = [keys.partition_path([field], spelling) for field in given]
-    [row] = rows.select(sf.array(*tests), sf.array(*texts)).collect()
+    try:
+        [row] = rows.select(sf.array(*tests), sf.array(*texts)).collect()
+    except spark_failures.EXCEPTIONS as exc:
+        raise errors.decoded(str(exc)) or exc from exc
     for field, is_null in zip(given, row[0], strict=True):
         if is_null and values[field.name] is not None:
             raise errors.InvalidPartitionValue(

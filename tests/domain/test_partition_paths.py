@@ -57,6 +57,7 @@ def test_a_path_has_one_part_for_each_field(spelling: Spelling, path: str) -> No
         *((PLAIN, text) for text in ("a/b", "50%", "a=b", "\\", ".", "..", ".hoodie", "a\nb")),
         *((Spelling(url_encode=False), text) for text in ("a/b", "50%", "\\", "\x7f")),
         *((Spelling(hive_style=False), text) for text in (".", "..", ".hoodie")),
+        *((spelling, "__HIVE_DEFAULT_PARTITION__") for spelling in SPELLINGS),
     ],
 )
 def test_a_value_that_a_path_cannot_have_is_refused(spelling: Spelling, text: str) -> None:

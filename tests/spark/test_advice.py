@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from typing_extensions import override
 
 import chronolake_spark
+from chronolake_model.record_keys import DEFAULT_PARTITION
 from chronolake_spark import SparkTable, errors
 from tests.spark import test_format_writes
 
@@ -52,12 +53,26 @@ def test_null_and_the_empty_string_of_a_partition_are_not_mixed(
     with pytest.raises(Exception, match="partition is that of null"):
         test_format_writes.save_by_spark(empty, table)
     assert rows_of(table.read()) == [(1, None, 1.0)]
+    reserved = orders(spark, (1, DEFAULT_PARTITION, 9.0))
+    writes = [
+        lambda: table.upsert(reserved),
+        lambda: table.delete(reserved),
+        lambda: table.delete_partitions({"country": DEFAULT_PARTITION}),
+    ]
+    for write in writes:
+        with pytest.raises(errors.InvalidPartitionValue, match=f"the text '{DEFAULT_PARTITION}'"):
+            write()
+    with pytest.raises(Exception, match="partition is that of null"):
+        test_format_writes.save_by_spark(reserved, table)
+    assert rows_of(table.read()) == [(1, None, 1.0)]
     table.delete("country is null")
     assert rows_of(table.read()) == []
 
     strict = spark.createDataFrame([], "id long, country string not null, price double")
     never_null = new_table(strict, "id", partition_fields=["country"])
     never_null.upsert(empty)
+    with pytest.raises(errors.InvalidPartitionValue, match="partition is that of null"):
+        never_null.upsert(reserved)
     never_null.delete_partitions({"country": ""})
     assert rows_of(never_null.read()) == []
 
