@@ -324,7 +324,7 @@ _ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.CHECKPOINT_PASSED: "Ask with the id of the last barrier that the task has passed.",
     ProblemCode.CHECKPOINT_INCOMPLETE: "Report the last batches of the tasks in `context`; acknowledge again.",
     ProblemCode.INSTANT_NOT_YET: "Buffer, and send the same request again when a checkpoint is complete.",
-    ProblemCode.MAY_CONFLICT: "Write log files, or ask for instants with `blocking`.",
+    ProblemCode.MAY_CONFLICT: "Write log files or another file group, or ask for instants with `blocking`.",
     ProblemCode.PUBLICATION_FENCED: "Stop, or take the lease again.",
     ProblemCode.OUTCOME_NOT_FOUND: "It may still be under way. Send it again under its key: it runs once.",
     ProblemCode.NAMESPACE_NOT_EMPTY: "Drop the namespace's tables first.",

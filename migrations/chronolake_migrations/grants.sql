@@ -17,7 +17,7 @@ GRANT SELECT, INSERT
 GRANT SELECT, INSERT, UPDATE, DELETE
     ON chronolake.namespace, chronolake.lake_table, chronolake.base_path, chronolake.schema_version,
         chronolake.instant, chronolake.file, chronolake.planned_group, chronolake.replaced_group,
-        chronolake.stream, chronolake.stream_checkpoint
+        chronolake.stream, chronolake.stream_checkpoint, chronolake.buffered_file
     TO chronolake_server;
 
 -- Clocks and heads of chains. UPDATE on columns is enough for SELECT ... FOR UPDATE, and does not allow LOCK TABLE above

@@ -181,20 +181,6 @@ def test_without_a_bucket_index_new_file_groups_are_taken_and_known_ones_are_not
     assert stream.completed(2) == [second]
 
 
-def test_one_new_group_of_two_pending_checkpoints_completes_for_the_first_only(
-    shared_http: httpx.Client,
-) -> None:
-    table = rest.make_table(shared_http, index={"type": "simple"})
-    stream = StreamOfTable(table)
-    stream.open()
-    times = [stream.instant(-1), stream.instant(1)]
-    stream.reported(-1, _new_group(times[0], "a-0"))
-    stream.reported(1, _new_group(times[1], "a-0"))
-    problem = refused(stream.complete(2), 422, "invalid-write-stat")
-    assert (problem["context"]["checkpoint"], problem["context"]["ended"]) == (1, times[:1])
-    assert [table.state(time) for time in times] == ["completed", "inflight"]
-
-
 def _new_group(instant: str, file_id: str) -> rest.Json:
     return write_stat(instant) | {"file_id": file_id, "file_name": f"{file_id}_0-0-0_{instant}.parquet"}
 

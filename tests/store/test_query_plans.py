@@ -13,10 +13,23 @@ import pytest
 
 from chronolake_metastore.store.postgres import statements
 
-_GROWING = ("event", "event_entry", "file", "instant", "marker", "outcome", "write_stat")
+_GROWING = (
+    "buffered_file",
+    "deleted_file",
+    "event",
+    "event_entry",
+    "file",
+    "instant",
+    "marker",
+    "outcome",
+    "write_stat",
+)
 _PARAMETER = re.compile(r"%\((\w+)\)s")
-_ONLY_BY_TABLE = ("file_live_from", "file_superseded", "file_to_clean")
+_ONLY_BY_TABLE = ("buffered_file_instant", "file_live_from", "file_superseded", "file_to_clean")
 _STATEMENTS = (
+    "buffered_files/find",
+    "buffered_files/find_unmarked",
+    "buffered_files/insert",
     "event_lists/append",
     "events/append",
     "file_groups/find_concurrent",

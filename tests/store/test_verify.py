@@ -178,6 +178,7 @@ def test_missing_projections_are_detected_and_rebuilt(history_dsn: str) -> None:
         "replaced_group": 0,
         "stream": 0,
         "stream_checkpoint": 0,
+        "buffered_file": 0,
     }
     assert tampering.verify(history_dsn).holds
 

@@ -21,6 +21,7 @@ from chronolake_metastore.domain.files import Staged
 from chronolake_metastore.domain.instants import Marks
 from chronolake_metastore.domain.namespaces import CreateNamespace
 from chronolake_metastore.domain.reconciling import MarkerCounts, Reconciliation
+from chronolake_metastore.domain.reported_files import ReportFacts
 from chronolake_metastore.domain.state import EMPTY, State
 from chronolake_metastore.domain.tables import CreateTable
 from chronolake_model import streams as wire, tables as wire_tables
@@ -72,7 +73,7 @@ class InMemory:
 
     def report(self, key: str, body: wire.ReportWriteMetadata) -> None:
         command = checkpoints.ReportWriteMetadata(TABLE, STREAM, body)
-        self._answered(key, lambda: self._decide(key, command, {}))
+        self._answered(key, lambda: self._decide(key, command, self._facts(body)))
 
     def complete(self, key: str, body: wire.CompleteCheckpoints) -> None:
         command = checkpoints.CompleteCheckpoints(TABLE, STREAM, body)
@@ -142,6 +143,14 @@ class InMemory:
             if written.version in wanted and written.table_id == self._table_id
             for stat in written.write_stats
         ]
+
+    def _facts(self, body: wire.ReportWriteMetadata) -> ReportFacts:
+        """The files of a report without a marker. The state has what the streams have reported."""
+        if body.requested_time is None:
+            return ReportFacts()
+        marked = self._markers.get(parse_time(body.requested_time), set())
+        unmarked = [stat.file_name for stat in body.write_stats if stat.file_name not in marked]
+        return ReportFacts(unmarked=[DeletedFile("", name) for name in unmarked])
 
     def _completions(self, command: checkpoints.CompleteCheckpoints) -> list[Completion]:
         """What the handler loads of each instant that the acknowledgement covers."""

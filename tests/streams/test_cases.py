@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 STREAMS = "server/test_streams.py"
 CASES_OF_SERVER = "server/test_stream_cases.py"
+REPORTED = "server/test_reported_files.py"
 SILENT = "server/test_silent_streams.py"
 CLIENT = "client/test_streams.py"
 SCHEDULES = "streams/test_schedules.py"
@@ -51,7 +52,8 @@ HUDI: Final[dict[str, Tests]] = {
     "an empty checkpoint makes no commit unless a property says so; one that fails holds the later back": (
         (STREAMS, "a_checkpoint_without_files_completes_no_instant"),
         (STREAMS, "a_table_may_want_commits_without_files"),
-        (STREAMS, "one_new_group_of_two_pending_checkpoints_completes_for_the_first_only"),
+        (STREAMS, "a_task_that_has_not_reported_its_last_batch_holds_the_checkpoint_back"),
+        (REPORTED, "one_new_group_is_refused_in_a_second_pending_checkpoint"),
     ),
     "the buffer survives a failover; a restored job completes what was acknowledged (PR 13530, PR 13543)": (
         (STREAMS, "a_restored_job_completes_what_was_acknowledged_and_nothing_behind_it"),
@@ -147,7 +149,8 @@ ARTICLES: Final[dict[str, Tests]] = {
         (WRITER, "the_end_of_the_input_writes_what_is_left"),
     ),
     "20 a commit may be repeated, and its final failure is told": (
-        (STREAMS, "one_new_group_of_two_pending_checkpoints_completes_for_the_first_only"),
+        (STREAMS, "a_task_that_has_not_reported_its_last_batch_holds_the_checkpoint_back"),
+        (REPORTED, "one_new_group_is_refused_in_a_second_pending_checkpoint"),
         (CLIENT, "files_of_failed_attempts_are_deleted_before_a_checkpoint_completes"),
         (BATCHES, "a_completion_that_fails_in_the_background_ends_the_query"),
     ),

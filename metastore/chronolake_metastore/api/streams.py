@@ -121,7 +121,9 @@ async def report_write_metadata(
 ) -> Response[ReportedWriteMetadata]:
     """Report files that a task has written for a checkpoint. They are invisible until it is complete.
 
-    The reports of a task are merged, and a file that comes again counts once.
+    The reports of a task are merged, and a file that comes again counts once. A file with which the checkpoint
+    could never complete is refused: it has no marker and needs one, another task has reported it, or another
+    file of its file group excludes it.
     """
     return await submit(caller, checkpoints.ReportWriteMetadata(parameters.table(table), _stream(stream), data))
 

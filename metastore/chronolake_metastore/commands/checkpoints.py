@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import ClassVar, NoReturn
 
 import msgspec
 from typing_extensions import override
 
 from chronolake_metastore import errors
+from chronolake_metastore.commands import reports
 from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.completing import CompleteInstantHandler, Completion
-from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, combined, single_query
+from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, combined
 from chronolake_metastore.commands.streams import ChangeStreamHandler, roll_back_one, with_instants
-from chronolake_metastore.domain import checkpoints, instants, staging
+from chronolake_metastore.domain import checkpoints, instants, reported_files, staging
 from chronolake_metastore.domain.checkpoints import (
     AbortCheckpoint,
     CompleteCheckpoints,
-    ReportedFiles,
     ReportWriteMetadata,
     RequestInstant,
     RestartTask,
@@ -25,6 +26,7 @@ from chronolake_metastore.domain.checkpoints import (
 from chronolake_metastore.domain.events import Origin, Payload, StreamTaskEnded, WriteStatsStaged
 from chronolake_metastore.domain.instants import CompleteInstant, Instant
 from chronolake_metastore.domain.properties import STREAM_EMPTY_COMMITS
+from chronolake_metastore.domain.reported_files import NO_FACTS, ReportFacts
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.streams import Checkpoint, Stream
 from chronolake_metastore.domain.tables import Table
@@ -89,14 +91,14 @@ class RequestInstantHandler(Handler[RequestInstant, None]):
         return answer(status, document, table.table_id)
 
 
-class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportedFiles]):
+class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportFacts]):
     """Keeps the files that a task reports for a checkpoint.
 
-    The evidence is which of them it has reported before.
+    The evidence are the facts about these files.
     """
 
     command = ReportWriteMetadata
-    no_evidence: ClassVar[ReportedFiles] = {}
+    no_evidence: ClassVar[ReportFacts] = NO_FACTS
 
     @override
     def names(self, command: ReportWriteMetadata) -> Names:
@@ -120,19 +122,13 @@ class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportedFiles]):
 
     @override
     def load(
-        self, state: State, command: ReportWriteMetadata, evidence: ReportedFiles, now: Micros
-    ) -> Loading[ReportedFiles] | None:
-        table = state.locked_table(command.table)
-        if table is None or not command.request.write_stats:
-            return None
-        versions = _reported_versions(state, table, command)
-        if not versions:
-            return None
-        return single_query(stored.find_reported(table.table_id, versions, command.request.write_stats))
+        self, state: State, command: ReportWriteMetadata, evidence: ReportFacts, now: Micros
+    ) -> Loading[ReportFacts] | None:
+        return reports.load(state, command)
 
     @override
     def decide(
-        self, state: State, command: ReportWriteMetadata, evidence: ReportedFiles, origin: Origin
+        self, state: State, command: ReportWriteMetadata, evidence: ReportFacts, origin: Origin
     ) -> Answer:
         table = state.table(command.table)
         stream = state.stream(table, command.stream)
@@ -141,6 +137,7 @@ class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportedFiles]):
         named = None if time is None else state.instant(table, time)
         checkpoints.refuse_other_instant(table, stream, command, named)
         if named is not None and not named.state.is_pending:
+            reported_files.refuse_unpublished(table, stream, named, command.request, evidence.published)
             _end(state, table, stream, command, origin)
             return _answer_report(table, command, named, 0)
         buffered = stream.checkpoints.get(command.request.checkpoint)
@@ -148,14 +145,17 @@ class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportedFiles]):
             _end(state, table, stream, command, origin)
             return _answer_report(table, command, None, 0)
         instant = state.instant(table, buffered.requested_time)
-        reported = {**evidence, **_reported_in_group(state, table, command)}
-        stats = checkpoints.unreported(table, stream, command, reported)
+        known = reports.in_buffers(state, table, command, evidence)
+        same_groups = list(chain.from_iterable(known.values()))
+        stats = reported_files.unreported(table, stream, command.request, same_groups)
         checkpoints.refuse_late(table, stream, command.request.checkpoint, stats)
         request = command.request
         checkpoints.refuse_more_metadata(table, stream, request.checkpoint, buffered, request.extra_metadata)
         if not buffered.is_blocking:
             checkpoints.refuse_dependent(table, instant, command)
             checkpoints.refuse_conflicting(table, instant, stats, state.concurrent)
+        reported_files.refuse_exclusive(table, stream, command.request.checkpoint, stats, known)
+        reported_files.refuse_unmarked(stats, evidence.unmarked)
         payload = _staged(state, table, instant, command, stats, origin.now)
         if stats or _says_more(stream, buffered, command):
             state.append(table.table_id, origin, payload, instant.requested_time, stats)
@@ -303,29 +303,6 @@ def _refuse(
 def _time(command: ReportWriteMetadata) -> Micros | None:
     text = command.request.requested_time
     return None if text is None else parse_time(text)
-
-
-def _reported_versions(state: State, table: Table, command: ReportWriteMetadata) -> list[int]:
-    """The versions that may have files of a report: those of its task, of all tasks if it is sent again."""
-    stream = state.streams.get((table.table_id, command.stream))
-    checkpoint = None if stream is None else stream.checkpoints.get(command.request.checkpoint)
-    if checkpoint is None:
-        return []
-    if command.request.bootstrap:
-        return checkpoint.versions
-    reports = checkpoint.tasks.get(command.request.task)
-    return [] if reports is None else list(reports.versions)
-
-
-def _reported_in_group(state: State, table: Table, command: ReportWriteMetadata) -> ReportedFiles:
-    """The files that earlier commands of the transaction have reported."""
-    versions = set(_reported_versions(state, table, command))
-    return {
-        (stat.partition_path, stat.file_name): checkpoints.counts_of(stat)
-        for written in state.changes.written
-        if written.table_id == table.table_id and written.version in versions
-        for stat in written.write_stats
-    }
 
 
 def _staged(

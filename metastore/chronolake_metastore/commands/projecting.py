@@ -10,6 +10,7 @@ from chronolake_metastore.domain.lists import Entry
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.store import (
     base_paths,
+    buffered_files,
     catalog,
     cleans,
     clocks,
@@ -112,4 +113,5 @@ def _project_streams(state: State) -> list[Statement]:
     }
     if buffered:
         statements.append(streams.save_checkpoints(buffered))
+    statements.extend(buffered_files.project(changes.buffered, changes.dropped, changes.unbuffered))
     return statements

@@ -55,6 +55,14 @@ class ReportedFiles(msgspec.Struct, frozen=True):
     files: Sequence[DeletedFile]
 
 
+class BufferedVersion(msgspec.Struct, frozen=True):
+    """An event that staged files for a stream's instant."""
+
+    table_id: UUID
+    version: int
+    requested_time: Micros
+
+
 class Publication(msgspec.Struct, frozen=True):
     """An event that published the files of an instant."""
 
@@ -135,6 +143,9 @@ class Changes:
         self.checkpoints: set[tuple[StreamKey, int]] = set()
         self.unbuffered: list[InstantKey] = []
         """Instants of streams that have ended: they leave the buffers."""
+        self.buffered: list[BufferedVersion] = []
+        self.dropped: list[BufferedVersion] = []
+        """Events whose files a task dropped, because it was restarted."""
         self.created_namespaces: set[str] = set()
         self.dropped_namespaces: set[str] = set()
 

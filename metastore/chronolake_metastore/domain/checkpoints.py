@@ -41,9 +41,6 @@ PENDING_DEFAULT: Final = 100
 NAMED_MAX: Final = 20
 """Tasks that a refusal names."""
 
-ReportedFiles = Mapping[tuple[str, str], tuple[int, ...]]
-"""By partition path and name, the size and the counts of files that were reported (``counts_of``)."""
-
 
 class RequestInstant(streams.StreamCommand, frozen=True):
     request: wire.RequestInstant
@@ -177,32 +174,6 @@ def refuse_more_metadata(
             **streams.context(table, stream),
             checkpoint=number,
         )
-
-
-def counts_of(stat: WriteStat) -> tuple[int, ...]:
-    """What two reports of one file must have in common."""
-    return stat.size_bytes, stat.records, stat.inserts, stat.updates, stat.deletes
-
-
-def unreported(
-    table: Table, stream: Stream, command: ReportWriteMetadata, reported: ReportedFiles
-) -> list[WriteStat]:
-    """The files of a report that were not reported before; raises ``InvalidWriteStat`` for one that differs."""
-    new = []
-    for index, stat in enumerate(command.request.write_stats):
-        before = reported.get((stat.partition_path, stat.file_name))
-        if before is None:
-            new.append(stat)
-        elif before != counts_of(stat):
-            raise errors.InvalidWriteStat(
-                f"write_stats[{index}]: the file {stat.file_name!r} was reported before to "
-                f"{streams.named(table, stream)} with another size or other counts; a file does not change "
-                "once it is reported",
-                index=index,
-                file_name=stat.file_name,
-                partition_path=stat.partition_path,
-            )
-    return new
 
 
 def refuse_dependent(table: Table, instant: Instant, command: ReportWriteMetadata) -> None:

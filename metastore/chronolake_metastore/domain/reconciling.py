@@ -60,7 +60,7 @@ def refuse(table: Table, instant: Instant, stats: Sequence[WriteStat], reconcili
     The kind of a marker is not compared, because the file's name implies it.
     """
     if reconciliation.unmarked is not None:
-        raise _unmarked(reconciliation.unmarked, stats)
+        raise unmarked(reconciliation.unmarked, stats)
     if reconciliation.unreconciled:
         time = format_time(marked_by(instant), table.definition.tick)
         raise errors.UnreconciledMarkers(
@@ -72,7 +72,8 @@ def refuse(table: Table, instant: Instant, stats: Sequence[WriteStat], reconcili
         )
 
 
-def _unmarked(file: DeletedFile, stats: Sequence[WriteStat]) -> errors.InvalidWriteStat:
+def unmarked(file: DeletedFile, stats: Sequence[WriteStat]) -> errors.InvalidWriteStat:
+    """The refusal of a file that has no marker, although its instant has to have one."""
     named = (file.partition_path, file.file_name)
     index = next((at for at, stat in enumerate(stats) if (stat.partition_path, stat.file_name) == named), None)
     where = "staged" if index is None else f"write_stats[{index}]"

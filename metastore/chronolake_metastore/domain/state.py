@@ -25,6 +25,7 @@ from chronolake_metastore.domain import (
     instants,
     lists,
     namespaces,
+    reported_files,
     resizes,
     schemas,
     streams,
@@ -33,6 +34,7 @@ from chronolake_metastore.domain import (
 )
 from chronolake_metastore.domain.answers import START, ChainHead
 from chronolake_metastore.domain.changes import (
+    BufferedVersion,
     Changes,
     CleanedFiles,
     InstantKey,
@@ -53,6 +55,7 @@ from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import Instant, Marks
 from chronolake_metastore.domain.lists import NO_LIST_ENTRIES, ListEntries, ListName
 from chronolake_metastore.domain.namespaces import Namespace
+from chronolake_metastore.domain.reported_files import BufferedFile
 from chronolake_metastore.domain.streams import Stream, StreamKey
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.files import WriteStat
@@ -107,6 +110,8 @@ class State:
         self.streams = dict(loaded.streams)
         self.concurrent = concurrency.copy_of(loaded.concurrent)
         self.inserted: dict[inserts.Partition, ConcurrentInstant] = {}
+        self.buffered: dict[FileGroup, tuple[BufferedFile, ...]] = {}
+        """The files that were reported to streams since the state was loaded."""
         self.changes = Changes()
 
     def table(self, name: str) -> Table:
@@ -222,6 +227,18 @@ class State:
             changes = conflicts.group_changes(completed.begun_as, files.touches(write_stats), [])
             concurrency.add(self.concurrent, event.table_id, changes, completed)
             self.inserted |= inserts.completed(completed, write_stats, event.table_id)
+        if isinstance(event.payload, events.WriteStatsStaged) and event.payload.report is not None:
+            self._buffer(event, write_stats)
+
+    def _buffer(self, event: events.Event, write_stats: Sequence[WriteStat]) -> None:
+        place = self._instant_of(event).stream
+        assert place is not None, "only instants of streams take reports of tasks"
+        checkpoint = self.streams[event.table_id, place.name].checkpoints[place.checkpoint]
+        for file in reported_files.buffered(
+            write_stats, event.version, place.name, place.checkpoint, checkpoint
+        ):
+            group = FileGroup(event.table_id, file.partition_path, file.file_id)
+            self.buffered[group] = (*self.buffered.get(group, ()), file)
 
     def _add_lists(self, event: events.Event, entries_by_list: ListEntries) -> None:
         """Keep the lists of an event as rows; the commands behind it conflict with the file groups in them."""
@@ -377,6 +394,13 @@ class State:
         self.streams[key] = after
         self.changes.streams.add(key)
         self.changes.checkpoints.update((key, number) for number in streams.changed(before, after))
+        if isinstance(event.payload, events.WriteStatsStaged) and event.payload.summary.files:
+            assert event.instant is not None
+            self.changes.buffered.append(BufferedVersion(event.table_id, event.version, event.instant))
+        self.changes.dropped.extend(
+            BufferedVersion(event.table_id, version, requested_time)
+            for requested_time, version in streams.dropped(before, after, event.payload)
+        )
 
     def _unbuffer(self, table_id: UUID, ended: Instant) -> None:
         """Take an instant that has ended out of the buffer of its stream, which may not be loaded."""

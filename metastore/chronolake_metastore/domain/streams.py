@@ -84,6 +84,11 @@ class Checkpoint(msgspec.Struct, frozen=True):
         return [version for reports in self.tasks.values() for version in reports.versions]
 
     @property
+    def size_bytes(self) -> int:
+        """The bytes of its files."""
+        return sum(reports.size_bytes for reports in self.tasks.values())
+
+    @property
     def extra_metadata(self) -> dict[str, str]:
         """The metadata that its tasks have reported, by the order of their ids."""
         return {
@@ -351,6 +356,23 @@ def without(stream: Stream, ended: Micros) -> Stream:
         if checkpoint.requested_time != ended
     }
     return msgspec.structs.replace(stream, checkpoints=kept)
+
+
+def task_of(checkpoint: Checkpoint, version: int) -> str | None:
+    """The task whose files the event of this version staged; None if they are not in the buffer any more."""
+    return next((task for task, reports in checkpoint.tasks.items() if version in reports.versions), None)
+
+
+def dropped(before: Stream | None, after: Stream, payload: Payload) -> list[tuple[Micros, int]]:
+    """The instants and versions of reports that an event drops, because their task restarts."""
+    if before is None or not isinstance(payload, StreamTaskRestarted):
+        return []
+    return [
+        (checkpoint.requested_time, version)
+        for number, checkpoint in before.checkpoints.items()
+        if payload.task in checkpoint.tasks and payload.task not in after.checkpoints[number].tasks
+        for version in checkpoint.tasks[payload.task].versions
+    ]
 
 
 def changed(before: Stream | None, after: Stream) -> list[int]:

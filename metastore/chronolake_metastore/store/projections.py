@@ -17,5 +17,6 @@ PROJECTIONS: Final = (
     "replaced_group",
     "stream",
     "stream_checkpoint",
+    "buffered_file",
 )
 """The tables that follow from the log."""

@@ -12,7 +12,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import begun_as
 from chronolake_metastore.domain.changes import InstantKey
-from chronolake_metastore.domain.checkpoints import ReportedFiles
 from chronolake_metastore.domain.conflicts import GROUPS_NAMED_MAX, ConcurrentInstant, change_of
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.promised_files import PromisedGroup, PromisedGroups
@@ -21,7 +20,7 @@ from chronolake_metastore.store import instants
 from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
-from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.files import FileGroupName
 from chronolake_model.names import split_table_name
 from chronolake_model.times import MICROS_PER_SECOND, Micros
 from chronolake_model.vocabulary import Action, Operation, State, Touch
@@ -31,7 +30,6 @@ _FIND_OF_TABLES: Final = statements.load("streams/find_of_tables")
 _FIND_INSTANTS: Final = statements.load("streams/find_instants")
 _FIND_EXPIRED: Final = statements.load("streams/find_expired")
 _FIND_PROMISED: Final = statements.load("streams/find_promised")
-_FIND_REPORTED: Final = statements.load("streams/find_reported")
 _TOTALS: Final = statements.load("streams/totals")
 _PAGE: Final = statements.load("streams/page")
 _SAVE: Final = statements.load("streams/save")
@@ -87,17 +85,6 @@ def find_instants(named: Iterable[StreamName]) -> Query[FoundInstants]:
     return Query(_FIND_INSTANTS, _names(sorted(set(named))), instants.decode)
 
 
-def find_reported(table_id: UUID, versions: Sequence[int], stats: Sequence[WriteStat]) -> Query[ReportedFiles]:
-    """Those of the files that were staged under these versions."""
-    parameters = {
-        "table_id": table_id,
-        "versions": list(versions),
-        "partition_paths": [stat.partition_path for stat in stats],
-        "file_names": [stat.file_name for stat in stats],
-    }
-    return Query(_FIND_REPORTED, parameters, lambda rows: {(row[0], row[1]): tuple(row[2:]) for row in rows})
-
-
 def find_promised(table_id: UUID, named: Sequence[FileGroupName] | None) -> Query[PromisedGroups]:
     """The first hundred of the named file groups of a table that have promised files; None names all.
 
@@ -151,6 +138,7 @@ def save_checkpoints(checkpoints: Mapping[tuple[StreamKey, int], Checkpoint]) ->
         "epoch": [checkpoint.epoch for checkpoint in values],
         "is_blocking": [checkpoint.is_blocking for checkpoint in values],
         "is_reported": [checkpoint.may_be_acknowledged for checkpoint in values],
+        "size_bytes": [checkpoint.size_bytes for checkpoint in values],
         "tasks": [_json(checkpoint.tasks) for checkpoint in values],
     }
 

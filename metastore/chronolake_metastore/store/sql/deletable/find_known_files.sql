@@ -40,26 +40,27 @@ SELECT
         WHERE (p.table_id, p.partition_path, p.file_id) = (t.table_id, n.partition_path, n.file_id)
         OFFSET 0
     ) AS is_planned,
-    coalesce(i.state IN ('requested', 'inflight'), false) AND EXISTS (
-        SELECT
-        FROM event e
-        JOIN write_stat w ON w.table_id = e.table_id AND w.version = e.version
-        WHERE e.table_id = t.table_id
-            AND e.instant = i.requested_time
-            AND e.type = 'WriteStatsStaged'
-            AND w.partition_path = n.partition_path
-            AND w.file_name = n.file_name
-            -- Of a stream's instant only what its buffer has: a task that restarts drops its reports, and their files.
-            AND NOT EXISTS (
-                SELECT
-                FROM stream_checkpoint c
-                WHERE (c.table_id, c.requested_time) = (t.table_id, i.requested_time)
-                    AND NOT jsonb_path_exists(
-                        c.tasks, '$.*.versions[*] ? (@ == $version)', jsonb_build_object('version', w.version)
-                    )
-            )
-        OFFSET 0
-    ) AS is_staged,
+    coalesce(i.state IN ('requested', 'inflight'), false) AND CASE
+        -- Of a stream's instant only what its buffer has: a task that restarts drops its reports, and their files.
+        WHEN i.stream IS NOT NULL THEN EXISTS (
+            SELECT
+            FROM buffered_file b
+            WHERE (b.file_id, b.partition_path, b.table_id) = (n.file_id, n.partition_path, t.table_id)
+                AND (b.file_name, b.requested_time) = (n.file_name, i.requested_time)
+            OFFSET 0
+        )
+        ELSE EXISTS (
+            SELECT
+            FROM event e
+            JOIN write_stat w ON w.table_id = e.table_id AND w.version = e.version
+            WHERE e.table_id = t.table_id
+                AND e.instant = i.requested_time
+                AND e.type = 'WriteStatsStaged'
+                AND w.partition_path = n.partition_path
+                AND w.file_name = n.file_name
+            OFFSET 0
+        )
+    END AS is_staged,
     periods.cleaned_by
 FROM lake_table t
 CROSS JOIN unnest(

@@ -1,22 +1,29 @@
 -- The file groups for which streams have reported files in pending instants that began without blocking: those that are
 -- named, or all of them. Of each the latest instant, with its stream and its checkpoint; those of the latest first.
-WITH reported AS MATERIALIZED (
-    SELECT c.table_id, c.stream, c.checkpoint, c.requested_time, version.number::bigint AS version
-    FROM stream_checkpoint c
-    CROSS JOIN LATERAL jsonb_path_query(c.tasks, '$.*.versions[*]') AS version (number)
-    WHERE c.table_id = %(table_id)s AND NOT c.is_blocking
+-- OFFSET 0 makes the planner look named groups up one by one, because the table grows faster than its statistics are
+-- collected.
+WITH buffered AS MATERIALIZED (
+    SELECT of_group.*
+    FROM unnest(%(partition_paths)s::text[], %(file_ids)s::text[]) AS named (partition_path, file_id)
+    CROSS JOIN LATERAL (
+        SELECT *
+        FROM buffered_file b
+        WHERE (b.file_id, b.partition_path, b.table_id) = (named.file_id, named.partition_path, %(table_id)s::uuid)
+        OFFSET 0
+    ) AS of_group
+    WHERE NOT %(all_groups)s::boolean
+    UNION ALL
+    SELECT *
+    FROM buffered_file b
+    WHERE b.table_id = %(table_id)s::uuid AND %(all_groups)s::boolean
 ),
 promised AS (
-    SELECT DISTINCT ON (w.partition_path, w.file_id)
-        w.partition_path, w.file_id, w.kind, r.stream, r.checkpoint, r.table_id, r.requested_time
-    FROM reported r
-    JOIN write_stat w ON w.table_id = r.table_id AND w.version = r.version
-    WHERE %(all_groups)s::boolean
-        OR (w.partition_path, w.file_id) IN (
-            SELECT named.partition_path, named.file_id
-            FROM unnest(%(partition_paths)s::text[], %(file_ids)s::text[]) AS named (partition_path, file_id)
-        )
-    ORDER BY w.partition_path, w.file_id, r.requested_time DESC
+    SELECT DISTINCT ON (b.partition_path, b.file_id)
+        b.partition_path, b.file_id, b.kind, c.stream, c.checkpoint, c.table_id, c.requested_time
+    FROM buffered b
+    JOIN stream_checkpoint c ON c.table_id = b.table_id AND c.requested_time = b.requested_time
+    WHERE NOT c.is_blocking
+    ORDER BY b.partition_path, b.file_id, b.requested_time DESC
 )
 SELECT
     p.partition_path, p.file_id, p.kind, p.stream, p.checkpoint, i.action, i.operation, i.state,

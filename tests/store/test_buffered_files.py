@@ -1,0 +1,152 @@
+"""The projection of files in the buffers of streams, against what the buffers name and what a replay gives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import psycopg
+import pytest
+
+import chronolake_migrations
+from chronolake_metastore.domain import checkpoints, streams, tables
+from chronolake_metastore.domain.proof import Finding
+from chronolake_metastore.proof import rebuilding, verification
+from chronolake_metastore.settings import Settings
+from chronolake_model import streams as wire, tables as wire_tables
+from chronolake_model.file_names import bucket_file_id
+from chronolake_model.files import WriteStat
+from chronolake_model.vocabulary import TableType
+from tests.store.history import History
+
+TABLE = "shop.orders"
+ROWS = """
+    SELECT b.file_id, b.partition_path, b.table_id, b.version, b.ordinal, b.requested_time, b.file_name, b.kind
+    FROM chronolake.buffered_file b
+    ORDER BY 1, 2, 3, 4, 5
+"""
+
+
+class Streamed:
+    """A history with one table and its streams."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        history.make_namespace("shop")
+        definition = wire_tables.CreateTable(
+            TABLE,
+            "s3://lake/orders",
+            [wire_tables.NewField("id", "bigint")],
+            ["id"],
+            type=TableType.MERGE_ON_READ,
+        )
+        history.done(tables.CreateTable(definition))
+
+    def open(self, stream: str, restored_checkpoint: int | None = None) -> int:
+        """Open a stream; gives its epoch."""
+        body = wire.OpenStream("w", restored_checkpoint=restored_checkpoint)
+        answer = self.history.done(streams.OpenStream(TABLE, stream, body))
+        return msgspec.json.decode(answer, type=wire.Stream).epoch
+
+    def report(self, stream: str, epoch: int, checkpoint: int, buckets: Sequence[int], task: str = "0") -> str:
+        """Report log files as the last batch of a task; gives the instant."""
+        asked = checkpoints.RequestInstant(TABLE, stream, wire.RequestInstant(epoch, task, checkpoint))
+        time = msgspec.json.decode(self.history.done(asked), type=wire.StreamInstant).requested_time
+        ids = [bucket_file_id(bucket) for bucket in buckets]
+        names = [f".{file_id}_{time}.log.1_0-{task}-0" for file_id in ids]
+        stats = [WriteStat("", file_id, name, 10, 1) for file_id, name in zip(ids, names, strict=True)]
+        body = wire.ReportWriteMetadata(
+            epoch, task, checkpoint, requested_time=time, write_stats=stats, last_batch=True
+        )
+        self.history.done(checkpoints.ReportWriteMetadata(TABLE, stream, body))
+        return time
+
+    def complete(self, stream: str, epoch: int, checkpoint: int) -> None:
+        """Acknowledge a checkpoint."""
+        body = wire.CompleteCheckpoints(epoch, checkpoint)
+        self.history.done(checkpoints.CompleteCheckpoints(TABLE, stream, body))
+
+    def rows(self) -> list[tuple[object, ...]]:
+        """The projection."""
+        with psycopg.connect(self.history.dsn) as connection:
+            return connection.execute(ROWS).fetchall()
+
+    def buckets(self) -> list[int]:
+        """The buckets of the buffered files."""
+        return [int(str(file_id)[:8]) for file_id, *_ in self.rows()]
+
+
+@pytest.fixture
+def streamed(dsn: str) -> Iterator[Streamed]:
+    """A table with streams; at the end the log is verified, and the projection made anew in two ways."""
+    with History(dsn) as history:
+        streamed = Streamed(history)
+        yield streamed
+        before = streamed.rows()
+        assert asyncio.run(verification.verify(Settings(dsn=dsn))).findings == []
+        _delete(dsn)
+        assert {finding.what.partition("(")[0] for finding in _verified(dsn)} == {"buffered_file"}
+        asyncio.run(rebuilding.rebuild(Settings(dsn=dsn)))
+        assert streamed.rows() == before
+        _delete(dsn)
+        _insert_as_the_migration(dsn)
+        assert streamed.rows() == before
+
+
+def _verified(dsn: str) -> list[Finding]:
+    return list(asyncio.run(verification.verify(Settings(dsn=dsn))).findings)
+
+
+def _delete(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("DELETE FROM chronolake.buffered_file")
+
+
+def _insert_as_the_migration(dsn: str) -> None:
+    [folder] = chronolake_migrations.__path__
+    script = Path(folder, "versions", "0036_buffered_files.sql").read_text("utf-8")
+    [insert] = [text for text in script.split(";\n") if "INSERT INTO" in text]
+    with psycopg.connect(dsn) as connection:
+        connection.execute(insert.encode())
+
+
+def test_reported_files_stay_until_their_task_restarts_or_their_instant_ends(streamed: Streamed) -> None:
+    job, other = streamed.open("job"), streamed.open("other")
+    streamed.report("job", job, -1, [0, 1])
+    streamed.report("job", job, 1, [0, 2])
+    streamed.report("job", job, 1, [3], task="1")
+    streamed.report("other", other, -1, [0])
+    assert streamed.buckets() == [0, 0, 0, 1, 2, 3]
+
+    restart = wire.RestartTask(job, "0", restored_checkpoint=1)
+    streamed.history.done(checkpoints.RestartTask(TABLE, "job", restart))
+    assert streamed.buckets() == [0, 0, 1, 3]
+
+    streamed.complete("job", job, 1)
+    assert streamed.buckets() == [0, 3]
+
+    streamed.open("job", restored_checkpoint=1)
+    assert streamed.buckets() == [0]
+
+
+def test_files_that_are_reported_and_dropped_in_one_transaction_are_not_there(streamed: Streamed) -> None:
+    epoch = streamed.open("job")
+    time = streamed.report("job", epoch, -1, [0], task="1")
+    name = f".{bucket_file_id(1)}_{time}.log.1_0-0-0"
+    stats = [WriteStat("", bucket_file_id(1), name, 10, 1)]
+    report = wire.ReportWriteMetadata(epoch, "0", -1, requested_time=time, write_stats=stats)
+    restart = wire.RestartTask(epoch, "0")
+    again = wire.ReportWriteMetadata(epoch, "2", -1, requested_time=time, write_stats=stats, last_batch=True)
+
+    streamed.history.send(
+        checkpoints.ReportWriteMetadata(TABLE, "job", report),
+        checkpoints.RestartTask(TABLE, "job", restart),
+        checkpoints.ReportWriteMetadata(TABLE, "job", again),
+    )
+
+    assert streamed.buckets() == [0, 1]
+    streamed.report("job", epoch, 1, [2], task="1")
+    streamed.complete("job", epoch, 1)
+    assert streamed.buckets() == [2]
