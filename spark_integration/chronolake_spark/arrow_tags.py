@@ -18,7 +18,7 @@ from chronolake_model import partition_paths
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.record_keys import DEFAULT_PARTITION
 from chronolake_model.tables import SchemaField, Table
-from chronolake_spark import arrow_types, columns, errors, merge
+from chronolake_spark import arrow_types, columns, errors, merge, partition_lengths
 
 _VECTORIZED: Final = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "string"})
 """The types of key fields whose texts Arrow makes without a call in Python for each value."""
@@ -106,7 +106,9 @@ class Tagging:
             pc.any(pc.match_substring_regex(text, pattern)).as_py() for text in texts
         ):
             raise errors.InvalidPartitionValue(partition_paths.unwritable_message(names))
-        return _keys.partition_paths(names, texts, spelling).cast(pa.string())
+        paths = _keys.partition_paths(names, texts, spelling).cast(pa.string())
+        partition_lengths.check(names, paths.unique().to_pylist(), partition_lengths.path_bytes_max(self.table))
+        return paths
 
 
 def _key_texts(table: Table, rows: Mapping[str, pa.ChunkedArray] | pa.RecordBatch) -> list[pa.Array]:

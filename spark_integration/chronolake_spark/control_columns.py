@@ -15,7 +15,7 @@ from pyspark.sql import Column, functions as sf
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark import columns, keys
+from chronolake_spark import columns, keys, partition_lengths
 
 _TABLES_MAX = 64
 
@@ -23,7 +23,11 @@ _TABLES_MAX = 64
 def of(table: Table) -> Sequence[Column]:
     """The three columns, by their names."""
     key_fields, path_fields = _fields(table, table.record_key_fields), _fields(table, table.partition_fields)
-    return (*_key_and_path(_java(), key_fields, path_fields, Spelling.of(table.properties)), bucket(table))
+    bytes_max = partition_lengths.path_bytes_max(table)
+    return (
+        *_key_and_path(_java(), key_fields, path_fields, Spelling.of(table.properties), bytes_max),
+        bucket(table),
+    )
 
 
 def bucket(table: Table) -> Column:
@@ -34,11 +38,15 @@ def bucket(table: Table) -> Column:
 
 @functools.lru_cache(maxsize=_TABLES_MAX)
 def _key_and_path(
-    _java: object, key_fields: tuple[Field, ...], path_fields: tuple[Field, ...], spelling: Spelling
+    _java: object,
+    key_fields: tuple[Field, ...],
+    path_fields: tuple[Field, ...],
+    spelling: Spelling,
+    bytes_max: int,
 ) -> tuple[Column, Column]:
     return (
         keys.record_key(key_fields).alias(columns.RECORD_KEY),
-        keys.unmixed_partition_path(path_fields, spelling).alias(columns.PARTITION_PATH),
+        keys.written_partition_path(path_fields, spelling, bytes_max).alias(columns.PARTITION_PATH),
     )
 
 

@@ -11,16 +11,19 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
 from pyspark.sql import Column, functions as sf
 
 from chronolake_model import partition_paths
 from chronolake_model.partition_paths import DEFAULT_SPELLING, Spelling
 from chronolake_model.record_keys import DEFAULT_PARTITION, EMPTY_KEY, ESCAPED, NULL_KEY
 from chronolake_model.tables import Field
-from chronolake_spark import errors
+from chronolake_spark import errors, partition_lengths
 from chronolake_spark.schema import quoted
 
 _DAY_MICROS: Final = 86_400_000_000
+_SIZE: Final = "\ue000"
+"""What stands for a number in the text of an error."""
 
 
 def record_key(fields: Sequence[Field]) -> Column:
@@ -54,31 +57,29 @@ def partition_path(fields: Sequence[Field], spelling: Spelling = DEFAULT_SPELLIN
     Evaluating it raises ``InvalidPartitionValue`` for a row whose values have no path in the table's spelling,
     and for the text that is the path of null.
     """
-    texts = [_partition_text(field) for field in fields]
-    parts = [
-        sf.concat(sf.lit(partition_paths.prefix(field.name, spelling)), _spelled(text, spelling))
-        for field, text in zip(fields, texts, strict=True)
-    ]
     if not fields:
         return sf.lit("")
     names = [field.name for field in fields]
+    texts = [_partition_text(field) for field in fields]
     reserved = [
         text == DEFAULT_PARTITION for field, text in zip(fields, texts, strict=True) if errors.is_text(field)
     ]
-    path = _unless(reserved, partition_paths.reserved_message(names), sf.concat_ws("/", *parts))
+    path = sf.concat_ws("/", *_parts(fields, spelling))
+    path = _unless(reserved, partition_paths.reserved_message(names), path)
     pattern = partition_paths.unwritable(spelling)
     if pattern is None:
         return path
     return _unless([text.rlike(pattern) for text in texts], partition_paths.unwritable_message(names), path)
 
 
-def unmixed_partition_path(fields: Sequence[Field], spelling: Spelling = DEFAULT_SPELLING) -> Column:
+def written_partition_path(fields: Sequence[Field], spelling: Spelling, bytes_max: int) -> Column:
     """The partition path of a row to write.
 
-    Evaluating it also raises ``InvalidPartitionValue`` for an empty string in a nullable column: null has the
-    same partition, so records of both would be one record, and an overwrite of one would delete the other.
+    Evaluating it also raises ``InvalidPartitionValue`` for a path that storage cannot have (``bytes_max`` is
+    that of ``partition_lengths``), and for an empty string in a nullable column: null has the same partition,
+    so records of both would be one record, and an overwrite of one would delete the other.
     """
-    path = partition_path(fields, spelling)
+    path = _of_length(fields, spelling, bytes_max)
     mixed = [field.name for field in fields if errors.mixes_empty(field)]
     if not mixed:
         return path
@@ -158,12 +159,57 @@ def _ambiguous(fields: Sequence[Field]) -> errors.InvalidRecordKey:
     return errors.InvalidRecordKey(errors.ambiguous_key([field.name for field in fields]))
 
 
+def _parts(fields: Sequence[Field], spelling: Spelling) -> list[Column]:
+    return [
+        sf.concat(
+            sf.lit(partition_paths.prefix(field.name, spelling)), _spelled(_partition_text(field), spelling)
+        )
+        for field in fields
+    ]
+
+
+def _of_length(fields: Sequence[Field], spelling: Spelling, bytes_max: int) -> Column:
+    """The partition path, but an error for one that is too long."""
+    path = partition_path(fields, spelling)
+    names = [field.name for field in fields]
+    if partition_lengths.may_be_too_long(names, bytes_max):
+        size = sf.octet_length(path)
+        error = partition_lengths.long_path(names, _SIZE, bytes_max)
+        path = sf.when(size > bytes_max, _refused_by_size(error, size)).otherwise(path)
+    for field, part in zip(fields, _parts(fields, spelling), strict=True):
+        if not errors.is_text(field):
+            continue
+        # Short values need not be escaped once more: escapes take three bytes.
+        room = partition_lengths.PART_BYTES_MAX - len(partition_paths.prefix(field.name, spelling).encode())
+        is_long = sf.octet_length(sf.col(quoted(field.name))) > room // 3
+        size = sf.octet_length(part)
+        is_too_long = is_long & (size > partition_lengths.PART_BYTES_MAX)
+        refused = _refused_by_size(partition_lengths.long_part(field.name, _SIZE), size)
+        path = sf.when(sf.coalesce(is_too_long, sf.lit(False)), refused).otherwise(path)
+    return path
+
+
 def _unless(tests: Sequence[Column], message: str, path: Column) -> Column:
     """``path``; evaluating it raises ``InvalidPartitionValue`` for a row for which one of the tests holds."""
     if not tests:
         return path
     refused = functools.reduce(operator.or_, (sf.coalesce(test, sf.lit(False)) for test in tests))
     return sf.when(refused, _refused(errors.InvalidPartitionValue(message))).otherwise(path)
+
+
+def _refused_by_size(error: errors.SparkIntegrationError, size: Column) -> Column:
+    """Raises the error, with the number ``size`` in place of ``_SIZE``."""
+    message = str(error)
+    problem = msgspec.json.encode(error.problem).decode()
+    text = sf.encode(_with_size(problem, size), "UTF-8")
+    # Spark's base64 is not that of URLs, and a setting cuts it into lines.
+    code = sf.translate(sf.base64(text), "+/\r\n", "-_")
+    return sf.raise_error(sf.concat(_with_size(message, size), sf.lit(" [chronolake:"), code, sf.lit("]")))
+
+
+def _with_size(text: str, size: Column) -> Column:
+    before, _, after = text.partition(_SIZE)
+    return sf.concat(sf.lit(before), size.cast("string"), sf.lit(after))
 
 
 def _refused(error: errors.SparkIntegrationError) -> Column:

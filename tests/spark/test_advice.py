@@ -77,6 +77,31 @@ def test_null_and_the_empty_string_of_a_partition_are_not_mixed(
     assert rows_of(never_null.read()) == []
 
 
+def test_values_that_are_too_long_for_storage_are_refused_with_their_length(
+    spark: SparkSession, new_table: NewTable, table: SparkTable
+) -> None:
+    fits, escaped = "ü" * 123 + "x", "/" * 83
+    rows = [(1, fits, 1.0), (2, escaped[:82], 1.0)]
+    table.overwrite(orders(spark, *rows), "all")
+    assert rows_of(table.read()) == rows
+    for value, size in ((fits + "y", 256), (escaped, 257), ("x" * 2_000, 2_008)):
+        long = orders(spark, (3, value, 1.0))
+        with pytest.raises(errors.InvalidPartitionValue, match=rf"'country'.* {size} bytes.* 255") as caught:
+            table.upsert(long)
+        assert caught.value.problem is not None
+        assert caught.value.problem.context == {"column": "country", "bytes_max": 255}
+    with pytest.raises(Exception, match="a folder name of 258 bytes"):
+        test_format_writes.save_by_spark(orders(spark, (3, "x" * 250, 1.0)), table)
+    assert rows_of(table.read()) == rows
+
+    letters = [f"x{number}" for number in range(4)]
+    wide = spark.range(1).selectExpr("id", *(f"repeat('{name}', 120) `{name}`" for name in letters))
+    deep = new_table(wide, "id", partition_fields=letters)
+    with pytest.raises(errors.InvalidPartitionValue, match=r"\(x0, x1, x2, x3\).* 975 bytes"):
+        deep.upsert(wide)
+    assert list(deep.metastore.orphans().orphans) == []
+
+
 def test_sql_commands_that_do_not_exist_name_the_methods(spark: SparkSession, table: SparkTable) -> None:
     table.overwrite(orders(spark, (1, "de", 1.0)), "all")
     url, name = table._client.url, table.name.removeprefix("spark.")
