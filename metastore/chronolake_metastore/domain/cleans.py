@@ -42,7 +42,8 @@ class Bounds(msgspec.Struct, frozen=True):
     """What bounds a clean.
 
     ``nth_newest`` is the completion time of the oldest write to retain, None if there are fewer writes.
-    ``oldest_pending`` is the requested time of the oldest pending write. ``protected_times`` are the completion
+    ``oldest_pending`` is the requested time of the oldest pending write; a stream whose lease has ended reads
+    nothing, so its instants do not count. ``protected_times`` are the completion
     times as of which savepoints and readers need files. ``followed`` is the first time that a reader holds with
     all later ones.
     """

@@ -101,7 +101,10 @@ PENDING: Final[Mapping[Yields, Mapping[GroupChange, Mapping[GroupChange, Rule]]]
 
 
 class ConcurrentInstant(msgspec.Struct, frozen=True):
-    """Another instant that changes a file group; it is pending if it has no completion time."""
+    """Another instant that changes a file group; it is pending if it has no completion time.
+
+    It ``is_promised`` if the change is a reported file of a stream's instant that began without blocking.
+    """
 
     change: GroupChange
     action: Action
@@ -109,6 +112,7 @@ class ConcurrentInstant(msgspec.Struct, frozen=True):
     requested_time: Micros
     completion_time: Micros | None = None
     lease_expires_at: Micros | None = None
+    is_promised: bool = False
 
 
 ConcurrentInstants = Mapping[FileGroup, Sequence[ConcurrentInstant]]

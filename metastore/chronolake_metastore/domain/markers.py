@@ -135,7 +135,7 @@ def refuse_early(
     """Raise ``WriteConflict`` if another instant has marked one of the file groups, or has written it since.
 
     That is: if completing would be refused now; or if, of this instant and a pending one whose lease runs at
-    ``now``, the second to complete would be refused.
+    ``now``, the second to complete would be refused; or if a promised file of a silent stream would be.
     """
     mine, tick = instant.requested_time, table.definition.tick
     touched = [
@@ -147,7 +147,7 @@ def refuse_early(
     in_common: dict[FileGroup, ConcurrentInstant] = {}
     for what, group in touched:
         for other in marked.get(group, ()):
-            if other.requested_time != mine and _is_live(other, now) and _exclude(what, other.change):
+            if other.requested_time != mine and _is_in_the_way(what, other, now):
                 in_common[group] = other
     if not in_common:
         return
@@ -171,9 +171,11 @@ def holder(instant: Instant, kind: MarkerKind) -> ConcurrentInstant:
     )
 
 
-def _is_live(other: ConcurrentInstant, now: Micros) -> bool:
-    # A dead writer holds nothing.
-    return other.lease_expires_at is not None and other.lease_expires_at > now
+def _is_in_the_way(change: GroupChange, other: ConcurrentInstant, now: Micros) -> bool:
+    if other.lease_expires_at is not None and other.lease_expires_at > now:
+        return _exclude(change, other.change)
+    # A dead writer holds nothing, but a silent stream completes what it has promised when it is opened again.
+    return other.is_promised and COMPLETED[other.change][change] is not Rule.NEVER
 
 
 def _exclude(change: GroupChange, other: GroupChange) -> bool:

@@ -133,7 +133,7 @@ def find_marked(table_id: UUID, groups: Iterable[FileGroup]) -> Query[dict[FileG
 
 def _marked(table_id: UUID, rows: Rows) -> dict[FileGroup, set[ConcurrentInstant]]:
     marked: dict[FileGroup, set[ConcurrentInstant]] = defaultdict(set)
-    for partition_path, file_id, kind, action, operation, state, requested_time, lease_expires_at in rows:
+    for partition_path, file_id, kind, action, operation, state, requested_time, expires_at, promised in rows:
         touch = Touch.LOG if kind == MarkerKind.APPEND else Touch.BASE
         marked[FileGroup(table_id, partition_path, file_id)].add(
             ConcurrentInstant(
@@ -141,7 +141,8 @@ def _marked(table_id: UUID, rows: Rows) -> dict[FileGroup, set[ConcurrentInstant
                 action=Action(action),
                 state=State(state),
                 requested_time=Micros(requested_time),
-                lease_expires_at=None if lease_expires_at is None else Micros(lease_expires_at),
+                lease_expires_at=None if expires_at is None else Micros(expires_at),
+                is_promised=promised,
             )
         )
     return marked

@@ -1,5 +1,5 @@
 -- The bounds of a clean of a table: the completion time of the last write after skipping the newest ones, the requested
--- time of the oldest pending write, the completion times that savepoints and readers hold, what is published, and the
+-- time of the oldest pending write whose stream, if it has one, is not silent, the completion times that savepoints and readers hold, what is published, and the
 -- first time that a reader holds with all later ones.
 SELECT
     (
@@ -18,6 +18,13 @@ SELECT
         WHERE i.table_id = %(table_id)s::uuid
             AND i.state IN ('requested', 'inflight')
             AND i.action IN ('commit', 'deltacommit', 'replacecommit')
+            AND NOT EXISTS (
+                SELECT
+                FROM stream s
+                WHERE s.table_id = i.table_id
+                    AND s.name = i.stream ->> 'name'
+                    AND s.lease_expires_at <= moment(%(now)s)
+            )
     ),
     ARRAY(
         SELECT micros(saved.completion_time)
