@@ -18,7 +18,7 @@ from chronolake_model import partition_paths
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.record_keys import DEFAULT_PARTITION
 from chronolake_model.tables import SchemaField, Table
-from chronolake_spark import arrow_types, columns, errors, merge, partition_lengths
+from chronolake_spark import arrow_types, column_names, columns, errors, merge, partition_lengths
 
 _VECTORIZED: Final = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "string"})
 """The types of key fields whose texts Arrow makes without a call in Python for each value."""
@@ -96,7 +96,7 @@ class Tagging:
         names = [field.name for field in fields]
         mixed = [field.name for field in fields if errors.mixes_empty(field)]
         if any(pc.any(pc.equal(own[name], "")).as_py() for name in mixed):
-            raise errors.InvalidPartitionValue(errors.empty_partition(mixed))
+            raise errors.InvalidPartitionValue(errors.empty_partition(mixed, column_names.plain(mixed[0])))
         if any(pc.any(pc.equal(own[f.name], DEFAULT_PARTITION)).as_py() for f in fields if errors.is_text(f)):
             raise errors.InvalidPartitionValue(partition_paths.reserved_message(names))
         spelling = Spelling.of(self.table.properties)

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from chronolake_model.schemas import DECIMAL_PRECISION_MAX, WIDER_TYPES
-from chronolake_spark import csv_profiles, csv_types, errors, schema
+from chronolake_spark import column_names, csv_profiles, csv_types, errors
 from chronolake_spark.csv_profiles import Kind, Profile, ValueSummary
 
 _EXAMPLES: Final = {
@@ -33,7 +33,7 @@ def check_types_known(unknown: Sequence[str], rows: int | None) -> None:
         return
     raise errors.SchemaMismatch(
         f"the files hold no row, so the types of {', '.join(unknown)} cannot be inferred; "
-        f"state all types with --schema '{unknown[0]} BIGINT, ...', or take strings with --all-strings",
+        f"state all types with {_statement(unknown[0], 'BIGINT, ...')}, or take strings with --all-strings",
         {"columns": list(unknown)},
     )
 
@@ -70,7 +70,8 @@ def advice_for_value(name: str, type_: str, value: str, *, stated: bool) -> str:
         return f"correct the value, or state another type, as {_statement(name, other)}"
     ways = ["correct the value"]
     if wider := _wider(type_, value):
-        ways.append(f"change the column's type with `chronolake schema change TABLE --widen '{name}:{wider}'`")
+        change = column_names.argument(f"{column_names.plain(name)}:{wider}")
+        ways.append(f"change the column's type with `chronolake schema change TABLE --widen {change}`")
     if _accepts(value, type_, stated=True):
         ways.append(
             f"if this is another way to write a {type_} (as 007 for 7, or a time without a zone for one in "
@@ -93,7 +94,7 @@ def _note(name: str, value_summary: ValueSummary) -> str:
 
 def _statement(name: str, type_: str) -> str:
     """The option that states the type of a column."""
-    return f"--schema '{schema.plain(name)} {type_}'"
+    return f"--schema {column_names.argument(f'{column_names.plain(name)} {type_}')}"
 
 
 def _type_to_state(type_: str, value: str) -> str:

@@ -218,11 +218,14 @@ def is_text(field: Field) -> bool:
     return field.type.strip().lower() == "string"
 
 
-def empty_partition(names: Sequence[str]) -> str:
-    """The message of ``InvalidPartitionValue`` for an empty string in a nullable partition field."""
+def empty_partition(names: Sequence[str], example: str) -> str:
+    """The message of ``InvalidPartitionValue`` for an empty string in a nullable partition field.
+
+    ``example`` is the first of the names, as SQL has it.
+    """
     return (
         f"the partition fields ({', '.join(names)}): there are rows with an empty string, whose partition is "
-        f"that of null, so their records would be mixed; write null instead, as by nullif({names[0]}, ''), or "
+        f"that of null, so their records would be mixed; write null instead, as by nullif({example}, ''), or "
         "make the table with the column as not nullable"
     )
 

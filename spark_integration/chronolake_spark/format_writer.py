@@ -30,6 +30,7 @@ from chronolake_spark import (
     arrow_tags,
     bucket_numbers,
     bucket_writer,
+    column_names,
     errors,
     evolution,
     format_options,
@@ -218,7 +219,7 @@ def _tagging(table: Table, struct: StructType, *, deletes: bool) -> Tagging:
         needed = [*table.record_key_fields, *([] if is_global else table.partition_fields)]
     missing = [name for name in needed if name not in sources]
     unknown = [] if deletes else [name for name in struct.names if name not in sources.values()]
-    write.refuse_columns(table, missing, unknown)
+    column_names.refuse_others(table, missing, unknown)
     return arrow_tags.tagging(table, to_arrow_schema(struct, timezone="UTC"), sources, deletes=deletes)
 
 

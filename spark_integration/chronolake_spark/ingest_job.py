@@ -173,6 +173,7 @@ class IngestJob:
         inspection = self._inspect(new)
         self._struct = inspection.struct
         struct = self._checked_struct(new)
+        ingest_request.check_names(struct, self.request)
         ingest_request.check_stated(struct, self._stated, self.request)
         if table is None:
             ingest_request.check_columns(struct, self.request)

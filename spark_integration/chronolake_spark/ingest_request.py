@@ -16,7 +16,7 @@ from chronolake.errors import NamespaceNotFound, TableExists, TableNotFound
 from chronolake_model import base_paths
 from chronolake_model.tables import CreateTable, NewField, Table
 from chronolake_model.vocabulary import IndexType, TableType
-from chronolake_spark import errors, schema, spark_failures, text_files
+from chronolake_spark import column_names, errors, schema, spark_failures, text_files
 from chronolake_spark.formats import Format
 
 DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
@@ -135,6 +135,12 @@ def partition_fields(request: Request) -> list[str]:
     return [match["name"] if match else text for text, match in matches]
 
 
+def check_names(struct: StructType, request: Request) -> None:
+    """Refuse files with columns that no table can have."""
+    names = [name for name in struct.names if name != request.op_column]
+    column_names.refuse_reserved(f"the source {request.source}", names, are_of_files=True)
+
+
 def check_columns(struct: StructType, request: Request) -> None:
     """Refuse a new table of columns that neither the files have nor an expression derives."""
     optional = [name for name in (request.ordering, request.op_column) if name is not None]
@@ -185,7 +191,7 @@ def check_fits(table: Table, struct: StructType, request: Request) -> None:
     if missing := [field.name for field in table.schema if field.name.lower() not in have]:
         derive = ""
         if derivable := [name for name in missing if name in table.partition_fields]:
-            derive = f", or derive it with --partition '{derivable[0]}=EXPRESSION'"
+            derive = f", or derive it with --partition {column_names.argument(f'{derivable[0]}=EXPRESSION')}"
         raise errors.SchemaMismatch(
             f"the files of {request.source} have no column called {', '.join(missing)}, which {table.name} "
             f"has; add it to the files{derive}",
@@ -195,11 +201,12 @@ def check_fits(table: Table, struct: StructType, request: Request) -> None:
         field for field in struct if field.name.lower() not in wanted and field.name != request.op_column
     ]
     if unknown:
-        added = f"{unknown[0].name}:{unknown[0].dataType.simpleString()}"
+        name, type_ = unknown[0].name, unknown[0].dataType
+        added = column_names.argument(f"{column_names.plain(name)}:{schema.text_of(type_, name)}")
         raise errors.SchemaMismatch(
             f"the files of {request.source} have columns that {table.name} does not have: "
             f"{', '.join(field.name for field in unknown)}; add a column to the table with `chronolake schema "
-            f"change {table.name} --add '{added}'`, remove it from the files, or name it with --op-column if "
+            f"change {table.name} --add {added}`, remove it from the files, or name it with --op-column if "
             "it has the operation of each row",
             {"unknown": [field.name for field in unknown]},
         )

@@ -18,7 +18,7 @@ from chronolake_model import partition_paths
 from chronolake_model.partition_paths import DEFAULT_SPELLING, Spelling
 from chronolake_model.record_keys import DEFAULT_PARTITION, EMPTY_KEY, ESCAPED, NULL_KEY
 from chronolake_model.tables import Field
-from chronolake_spark import errors, partition_lengths
+from chronolake_spark import column_names, errors, partition_lengths
 from chronolake_spark.schema import quoted
 
 _DAY_MICROS: Final = 86_400_000_000
@@ -83,7 +83,8 @@ def written_partition_path(fields: Sequence[Field], spelling: Spelling, bytes_ma
     mixed = [field.name for field in fields if errors.mixes_empty(field)]
     if not mixed:
         return path
-    return _unless([sf.col(quoted(name)) == "" for name in mixed], errors.empty_partition(mixed), path)
+    message = errors.empty_partition(mixed, column_names.plain(mixed[0]))
+    return _unless([sf.col(quoted(name)) == "" for name in mixed], message, path)
 
 
 def bucket(fields: Sequence[Field], buckets: int) -> Column:

@@ -15,6 +15,7 @@ from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import Action, Operation
 from chronolake_spark import (
+    column_names,
     conflict_retries,
     errors,
     keys,
@@ -109,7 +110,7 @@ def _parts(spark: SparkSession, table: Table, values: Mapping[str, Any]) -> _Par
     by_name = {field.name: field for field in table.schema}
     given = [by_name[name] for name in names if name in values]
     if empty := [field.name for field in given if values[field.name] == "" and errors.mixes_empty(field)]:
-        raise errors.InvalidPartitionValue(errors.empty_partition(empty))
+        raise errors.InvalidPartitionValue(errors.empty_partition(empty, column_names.plain(empty[0])))
     typed = [
         sf.lit(values[field.name]).try_cast(schema.type_of(field.type)).alias(field.name) for field in given
     ]

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, types as spark_types
 from pyspark.sql.types import DataType, StructField, StructType
 
 from chronolake_model.tables import Field
-from chronolake_spark import columns, errors
+from chronolake_spark import column_names, columns, errors
 
 _ATOMIC = (
     spark_types.BooleanType,
@@ -27,6 +27,7 @@ _ATOMIC = (
     spark_types.TimestampType,
     spark_types.TimestampNTZType,
 )
+quoted, plain = column_names.quoted, column_names.plain
 # A quoted name, or the type: not a field of a struct that is called so (``timestamp:``).
 _NAME_OR_TIMESTAMP = re.compile(r"`(?:[^`]|``)*`|\btimestamp\b(?!\s*:)", re.IGNORECASE)
 
@@ -36,13 +37,7 @@ def fields_of(schema: StructType) -> list[Field]:
 
     Raises ``SchemaMismatch`` for a type that data files do not hold and for a reserved name.
     """
-    reserved = [field.name for field in schema if columns.is_reserved(field.name)]
-    if reserved:
-        raise errors.SchemaMismatch(
-            f"a table cannot have columns called {', '.join(reserved)}: names that begin with "
-            f"{' or '.join(columns.RESERVED_PREFIXES)} are Chronolake's own; rename or drop them",
-            {"columns": reserved},
-        )
+    column_names.refuse_reserved("the schema", schema.names)
     return [Field(field.name, text_of(field.dataType, field.name), field.nullable) for field in schema]
 
 
@@ -90,16 +85,6 @@ def file_struct_of(fields: Iterable[Field]) -> StructType:
     """The schema of data files with these columns: Hudi's five come before them."""
     meta = [StructField(name, spark_types.StringType()) for name in columns.META]
     return StructType([*meta, *struct_of(fields)])
-
-
-def quoted(name: str) -> str:
-    """A column's name, quoted for Spark SQL and ``functions.col``."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def plain(name: str) -> str:
-    """A column's name as DDL takes it: quoted where it must be."""
-    return name if name.isidentifier() and name.isascii() else quoted(name)
 
 
 def sources_of(names: Sequence[str], wanted: Sequence[str], *, case_sensitive: bool) -> dict[str, str]:

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from chronolake_spark import errors, spark_failures
+from chronolake_spark import column_names, errors, spark_failures
 from chronolake_spark.format_options import FORMAT
 
 _METHODS: Final = {
@@ -63,9 +63,8 @@ def _check_insert(session: SparkSession, plan: Any, view: str) -> None:
             "view with the option partitions 'dynamic'"
         )
     _refuse_missing_columns(session, plan, view)
-    reads_itself = re.search(
-        rf"'UnresolvedRelation \[`?{re.escape(view)}`?\]", str(plan.query()), re.IGNORECASE
-    )
+    names = "|".join(map(re.escape, (view, column_names.quoted(view))))
+    reads_itself = re.search(rf"'UnresolvedRelation \[({names})\]", str(plan.query()), re.IGNORECASE)
     if plan.overwrite() and reads_itself and _is_of_source(session, view):
         _refuse(
             f"the query reads {view}, a view that keeps the state of its first query: what was written since "
@@ -84,7 +83,8 @@ def _refuse_missing_columns(session: SparkSession, plan: Any, view: str) -> None
     elif not (given := _names(plan.userSpecifiedCols())):
         return
     known = {name.lower() for name in given}
-    if missing := [name for name in session.table(f"`{view}`").columns if name.lower() not in known]:
+    own = session.table(column_names.quoted(view)).columns
+    if missing := [name for name in own if name.lower() not in known]:
         _refuse(
             f"INSERT INTO {view} does not name the columns {', '.join(missing)}, which would become null also "
             "in records that exist: name all columns, and give NULL to those that have no value; or use "
@@ -114,7 +114,7 @@ def _view(session: SparkSession, relation: Any) -> str | None:
 def _is_of_source(session: SparkSession, name: str) -> bool:
     """Whether it is a view of CREATE TEMPORARY VIEW … USING chronolake."""
     with spark_failures.unlogged():
-        plan = session._jsparkSession.table(f"`{name}`").queryExecution().analyzed()
+        plan = session._jsparkSession.table(column_names.quoted(name)).queryExecution().analyzed()
     return re.search(rf"RelationV2\[[^\]]*\]\s+{FORMAT}\b", str(plan)) is not None
 
 

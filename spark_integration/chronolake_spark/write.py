@@ -35,6 +35,7 @@ from chronolake_spark import (
     arrow_tags,
     bucket_numbers,
     casts,
+    column_names,
     columns,
     conflict_retries,
     control_columns,
@@ -382,16 +383,8 @@ def _sources(
     sources = sources_of(df, wanted)
     missing = [name for name in required if name not in sources and name not in optional]
     unknown = [] if keys_only else unknown_columns(df, table, used)
-    refuse_columns(table, missing, unknown)
+    column_names.refuse_others(table, missing, unknown)
     return sources
-
-
-def refuse_columns(table: Table, missing: Sequence[str], unknown: Sequence[str]) -> None:
-    """Raise ``SchemaMismatch`` if a frame lacks columns of the table, or has others."""
-    if missing or unknown:
-        raise errors.SchemaMismatch(
-            _mismatch(table, missing, unknown), {"missing": list(missing), "unknown": list(unknown)}
-        )
 
 
 def columns_of(row_order: Sequence[str | Column]) -> list[Column]:
@@ -413,24 +406,6 @@ def unknown_columns(df: DataFrame, table: Table, used: Sequence[Column]) -> list
     own = sources_of(df, [field.name for field in table.schema]).values()
     unknown = [name for name in df.columns if name not in own]
     return [name for name in unknown if not any(_names(column, name) for column in used)]
-
-
-def _mismatch(table: Table, missing: Sequence[str], unknown: Sequence[str]) -> str:
-    parts = []
-    if missing:
-        parts.append(f"lacks the columns {', '.join(missing)} ({_how_to_add(table, missing)})")
-    if unknown:
-        parts.append(
-            f"has columns that the table does not: {', '.join(unknown)} (drop them, or write with "
-            "merge_schema=True to add them to the table)"
-        )
-    return f"the frame does not fit {table.name}: it {' and '.join(parts)}"
-
-
-def _how_to_add(table: Table, missing: Sequence[str]) -> str:
-    nullable = next((field.name for field in table.schema if field.nullable and field.name in missing), None)
-    example = "" if nullable is None else f", for example as null: .withColumn({nullable!r}, lit(None))"
-    return f"add them{example}"
 
 
 def _names(expression: Column, name: str) -> bool:

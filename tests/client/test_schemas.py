@@ -153,6 +153,14 @@ def test_a_schema_is_changed_in_one_go(cli: Cli, table: chronolake.Table) -> Non
     ]
 
 
+def test_a_name_in_backquotes_may_have_the_separator(cli: Cli, table: chronolake.Table) -> None:
+    made = cli("schema", "change", table.name, "--add", "`a:``b=`:struct<c:int>", "--json").json
+    renamed = cli("schema", "change", table.name, "--rename", "`a:``b=`=plain", "--json").json
+
+    assert [(field["name"], field["type"]) for field in made["fields"]][2:] == [("a:`b=", "struct<c:int>")]
+    assert [field["name"] for field in renamed["fields"]][2:] == ["plain"]
+
+
 def test_versions_are_listed_and_shown(cli: Cli, table: chronolake.Table) -> None:
     table.change_schema([NOTE])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.logger import PySparkLogger
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 from typing_extensions import override
 
 import chronolake_spark
@@ -125,6 +125,42 @@ def test_sql_commands_that_do_not_exist_name_the_methods(spark: SparkSession, ta
     with pytest.raises(errors.InvalidOption, match="the state of its first query"):
         spark.sql("INSERT OVERWRITE by_hand SELECT * FROM by_hand")
     spark.sql(f"INSERT OVERWRITE {name} SELECT id, country, price + 1 FROM {name}")
+    assert rows_of(table.read()) == [(1, "de", 2.0)]
+
+
+def test_names_that_must_be_quoted_are_so_in_advice_and_in_commands(
+    spark: SparkSession, new_table: NewTable
+) -> None:
+    frame = spark.createDataFrame([(1, "", 1)], "id long, `the ``land` string, n int")
+    odd = new_table(frame, "id", partition_fields=["the `land"])
+    with pytest.raises(errors.InvalidPartitionValue, match=r"nullif\(`the ``land`, ''\)") as caught:
+        odd.upsert(frame)
+    example = str(caught.value).partition("as by ")[2].partition(", or make")[0]
+    odd.upsert(frame.withColumn("the `land", functions.expr(example)))
+    assert rows_of(odd.read()) == [(1, None, 1)]
+
+    options = f"table '{odd.name}', url '{odd._client.url}'"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW `by ``hand` USING chronolake OPTIONS ({options})")
+    for query, advice in (
+        ("DELETE FROM `by ``hand`", r"\.delete\("),
+        ("INSERT INTO `by ``hand` (id, n) VALUES (1L, 2)", "does not name the columns the `land"),
+        ("INSERT OVERWRITE `by ``hand` SELECT * FROM `by ``hand`", "the state of its first query"),
+    ):
+        with pytest.raises(errors.InvalidOption, match=advice):
+            spark.sql(query)
+
+
+def test_a_frame_with_meta_columns_is_refused_and_not_added_to_the_table(
+    spark: SparkSession, table: SparkTable
+) -> None:
+    table.overwrite(orders(spark, (1, "de", 1.0)), "all")
+    stored = table.read(meta_columns=True)
+    with pytest.raises(errors.SchemaMismatch, match=r"df\.drop\('_hoodie_commit_time', "):
+        table.upsert(stored, merge_schema=True)
+    with pytest.raises(errors.SchemaMismatch, match=r"df\.drop\('_hoodie_commit_time', ") as caught:
+        table.upsert(stored)
+    drop = str(caught.value).partition("as with df")[2].partition(", or rename")[0]
+    table.upsert(eval(f"frame{drop}", {"frame": stored}).withColumn("price", functions.lit(2.0)))
     assert rows_of(table.read()) == [(1, "de", 2.0)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
@@ -112,7 +113,9 @@ def change_schema(  # one option per kind of change
 
 
 def _pair(text: str, separator: str, option: str) -> tuple[str, str]:
-    name, _, other = text.partition(separator)
+    # A separator within backquotes belongs to a name.
+    match = re.match(rf"((?:[^`{separator}]|`[^`]*`)*){separator}(.*)", text, re.DOTALL)
+    name, other = match.groups() if match else ("", "")
     if not name or not other:
         raise typer.BadParameter(
             f"it must be two words with {separator!r} between them, not {text!r}", param_hint=option
