@@ -148,7 +148,7 @@ class ReportWriteMetadata(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
         Meta(
             description=(
                 "Published with the instant, beside that of the acknowledgement. A report that says nothing "
-                "else that is new does not add any."
+                "else that is new does not add any. All tasks together may have 1 MiB of it for a checkpoint."
             )
         ),
     ] = {}

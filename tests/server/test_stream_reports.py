@@ -48,6 +48,23 @@ def test_more_metadata_than_an_instant_may_have_is_refused(stream: StreamOfTable
     assert stream.completed(1) == [instant]
 
 
+def test_all_tasks_together_report_a_bounded_metadata(stream: StreamOfTable) -> None:
+    metadata = {f"name{number}": "x" * 16_000 for number in range(15)}
+    instant = stream.instant(-1)
+    for task in range(4):
+        stream.reported(-1, log_stat(instant, task), task=str(task), extra_metadata=metadata)
+    more = stream.report(-1, log_stat(instant, 3, 2), task="4", last_batch=True, extra_metadata=metadata)
+
+    problem = refused(more, 422, "invalid-write-stat")
+
+    assert "all of them together may have 1,048,576" in problem["detail"]
+    # A report that adds no metadata is accepted, and what a task drops makes room.
+    stream.reported(-1, log_stat(instant, 3, 3), task="3", extra_metadata=metadata)
+    stream.restart("0", None)
+    stream.reported(-1, log_stat(instant, 3, 2), task="4", extra_metadata=metadata)
+    assert stream.completed(1) == [instant]
+
+
 @pytest.mark.parametrize("how", ["based_on_reads", "keys_looked_up"])
 def test_files_that_depend_on_reads_need_a_blocking_instant(stream: StreamOfTable, how: str) -> None:
     instant = stream.instant(-1)

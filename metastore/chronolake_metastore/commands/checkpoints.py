@@ -151,6 +151,7 @@ class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportFacts]):
         checkpoints.refuse_late(table, stream, command.request.checkpoint, stats)
         request = command.request
         checkpoints.refuse_more_metadata(table, stream, request.checkpoint, buffered, request.extra_metadata)
+        checkpoints.refuse_more_metadata_of_tasks(table, stream, request)
         if not buffered.is_blocking:
             checkpoints.refuse_dependent(table, instant, command)
             checkpoints.refuse_conflicting(table, instant, stats, state.concurrent)

@@ -38,6 +38,8 @@ from chronolake_model.vocabulary import Action, IndexType, State, TableType, Tou
 
 PENDING_DEFAULT: Final = 100
 """Pending instants of a stream, if the property of the table does not say otherwise."""
+METADATA_BYTES_MAX: Final = 1024 * 1024
+"""The metadata that all tasks together report for a checkpoint, as JSON. Each report writes all of it again."""
 NAMED_MAX: Final = 20
 """Tasks that a refusal names."""
 
@@ -173,6 +175,33 @@ def refuse_more_metadata(
             f"bytes as JSON, and an instant may have {PROPERTIES_BYTES_MAX:,}; send less of it",
             **streams.context(table, stream),
             checkpoint=number,
+        )
+
+
+def refuse_more_metadata_of_tasks(table: Table, stream: Stream, request: wire.ReportWriteMetadata) -> None:
+    """Raise ``InvalidWriteStat`` when a report makes the metadata of all tasks of a checkpoint too long.
+
+    The buffer has the metadata of each task, because a task that restarts drops its own.
+    """
+    if not request.extra_metadata:
+        return
+    by_task = {
+        task: reports.extra_metadata or {}
+        for task, reports in stream.checkpoints[request.checkpoint].tasks.items()
+    }
+    before = by_task.get(request.task, {})
+    by_task[request.task] = {**before, **request.extra_metadata}
+    if by_task[request.task] == before:
+        return
+    size_bytes = sum(len(msgspec.json.encode(metadata)) for metadata in by_task.values() if metadata)
+    if size_bytes > METADATA_BYTES_MAX:
+        raise errors.InvalidWriteStat(
+            f"the tasks of {streams.named(table, stream)} would have {size_bytes:,} bytes of metadata as JSON "
+            f"for checkpoint {request.checkpoint}, and all of them together may have {METADATA_BYTES_MAX:,}; "
+            "send less of it: report what all tasks have in common from one task, or with the acknowledgement",
+            **streams.context(table, stream),
+            checkpoint=request.checkpoint,
+            task=request.task,
         )
 
 
