@@ -11,6 +11,7 @@ import pytest
 from tests.docs import markdown
 from tests.docs.markdown import ROOT
 from tests.store.history import History, make_history
+from tests.store.streamed import Streamed
 
 PAGE = ROOT / "docs/audit.md"
 EXAMPLES = [
@@ -24,9 +25,12 @@ EXAMPLES = [
 
 @pytest.fixture(scope="module")
 def history(shared_dsn: str) -> Iterator[str]:
-    """The DSN of a lake with a history."""
+    """The DSN of a lake with a history, and a stream that waits for its job."""
     with History(shared_dsn) as lake:
         make_history(lake)
+        streamed = Streamed(lake)
+        streamed.report("job", streamed.open("job"), -1, [0])
+        lake.pass_seconds(61)
     yield shared_dsn
 
 

@@ -17,6 +17,7 @@ from chronolake_metastore.store.projections import PROJECTIONS
 from chronolake_model.times import MICROS_MAX, Micros, Tick, format_time, to_datetime
 from tests.examples import examples
 from tests.store.history import ADDRESS, History, file_of, make_history
+from tests.store.streamed import Streamed
 
 Row = dict[str, Any]
 
@@ -84,6 +85,30 @@ def test_digits_do_not_depend_on_the_time_zone_of_the_session(audited: Audited) 
         ).fetchone()
 
     assert row == ("20260131235959999",)
+
+
+# ---------------------------------------------------------------------------------- streams
+
+
+def test_pending_instants_of_streams_have_the_lease_of_the_stream(dsn: str) -> None:
+    with History(dsn) as history:
+        streamed = Streamed(history)
+        job, other = streamed.open("job", lease_seconds=60), streamed.open("other", lease_seconds=600)
+        times = [streamed.report("job", job, 7, [0]), streamed.report("other", other, -1, [1])]
+        history.make_namespace("shop")
+        history.make_table("shop.orders")
+        times.append(history.begin("shop.orders", lease_seconds=90))
+        history.pass_seconds(61)
+
+        rows = Audited(history, {}).query("SELECT * FROM chronolake.audit_pending ORDER BY stream")
+
+    shown = ("requested_digits", "stream", "checkpoint", "is_reported", "lease_seconds", "lease_state")
+    assert [tuple(row[column] for column in shown) for row in rows] == [
+        (times[0], "job", 7, True, 60, "expired"),
+        (times[1], "other", -1, True, 600, "live"),
+        (times[2], None, None, None, 90, "live"),
+    ]
+    assert [row["expired_for"] > timedelta(0) for row in rows] == [True, False, False]
 
 
 # ---------------------------------------------------------------------------------- history
