@@ -128,6 +128,13 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
             help="Load files that changed after they were loaded, also without an ordering field.",
         ),
     ] = False,
+    merge_schema: Annotated[
+        bool,
+        typer.Option(
+            "--merge-schema",
+            help="Add new columns of the files to the table, and widen columns to wider types of the files.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Read and check everything; write nothing.")
     ] = False,
@@ -177,6 +184,7 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         all_strings=all_strings,
         encoding=encoding,
         load_changed_files=load_changed_files,
+        merge_schema=merge_schema,
         reuse_base_path=reuse_base_path,
     )
     console = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -36,11 +36,13 @@ from chronolake_spark import (
     errors,
     file_states,
     ingest_request,
+    ingest_types,
     loaded_files,
     missing_keys,
     operations,
     parquet_files,
     schema,
+    schema_merges,
     source_files,
     spark_failures,
     tables,
@@ -181,6 +183,7 @@ class IngestJob:
             self._try_first_file(new[0])
         else:
             ingest_request.check_fits(table, struct, self.request)
+            csv_advice.check_types_known(self._unknown(inspection), inspection.rows)
         return Prepared(
             table, batches, digests, changed, struct, inspection.rows, csv_advice.notes(inspection.profiles)
         )
@@ -197,7 +200,11 @@ class IngestJob:
             with contextlib.suppress(NamespaceNotFound):  # ``run`` creates the namespace.
                 self._client.check_new_table(self._new_table(prepared))
         with _readable(self.request.source), self._locating(files):
-            return write.dry_run(self._frame(files), self._definition(prepared), **self._write_options())
+            definition, how = self._definition(prepared), self._write_options()
+            frame = self._rows(files, definition)
+            if self.request.merge_schema:
+                definition = schema_merges.merged(definition, frame, **how)
+            return write.dry_run(frame, definition, **how)
 
     def run(self, prepared: Prepared) -> Iterator[tuple[Batch, Committed | None]]:
         """Commit batch by batch, without files that the table has; None: a batch has no new files."""
@@ -243,9 +250,10 @@ class IngestJob:
         counted = {conflict_retries.RETRIES: str(retries)} if retries else {}
         with _readable(batch.name), self._locating(batch.files):
             return table.upsert(
-                self._frame(batch.files),
+                self._rows(batch.files, table.definition),
                 extra_metadata={SOURCE: batch.name, **loaded_files.metadata(digests), **counted},
                 file_states={str(file): self._file_states[str(file)] for file in batch.files},
+                merge_schema=self.request.merge_schema,
                 **self._write_options(),
             )
 
@@ -354,7 +362,7 @@ class IngestJob:
         request = self.request
         assert prepared.struct is not None, "a table is made for files"
         own = StructType([field for field in prepared.struct if field.name != request.op_column])
-        fields = schema.fields_of(_with_types(own, self._stated))
+        fields = schema.fields_of(ingest_types.with_types(own, self._stated))
         return Table(
             name=request.table,
             table_id="",
@@ -407,11 +415,14 @@ class IngestJob:
 
     def _check_inferred(self, inspection: source_files.Inspection) -> None:
         """Refuse to create a table with undecidable types, or with a type that orders its rows wrongly."""
-        unknown = [name for name in inspection.struct.names if self._reading.column(name) is None]
-        csv_advice.check_types_known(unknown, inspection.rows)
+        csv_advice.check_types_known(self._unknown(inspection), inspection.rows)
         ordering = self.request.ordering
         if ordering is not None and ordering in inspection.profiles:
             csv_advice.check_ordering(ordering, inspection.profiles[ordering])
+
+    def _unknown(self, inspection: source_files.Inspection) -> list[str]:
+        """The columns whose types come from the files."""
+        return [name for name in inspection.struct.names if self._reading.column(name) is None]
 
     def _checked_struct(self, files: Sequence[Path]) -> StructType:
         with _readable(self.request.source):
@@ -437,6 +448,11 @@ class IngestJob:
                 frame = frame.withColumn(derived["name"], sf.expr(derived["expression"]))
         return frame
 
+    def _rows(self, files: Sequence[Path], table: Table) -> DataFrame:
+        """The rows of ``files`` for a table, which gets new columns on request."""
+        frame = self._frame(files)
+        return ingest_types.with_new_columns(frame, table, self._stated) if self.request.merge_schema else frame
+
     def _delete_condition(self) -> Column | None:
         if self.request.op_column is None:
             return None
@@ -457,14 +473,6 @@ def _batches(
         yield from (Batch((file,), loaded=file not in new) for file in files)
     else:
         yield Batch(tuple(new)) if new else Batch(tuple(files), loaded=True)
-
-
-def _with_types(struct: StructType, types: Mapping[str, str]) -> StructType:
-    typed = StructType()
-    for field in struct:
-        stated = types.get(field.name.lower())
-        typed.add(field.name, field.dataType if stated is None else schema.type_of(stated))
-    return typed
 
 
 def _check_changed(changed: Sequence[Path], table: Table | None, request: Request) -> None:

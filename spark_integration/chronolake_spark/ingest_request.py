@@ -30,7 +30,8 @@ class Request:
     ``base_path``, ``index`` and ``buckets`` are those of a new table; None stands for the default, or for the
     values of an existing table. ``schema`` is DDL of columns whose types are stated; ``all_strings`` makes all
     others strings. ``load_changed_files`` loads files that changed after they were loaded also into a table
-    without an ordering field, where their older rows overwrite newer values.
+    without an ordering field, where their older rows overwrite newer values. ``merge_schema`` adds columns of
+    the files to an existing table.
     """
 
     table: str
@@ -48,6 +49,7 @@ class Request:
     all_strings: bool = False
     encoding: str = text_files.UTF8
     load_changed_files: bool = False
+    merge_schema: bool = False
     reuse_base_path: bool = False
 
     @property
@@ -185,7 +187,7 @@ def _check_options(table: Table, request: Request) -> None:
 
 
 def check_fits(table: Table, struct: StructType, request: Request) -> None:
-    """Refuse files that lack columns of a table that exists, or have others."""
+    """Refuse files that lack columns of a table that exists, or have others that are not to be added."""
     have = {name.lower() for name in struct.names}
     wanted = {field.name.lower() for field in table.schema}
     if missing := [field.name for field in table.schema if field.name.lower() not in have]:
@@ -200,14 +202,14 @@ def check_fits(table: Table, struct: StructType, request: Request) -> None:
     unknown = [
         field for field in struct if field.name.lower() not in wanted and field.name != request.op_column
     ]
-    if unknown:
+    if unknown and not request.merge_schema:
         name, type_ = unknown[0].name, unknown[0].dataType
         added = column_names.argument(f"{column_names.plain(name)}:{schema.text_of(type_, name)}")
         raise errors.SchemaMismatch(
             f"the files of {request.source} have columns that {table.name} does not have: "
-            f"{', '.join(field.name for field in unknown)}; add a column to the table with `chronolake schema "
-            f"change {table.name} --add {added}`, remove it from the files, or name it with --op-column if "
-            "it has the operation of each row",
+            f"{', '.join(field.name for field in unknown)}; add them to the table with --merge-schema, or one "
+            f"by one with `chronolake schema change {table.name} --add {added}`, remove them from the files, "
+            "or name the one with the operation of each row with --op-column",
             {"unknown": [field.name for field in unknown]},
         )
 

@@ -8,7 +8,7 @@ widened nested fields in the files of before; Hudi's readers use it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -32,8 +32,7 @@ def apply(table: chronolake.Table, df: DataFrame, **how: Any) -> Table:
     table either is refused before the change. Raises ``SchemaMismatch``, ``IncompatibleSchema``, and
     ``SchemaChanged`` when other writers change the schema all the time.
     """
-    condition = how.get("delete_when")
-    used = [*write.columns_of(how.get("row_order", ())), *([] if condition is None else [condition])]
+    used = _used(how)
     for tries_left in reversed(range(_TRIES_MAX)):
         definition = write.writable(table.reload().definition)
         wanted, changed = _changed(definition, df, used)
@@ -46,6 +45,17 @@ def apply(table: chronolake.Table, df: DataFrame, **how: Any) -> Table:
             if not tries_left:
                 raise
     return table.reload().definition
+
+
+def merged(table: Table, df: DataFrame, **how: Any) -> Table:
+    """The definition that ``apply`` would make of ``table``, but for new field ids. Nothing is changed."""
+    return _changed(table, df, _used(how))[1]
+
+
+def _used(how: Mapping[str, Any]) -> list[Column]:
+    """The columns that need not be the table's."""
+    condition = how.get("delete_when")
+    return [*write.columns_of(how.get("row_order", ())), *([] if condition is None else [condition])]
 
 
 def _changed(table: Table, df: DataFrame, used: Sequence[Column]) -> tuple[list[SchemaChange], Table]:

@@ -149,7 +149,7 @@ def test_options_that_do_not_fit_an_existing_table_are_refused(options: dict[str
     ("struct", "message"),
     [
         (ID_ONLY, "have no column called day, which shop.other has; .* --partition 'day=EXPRESSION'"),
-        (ID_DAY_OP, "op; add a column .* shop.other --add 'op:string'`.* --op-column"),
+        (ID_DAY_OP, "op; add them .*--merge-schema.* shop.other --add 'op:string'`.* --op-column"),
     ],
 )
 def test_files_that_do_not_fit_an_existing_table_are_refused(struct: StructType, message: str) -> None:

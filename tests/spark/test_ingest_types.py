@@ -40,6 +40,38 @@ def test_parquet_columns_keep_the_types_of_their_files(ingest: Ingest, tmp_path:
     assert ingest("--key", "id", "--dry-run")["columns"] == {"id": "int", "price": "decimal(10,2)"}
 
 
+def test_new_columns_of_the_files_are_added_to_the_table_on_request(
+    run: Callable[..., int],
+    ingest: Ingest,
+    table: Callable[[], SparkTable],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in" / "a.csv").write_text("id,n\n1,10\n2,20\n")
+    ingest("--key", "id")
+    (tmp_path / "in" / "b.csv").write_text("id,n,my note,op\n1,11,x,\n2,20,y,d\n")
+
+    assert run("--op-column", "op") == 1
+    refused = json.loads(capsys.readouterr().err)
+    assert (refused["code"], refused["context"]) == ("schema-mismatch", {"unknown": ["my note"]})
+    assert "--merge-schema" in refused["detail"]
+    assert "--add '`my note`:string'" in refused["detail"]
+    assert ingest("--op-column", "op", "--merge-schema", "--dry-run")["rows"] == 2
+    assert table().definition.schema_version == 1
+
+    ingest("--op-column", "op", "--merge-schema")
+    assert rows_of(table()) == [(1, 11, "x")]
+
+    price = pa.array([Decimal("1.25")], pa.decimal128(10, 2))
+    wide = {"id": pa.array([3]), "n": pa.array([30]), "my note": pa.array(["z"]), "price": price}
+    pq.write_table(pa.table(wide), tmp_path / "wide.parquet")
+    source = ("--source", str(tmp_path / "wide.parquet"), "--merge-schema", "--schema", "price DECIMAL(12,2)")
+    assert ingest(*source, "--dry-run")["rows"] == 1
+    ingest(*source)
+    assert rows_of(table()) == [(1, 11, "x", None), (3, 30, "z", Decimal("1.25"))]
+    assert [field.type for field in table().definition.schema][2:] == ["string", "decimal(12,2)"]
+
+
 def test_keys_that_are_written_differently_stay_different_rows(
     ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
 ) -> None:
