@@ -193,6 +193,16 @@ def test_a_file_without_a_marker_is_refused_when_its_instant_has_others(stream: 
     assert stream.completed(1) == [instant]
 
 
+def test_direct_markers_are_compared_at_the_acknowledgement(shared_http: httpx.Client) -> None:
+    properties = {"markers.required": "true", "markers.type": "direct"}
+    stream = opened(rest.make_table(shared_http, type="merge_on_read", properties=properties))
+    instant = stream.instant(-1)
+    stream.reported(-1, log_stat(instant, 1))
+    refused(stream.complete(1), 422, "invalid-write-stat")
+    stream.table.marked(instant, appended(instant))
+    assert stream.completed(1) == [instant]
+
+
 def test_a_file_that_was_reported_deleted_is_refused(stream: StreamOfTable) -> None:
     instant = stream.instant(-1)
     stream.table.marked(instant, appended(instant))

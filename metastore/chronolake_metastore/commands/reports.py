@@ -11,7 +11,7 @@ from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store import buffered_files, deletions
 from chronolake_metastore.store.markers import InstantRef
-from chronolake_model.markers import DeletedFile
+from chronolake_model.markers import DeletedFile, MarkersType
 from chronolake_model.times import Micros, parse_time
 
 
@@ -31,6 +31,10 @@ def load(state: State, command: ReportWriteMetadata) -> Loading[ReportFacts] | N
 def _of_pending(table: Table, requested_time: Micros, command: ReportWriteMetadata) -> Loading[ReportFacts]:
     stats = command.request.write_stats
     found = buffered_files.find(table.table_id, stats)
+    if table.markers_type is MarkersType.DIRECT:
+        # The acknowledgement brings the markers, which are in storage until then.
+        yield [found]
+        return ReportFacts(buffered=found.result)
     unmarked = buffered_files.find_unmarked(
         (table.table_id, requested_time), stats, are_required=table.requires_markers(requested_time)
     )
