@@ -47,6 +47,7 @@
             ├── StreamFenced        the stream was opened again, or closed: stop
             ├── CheckpointPassed    ask with the id of the last barrier that the task has passed
             ├── CheckpointIncomplete  a task has not reported its last batch, or not all have ended
+            ├── UnknownCheckpoint   acknowledge with the id of the checkpoint that is complete
             ├── InstantNotYet       buffer, and ask again
             ├── MayConflict         ask for instants with blocking, or write log files
             ├── SchemaChanged       another change came first: read the schema, and try again
@@ -306,6 +307,10 @@ class CheckpointIncomplete(Conflict):
     """Tasks have not reported all of their files, or not all have reported the end of their input."""
 
 
+class UnknownCheckpoint(Conflict):
+    """The id is far above all checkpoints that the stream has seen."""
+
+
 class InstantNotYet(Conflict):
     """The stream gives no new instant yet; the same request gets one later."""
 
@@ -355,6 +360,7 @@ _CLASS_OF: dict[str, type[ChronolakeError]] = {
     ProblemCode.STREAM_FENCED: StreamFenced,
     ProblemCode.CHECKPOINT_PASSED: CheckpointPassed,
     ProblemCode.CHECKPOINT_INCOMPLETE: CheckpointIncomplete,
+    ProblemCode.UNKNOWN_CHECKPOINT: UnknownCheckpoint,
     ProblemCode.INSTANT_NOT_YET: InstantNotYet,
     ProblemCode.MAY_CONFLICT: MayConflict,
     ProblemCode.INSTANT_ROLLED_BACK: InstantRolledBack,

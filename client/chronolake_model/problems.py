@@ -75,6 +75,7 @@ class ProblemCode(enum.StrEnum):
         409,
         "Tasks of the stream have not reported all of their files",
     )
+    UNKNOWN_CHECKPOINT = "unknown-checkpoint", 409, "The stream has seen no checkpoint near this id"
     INSTANT_NOT_YET = "instant-not-yet", 409, "The stream gives no new instant yet; ask again a little later"
     MAY_CONFLICT = (
         "may-conflict",

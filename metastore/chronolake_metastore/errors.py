@@ -32,6 +32,7 @@ TimelineError                      the request cannot be carried out; answered a
 |  |__StreamFenced                 stream-fenced
 |  |__CheckpointPassed             checkpoint-passed
 |  |__CheckpointIncomplete         checkpoint-incomplete
+|  |__UnknownCheckpoint            unknown-checkpoint
 |  |__MayConflict                  may-conflict
 |__InstantRolledBack               instant-rolled-back
 |__HistoryCleaned                  history-cleaned
@@ -293,6 +294,10 @@ class CheckpointPassed(Conflict):
 
 class CheckpointIncomplete(Conflict):
     code = ProblemCode.CHECKPOINT_INCOMPLETE
+
+
+class UnknownCheckpoint(Conflict):
+    code = ProblemCode.UNKNOWN_CHECKPOINT
 
 
 class MayConflict(Conflict):

@@ -227,7 +227,7 @@ def test_the_refusals_of_these_tests_are_all_that_a_command_can_be_refused_with(
     decided -= {"metastore-moved", "base-path-shared", "not-published", "publication-fenced"}
     # The tests of streams try these.
     decided -= {"stream-not-found", "stream-fenced", "checkpoint-passed"}
-    decided -= {"checkpoint-incomplete", "may-conflict"}
+    decided -= {"checkpoint-incomplete", "unknown-checkpoint", "may-conflict"}
 
     assert set(REFUSALS) == decided
 

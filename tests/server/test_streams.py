@@ -248,6 +248,20 @@ def test_marked_files_that_no_task_reported_hold_the_checkpoint_back_until_they_
     assert stream.completed(2) == [instant, behind]
 
 
+def test_a_checkpoint_far_above_all_others_completes_nothing(stream: StreamOfTable) -> None:
+    first, second = stream.write(-1, 1), stream.write(7, 1)
+
+    problem = refused(stream.complete(1_700_000_000_000), 409, "unknown-checkpoint")
+
+    assert (problem["context"]["newest_checkpoint"], stream.shown()["acknowledged_checkpoint"]) == (7, None)
+    refused(stream.complete(1_000_008), 409, "unknown-checkpoint")
+    assert stream.completed(1_000_007) == [first, second]
+    # A stream that was idle long is behind the ids of its engine.
+    assert stream.completed(9_000_000) == []
+    third = stream.write(9_000_000, 1)
+    assert stream.completed(9_000_001) == [third]
+
+
 def test_an_aborted_checkpoint_keeps_its_files_for_the_next(stream: StreamOfTable) -> None:
     instant = stream.write(-1, 1)
     succeeded(stream.post("abort", {"epoch": 1, "checkpoint": 1, "reason": "timeout"}))

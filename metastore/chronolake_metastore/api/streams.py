@@ -136,6 +136,7 @@ async def report_write_metadata(
     responses=problems.of_command(
         *_OF_STREAM,
         ProblemCode.CHECKPOINT_INCOMPLETE,
+        ProblemCode.UNKNOWN_CHECKPOINT,
         ProblemCode.WRITE_CONFLICT,
         ProblemCode.INVALID_WRITE_STAT,
         ProblemCode.INVALID_PLAN,

@@ -31,7 +31,7 @@ from chronolake_metastore.domain.tables import Table
 from chronolake_model import instants as wire_instants, streams as wire
 from chronolake_model.files import WriteStat
 from chronolake_model.instants import StreamPlace
-from chronolake_model.streams import TASKS_MAX
+from chronolake_model.streams import NO_CHECKPOINT, TASKS_MAX
 from chronolake_model.tables import PROPERTIES_BYTES_MAX
 from chronolake_model.times import MICROS_MAX, Micros, format_time
 from chronolake_model.vocabulary import Action, IndexType, State, TableType, Touch
@@ -40,6 +40,8 @@ PENDING_DEFAULT: Final = 100
 """Pending instants of a stream, if the property of the table does not say otherwise."""
 METADATA_BYTES_MAX: Final = 1024 * 1024
 """The metadata that all tasks together report for a checkpoint, as JSON. Each report writes all of it again."""
+AHEAD_MAX: Final = 1_000_000
+"""How far a checkpoint that completes something may be above all that the stream has seen."""
 NAMED_MAX: Final = 20
 """Tasks that a refusal names."""
 
@@ -264,7 +266,8 @@ def acknowledge(
 ) -> tuple[CheckpointAcknowledged | None, list[tuple[int, Checkpoint]]]:
     """The event of an acknowledgement, none if it is known, and the checkpoints that it completes, in order.
 
-    Raises ``StreamFenced``, and ``CheckpointIncomplete`` if the input has not ended and must have.
+    Raises ``StreamFenced``, ``CheckpointIncomplete`` if the input has not ended and must have, and
+    ``UnknownCheckpoint`` for an id that cannot be the engine's next one.
     """
     request = command.request
     streams.refuse_other_epoch(table, stream, request.epoch)
@@ -275,6 +278,8 @@ def acknowledge(
         for number, checkpoint in sorted(stream.checkpoints.items())
         if request.checkpoint is None or number < request.checkpoint
     ]
+    if covered:
+        _refuse_far_ahead(table, stream, request.checkpoint)
     for number, checkpoint in covered:
         refuse_more_metadata(table, stream, number, checkpoint, request.extra_metadata)
     # Where a task has more to report, the engine is wrong: what it says holds for the checkpoints before that.
@@ -284,6 +289,21 @@ def acknowledge(
     if not covered or covered[0][0] == incomplete or _is_known(stream, known):
         return None, covered
     return CheckpointAcknowledged(name=stream.name, epoch=stream.epoch, checkpoint=known), covered
+
+
+def _refuse_far_ahead(table: Table, stream: Stream, checkpoint: int | None) -> None:
+    # Every checkpoint of the engine would count as passed, so no task could write again.
+    newest = max([*stream.checkpoints, NO_CHECKPOINT if stream.acknowledged is None else stream.acknowledged])
+    if checkpoint is not None and checkpoint > newest + AHEAD_MAX:
+        raise errors.UnknownCheckpoint(
+            f"the newest checkpoint that {streams.named(table, stream)} has seen is {newest}, and {checkpoint} "
+            f"is more than {AHEAD_MAX:,} above it; acknowledge with the id that the engine gave to the "
+            "checkpoint, not with a time. If the ids of the engine are that far apart, acknowledge one in "
+            "between first",
+            **streams.context(table, stream),
+            checkpoint=checkpoint,
+            newest_checkpoint=newest,
+        )
 
 
 def _is_known(stream: Stream, checkpoint: int | None) -> bool:
