@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import Column, functions as sf
+from pyspark.sql import Column, DataFrame, functions as sf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 import chronolake
@@ -42,15 +42,16 @@ class Versions:
         is_present = _layout(self.fields_of(version)) == _layout(self.table.schema)
         return self.table.schema_version if is_present else version
 
-    def present_columns(self, version: int) -> list[Column]:
-        """The columns of the present layout, in terms of those of the files of a version. Needs a session."""
+    def in_present_columns(self, rows: DataFrame, version: int, names: Sequence[str]) -> DataFrame:
+        """The columns ``names`` of the present layout, of a frame of files of a version."""
         stored = {field.field_id: field for field in self.fields_of(version)}
-        types = schema.struct_of(self.table.schema)
-        own = [
-            _column(stored.get(field.field_id), field, of_type.dataType)
-            for field, of_type in zip(self.table.schema, types, strict=True)
-        ]
-        return [*map(sf.col, columns.META), *own]
+        present = {field.name: field for field in self.table.schema}
+        made: dict[str, str | Column] = {name: name for name in columns.META} | {
+            name: _column(stored.get(present[name].field_id), present[name])
+            for name in names
+            if name in present
+        }
+        return schema.with_expressions(rows, [made[name] for name in names])
 
     def reader(self, names: Sequence[str]) -> SliceReader:
         """A reader of the files, for the columns ``names`` of the present layout."""
@@ -86,11 +87,16 @@ def _layout(fields: Iterable[SchemaField]) -> list[tuple[object, ...]]:
     return [(field.field_id, field.name, field.type, field.nested) for field in fields]
 
 
-def _column(stored: SchemaField | None, field: SchemaField, data_type: DataType) -> Column:
+def _column(stored: SchemaField | None, field: SchemaField) -> str | Column:
+    """The value of a column in files that were written with the column ``stored``."""
     if stored is None:
-        return sf.lit(None).cast(data_type).alias(field.name)
-    value = sf.col(schema.quoted(stored.name))
-    return _present(value, stored.nested, field.nested, data_type).alias(field.name)
+        return schema.null_of(field)
+    own = schema.quoted(stored.name)
+    if stored.nested == field.nested:
+        # A cast goes by the positions of nested fields, which are the same.
+        return f"cast({own} as {schema.ddl(field.type)}) as {schema.quoted(field.name)}"
+    value = sf.col(own)
+    return _present(value, stored.nested, field.nested, schema.type_of(field.type)).alias(field.name)
 
 
 def _present(

@@ -44,7 +44,7 @@ def snapshot(
     # Fetched after the slices: so it knows every column that they may have.
     written = evolution.versions(table, table.reload().definition, slices)
     wanted = _names(written.table, names, meta_columns=meta_columns)
-    return _selected(slice_frames.records(spark, written, slices, wanted), wanted)
+    return slice_frames.records(spark, written, slices, wanted)
 
 
 def lookup(
@@ -121,7 +121,7 @@ def incremental(
         deletes = deletes.join(slice_frames.records(spark, written, after, place), place, "left_anti")
     shown = _names(written.table, None, meta_columns=meta_columns)
     changed = [
-        _selected(rows, shown).withColumn(columns.CHANGE_TYPE, sf.lit(change))
+        schema.selected(rows, shown).withColumn(columns.CHANGE_TYPE, sf.lit(change))
         for rows, change in ((upserts, "upsert"), (deletes, "delete"))
     ]
     return changed[0].unionByName(changed[1])
@@ -149,21 +149,17 @@ def matching(rows: DataFrame, wanted: Filter, table: Table, judged_by: int) -> D
 
 def projected(rows: DataFrame, names: Sequence[str], *, meta_columns: bool) -> DataFrame:
     """The columns ``names`` of a frame, after Hudi's five."""
-    return _selected(rows, [*(columns.META if meta_columns else ()), *listed(names)])
+    return schema.selected(rows, [*(columns.META if meta_columns else ()), *listed(names)])
 
 
 def _names(table: Table, names: Sequence[str] | None, *, meta_columns: bool) -> list[str]:
-    own = [field.name for field in table.schema]
-    shown = own if names is None else listed(names)
+    own = {field.name: None for field in table.schema}
+    shown = list(own) if names is None else listed(names)
     if unknown := [name for name in shown if name not in own]:
         raise errors.SchemaMismatch(
             f"{table.name} has no columns {', '.join(unknown)}; it has {', '.join(own)}", {"unknown": unknown}
         )
     return [*(columns.META if meta_columns else ()), *shown]
-
-
-def _selected(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    return rows.select(*(sf.col(schema.quoted(name)) for name in names))
 
 
 def _key(group: ChangedFileGroup | FileSlice) -> GroupKey:

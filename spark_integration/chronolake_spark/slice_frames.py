@@ -36,20 +36,16 @@ def records(
     *,
     times: Sequence[str] | None = None,
 ) -> DataFrame:
-    """The records of slices, with at least the columns ``names`` of the present layout.
+    """The records of slices, with the columns ``names`` of the present layout, in this order.
 
     With ``times`` those that instants of these requested times wrote last.
     """
     on_executors = [slice_ for slice_ in slices if slice_.log_files or _is_in_s3(written)]
     files = [slice_.base_file for slice_ in slices if slice_.base_file and not slice_.log_files]
-    frames = [] if _is_in_s3(written) else _native(spark, written, files)
-    layout = [*columns.META, *(field.name for field in written.table.schema)]
-    wanted = [name for name in layout if name in names]
-    frames = [
-        frame.select(*(sf.col(schema.quoted(name)) for name in wanted)) for frame in _filtered(frames, times)
-    ]
+    frames = [] if _is_in_s3(written) else _native(spark, written, files, _read(names, times))
+    frames = [_only(frame, names, times) for frame in frames]
     if on_executors or not frames:
-        frames.append(_merged(spark, written, on_executors, wanted, times))
+        frames.append(_merged(spark, written, on_executors, names, times))
     return functools.reduce(DataFrame.union, frames)
 
 
@@ -66,32 +62,49 @@ def deletes(spark: SparkSession, written: Versions, changed: Sequence[ChangedFil
     return _in_tasks(spark, _DeletedRows(written, struct), groups, struct)
 
 
-def _filtered(frames: Sequence[DataFrame], times: Sequence[str] | None) -> Sequence[DataFrame]:
-    if times is None:
-        return frames
-    return [frame.where(sf.col(columns.COMMIT_TIME).isin(list(times))) for frame in frames]
+def _read(names: Sequence[str], times: Sequence[str] | None) -> list[str]:
+    """The columns to read for the columns ``names`` of records that instants of these times wrote."""
+    # A frame of rows needs a column.
+    read = list(dict.fromkeys(names)) or [columns.RECORD_KEY]
+    return read if times is None or columns.COMMIT_TIME in read else [columns.COMMIT_TIME, *read]
 
 
-def _native(spark: SparkSession, written: Versions, files: Sequence[DataFile]) -> list[DataFrame]:
+def _only(read: DataFrame, names: Sequence[str], times: Sequence[str] | None) -> DataFrame:
+    """The columns ``names`` of a frame with those of ``_read``, of records that these instants wrote."""
+    rows = read if times is None else read.where(sf.col(columns.COMMIT_TIME).isin(list(times)))
+    return rows if _read(names, times) == list(names) else schema.selected(rows, names)
+
+
+def _native(
+    spark: SparkSession, written: Versions, files: Sequence[DataFile], names: Sequence[str]
+) -> list[DataFrame]:
     by_version: dict[int, list[DataFile]] = {}
     layouts_of = {version: written.layout_of(version) for version in {file.schema_version for file in files}}
     for file in files:
         by_version.setdefault(layouts_of[file.schema_version], []).append(file)
-    return [_of_version(spark, written, version, by_version[version]) for version in sorted(by_version)]
+    return [_of_version(spark, written, version, by_version[version], names) for version in sorted(by_version)]
 
 
-def _of_version(spark: SparkSession, written: Versions, version: int, files: Sequence[DataFile]) -> DataFrame:
-    """The records of files that were written with one version of the schema, in the columns of now."""
+def _of_version(
+    spark: SparkSession, written: Versions, version: int, files: Sequence[DataFile], names: Sequence[str]
+) -> DataFrame:
+    """The records of files that were written with one version of the schema, in columns ``names`` of now."""
     struct = schema.file_struct_of(written.fields_of(version))
+    is_present = version == written.table.schema_version
+    if is_present:
+        struct = _struct_of(struct, names)
     root = _spark_root(written.table.base_path)
     # Without recursiveFileLookup Spark would take columns from the folders' names, without __globPaths__ it
     # takes [ and { in them for patterns.
     reader = spark.read.schema(struct).options(recursiveFileLookup="true", __globPaths__="false")
     with _files_listed_by_the_driver(spark):
         rows = reader.parquet(*(f"{root}/{file.path}" for file in files))
-    if version == written.table.schema_version:
-        return rows
-    return rows.select(*written.present_columns(version))
+    return rows if is_present else written.in_present_columns(rows, version, names)
+
+
+def _struct_of(whole: StructType, names: Sequence[str]) -> StructType:
+    by_name = {field.name: field for field in whole}
+    return StructType([by_name[name] for name in names])
 
 
 def _merged(
@@ -101,15 +114,15 @@ def _merged(
     names: Sequence[str],
     times: Sequence[str] | None,
 ) -> DataFrame:
+    read = set(_read(names, times))
     whole = schema.file_struct_of(written.table.schema)
-    # A frame of rows needs a column.
-    read = set(names or [columns.RECORD_KEY]) | (set() if times is None else {columns.COMMIT_TIME})
     struct = StructType([field for field in whole if field.name in read])
-    if not slices:
-        return spark.createDataFrame([], struct).select(*(schema.quoted(name) for name in names))
-    texts = [stored_slices.of(slice_).to_json() for slice_ in slices]
-    rows = _in_tasks(spark, _StoredRows(written, struct, times), texts, struct)
-    return rows.select(*(sf.col(schema.quoted(name)) for name in names))
+    if slices:
+        texts = [stored_slices.of(slice_).to_json() for slice_ in slices]
+        rows = _in_tasks(spark, _StoredRows(written, struct, times), texts, struct)
+    else:
+        rows = spark.createDataFrame([], struct)
+    return rows if struct.names == list(names) else schema.selected(rows, names)
 
 
 def _in_tasks(

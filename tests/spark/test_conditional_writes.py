@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
+from pyspark.errors import utils
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake.errors import WriteConflict
@@ -68,6 +70,20 @@ def test_records_for_which_a_condition_holds_are_deleted(
     assert [row[0] for row in rows_of(table)] == [2, 4]
     table.delete("price < 0")
     assert [row[0] for row in rows_of(table)] == [2, 4]
+
+
+def test_reads_and_deletes_of_a_wide_table_make_no_column_object_for_each_column(
+    spark: SparkSession, new_table: NewTable
+) -> None:
+    wide = spark.range(3).selectExpr("id", *(f"id + {number} as `c {number}`" for number in range(200)))
+    table = new_table(wide, "id", buckets=1)
+    table.insert(wide)
+    # PySpark looks up the caller for each of them, which takes half a millisecond.
+    with mock.patch("pyspark.errors.utils._capture_call_site", wraps=utils._capture_call_site) as captured:
+        table.read()
+        table.delete("`c 7` = 9")
+    assert 0 < captured.call_count < 100
+    assert sorted(row["id"] for row in table.read().collect()) == [0, 1]
 
 
 def test_what_is_no_condition_deletes_nothing(filled: Callable[..., SparkTable]) -> None:
