@@ -322,6 +322,16 @@ def test_a_filter_nests_sixteen_deep_and_no_deeper() -> None:
         pruning.check(TABLE, nested(17))
 
 
+def test_equalities_of_one_column_are_one_test_of_many_values() -> None:
+    ids = [col("id") == 1, col("id").is_in([2, 3]), col("id") == 4]
+    together = [col("id").is_in([1, 2, 3, 4]), col("name") == "a", col("id") > 9]
+
+    condition = pruning.check(TABLE, Or([ids[0], col("name") == "a", *ids[1:], col("id") > 9]))
+
+    assert condition == pruning.check(TABLE, Or(together))
+    assert condition != pruning.check(TABLE, Or(together[1:]))
+
+
 def test_a_filter_has_at_most_a_thousand_parts() -> None:
     pruning.check(TABLE, And([IsNull("id")] * 999))
     with pytest.raises(errors.InvalidFilter, match="more than 1000"):

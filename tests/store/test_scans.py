@@ -219,6 +219,7 @@ def test_every_value_of_every_type_can_be_compared(pruned: PrunedTable, column: 
 def test_the_largest_filter_is_answered(pruned: PrunedTable) -> None:
     assert len(pruned.kept(col("id").is_in(range(100, 1_100)))) < SLICES
     assert len(pruned.kept(Or([col("id") == number for number in range(100, 1_099)]))) < SLICES
+    assert len(pruned.kept(Or([col("id") < -number for number in range(100, 1_099)]))) < SLICES
 
 
 def test_slices_come_in_order_from_the_partitions_that_are_wanted(pruned: PrunedTable) -> None:

@@ -6,7 +6,7 @@ A file that the rule leaves out has no matching record.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, assert_never
 
 import msgspec
@@ -157,7 +157,7 @@ class _Checker:
                     self.checked(part, f"{place}.filters[{index}]", depth=depth + 1, negated=negated)
                     for index, part in enumerate(wanted.filters)
                 )
-                return AllOf(parts) if isinstance(wanted, wire.And) != negated else AnyOf(parts)
+                return AllOf(parts) if isinstance(wanted, wire.And) != negated else _any_of(parts)
             case wire.Not():
                 return self.checked(wanted.filter, f"{place}.filter", depth=depth + 1, negated=not negated)
             case _:
@@ -209,6 +209,19 @@ class _Checker:
         return _invalid(
             place, f"the column {column.name!r} is of type {type_}: {why}", column=column.name, type=type_
         )
+
+
+def _any_of(parts: Iterable[Condition]) -> AnyOf:
+    """Any of the parts: ``a = 1 or a = 2`` as ``a in (1, 2)``, because each test makes statements longer."""
+    merged: dict[object, Condition] = {}
+    for number, part in enumerate(parts):
+        if isinstance(part, Test) and part.relation is Relation.AMONG:
+            before = merged.get(part.column)
+            values = (*before.values, *part.values) if isinstance(before, Test) else part.values
+            merged[part.column] = msgspec.structs.replace(part, values=values)
+        else:
+            merged[number] = part
+    return AnyOf(tuple(merged.values()))
 
 
 def _could_hold(condition: Condition, passes: Callable[[Test], bool]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import msgspec
@@ -38,7 +39,8 @@ async def scan(database: Database, table_name: str, body: Scan, as_of: ReadTime 
         table = await tables.find(connection, table_name)
         sets = await files.partition_sets_of(connection, table, body, FIRST[0])
         at, metadata = await _pinned(connection, table, as_of)
-    return stored.snapshot(database, table.table_id, at, sets, metadata)
+    # In a thread: the text of the largest filters takes a second, in which no other request would be answered.
+    return await asyncio.to_thread(stored.snapshot, database, table.table_id, at, sets, metadata)
 
 
 async def published(database: Database, table_name: str) -> ArrowStream:

@@ -7,9 +7,10 @@ against their columns when they came, and a column keeps its kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from psycopg import sql
@@ -26,6 +27,7 @@ from sqlalchemy import (
     Text,
     and_,
     any_,
+    bindparam,
     cast,
     collate,
     column,
@@ -49,6 +51,7 @@ from chronolake_metastore.domain.partition_pruning import PartitionSet
 from chronolake_metastore.domain.pruning import AllOf, AnyOf, Condition, Relation, Test
 from chronolake_metastore.store import files
 from chronolake_metastore.store.files import GroupKey
+from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_model.times import Micros
 
@@ -109,25 +112,51 @@ async def groups(
     paths = partition_paths(sets)
     matching: list[GroupKey] = []
     number = max(limit, at_once)
+    queries: dict[bool, _Query] = {}
     while True:
         last = await files.nth_group(connection, table_id, as_of, paths, after, number)
-        query = _groups(table_id, as_of, sets, after, last).limit(limit - len(matching))
-        rows = await connection.execute(query)
+        is_cut = last is not None
+        if is_cut not in queries:
+            # In a thread: the largest filters take a second, in which no other request would be answered.
+            queries[is_cut] = await asyncio.to_thread(_groups_query, table_id, as_of, sets, is_cut=is_cut)
+        page = dict(zip(_PAGE, (*after, *(last or ("", "")), limit - len(matching)), strict=True))
+        query = queries[is_cut]
+        rows = await statements.execute(connection, query.text, {**query.parameters, **page})
         matching += [(partition_path, file_id) for partition_path, file_id in rows]
         if last is None or len(matching) == limit:
             return matching
         after, number = last, 4 * number
 
 
-def _groups(
-    table_id: UUID, as_of: Micros, sets: Sequence[PartitionSet], after: GroupKey, last: GroupKey | None
-) -> Select[str, str]:
-    """The file groups behind one, and up to another, that could match."""
+_PAGE: Final = ("after_partition", "after_file_id", "last_partition", "last_file_id", "groups_max")
+"""The parameters of a page. The last group is that of a page which others follow."""
+
+
+class _Query(NamedTuple):
+    """A statement as a text, with the parameters that are the same in all pages."""
+
+    text: str
+    parameters: Mapping[str, object]
+
+
+def _groups_query(table_id: UUID, as_of: Micros, sets: Sequence[PartitionSet], *, is_cut: bool) -> _Query:
+    query = _groups(table_id, as_of, sets, is_cut=is_cut).limit(bindparam("groups_max", type_=BigInteger))
+    written = query.compile(dialect=_DIALECT)
+    same = {name: value for name, value in written.params.items() if name not in _PAGE}
+    return _Query(written.string, same)
+
+
+def _groups(table_id: UUID, as_of: Micros, sets: Sequence[PartitionSet], *, is_cut: bool) -> Select[str, str]:
+    """The file groups of a page that could match: those behind ``after``, if it ``is_cut`` up to ``last``."""
     moment = func.moment(literal(as_of, BigInteger))
     group = tuple_(_FILE.c.partition_path, _FILE.c.file_id)
-    of_table = [_FILE.c.table_id == table_id, _FILE.c.live_from <= moment, group > tuple_(*after)]
-    if last is not None:
-        of_table.append(group <= tuple_(*last))
+    after, last = (
+        tuple_(bindparam(f"{end}_partition", type_=Text), bindparam(f"{end}_file_id", type_=Text))
+        for end in ("after", "last")
+    )
+    of_table = [_FILE.c.table_id == table_id, _FILE.c.live_from <= moment, group > after]
+    if is_cut:
+        of_table.append(group <= last)
     paths = partition_paths(sets)
     if paths is not None:
         of_table.append(_one_of(_FILE.c.partition_path, paths))

@@ -23,6 +23,12 @@ from chronolake_metastore.store.postgres.stream_slots import StreamSlots
 LOCK_TIMEOUT_MS = 10_000
 STATEMENT_TIMEOUT_MS = 60_000
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 15_000
+READING_IDLE_TIMEOUT_MS = 60_000
+"""The same for reads, which hold a snapshot and nothing that others wait for.
+
+The server can be slow between two statements of a read: the text of the largest filter takes a second of a
+processor that is not busy.
+"""
 TCP_USER_TIMEOUT_MS = 15_000
 STREAM_TIMEOUT_MS = 15 * 60_000
 """A large answer takes as long as its reader does; one that stopped reading must not hold its rows for ever."""
@@ -156,6 +162,8 @@ class Database:
         self._outages = Outages()
         self._conninfo = conninfo(settings)
         self._looking_up = conninfo(settings, parameters=_LOOKING_UP)
+        reading = {"idle_in_transaction_session_timeout": READING_IDLE_TIMEOUT_MS}
+        self._reading = conninfo(settings, parameters=reading)
         self.streaming_conninfo = conninfo(settings, parameters={"statement_timeout": STREAM_TIMEOUT_MS})
         """For large answers, which are read through another driver than psycopg."""
         self.stream_slots = StreamSlots(settings)
@@ -169,7 +177,7 @@ class Database:
     def _pool(self, size: int, silent_seconds: float) -> AsyncEngine:
         return create_async_engine(
             "postgresql+psycopg://",
-            async_creator=lambda: self.connect(silent_seconds),
+            async_creator=lambda: self._connect(self._reading, silent_seconds),
             pool_size=size,
             max_overflow=0,
             pool_timeout=10,
@@ -184,7 +192,9 @@ class Database:
 
         Raises ``DatabaseUnavailable``. One that ``looks_up`` finds all rows by their keys.
         """
-        conninfo = self._looking_up if looks_up else self._conninfo
+        return await self._connect(self._looking_up if looks_up else self._conninfo, silent_seconds)
+
+    async def _connect(self, conninfo: str, silent_seconds: float | None) -> BoundedConnection:
         try:
             made = await BoundedConnection.connect(conninfo, prepare_threshold=1, context=arrays.context())
         except psycopg.OperationalError as exc:
