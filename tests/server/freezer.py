@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from typing import Self
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 _LOOK_SECONDS = 0.1
+_SEND_SECONDS = 60.0
+"""A machine under load may take long to read what it was sent."""
 
 
 class Freezer:
@@ -69,8 +72,9 @@ class Freezer:
     def _pump(
         self, source: socket.socket, to: socket.socket, frozen: threading.Event, are_requests: bool
     ) -> None:
-        source.settimeout(_LOOK_SECONDS)
-        with source, to, contextlib.suppress(ConnectionError):
+        # The thread of the other direction closes both sockets when its side ends.
+        with source, to, contextlib.suppress(OSError, ValueError):
+            source.settimeout(_SEND_SECONDS)
             for received in self._received(source):
                 while frozen.is_set() and (self._hold_requests or not are_requests):
                     if self._stopped.wait(_LOOK_SECONDS):
@@ -79,15 +83,11 @@ class Freezer:
 
     def _received(self, source: socket.socket) -> Iterator[bytes]:
         while not self._stopped.is_set():
-            try:
+            if select.select([source], [], [], _LOOK_SECONDS)[0]:
                 received = source.recv(65_536)
-            except TimeoutError:
-                continue
-            except OSError:  # the other direction has closed it
-                return
-            if not received:
-                return
-            yield received
+                if not received:
+                    return
+                yield received
 
 
 def _address_of(dsn: str) -> tuple[socket.AddressFamily, str | tuple[str, int]]:
