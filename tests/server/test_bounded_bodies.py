@@ -91,12 +91,12 @@ def test_a_body_that_stalls_is_refused_and_gives_its_bytes_back(
 def test_a_body_that_arrives_steadily_may_take_longer_than_the_answer_time(
     new_server: Callable[..., ServerProcess], dsn: str, chunked: bool
 ) -> None:
-    server = new_server(dsn, "--answer-seconds", "1")
+    server = new_server(dsn, "--answer-seconds", "2")
     parts = [b" " * 256 * 1024 for _ in range(8)] + [b'{"name": "slow"}']
 
     def come() -> Iterator[bytes]:
         for part in parts:
-            time.sleep(0.25)
+            time.sleep(0.4)
             yield part
 
     with rest.connect(server.url) as http:
