@@ -17,7 +17,10 @@ ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.BODY_TOO_SLOW: "Send the request again, faster or in smaller parts. It was not executed.",
     ProblemCode.NAMESPACE_EXISTS: "Use the namespace, or choose another name.",
     ProblemCode.TABLE_EXISTS: "Use the table, or choose another name.",
-    ProblemCode.UNRECONCILED_MARKERS: "Delete the files, report that (`POST …/deletions`); complete, new key.",
+    ProblemCode.UNRECONCILED_MARKERS: (
+        "Delete the files, report that (`POST …/deletions`); complete, new key. At a checkpoint of a stream "
+        "first make sure that all tasks have passed its barrier: a slow task may still write such a file."
+    ),
     ProblemCode.UNDELETED_FILES: "As `unreconciled-markers`.",
     ProblemCode.SAVEPOINTED: "Release the savepoint first.",
     ProblemCode.INVALID_MARKER: "Correct the marker; `detail` says which and why.",
@@ -35,7 +38,10 @@ ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.STREAM_NOT_FOUND: "Open the stream first, or check its name.",
     ProblemCode.STREAM_FENCED: "Stop: another job, or another attempt of the task, has taken over.",
     ProblemCode.CHECKPOINT_PASSED: "Ask with the id of the last barrier that the task has passed.",
-    ProblemCode.CHECKPOINT_INCOMPLETE: "Report the last batches of the tasks in `context`; acknowledge again.",
+    ProblemCode.CHECKPOINT_INCOMPLETE: (
+        "Report the last batches of the tasks in `context`, and acknowledge again. If the tasks are gone, "
+        "restore the job: open the stream with `restored_checkpoint`."
+    ),
     ProblemCode.UNKNOWN_CHECKPOINT: "Acknowledge with the id that the engine gave to the checkpoint.",
     ProblemCode.INSTANT_NOT_YET: "Buffer, and send the same request again when a checkpoint is complete.",
     ProblemCode.MAY_CONFLICT: "Write log files or another file group, or ask for instants with `blocking`.",

@@ -226,6 +226,7 @@ def test_a_task_that_has_not_reported_its_last_batch_holds_the_checkpoint_back(s
     succeeded(stream.report(1, log_stat(second, 1), task="late"))
     problem = refused(stream.complete(2), 409, "checkpoint-incomplete")
     assert problem["context"]["tasks"] == ["late"]
+    assert "open the stream with restored_checkpoint" in problem["detail"]
     assert problem["context"]["ended"] == [first]
     assert [stream.table.state(time) for time in (first, second)] == ["completed", "inflight"]
     stream.reported(1, task="late")
@@ -242,6 +243,7 @@ def test_marked_files_that_no_task_reported_hold_the_checkpoint_back_until_they_
     behind = stream.write(1, 1)
     problem = refused(stream.complete(2), 409, "unreconciled-markers")
     assert problem["context"]["checkpoint_instant"] == instant
+    assert "delete nothing, and restore the job" in problem["detail"]
     assert [file["file_name"] for file in problem["context"]["files"]] == [lost["file_name"]]
     succeeded(stream.table.report(instant, lost))
     stream.table.marked(behind, appended(behind))
@@ -298,7 +300,8 @@ def test_extra_metadata_is_published_with_the_instants(stream: StreamOfTable) ->
 
 def test_what_is_left_completes_when_all_tasks_have_ended(stream: StreamOfTable) -> None:
     instant = stream.write(-1, 1, end_of_input=True)
-    refused(stream.complete(), 409, "checkpoint-incomplete")
+    problem = refused(stream.complete(), 409, "checkpoint-incomplete")
+    assert "open the stream with restored_checkpoint" in problem["detail"]
     stream.reported(-1, task="1", end_of_input=True)
     assert stream.completed() == [instant]
     assert stream.completed() == []

@@ -153,7 +153,8 @@ async def complete_checkpoints(
 
     An acknowledgement that comes again changes nothing, and one that never came is covered by the next. If an
     instant cannot complete, none behind it does, and the problem names it in its `context`; those before it
-    have completed. With `unreconciled-markers`, delete the files, report the deletions, and acknowledge again.
+    have completed. With `unreconciled-markers`, make sure that all tasks have passed the barrier: a slow one
+    may still write such a file. Then delete the files, report the deletions, and acknowledge again.
     """
     return await submit(caller, checkpoints.CompleteCheckpoints(parameters.table(table), _stream(stream), data))
 

@@ -317,7 +317,9 @@ def refuse_incomplete(table: Table, stream: Stream, number: int, checkpoint: Che
     if missing:
         raise errors.CheckpointIncomplete(
             f"{len(missing)} task(s) of {streams.named(table, stream)} have not reported their last batch for "
-            f"checkpoint {number}, the first is {missing[0]!r}; a task reports it before the next barrier",
+            f"checkpoint {number}, the first is {missing[0]!r}; a task reports it before the next barrier. "
+            "Let them report, and acknowledge again; if they are gone, restore the job: open the stream with "
+            "restored_checkpoint, its last complete checkpoint, which rolls back what is behind it",
             **streams.context(table, stream),
             checkpoint=number,
             tasks=missing[:NAMED_MAX],
@@ -334,7 +336,8 @@ def _refuse_unended(table: Table, stream: Stream) -> None:
     if len(stream.ended) < stream.tasks:
         raise errors.CheckpointIncomplete(
             f"{len(stream.ended)} of {stream.tasks} tasks of {streams.named(table, stream)} have reported the "
-            "end of their input; the rest completes when all have",
+            "end of their input; the rest completes when all have. If they are gone, restore the job: open the "
+            "stream with restored_checkpoint and the tasks that there are",
             **streams.context(table, stream),
             ended=len(stream.ended),
             tasks=stream.tasks,

@@ -19,6 +19,14 @@ from chronolake_model.vocabulary import Action
 
 NAMED_MAX: Final = 100
 """Files that a refusal names."""
+_OF_STREAM: Final = (
+    "if all tasks have passed the barrier of the acknowledged checkpoint, failed attempts left these "
+    "files: ask POST .../deletable which of them may be deleted, delete these from storage, report them "
+    "with POST .../deletions, and acknowledge again with a new idempotency key. If a task has not "
+    "passed it, the file may be one that it still writes: delete nothing, and restore the job from an "
+    "earlier checkpoint"
+)
+"""The advice where tasks report their files one by one: a marked file may be that of a slow task."""
 
 
 class MarkerCounts(msgspec.Struct, frozen=True):
@@ -66,7 +74,7 @@ def refuse(table: Table, instant: Instant, stats: Sequence[WriteStat], reconcili
         raise errors.UnreconciledMarkers(
             f"the instant {time} of {table.name!r} has marked {reconciliation.unreconciled} file(s) that are "
             f"neither published nor reported as deleted, the first is {reconciliation.named[0].path!r}; "
-            f"{HOW_TO_DELETE}",
+            f"{HOW_TO_DELETE if instant.stream is None else _OF_STREAM}",
             unreconciled=reconciliation.unreconciled,
             files=[msgspec.to_builtins(file) for file in reconciliation.named],
         )
