@@ -7,6 +7,7 @@ which wants an older pyarrow. It needs a JDK of version 17 or later.
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,7 @@ _SHA256: Final = "38ece876553286b3a285cf344c2d2038f8a7ca10da5df54d5107250386d641
 
 def main() -> None:
     """Make what is missing in the folder."""
-    folder = Path(sys.argv[1]).absolute()
+    folder = _folder()
     if all((folder / jar).exists() for jar in JARS):
         return
     print(f"Fetching Flink {VERSION} into {folder}: 329 MB.", flush=True)
@@ -39,6 +40,14 @@ def main() -> None:
                 extracted = files.extract(f"pyflink/lib/{jar}", download)
                 # A jar that is there is whole.
                 Path(extracted).rename(folder / jar)
+
+
+def _folder() -> Path:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="the folder of the environment; it is made if it is missing")
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder
+    return folder.absolute()
 
 
 def _fetch(folder: Path) -> Path:

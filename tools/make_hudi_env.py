@@ -7,6 +7,7 @@ run fetches nothing.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import shutil
 import subprocess
@@ -46,7 +47,7 @@ builder.config("spark.jars.packages", sys.argv[1]).config("spark.jars.ivy", sys.
 
 def main() -> None:
     """Make what is missing in the folder."""
-    folder = Path(sys.argv[1]).absolute()
+    folder = _folder()
     python = folder / "bin" / "python"
     if not python.exists():
         print(f"Installing {PYSPARK} into {folder}: about 320 MB.", flush=True)
@@ -56,6 +57,14 @@ def main() -> None:
     for package, jars in _PACKAGES.items():
         if not all((folder / jar).exists() for jar in jars):
             _fetch(python, package, jars, folder)
+
+
+def _folder() -> Path:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="the folder of the environment; it is made if it is missing")
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder
+    return folder.absolute()
 
 
 def _fetch(python: Path, package: str, jars: list[str], folder: Path) -> None:
