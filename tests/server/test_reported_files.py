@@ -225,3 +225,6 @@ def test_a_restored_task_cannot_report_files_that_its_completed_instant_does_not
     assert problem["context"]["file_name"] == log_stat(instant, 2)["file_name"]
     assert "restore the job from an earlier checkpoint" in problem["detail"]
     assert stream.reported(-1, log_stat(instant, 1), bootstrap=True)["is_completed"]
+    # Also while the checkpoint has another instant, because a job began anew.
+    assert stream.open() and stream.instant(-1) > instant
+    assert stream.reported(-1, log_stat(instant, 1), bootstrap=True)["is_completed"]

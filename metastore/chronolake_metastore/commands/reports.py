@@ -21,11 +21,16 @@ def load(state: State, command: ReportWriteMetadata) -> Loading[ReportFacts] | N
     stats = command.request.write_stats
     if table is None or not stats:
         return None
+    text = command.request.requested_time
     stream = state.streams.get((table.table_id, command.stream))
-    checkpoint = None if stream is None else stream.checkpoints.get(command.request.checkpoint)
-    if checkpoint is not None:
-        return _of_pending(table, checkpoint.requested_time, command)
-    return _of_ended(table, command) if command.request.bootstrap else None
+    if text is None or stream is None:
+        return None
+    requested_time = parse_time(text)
+    checkpoint = stream.checkpoints.get(command.request.checkpoint)
+    if checkpoint is not None and checkpoint.requested_time == requested_time:
+        return _of_pending(table, requested_time, command)
+    # A job that began anew may have another instant for the same checkpoint by now.
+    return _of_ended(table, requested_time, command) if command.request.bootstrap else None
 
 
 def _of_pending(table: Table, requested_time: Micros, command: ReportWriteMetadata) -> Loading[ReportFacts]:
@@ -42,12 +47,9 @@ def _of_pending(table: Table, requested_time: Micros, command: ReportWriteMetada
     return ReportFacts(buffered=found.result, unmarked=unmarked.result)
 
 
-def _of_ended(table: Table, command: ReportWriteMetadata) -> Loading[ReportFacts]:
-    text, stats = command.request.requested_time, command.request.write_stats
-    if text is None:
-        return ReportFacts()
-    files = [DeletedFile(stat.partition_path, stat.file_name) for stat in stats]
-    published = deletions.published(InstantRef(table.table_id, parse_time(text)), files)
+def _of_ended(table: Table, requested_time: Micros, command: ReportWriteMetadata) -> Loading[ReportFacts]:
+    files = [DeletedFile(stat.partition_path, stat.file_name) for stat in command.request.write_stats]
+    published = deletions.published(InstantRef(table.table_id, requested_time), files)
     yield [published]
     return ReportFacts(published=published.result)
 
@@ -62,18 +64,27 @@ def in_buffers(
     groups = {_group(table, stat.partition_path, stat.file_id) for stat in command.request.write_stats}
     for group in groups & state.buffered.keys():
         known.setdefault(group, {}).update(dict.fromkeys(state.buffered[group]))
-    return {
-        group: [file for file in files if _is_buffered(state, table, file)] for group, files in known.items()
-    }
+    present = _Present(state, table)
+    return {group: [file for file in files if present.has(file)] for group, files in known.items()}
 
 
-def _is_buffered(state: State, table: Table, file: BufferedFile) -> bool:
-    """Whether the file is still there: an earlier command may have dropped it, or ended its instant."""
-    stream = state.streams.get((table.table_id, file.stream))
-    if stream is None:
-        return True
-    checkpoint = stream.checkpoints.get(file.checkpoint)
-    return checkpoint is not None and streams.task_of(checkpoint, file.version) is not None
+class _Present:
+    """The files that still are in the buffers: an earlier command may have dropped some."""
+
+    def __init__(self, state: State, table: Table) -> None:
+        self._streams = {stream.name: stream for stream in state.streams_of(table.table_id)}
+        self._versions: dict[tuple[str, int], dict[int, str]] = {}
+
+    def has(self, file: BufferedFile) -> bool:
+        """Whether the file is there. What is not loaded, no command of the transaction changes."""
+        stream = self._streams.get(file.stream)
+        if stream is None:
+            return True
+        key = file.stream, file.checkpoint
+        if key not in self._versions:
+            checkpoint = stream.checkpoints.get(file.checkpoint)
+            self._versions[key] = {} if checkpoint is None else streams.tasks_by_version(checkpoint)
+        return file.version in self._versions[key]
 
 
 def _group(table: Table, partition_path: str, file_id: str) -> FileGroup:

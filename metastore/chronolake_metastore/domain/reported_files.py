@@ -104,13 +104,14 @@ def unreported(
         for file in known
         if file.requested_time == checkpoint.requested_time
     }
+    tasks = streams.tasks_by_version(checkpoint) if before else {}
     new = []
     for index, stat in enumerate(request.write_stats):
         file = before.get((stat.partition_path, stat.file_name))
         if file is None:
             new.append(stat)
             continue
-        task = streams.task_of(checkpoint, file.version)
+        task = tasks[file.version]
         if task != request.task and not request.bootstrap:
             why = (
                 f"the task {task!r} of {streams.named(table, stream)} has reported the file "

@@ -358,9 +358,9 @@ def without(stream: Stream, ended: Micros) -> Stream:
     return msgspec.structs.replace(stream, checkpoints=kept)
 
 
-def task_of(checkpoint: Checkpoint, version: int) -> str | None:
-    """The task whose files the event of this version staged; None if they are not in the buffer any more."""
-    return next((task for task, reports in checkpoint.tasks.items() if version in reports.versions), None)
+def tasks_by_version(checkpoint: Checkpoint) -> dict[int, str]:
+    """The events whose files are in the buffer of a checkpoint, each with its task."""
+    return {version: task for task, reports in checkpoint.tasks.items() for version in reports.versions}
 
 
 def dropped(before: Stream | None, after: Stream, payload: Payload) -> list[tuple[Micros, int]]:
