@@ -90,7 +90,8 @@ def test_a_table_with_an_index_in_a_bucket(
         s3.faults.clear()
         table.update_index()
         assert_same(table, expected)
-        table.update_index(rebuild=True)
+        if index == "record":
+            table.update_index(rebuild=True)
         table.delete(spark.range(8, 9))
         del expected[8]
         assert_same(table, expected)
