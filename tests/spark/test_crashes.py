@@ -31,6 +31,11 @@ KINDS = {
     "staged": ({}, True),
     "staged_log": (MERGE_ON_READ, True),
     "staged_unique": ({"index": "record"}, True),
+    "staged_unique_log": (MERGE_ON_READ | {"index": "record"}, True),
+    "unique": ({"index": "record"}, False),
+    "unique_log": (MERGE_ON_READ | {"index": "record"}, False),
+    "bloom": ({"index": "bloom"}, False),
+    "bloom_log": (MERGE_ON_READ | {"index": "bloom"}, False),
 }
 CASES = [
     *(("log", point) for point in (*crashes.TASK_POINTS, *crashes.COMMIT_POINTS)),
@@ -38,6 +43,11 @@ CASES = [
     ("staged_log", "commit:in_file"),
     ("staged_unique", "commit:in_file"),
     ("staged_unique", "commit:after_complete"),
+    *(
+        (kind, point)
+        for kind in ("unique", "unique_log", "bloom", "bloom_log")
+        for point in ("task:after_marker", "task:in_file", "commit:before_complete", "commit:after_complete")
+    ),
 ]
 QUICK = ("log", "task:in_file")
 KILLED = [
@@ -141,6 +151,56 @@ def test_a_killed_task_or_committer_leaves_nothing(
     assert newest is not None
     assert newest.state is (State.ROLLED_BACK if is_lost else State.COMPLETED)
     assert_healed(spark, table, 1 if is_lost else 2, reaping.dsn)
+
+
+@slow
+@pytest.mark.parametrize("kind", ["staged_unique", "staged_unique_log"])
+@pytest.mark.parametrize("command", ["INTO", "OVERWRITE"])
+@pytest.mark.parametrize("point", ["task:in_file", "commit:in_file", "commit:before_complete"])
+def test_a_statement_whose_driver_was_killed_is_repeated_exactly(
+    spark: SparkSession,
+    new_prices: Callable[..., SparkTable],
+    reaping: ServerProcess,
+    tmp_path: Path,
+    repository: Path,
+    kind: str,
+    command: str,
+    point: str,
+) -> None:
+    definition, _ = KINDS[kind]
+    table = new_prices(**definition)
+    # Half of the keys are new.
+    first, end = len(IDS) // 2, 2 * len(IDS)
+    statement = f"INSERT {command} written SELECT id, 2 AS price FROM range({first}, {end})"
+    job = Job(
+        reaping.url, table.name, 0, "stand_still", settings=SETTINGS, crash_point=point, statement=statement
+    )
+    reached = faults.signals(table.definition.base_path) / "reached"
+    with Driver(job, tmp_path / "driver.log", repository) as driver:
+        wait_until(lambda: driver.runs() and reached.exists())
+        driver.kill()
+    killed = table.metastore.timeline.last()
+    assert killed is not None
+    assert killed.state is State.INFLIGHT
+    assert rows_of(table) == [(id, 1) for id in IDS]
+
+    # The statement is repeated before the lease of the killed one ends.
+    view = f"written_{next(_NUMBERS)}"
+    given = f"table '{table.name}', url '{reaping.url}'"
+    spark.sql(f"CREATE TEMPORARY VIEW {view} USING chronolake OPTIONS ({given})")
+    spark.sql(statement.replace("written", view))
+    kept = [] if command == "OVERWRITE" else [(id, 1) for id in range(first)]
+    expected = [*kept, *((id, 2) for id in range(first, end))]
+    assert rows_of(table) == expected
+
+    table.metastore.write(killed.requested_time).heartbeat(1)
+    wait_until(lambda: table.metastore.instant(killed.requested_time).state is State.ROLLED_BACK)
+    table.metastore.finish_rollbacks()
+    assert orphans_of(table) == []
+    assert rows_of(table) == expected
+    table.upsert(priced(spark, 3))
+    assert rows_of(table) == [(id, 3) for id in IDS] + [(id, 2) for id in range(len(IDS), end)]
+    assert table.metastore.check().findings == []
 
 
 @slow
