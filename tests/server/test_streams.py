@@ -264,6 +264,14 @@ def test_a_checkpoint_far_above_all_others_completes_nothing(stream: StreamOfTab
     assert stream.completed(9_000_001) == [third]
 
 
+def test_an_engine_may_number_its_checkpoints_by_times(stream: StreamOfTable) -> None:
+    first = stream.write(-1, 1)
+    assert stream.completed(1_700_000_000_000) == [first]
+
+    second = stream.write(1_700_000_000_000, 1)
+    assert stream.completed(1_700_003_600_000) == [second]
+
+
 def test_an_aborted_checkpoint_keeps_its_files_for_the_next(stream: StreamOfTable) -> None:
     instant = stream.write(-1, 1)
     succeeded(stream.post("abort", {"epoch": 1, "checkpoint": 1, "reason": "timeout"}))

@@ -41,7 +41,9 @@ PENDING_DEFAULT: Final = 100
 METADATA_BYTES_MAX: Final = 1024 * 1024
 """The metadata that all tasks together report for a checkpoint, as JSON. Each report writes all of it again."""
 AHEAD_MAX: Final = 1_000_000
-"""How far a checkpoint that completes something may be above all that the stream has seen."""
+AHEAD_FACTOR_MAX: Final = 1_000
+"""A checkpoint that completes something is at most so far above all that the stream has seen, or so many
+times that."""
 NAMED_MAX: Final = 20
 """Tasks that a refusal names."""
 
@@ -292,14 +294,15 @@ def acknowledge(
 
 
 def _refuse_far_ahead(table: Table, stream: Stream, checkpoint: int | None) -> None:
-    # Every checkpoint of the engine would count as passed, so no task could write again.
+    # Every checkpoint of the engine would count as passed, so no task could write again. Engines may number
+    # their checkpoints by times, which are far apart; and what comes first, nobody can know.
     newest = max([*stream.checkpoints, NO_CHECKPOINT if stream.acknowledged is None else stream.acknowledged])
-    if checkpoint is not None and checkpoint > newest + AHEAD_MAX:
+    possible_max = max(newest + AHEAD_MAX, newest * AHEAD_FACTOR_MAX)
+    if newest != NO_CHECKPOINT and checkpoint is not None and checkpoint > possible_max:
         raise errors.UnknownCheckpoint(
-            f"the newest checkpoint that {streams.named(table, stream)} has seen is {newest}, and {checkpoint} "
-            f"is more than {AHEAD_MAX:,} above it; acknowledge with the id that the engine gave to the "
-            "checkpoint, not with a time. If the ids of the engine are that far apart, acknowledge one in "
-            "between first",
+            f"the newest checkpoint that {streams.named(table, stream)} has seen is {newest}, so {checkpoint} "
+            "cannot be the one that is complete; acknowledge with the id that the engine gave to the "
+            "checkpoint, not with a time",
             **streams.context(table, stream),
             checkpoint=checkpoint,
             newest_checkpoint=newest,
