@@ -28,7 +28,8 @@ from chronolake_model.tables import Table
 from chronolake_spark import arrivals, arrivals_source, errors, formats, loaded_files, spark_failures
 from chronolake_spark.arrivals import Arrival
 from chronolake_spark.formats import Format
-from chronolake_spark.ingest_job import Batch, Committed, IngestJob
+from chronolake_spark.ingest_batches import Batch
+from chronolake_spark.ingest_job import Committed, IngestJob
 from chronolake_spark.ingest_request import Request
 from chronolake_spark.source_files import Source
 
@@ -72,6 +73,7 @@ def create(
     client: chronolake.Client,
     spark: SparkSession,
     request: Request,
+    following: Following,
     report: Callable[[Batch, Committed | None], None],
     check: Callable[[], None],
     wait: Callable[[], None],
@@ -86,7 +88,8 @@ def create(
     with tempfile.TemporaryDirectory(prefix="chronolake-") as copies:
         files = [local for file in arrived if (local := arrivals.fetched(file, Path(copies))) is not None]
         for source in _by_format(files):
-            job = IngestJob(client, spark, request, check, source=source)
+            files_max = following.max_files
+            job = IngestJob(client, spark, request, check, source=source, files_max=files_max)
             for batch, committed in job.run(job.prepare()):
                 report(batch, committed)
 

@@ -26,7 +26,8 @@ from chronolake_model.vocabulary import IndexType, TableType
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from chronolake_spark.ingest_job import Batch, Committed, IngestJob, Prepared
+    from chronolake_spark.ingest_batches import Batch
+    from chronolake_spark.ingest_job import Committed, IngestJob, Prepared
 
 _RETRY_SECONDS = 60.0
 _SIGNAL_EXIT = 128

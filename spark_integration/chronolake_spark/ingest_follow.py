@@ -12,7 +12,8 @@ from chronolake.cli import context, output
 from chronolake.errors import TableNotFound
 from chronolake_spark import arrivals, follow_job, ingest, progress
 from chronolake_spark.follow_job import Following
-from chronolake_spark.ingest_job import Batch, Committed
+from chronolake_spark.ingest_batches import Batch
+from chronolake_spark.ingest_job import Committed
 from chronolake_spark.ingest_request import Request
 
 __all__ = ["Following", "follow"]
@@ -61,7 +62,7 @@ def follow(
             console.print(
                 f"Waiting for the first files of {request.source} to create {request.table}", markup=False
             )
-            follow_job.create(client, spark, request, report, stopping.check, wait)
+            follow_job.create(client, spark, request, following, report, stopping.check, wait)
         job = follow_job.FollowJob(client, spark, request, following, report, gone, stopping.check)
         console.print(
             f"Following {request.source} into {request.table}; Ctrl-C ends it. Its state is in {job.folder}",

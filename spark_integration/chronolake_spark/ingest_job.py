@@ -35,6 +35,7 @@ from chronolake_spark import (
     csv_types,
     errors,
     file_states,
+    ingest_batches,
     ingest_request,
     ingest_types,
     loaded_files,
@@ -51,6 +52,7 @@ from chronolake_spark import (
 )
 from chronolake_spark.csv_files import ReadOptions
 from chronolake_spark.formats import Format
+from chronolake_spark.ingest_batches import Batch
 from chronolake_spark.ingest_request import Request
 from chronolake_spark.loaded_files import LoadedFiles
 from chronolake_spark.write_counts import RowCounts, row_counts
@@ -60,18 +62,6 @@ SOURCE = "ingest.source"
 
 _TRIAL_ROWS = 10_000
 """So much of the first file is read before a table is made for it, unless all of every file has been."""
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """Files that become one commit. ``loaded`` says that the table has all of them already."""
-
-    files: tuple[Path, ...]
-    loaded: bool = False
-
-    @property
-    def name(self) -> str:
-        """The name of the batch in messages."""
-        return self.files[0].name if len(self.files) == 1 else f"{len(self.files)} files"
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -118,7 +108,8 @@ class IngestJob:
     """One ingest, step by step: the files are found at once, ``prepare`` reads them, ``run`` commits.
 
     ``check`` is called now and then, and may raise to end the ingest. ``source`` has the files, where they are
-    known already; ``loaded`` tells which files the table has. ``table_exists`` says that ``prepare``
+    known already; ``loaded`` tells which files the table has; ``files_max`` is the most files of a commit.
+    ``table_exists`` says that ``prepare``
     found the table, ``has_created_table`` that it was created and not dropped. Raises ``SourceUnreadable``,
     and ``ValueError`` for an invalid name or encoding.
     """
@@ -132,6 +123,7 @@ class IngestJob:
         *,
         source: source_files.Source | None = None,
         loaded: Callable[[chronolake.Table], LoadedFiles] = LoadedFiles.of,
+        files_max: int | None = None,
     ) -> None:
         self.namespace, _ = split_table_name(request.table)
         text_files.check_encoding(request.encoding)
@@ -142,6 +134,7 @@ class IngestJob:
         self._spark = spark
         self._check = check
         self._loaded = loaded
+        self._files_max = files_max
         self._stated = ingest_request.stated_types(request)
         self._struct: StructType | None = None
         self._reading = ReadOptions()
@@ -167,7 +160,9 @@ class IngestJob:
         known = self._loaded(self._client.table(self.request.table)) if table else LoadedFiles({})
         changed = tuple(file for file, digest in digests.items() if known.has_another(file, digest))
         _check_changed(changed, table, self.request)
-        batches = tuple(_batches(self.source.files, digests, known, self.request))
+        batches = tuple(
+            ingest_batches.batches(self.source.files, digests, known, self.request, self._files_max)
+        )
         new = [file for batch in batches if not batch.loaded for file in batch.files]
         if not new:
             return Prepared(table, batches, digests, changed, None, 0, {})
@@ -457,22 +452,6 @@ class IngestJob:
         if self.request.op_column is None:
             return None
         return sf.lower(sf.trim(schema.quoted(self.request.op_column))).isin(*operations.DELETES)
-
-
-def _batches(
-    files: Sequence[Path], digests: Mapping[Path, str], known: LoadedFiles, request: Request
-) -> Iterator[Batch]:
-    """The commits to be, in order, each without the files that the table has, or that came before."""
-    seen: set[str] = set()
-    new: list[Path] = []
-    for file in files:
-        if not known.has(digests[file]) and digests[file] not in seen:
-            seen.add(digests[file])
-            new.append(file)
-    if request.one_commit_per_file:
-        yield from (Batch((file,), loaded=file not in new) for file in files)
-    else:
-        yield Batch(tuple(new)) if new else Batch(tuple(files), loaded=True)
 
 
 def _check_changed(changed: Sequence[Path], table: Table | None, request: Request) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +10,7 @@ import msgspec
 
 import chronolake
 from chronolake_model.instants import Instant
+from chronolake_model.tables import PROPERTIES_BYTES_MAX
 from chronolake_model.vocabulary import State, TimeOrder
 
 FILES: Final = "ingest.files"
@@ -18,6 +19,8 @@ FILES: Final = "ingest.files"
 What does not fit into one text goes on under ``ingest.files.1`` and so on.
 """
 _TEXT_CHARS_MAX = 16_000
+METADATA_BYTES_MAX: Final = PROPERTIES_BYTES_MAX - 2 * _TEXT_CHARS_MAX
+"""So much of a commit's extra metadata may name its files; what else it has is far smaller than the rest."""
 
 
 class LoadedFiles:
@@ -65,6 +68,25 @@ def metadata(digests: Mapping[Path, str]) -> dict[str, str]:
     """The extra metadata of a commit of these files."""
     pieces = list(_pieces(digests.items()))
     return {FILES if number == 0 else f"{FILES}.{number}": text for number, text in enumerate(pieces)}
+
+
+def portions(
+    files: Iterable[Path], digests: Mapping[Path, str], files_max: int | None = None
+) -> Iterator[tuple[Path, ...]]:
+    """The files of each commit, in order: as many as its extra metadata can name, and ``files_max``."""
+    portion: list[Path] = []
+    size_bytes = 0
+    for file in files:
+        # The text with the entry is a text in another document, in which its quotes are escaped.
+        entry_bytes = len(msgspec.json.encode(msgspec.json.encode({str(file): digests[file]}).decode()))
+        is_full = size_bytes + entry_bytes > METADATA_BYTES_MAX or len(portion) == files_max
+        if portion and is_full:
+            yield tuple(portion)
+            portion, size_bytes = [], 0
+        portion.append(file)
+        size_bytes += entry_bytes
+    if portion:
+        yield tuple(portion)
 
 
 def _add(digests: dict[str, set[str]], instant: Instant) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import chronolake
 from chronolake.errors import NamespaceNotFound, TableNotFound
-from chronolake_spark import SparkTable, errors
+from chronolake_spark import SparkTable, errors, loaded_files
 from chronolake_spark.ingest_job import IngestJob
 from chronolake_spark.ingest_request import Request
 from tests.spark.ingest_runs import Ingest, rows_of
@@ -84,6 +84,20 @@ def test_a_file_that_the_table_has_is_passed_over_in_a_larger_batch_too(
     [commit] = ingest("--source", str(folder))["commits"]
     assert commit["source"] == "b.csv"
     assert rows_of(table()) == [(1, "new"), (2, "old"), (3, "more")]
+
+
+def test_files_that_the_metadata_of_one_commit_cannot_name_become_several_commits(
+    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loaded_files, "METADATA_BYTES_MAX", 600)
+    for number in range(5):
+        (tmp_path / "in" / f"{number}.csv").write_text(f"id,n\n1,{number}\n{number},{number}\n")
+    commits = ingest("--key", "id")["commits"]
+
+    assert len(commits) > 1
+    assert sum(commit["rows"]["read"] for commit in commits) == 10
+    assert rows_of(table()) == [(0, 0), (1, 4), (2, 2), (3, 3), (4, 4)]
+    assert len(ingest()["skipped"]) == 5
 
 
 def test_partitions_may_be_derived(ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path):

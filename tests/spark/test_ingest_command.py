@@ -22,7 +22,8 @@ from chronolake_model.times import Tick
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import ingest, ingest_request, spark_failures
 from chronolake_spark.errors import SchemaMismatch, TableMismatch
-from chronolake_spark.ingest_job import Batch, Prepared
+from chronolake_spark.ingest_batches import Batch
+from chronolake_spark.ingest_job import Prepared
 from chronolake_spark.ingest_request import Request
 
 ID_ONLY = StructType().add("id", "long")
