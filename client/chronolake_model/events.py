@@ -33,6 +33,12 @@ class LoggedEvent(msgspec.Struct, frozen=True):
     hash: str
 
 
+class CursorTime(msgspec.Struct, frozen=True):
+    """The time of a table's last event before a cursor of the log; null if the table has none before it."""
+
+    time: str | None
+
+
 class EventPage(msgspec.Struct, frozen=True):
     """Events in the order of the log.
 

@@ -23,7 +23,7 @@ FORMAT: Final = "chronolake"
 
 _TABLE: Final = ("table", "path", "url", SECRETS_OPTION)
 _READ: Final = ("as_of", "from", "to", "filter", "view", "meta_columns")
-_READ_STREAM: Final = ("max_commits", "max_files", "max_bytes", "lease_seconds", "idle_ms", "reader")
+_READ_STREAM: Final = ("after", "max_commits", "max_files", "max_bytes", "lease_seconds", "idle_ms", "reader")
 _WRITE: Final = (
     "operation",
     "duplicates",

@@ -28,14 +28,23 @@ _REFUSED: Final = {
 
 
 @dataclass(frozen=True, slots=True)
+class FeedCursor:
+    """The place in the log behind which a stream begins, of the table's events or of those of all tables."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """The options of a stream, checked. ``begin`` is an offset, or a completion time in digits, or a word.
+    """The options of a stream, checked.
+
+    ``begin`` is an offset, a cursor of the log, a completion time in digits, or a word.
 
     ``table`` has the options that a stream has in common with other reads.
     """
 
     table: FormatOptions
-    begin: str | StreamOffset
+    begin: str | StreamOffset | FeedCursor
     limits: Limits
     lease_seconds: int
     idle_ms: int
@@ -48,7 +57,7 @@ def parse(options: Mapping[str, str]) -> StreamOptions:
     for name, advice in _REFUSED.items():
         if name in given:
             raise errors.InvalidOption(f"a stream has no option {name}: {advice}", {"option": name})
-    begin = _begin(given.get("from", Bound.EARLIEST))
+    begin = _begin(given)
     table = format_options.parse({name: text for name, text in given.items() if name != "from"})
     if table.view is not View.CHANGES and "from" not in given:
         # Without the column of the type of change, deletes could not be told from other changes.
@@ -72,7 +81,12 @@ def parse(options: Mapping[str, str]) -> StreamOptions:
     )
 
 
-def _begin(text: str) -> str | StreamOffset:
+def _begin(given: Mapping[str, str]) -> str | StreamOffset | FeedCursor:
+    if "after" in given:
+        if "from" in given:
+            raise errors.InvalidOption("give where the stream begins once: by the option from, or by after")
+        return FeedCursor(given["after"])
+    text = given.get("from", Bound.EARLIEST)
     if text.lstrip().startswith("{"):
         try:
             fields = msgspec.json.decode(text, type=dict[str, Any])
@@ -83,7 +97,9 @@ def _begin(text: str) -> str | StreamOffset:
         return digits_of(text)
     except ValueError as exc:
         raise errors.InvalidOption(
-            f"the option from: {exc}; or the endOffset of a query's lastProgress", {"option": "from"}
+            f"the option from: {exc}; or the endOffset of a query's lastProgress. A cursor of the log is given "
+            "as the option after",
+            {"option": "from"},
         ) from None
 
 

@@ -24,13 +24,13 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 import chronolake
-from chronolake.errors import ChronolakeError, HistoryCleaned, ReaderNotFound, TableNotFound
+from chronolake.errors import ChronolakeError, HistoryCleaned, InvalidRequest, ReaderNotFound, TableNotFound
 from chronolake_model.times import Bound
 from chronolake_model.vocabulary import Direction, State, TimeOrder
 from chronolake_spark import errors, stream_offsets, stream_options, stream_plans, stream_tasks
 from chronolake_spark.format_reader import TableView
 from chronolake_spark.stream_offsets import BEGINNING, StreamOffset
-from chronolake_spark.stream_options import StreamOptions
+from chronolake_spark.stream_options import FeedCursor, StreamOptions
 from chronolake_spark.stream_plans import Limits
 from chronolake_spark.stream_reads import DeletesPartition, UpsertsPartition
 
@@ -123,6 +123,8 @@ class Following:
         """Where the query begins: the same offset for as long as this process lives."""
         if self._initial is None:
             begin = self._options.begin
+            if isinstance(begin, FeedCursor):
+                begin = self._time_of(begin)
             if isinstance(begin, StreamOffset):
                 self._check_table(begin)
                 # Not the lease of the offset, which is that of another query.
@@ -136,6 +138,19 @@ class Following:
                 began = BEGINNING if is_first else held if begin == Bound.LATEST else begin
             self._initial = StreamOffset(self._table_id, began, began, self._lease_id)
         return self._initial
+
+    def _time_of(self, cursor: FeedCursor) -> str:
+        """The completion time behind which the table's events are those behind the cursor."""
+        try:
+            time = self._client.time_of_cursor(cursor.text, self._table.name)
+        except InvalidRequest as exc:
+            raise errors.InvalidOption(
+                f"the option after: {cursor.text[:100]!r} is no cursor of the events of {self._table.name}, "
+                "nor of those of all tables. It is another table's, also of a dropped one with this name, or "
+                "of another metastore. Begin with the option from",
+                {"option": "after"},
+            ) from exc
+        return Bound.EARLIEST if time is None else time
 
     def end_of_batch(self, start: StreamOffset, limits: Limits) -> StreamOffset | None:
         """Where the batch behind ``start`` ends; None, after a pause, if nothing has completed since."""

@@ -35,6 +35,8 @@ PUBLICATION_LEASE = f"{PUBLICATION}/lease"
 INFLIGHT = "/v1/tables/{table}/instants/{requested_time}/inflight"
 ADOPT = "/v1/tables/adopt"
 ADOPT_DRY_RUN = "/v1/tables/adopt/dry-run"
+BEGINNING_OF_LOG = "WyIwIiwwXQ"
+"""The cursor of an empty log of all tables."""
 FILE_GROUP: Json = {"partition_path": "", "file_id": bucket_file_id(0)}
 
 
@@ -405,6 +407,7 @@ OPERATIONS = (
     Operation("GET", "/v1/tables/{table}/replaced-file-groups"),
     Operation("GET", "/v1/tables/{table}/pending-file-groups"),
     Operation("GET", "/v1/events"),
+    Operation("GET", "/v1/tables/{table}/cursor-time", query=f"after={BEGINNING_OF_LOG}"),
     Operation("GET", "/v1/outcomes/{key}"),
 )
 STREAMS = (Operation("GET", "/v1/events/stream"),)

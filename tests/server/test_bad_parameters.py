@@ -18,6 +18,7 @@ from tests.server.rest import Table, new_key, succeeded
 SNAPSHOT = operation("GET", "/v1/tables/{table}/snapshot")
 CHANGES = operation("GET", "/v1/tables/{table}/changes")
 FEED = operation("GET", "/v1/events")
+CURSOR_TIME = operation("GET", "/v1/tables/{table}/cursor-time")
 SCAN = operation("POST", "/v1/tables/{table}/scan")
 LISTS_OF_PLACES = tuple(tried for tried in operations.LISTS if tried.template != "/v1/namespaces")
 """The cursor of the other is one text."""
@@ -195,6 +196,7 @@ def test_a_cursor_that_no_list_gave_is_refused_wherever_else_one_is_taken(
     refuse(FEED, 400, "invalid-cursor", path=f"/v1/events?after={cursor}")
     refuse(FEED, 400, "invalid-cursor", path=f"/v1/events?table={TABLE}&after={cursor}")
     refuse(HISTORY, 400, "invalid-cursor", path=f"{HISTORY.path(NEVER_BEGUN)}&cursor={cursor}")
+    refuse(CURSOR_TIME, 400, "invalid-cursor", path=f"/v1/tables/{TABLE}/cursor-time?after={cursor}")
     code = "invalid-request" if cursor == "%00" else "invalid-cursor"
     refuse(SCAN, 400, code, json={"cursor": unquote(cursor)})
 

@@ -12,6 +12,7 @@ from chronolake_model.times import Micros, Tick, format_time
 from chronolake_model.vocabulary import Action, Operation, State
 from chronolake_spark import errors, stream_offsets, stream_options, stream_plans
 from chronolake_spark.stream_offsets import BEGINNING, StreamOffset
+from chronolake_spark.stream_options import FeedCursor
 from chronolake_spark.stream_plans import Limits
 
 START = 1_767_225_600_000_000
@@ -165,12 +166,13 @@ def test_a_stream_begins_at_the_earliest_time_with_a_thousand_commits_per_batch(
     assert (options.lease_seconds, options.idle_ms, options.reader) == (86_400, 500, None)
 
 
-def test_a_stream_begins_at_a_word_a_time_or_an_offset() -> None:
+def test_a_stream_begins_at_a_word_a_time_an_offset_or_a_cursor() -> None:
     progress = '{"table_id": "t", "completed": "20260101000000000", "began": "", "lease_id": "l"}'
 
     assert parsed(**{"from": "latest"}).begin == "latest"
     assert parsed(**{"from": "2026-01-31"}).begin == "20260131000000000"
     assert parsed(FROM=progress).begin == StreamOffset("t", "20260101000000000", "", "l")
+    assert parsed(after="WyIwIiwwXQ").begin == FeedCursor("WyIwIiwwXQ")
 
 
 @pytest.mark.parametrize(
@@ -179,6 +181,8 @@ def test_a_stream_begins_at_a_word_a_time_or_an_offset() -> None:
         ({"from": "yesterday"}, "endOffset of a query's lastProgress"),
         ({"from": "{}"}, "is no offset"),
         ({"from": "{"}, "is no offset"),
+        ({"from": "WyIwIiwwXQ"}, "as the option after"),
+        ({"from": "latest", "after": "WyIwIiwwXQ"}, "where the stream begins once"),
         ({"as_of": "latest"}, "begin with the option from"),
         ({"to": "latest"}, "spark.read"),
         ({"filter": "a > 1"}, r"\.where"),

@@ -139,6 +139,62 @@ def test_a_query_begins_behind_a_time_or_an_offset(
     assert len(held(table)) == 2, "each query has a lease of its own"
 
 
+@pytest.mark.parametrize("is_of_table", [True, False])
+def test_a_query_after_a_cursor_has_what_completed_behind_it_and_nothing_else(
+    table: chronolake.Table,
+    client: chronolake.Client,
+    follow: Callable[..., Following],
+    is_of_table: bool,
+) -> None:
+    feed = table.name if is_of_table else None
+    commit(table)
+    long_ago = client.end_of_log(feed)
+    pending = table.begin()
+    second = commit(table)
+    cursor = client.end_of_log(feed)
+    third = completed(pending.complete())
+
+    following, earlier = follow(after=cursor), follow(after=long_ago)
+
+    assert end_of(following, following.initial(), Limits(commits=1)).completed == third
+    assert held(table)[0] == second, "what is before the cursor may be cleaned"
+    assert end_of(earlier, earlier.initial(), Limits(commits=1)).completed == second
+
+
+def test_a_query_after_a_cursor_from_before_the_table_begins_with_everything(
+    client: chronolake.Client, table: chronolake.Table, follow: Callable[..., Following]
+) -> None:
+    commit(table)
+
+    assert follow(after=next(iter(client.events())).cursor).initial().completed == BEGINNING
+
+
+def test_a_cursor_of_another_table_or_of_nothing_is_refused(
+    client: chronolake.Client, follow: Callable[..., Following], tmp_path: Path
+) -> None:
+    other = client.create_table(
+        f"spark.other{next(_NUMBERS)}",
+        base_path=str(tmp_path / "other"),
+        schema=[Field("id", "bigint", False)],
+        record_key_fields=["id"],
+    )
+
+    for cursor in (client.end_of_log(other.name), "latest", ""):
+        with pytest.raises(errors.InvalidOption, match="is no cursor of the events of spark"):
+            follow(after=cursor).initial()
+
+
+def test_a_cursor_whose_changes_are_cleaned_is_refused_with_advice(
+    client: chronolake.Client, table: chronolake.Table, follow: Callable[..., Following]
+) -> None:
+    commit(table)
+    cursor = client.end_of_log(table.name)
+    clean(table, commit(table))
+
+    with pytest.raises(errors.StreamBehind, match="from = earliest"):
+        follow(after=cursor).initial()
+
+
 def test_a_query_of_a_cleaned_table_begins_with_the_first_time_that_can_be_read(
     table: chronolake.Table, follow: Callable[..., Following]
 ) -> None:

@@ -12,12 +12,12 @@ from litestar.response import Stream
 from chronolake_metastore import errors
 from chronolake_metastore.api import arrow_answers, following, parameters, problems
 from chronolake_metastore.api.following import FollowerStream, Following
-from chronolake_metastore.api.parameters import Limit
+from chronolake_metastore.api.parameters import Limit, TableInPath
 from chronolake_metastore.followers import Followers
 from chronolake_metastore.queries import events as queries
 from chronolake_metastore.queries.following import CatchingUp
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_model.events import EventPage
+from chronolake_model.events import CursorTime, EventPage
 from chronolake_model.problems import ProblemCode
 from chronolake_model.times import Bound
 
@@ -100,6 +100,27 @@ async def follow_events(
     return FollowerStream(
         Following(followers, catching_up, follower, position), lambda: followers.leave(follower)
     )
+
+
+@get(
+    "/tables/{table:str}/cursor-time",
+    summary="Look up the time of a cursor",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
+)
+async def look_up_cursor_time(
+    table: TableInPath,
+    database: NamedDependency[Database],
+    after: Annotated[
+        str, QueryParameter(description="The `cursor` of an event or page: of this table's events or of all.")
+    ],
+) -> CursorTime:
+    """The time that divides the completions of a table as a cursor of the log divides its events.
+
+    An instant completed later than this time if and only if the event of its completion is behind the cursor.
+    So a reader of the log goes on as a reader of changes, from this time, and misses and repeats nothing.
+    """
+    return await queries.time_of_cursor(database, parameters.table(table), after)
 
 
 def _table(name: str | None) -> str | None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
 from msgspec import Meta
 
+from chronolake_metastore.errors import InvalidCursor
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import feed
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.feed import Entry
-from chronolake_metastore.store.postgres.engine import Database
-from chronolake_model.events import EventPage, LoggedEvent
+from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_model.events import CursorTime, EventPage, LoggedEvent
 from chronolake_model.times import Bound, Tick, format_time, to_datetime
 
 _BIGINT_MAX = 2**63 - 1
@@ -26,14 +28,14 @@ class LogPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 
 class TablePlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="v"):
-    """The place after this version of one table's log."""
+    """The place after this version of one table's log: of this table, not of a later one with the same name."""
 
+    table_id: UUID
     version: Annotated[int, Meta(ge=0, le=_BIGINT_MAX)]
 
 
 # Not defaults of the fields: a cursor without one of the fields must be refused.
 _BEGINNING = LogPlace(transaction_id="0", position=0)
-_BEGINNING_OF_TABLE = TablePlace(version=0)
 
 
 async def page(database: Database, table_name: str | None, after: str | None, limit: int) -> EventPage:
@@ -63,14 +65,29 @@ async def _page_of_table(database: Database, table_name: str, after: str | None,
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         if after == Bound.LATEST:
-            place = TablePlace(await feed.end_of_table(connection, table.table_id))
+            place = TablePlace(table.table_id, await feed.end_of_table(connection, table.table_id))
         else:
-            place = place_in_table(after)
+            place = place_in_table(after, table.table_id)
         entries, caught_up = await feed.page_of_table(
             connection, table.table_id, place.version, limit, database.page_bytes_max
         )
     places = [place_in_table_of(entry) for entry in entries]
     return _answer(entries, places, place, caught_up=caught_up)
+
+
+async def time_of_cursor(database: Database, table_name: str, cursor: str) -> CursorTime:
+    """The time of a table's last event before a cursor, which is over this table or over all tables.
+
+    In the log of all tables the events of a table are in the order of their versions, and so are their times:
+    the time divides the completions of the table exactly as the cursor divides its events. Raises
+    ``TableNotFound``, or ``InvalidCursor``, also for a cursor of another metastore.
+    """
+    place = _place_of_either(cursor)
+    async with database.reading() as connection:
+        table = await tables.find(connection, table_name)
+        version = await _version_at(connection, table.table_id, place)
+        time = await feed.time_of_version(connection, table.table_id, version)
+    return CursorTime(None if time is None else format_time(time, table.definition.tick))
 
 
 def _answer(
@@ -86,9 +103,27 @@ def place_in_log(after: str | None) -> LogPlace:
     return _BEGINNING if after is None else cursors.decode(after, LogPlace)
 
 
-def place_in_table(after: str | None) -> TablePlace:
-    """The place that a cursor over one table stands for; raises ``InvalidCursor``."""
-    return _BEGINNING_OF_TABLE if after is None else cursors.decode(after, TablePlace)
+def place_in_table(after: str | None, table_id: UUID) -> TablePlace:
+    """The place that a cursor over this table stands for; raises ``InvalidCursor``."""
+    return cursors.in_table(after, TablePlace, table_id) or TablePlace(table_id, version=0)
+
+
+async def _version_at(connection: Reader, table_id: UUID, place: LogPlace | TablePlace) -> int:
+    """The version of a table's last event before a place; raises ``InvalidCursor``."""
+    if isinstance(place, TablePlace):
+        cursors.refuse_unless(place.table_id == table_id)
+        cursors.refuse_unless(place.version <= await feed.end_of_table(connection, table_id))
+        return place.version
+    cursor = Cursor(place.transaction_id, place.position)
+    cursors.refuse_unless(place == _BEGINNING or await feed.is_behind_event(connection, cursor))
+    return await feed.version_at(connection, table_id, cursor)
+
+
+def _place_of_either(cursor: str) -> LogPlace | TablePlace:
+    try:
+        return cursors.decode(cursor, LogPlace)
+    except InvalidCursor:
+        return cursors.decode(cursor, TablePlace)
 
 
 def place_of(entry: Entry) -> LogPlace:
@@ -98,7 +133,7 @@ def place_of(entry: Entry) -> LogPlace:
 
 def place_in_table_of(entry: Entry) -> TablePlace:
     """The place after ``entry`` in the log of its table."""
-    return TablePlace(entry.version)
+    return TablePlace(entry.table_id, entry.version)
 
 
 def document(entry: Entry, cursor: str) -> LoggedEvent:

@@ -68,9 +68,9 @@ class CatchingUp:
         if table_name is None:
             place = events.place_in_log(after)
             return Position(place=Place(int(place.transaction_id), place.position))
-        version = events.place_in_table(after).version
         async with self._reading, self._database.following() as connection:
-            return Position((await tables.find(connection, table_name)).table_id, version)
+            table_id = (await tables.find(connection, table_name)).table_id
+        return Position(table_id, events.place_in_table(after, table_id).version)
 
     @asynccontextmanager
     async def page(self, position: Position) -> AsyncIterator[CatchUpPage]:

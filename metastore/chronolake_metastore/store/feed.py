@@ -17,9 +17,17 @@ _FEED: Final = statements.load("feed/page")
 _FEED_OF_TABLE: Final = statements.load("feed/page_of_table")
 _ENCODED: Final = statements.load("feed/encoded_page")
 _ENCODED_OF_TABLE: Final = statements.load("feed/encoded_page_of_table")
+_VERSION_AT: Final = statements.load("feed/version_at")
 _END: Final = statements.load("feed/end")
 _IS_HELD_BACK: Final = (
     "SELECT EXISTS (SELECT FROM event WHERE transaction_id >= pg_snapshot_xmin(pg_current_snapshot()))"
+)
+_IS_BEHIND_EVENT: Final = (
+    "SELECT EXISTS (SELECT FROM event WHERE event.transaction_id = %(transaction_id)s::text::xid8 "
+    "AND event.position = %(position)s)"
+)
+_TIME_OF_VERSION: Final = (
+    "SELECT micros(time) FROM event WHERE table_id = %(table_id)s AND version = %(version)s"
 )
 _END_OF_TABLE: Final = "SELECT version FROM clock WHERE table_id = %(table_id)s"
 
@@ -92,6 +100,25 @@ async def end(connection: AsyncConnection) -> Cursor:
 async def end_of_table(connection: AsyncConnection, table_id: UUID) -> int:
     """The version of a table's last event."""
     return int((await statements.execute(connection, _END_OF_TABLE, {"table_id": table_id})).scalar_one())
+
+
+async def is_behind_event(connection: AsyncConnection, place: Cursor) -> bool:
+    """Whether a place in the order across tables is that right behind an event of this log."""
+    named = {"transaction_id": place.transaction_id, "position": place.position}
+    return bool((await statements.execute(connection, _IS_BEHIND_EVENT, named)).scalar_one())
+
+
+async def version_at(connection: AsyncConnection, table_id: UUID, place: Cursor) -> int:
+    """The version of a table's last event up to a place in the order across tables; 0 if there is none."""
+    named = {"table_id": table_id, "transaction_id": place.transaction_id, "position": place.position}
+    return int((await statements.execute(connection, _VERSION_AT, named)).scalar_one())
+
+
+async def time_of_version(connection: AsyncConnection, table_id: UUID, version: int) -> Micros | None:
+    """The time of a table's event; None if it has none of this version."""
+    named = {"table_id": table_id, "version": version}
+    time: int | None = (await statements.execute(connection, _TIME_OF_VERSION, named)).scalar_one_or_none()
+    return None if time is None else Micros(time)
 
 
 def _page(rows: Sequence[Any]) -> tuple[list[Entry], bool]:
