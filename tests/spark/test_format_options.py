@@ -32,7 +32,7 @@ def test_options_of_any_case_are_read():
     ("given", "message"),
     [
         ({"asof": "latest"}, r"no option 'asof'; did you mean 'as_of'\?"),
-        ({"qwertz": "1"}, r"no option 'qwertz'\. Its options are as_of, "),
+        ({"qwertz": "1"}, r"no option 'qwertz'\. Its options are after, as_of, "),
         (
             {"operation": "upsrt"},
             "one of upsert, insert, bulk_insert, delete, not 'upsrt'; did you mean 'upsert'",
