@@ -155,6 +155,13 @@ def _inserts(bench: Bench) -> Iterator[Row]:
         name = f"(a) {operation} of {ROWS:,} rows, index {index}, against a Parquet write"
         yield from _compared(name, write, native, target)
 
+    def shuffled() -> float:
+        by_bucket = frame.repartitionById(BUCKETS, sf.expr(f"cast(pmod(hash(id), {BUCKETS}) AS int)"))
+        return _seconds(lambda: bench.parquet("native", by_bucket))
+
+    name = f"(a) for comparison: Spark's own shuffle into {BUCKETS} buckets and Parquet write, against it"
+    yield from _compared(name, shuffled, native)
+
 
 def _upserts(bench: Bench) -> Iterator[Row]:
     """(b): updates of a tenth of the keys and some new keys, against a rewrite by Spark SQL."""
@@ -183,6 +190,15 @@ def _upserts(bench: Bench) -> Iterator[Row]:
 
         name = f"(b) upsert of {updates.count():,} rows, {type_}, against anti-join, union and rewrite"
         yield from _compared(name, upsert, native, target)
+
+    def copy() -> float:
+        return _seconds(lambda: bench.parquet("copied", bench.spark.read.parquet(base)))
+
+    def append() -> float:
+        return _seconds(lambda: bench.parquet("appended", updates))
+
+    yield from _compared("(b) for comparison: Spark's own copy of the base files, against it", copy, native)
+    yield from _compared("(b) for comparison: Spark's own write of the updates alone, against it", append, native)
 
 
 def _reads(bench: Bench) -> Iterator[Row]:
@@ -218,8 +234,12 @@ def _merged_reads(bench: Bench) -> Iterator[Row]:
     def read() -> float:
         return _seconds(lambda: _drained(table.read()))
 
+    def read_base() -> float:
+        return _seconds(lambda: _drained(bench.spark.read.parquet(base)))
+
     name = "(d) snapshot with logs, against anti-join and union by Spark SQL"
     yield from _compared(name, read, native, MERGED_READ_RATIO_MAX)
+    yield from _compared("(d) for comparison: Spark's own read of the base files, against it", read_base, native)
 
 
 def _planning(bench: Bench) -> Iterator[Row]:
@@ -326,15 +346,19 @@ def _updates(bench: Bench) -> DataFrame:
 
 
 def _compared(
-    name: str, ours: Callable[[], float], native: Callable[[], float], target: float
+    name: str, ours: Callable[[], float], native: Callable[[], float], target: float | None = None
 ) -> Iterator[Row]:
-    """The median ratio of measurements in turns; a first one of each warms up."""
+    """The median ratio of measurements in turns; a first one of each warms up.
+
+    Without a target it is for comparison: what a part of the work takes Spark itself.
+    """
     ours()
     native()
     pairs = [(ours(), native()) for _ in range(ROUNDS)]
     seconds, baseline = (statistics.median(taken) for taken in zip(*pairs, strict=True))
     ratio = statistics.median(our / plain for our, plain in pairs)
-    yield reporting.at_most(f"{name} ({seconds:.2f} of {baseline:.2f} s)", ratio, target, "x")
+    name = f"{name} ({seconds:.2f} of {baseline:.2f} s)"
+    yield Row(name, f"{ratio:.2f} x") if target is None else reporting.at_most(name, ratio, target, "x")
 
 
 def _median_of_small(job: Callable[[], object]) -> float:

@@ -39,8 +39,8 @@ def _is_date(value: Any) -> bool:
     return isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
 
 
-def _is_aware(value: Any) -> bool:
-    return isinstance(value, datetime.datetime) and value.tzinfo is not None
+def _is_time(value: Any) -> bool:
+    return isinstance(value, datetime.datetime)
 
 
 def _is_naive(value: Any) -> bool:
@@ -51,7 +51,7 @@ _VALUES: Final[Mapping[str, tuple[_Test, str]]] = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), (_is_integer, "an int")),
     "decimal": (_is_decimal, "a Decimal or an int"),
     "date": (_is_date, "a datetime.date"),
-    "timestamp": (_is_aware, "a datetime with a time zone"),
+    "timestamp": (_is_time, "a datetime"),
     "timestamp_ntz": (_is_naive, "a datetime without a time zone"),
 }
 """By type the values that are keys, and their name: Arrow would change others, 1.5 to 1 for example."""
@@ -152,9 +152,16 @@ def _values(table: Table, field: SchemaField, keys: Sequence[Mapping[str, Any]])
     if wrong:
         raise _wrong_value(table, field, f"{wrong[0]!r} is not {name}")
     try:
+        if pa.types.is_timestamp(type_) and type_.tz is not None:
+            values = [_with_zone(value) for value in values]
         return pa.array(values, type_)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as exc:
         raise _wrong_value(table, field, str(exc)) from exc
+
+
+def _with_zone(value: datetime.datetime | None) -> datetime.datetime | None:
+    # Without a zone it is a local time, as PySpark gives and takes it.
+    return value.astimezone() if value is not None and value.tzinfo is None else value
 
 
 def _wrong_value(table: Table, field: SchemaField, why: str) -> errors.SchemaMismatch:

@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.spark
 
 NewTable = Callable[..., SparkTable]
-KILLS = 10
+KILLS = 20
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 from decimal import Decimal
 
 import pytest
@@ -23,7 +24,7 @@ AT = datetime.datetime.fromisoformat("2026-01-31T10:00:00")
         ("decimal(5,2)", 1.5),
         ("date", 1),
         ("date", AT),
-        ("timestamp", AT),
+        ("timestamp", AT.date()),
         ("timestamp_ntz", AT.replace(tzinfo=datetime.UTC)),
         ("string", "\ud800"),
         ("string", 5),
@@ -49,3 +50,15 @@ def test_values_of_each_type_are_keys() -> None:
     # A time before the first of Python is a key, but no filter.
     before = datetime.datetime.min.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=5)))
     assert lookup_keys.of(definition({"id": "timestamp"}), [before]).filter is None
+
+
+def test_a_time_without_a_zone_is_local_as_in_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        given = lookup_keys.of(definition({"id": "timestamp"}), [AT]).tags
+        same = AT.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=5, minutes=30)))
+        assert given == lookup_keys.of(definition({"id": "timestamp"}), [same]).tags
+    finally:
+        monkeypatch.undo()
+        time.tzset()
