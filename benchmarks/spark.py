@@ -159,7 +159,7 @@ def _inserts(bench: Bench) -> Iterator[Row]:
         by_bucket = frame.repartitionById(BUCKETS, sf.expr(f"cast(pmod(hash(id), {BUCKETS}) AS int)"))
         return _seconds(lambda: bench.parquet("native", by_bucket))
 
-    name = f"(a) for comparison: Spark's own shuffle into {BUCKETS} buckets and Parquet write, against it"
+    name = f"(a) for comparison: Spark's shuffle into {BUCKETS} buckets and Parquet write, against it"
     yield from _compared(name, shuffled, native)
 
 
@@ -197,8 +197,8 @@ def _upserts(bench: Bench) -> Iterator[Row]:
     def append() -> float:
         return _seconds(lambda: bench.parquet("appended", updates))
 
-    yield from _compared("(b) for comparison: Spark's own copy of the base files, against it", copy, native)
-    yield from _compared("(b) for comparison: Spark's own write of the updates alone, against it", append, native)
+    yield from _compared("(b) for comparison: Spark's copy of the base files, against it", copy, native)
+    yield from _compared("(b) for comparison: Spark's write of the updates alone, against it", append, native)
 
 
 def _reads(bench: Bench) -> Iterator[Row]:
@@ -239,7 +239,7 @@ def _merged_reads(bench: Bench) -> Iterator[Row]:
 
     name = "(d) snapshot with logs, against anti-join and union by Spark SQL"
     yield from _compared(name, read, native, MERGED_READ_RATIO_MAX)
-    yield from _compared("(d) for comparison: Spark's own read of the base files, against it", read_base, native)
+    yield from _compared("(d) for comparison: Spark's read of the base files, against it", read_base, native)
 
 
 def _planning(bench: Bench) -> Iterator[Row]:
