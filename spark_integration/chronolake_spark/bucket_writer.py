@@ -49,6 +49,9 @@ from chronolake_storage.claims import Owner
 Outcome: TypeAlias = "tuple[Decision, WriteStat | None]"
 """What the rows of a file group change, and the file that was written."""
 
+Run: TypeAlias = "tuple[FileGroup, pa.RecordBatch]"
+"""Rows that come together and are of one file group."""
+
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
@@ -135,7 +138,7 @@ def write(
     duplicates, sample = 0, None
     read, superseded, unchanged = 0, 0, 0
     try:
-        for group, rows in file_groups(_with_markers(batches, job, task, stored_groups, task_markers)):
+        for group, rows in file_groups(_marked_runs(batches, job, task, stored_groups, task_markers)):
             seqno = sum(stat.inserts + stat.updates for stat in stats)
             writer = _GroupWriter(folder, task_markers, job, task, group, stored_groups, seqno=seqno)
             decision, stat = writer.write(rows)
@@ -158,12 +161,12 @@ def _discard(job: WriteJob, paths: Iterable[str]) -> None:
         attempt.discard(paths)
 
 
-def file_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[FileGroup, pa.Table]]:
-    """The rows of each file group, which must come one group after the other."""
+def file_groups(runs: Iterable[Run]) -> Iterator[tuple[FileGroup, pa.Table]]:
+    """The rows of each file group, whose runs must come one after the other."""
     seen: set[FileGroup] = set()
     held: list[pa.RecordBatch] = []
     current: FileGroup | None = None
-    for group, run in (pair for batch in batches for pair in _runs(batch)):
+    for group, rows in runs:
         if group != current:
             if current is not None:
                 yield current, pa.Table.from_batches(held)
@@ -171,12 +174,12 @@ def file_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[FileGroup, 
             assert group not in seen, f"rows of {group} do not come together"
             seen.add(group)
             current, held = group, []
-        held.append(run)
+        held.append(rows)
     if current is not None:
         yield current, pa.Table.from_batches(held)
 
 
-def _runs(batch: pa.RecordBatch) -> Iterator[tuple[FileGroup, pa.RecordBatch]]:
+def runs_of(batch: pa.RecordBatch) -> Iterator[Run]:
     """The batch cut where the file group changes."""
     if not batch.num_rows:
         return
@@ -189,27 +192,27 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[FileGroup, pa.RecordBatch]]:
         yield FileGroup(path, int(buckets[start])), batch.slice(start, end - start)
 
 
-def _with_markers(
+def _marked_runs(
     batches: Iterable[pa.RecordBatch],
     job: WriteJob,
     task: Task,
     stored_groups: StoredGroups,
     task_markers: TaskMarkers,
-) -> Iterator[pa.RecordBatch]:
-    """The batches. Before each batch, its file groups are looked up, and those certainly written are marked.
+) -> Iterator[Run]:
+    """The runs of the batches. The file groups of a batch that are certainly written are marked together.
 
     So many small files need few requests. Other groups are marked one by one when they change, because a marked
     file that is not written must be searched in storage before the instant can complete.
     """
     for batch in batches:
-        runs = list(_runs(batch))
+        runs = list(runs_of(batch))
         stored_groups.load(group for group, _ in runs)
         task_markers.create(
             _marker(job, task, group, stored_groups[group])
-            for group, run in runs
-            if _is_written(job, group, stored_groups[group]) and not pc.all(run[columns.DELETE]).as_py()
+            for group, rows in runs
+            if _is_written(job, group, stored_groups[group]) and not pc.all(rows[columns.DELETE]).as_py()
         )
-        yield batch
+        yield from runs
 
 
 def _log_format(job: WriteJob, group: FileGroup, stored: StoredGroup) -> LogFormat | None:
