@@ -23,10 +23,10 @@ from chronolake_spark import candidates, columns, errors, evolution, file_index,
 from chronolake_spark.candidates import Candidates
 from chronolake_spark.explanations import counted
 from chronolake_spark.numbered_groups import NumberedGroup
+from chronolake_spark.targets import Counts
 
 _PLACE: Final = [columns.RECORD_KEY, columns.PARTITION_PATH]
 _SLOTS: Final = "_chronolake_slots"
-_UPSERTS: Final = "_chronolake_upserts"
 
 Locate: TypeAlias = Callable[[DataFrame, Candidates], DataFrame]
 """Finds the file groups of keys. The frame has the record key and the partition path of each row.
@@ -76,7 +76,7 @@ def located(
 
 def assigned(rows: DataFrame, table: chronolake.Table, eligible: Candidates) -> Located:
     """Rows whose number is that of a candidate, or null: they get one of a file group that takes inserts."""
-    chosen = targets.of(table, eligible, _upserts_by_group(rows))
+    chosen = targets.of(table, eligible, _profile(rows))
     progress.step(f"write {counted(len(chosen.groups), 'file group')}")
     return Located(_filled(rows, chosen.slots), chosen.groups)
 
@@ -87,10 +87,11 @@ def persisted(frame: DataFrame, kept: contextlib.ExitStack) -> DataFrame:
     return frame
 
 
-def _upserts_by_group(rows: DataFrame) -> targets.Profile:
-    upserts = sf.sum(sf.when(sf.col(columns.DELETE), 0).otherwise(1)).alias(_UPSERTS)
-    profile = rows.groupBy(columns.PARTITION_PATH, columns.BUCKET).agg(upserts)
-    return {(row[0], row[1]): row[2] for row in profile.collect()}
+def _profile(rows: DataFrame) -> targets.Profile:
+    counted_rows = rows.groupBy(columns.PARTITION_PATH, columns.BUCKET).agg(
+        sf.count_if(~sf.col(columns.DELETE)), sf.count_if(columns.DELETE)
+    )
+    return {(path, number): Counts(*counts) for path, number, *counts in counted_rows.collect()}
 
 
 def _filled(rows: DataFrame, slots: Mapping[str, Sequence[int]]) -> DataFrame:

@@ -6,6 +6,7 @@ rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from chronolake_spark import (
 )
 from chronolake_spark.candidates import Candidates
 from chronolake_spark.numbered_groups import NumberedGroup
+from chronolake_spark.targets import Counts
 from chronolake_spark.unique_keys import Treatment
 
 _THREADS: Final = 8
@@ -159,14 +161,15 @@ def _assigned(
 
 
 def _profile(numbered: pa.Table, deletes: pa.Table) -> targets.Profile:
-    upserts = pc.cast(pc.invert(numbered[columns.DELETE]), pa.int64())
-    rows = numbered.select([_PATH, _NUMBER]).append_column("upserts", upserts)
-    sums = rows.group_by([_PATH, _NUMBER]).aggregate([("upserts", "sum")])
-    profile = {
-        (path, number): count
-        for path, number, count in zip(
-            *(sums[name].to_pylist() for name in (_PATH, _NUMBER, "upserts_sum")), strict=True
-        )
-    }
-    old = zip(deletes[_PATH].to_pylist(), deletes[_NUMBER].to_pylist(), strict=True)
-    return {**dict.fromkeys(old, 0), **profile}
+    is_delete = numbered[columns.DELETE]
+    upserts = _counted(numbered.filter(pc.invert(is_delete)))
+    deleted = _counted(numbered.filter(is_delete)) + _counted(deletes)
+    return {place: Counts(upserts[place], deleted[place]) for place in upserts | deleted}
+
+
+def _counted(rows: pa.Table) -> Counter[tuple[str, int | None]]:
+    """The number of rows by partition path and number of their file group."""
+    sums = rows.group_by([_PATH, _NUMBER]).aggregate([([], "count_all")])
+    names = (_PATH, _NUMBER, "count_all")
+    places = zip(*(sums[name].to_pylist() for name in names), strict=True)
+    return Counter({(path, number): count for path, number, count in places})

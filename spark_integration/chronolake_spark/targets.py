@@ -10,7 +10,7 @@ import itertools
 import uuid
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -30,8 +30,16 @@ COMMITS_READ_MAX: Final = 20
 """The newest commits, one of which should be large enough to say how large a record is."""
 _WRITES: Final = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
 
-Profile: TypeAlias = Mapping[tuple[str, int | None], int]
-"""The rows that are no deletes, by partition path and the number of the file group that has the key."""
+
+class Counts(NamedTuple):
+    """The rows that upsert or insert a record, and those that delete one."""
+
+    upserts: int = 0
+    deletes: int = 0
+
+
+Profile: TypeAlias = Mapping[tuple[str, int | None], Counts]
+"""The rows, by partition path and the number of the file group that has the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +62,13 @@ class Targets:
         return flat.take(pa.array(chosen))
 
 
-def of(table: chronolake.Table, eligible: Candidates, upserts: Profile) -> Targets:
+def of(table: chronolake.Table, eligible: Candidates, profile: Profile) -> Targets:
     """The targets of rows with this profile."""
-    inserts = {path: count for (path, number), count in upserts.items() if number is None}
-    touched = {number for _, number in upserts if number is not None}
+    inserts = {path: counts.upserts for (path, number), counts in profile.items() if number is None}
+    touched = {number for _, number in profile if number is not None}
+    is_merge_on_read = table.definition.type is TableType.MERGE_ON_READ
+    # A base file keeps no trace of a delete, and a log file does: an older record must not come back.
+    unfilled = {number for (_, number), counts in profile.items() if counts.deletes and is_merge_on_read}
     filled: set[int] = set()
     new: list[NumberedGroup] = []
     slots: dict[str, Sequence[int]] = {}
@@ -68,13 +79,13 @@ def of(table: chronolake.Table, eligible: Candidates, upserts: Profile) -> Targe
     sizes = _sizes(table) if filling else FileSizes()
     stored = _stored_groups(table, slices) if filling and eligible.fills_as_of is not None else {}
     for path, count in sorted(inserts.items()):
-        shares = assigner.shares(count, stored.get(path, ()), sizes)
+        small = [group for group in stored.get(path, ()) if group.number not in unfilled]
+        shares = assigner.shares(count, small, sizes)
         opened = [NumberedGroup(next(numbers), path, f"{uuid.uuid4()}-0") for _ in _without_number(shares)]
         new += opened
         old = [share.number for share in shares if share.number is not None]
         filled.update(old)
         slots[path] = assigner.slots(shares, [*old, *(group.number for group in opened)])
-    is_merge_on_read = table.definition.type is TableType.MERGE_ON_READ
     known = [
         NumberedGroup(
             number,

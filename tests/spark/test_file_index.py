@@ -106,6 +106,23 @@ def test_keys_are_found_where_they_are_and_small_files_are_filled(
     assert (bloom_filters.FILTER in pq.read_metadata(path).metadata) == (index == "bloom")
 
 
+@pytest.mark.parametrize("index", ["simple", "record"])
+def test_a_deleted_record_stays_deleted_although_its_write_inserted_another(
+    spark: SparkSession, new_table: NewTable, index: str
+) -> None:
+    table = new_table(
+        orders(spark), "id", index=index, type=TableType.MERGE_ON_READ, ordering_field="ts", properties=SMALL
+    )
+    table.upsert(orders(spark, (1, "a", 0, 1), (2, "a", 0, 1)))
+    table.upsert(orders(spark, (1, "a", -1, 10), (3, "a", 0, 1)), delete_when="amount < 0")
+    table.upsert(orders(spark, (1, "a", 0, 5)))
+    assert [row[0] for row in rows_of(table)] == [2, 3]
+    # A write without deletes still fills the small file group.
+    groups = groups_of(table)
+    table.upsert(orders(spark, (4, "a", 0, 1)))
+    assert groups_of(table).keys() == groups.keys()
+
+
 def interleaved(
     table: SparkTable, monkeypatch: pytest.MonkeyPatch, early: Callable[[], Any], late: Callable[[], Any]
 ) -> Any:
