@@ -183,3 +183,23 @@ def test_the_metrics_show_what_waits(server: ServerProcess, stream: StreamOfTabl
             return instants, size_bytes
 
     assert asyncio.run(look()) == (2, 3_000)
+
+
+def test_sums_beyond_64_bits_stop_neither_reports_nor_the_reaper(
+    server: ServerProcess, table: Table, stream: StreamOfTable
+) -> None:
+    size = 2**62
+    for checkpoint in (-1, 1, 2):
+        instant = stream.instant(checkpoint)
+        sizes = {"size_bytes": size, "records": size}
+        stream.reported(checkpoint, *(log_stat(instant, bucket) | sizes for bucket in (1, 2)))
+    silent = table.begun(action="deltacommit", lease_seconds=LEASE_SECONDS)
+    [shown] = sql.query(server.dsn, "SELECT buffered_bytes FROM chronolake.audit_streams")
+    assert shown["buffered_bytes"] == 6 * size
+
+    assert reap(server, LEASE_SECONDS + 1) == 1
+    assert table.state(silent) == "rolled_back"
+    stream.open(restored_checkpoint=2)
+    assert len(stream.completed(2)) == 2
+    [partition] = succeeded(table.http.get(f"/v1/tables/{table.name}/partitions"))["partitions"]
+    assert partition["size_bytes"] == 4 * size

@@ -51,7 +51,10 @@ async def page(
         last = await _nth(connection, table_id, after, partitions)
         between = {"table_id": table_id, "as_of": as_of, "after": after, "last": last}
         rows = await statements.execute(connection, _TOTALS, between | {"partitions": partitions - len(totals)})
-        totals += [Partition(*row) for row in rows]
+        totals += [
+            Partition(path, groups, files, int(size_bytes), int(records))
+            for path, groups, files, size_bytes, records in rows
+        ]
         if last is None or len(totals) == partitions:
             return totals
         after = last

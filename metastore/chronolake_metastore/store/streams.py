@@ -138,7 +138,7 @@ def save_checkpoints(checkpoints: Mapping[tuple[StreamKey, int], Checkpoint]) ->
         "epoch": [checkpoint.epoch for checkpoint in values],
         "is_blocking": [checkpoint.is_blocking for checkpoint in values],
         "is_reported": [checkpoint.may_be_acknowledged for checkpoint in values],
-        "size_bytes": [checkpoint.size_bytes for checkpoint in values],
+        "size_bytes": [str(checkpoint.size_bytes) for checkpoint in values],
         "tasks": [_json(checkpoint.tasks) for checkpoint in values],
     }
 
@@ -176,7 +176,7 @@ async def expired(connection: AsyncConnection, limit: int) -> list[ExpiredStream
 async def totals(connection: AsyncConnection) -> Totals:
     """What waits in the buffers of all streams."""
     instants_count, size_bytes, age_us = (await statements.execute(connection, _TOTALS)).one()
-    return Totals(instants_count, size_bytes, age_us / MICROS_PER_SECOND)
+    return Totals(instants_count, int(size_bytes), age_us / MICROS_PER_SECOND)
 
 
 def _names(named: Sequence[StreamName]) -> dict[str, object]:

@@ -44,8 +44,8 @@ async def run(database: Database, sequencer: Sequencer, metrics: Metrics, interv
 async def reap(database: Database, sequencer: Sequencer, metrics: Metrics) -> int:
     """End expired leases, if this server is the leader; gives their number."""
     async with leader_election.leadership(database, AdvisoryLock.REAPER) as ours:
-        _show(metrics, streams.Totals() if ours is None else await streams.totals(ours))
         if ours is None:
+            _show(metrics, streams.Totals())
             return 0
         expired = await leases.expired(ours, BATCH)
         silent = await streams.expired(ours, BATCH)
@@ -54,6 +54,7 @@ async def reap(database: Database, sequencer: Sequencer, metrics: Metrics) -> in
             *(_close(sequencer, stream) for stream in silent),
         ]
         reaped = await asyncio.gather(*endings, return_exceptions=True)
+        _show(metrics, await streams.totals(ours))
     ended = sum(result is True for result in reaped)
     metrics.leases_expired.inc(ended)
     failures = [result for result in reaped if isinstance(result, BaseException)]

@@ -4,8 +4,8 @@ SELECT
     partition_path,
     count(DISTINCT file_id),
     count(*),
-    CAST(sum(size_bytes) AS bigint),
-    CAST(coalesce(sum(records) FILTER (WHERE kind = 'base'), 0) AS bigint)
+    sum(size_bytes),
+    coalesce(sum(records) FILTER (WHERE kind = 'base'), 0)
 FROM (
     SELECT f.partition_path, f.file_id, f.kind, f.size_bytes, f.records
     FROM file f
