@@ -148,7 +148,8 @@ class ReportWriteMetadata(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
         Meta(
             description=(
                 "Published with the instant, beside that of the acknowledgement. A report that says nothing "
-                "else that is new does not add any. All tasks together may have 1 MiB of it for a checkpoint."
+                "else that is new does not add any. What all tasks report for a checkpoint has 1 MiB at most, "
+                "and the instant, where the tasks' values of one name become one, 262,144 bytes."
             )
         ),
     ] = {}
@@ -238,12 +239,16 @@ class CloseStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 class TaskReport(msgspec.Struct, frozen=True):
-    """The files that a task has reported for a checkpoint."""
+    """The files that a task has reported for a checkpoint.
+
+    Its ``extra_metadata`` is only in the stream itself (``GET``).
+    """
 
     files: int
     size_bytes: int
     records: int
     last_batch: bool
+    extra_metadata: Properties = {}
 
 
 class BufferedCheckpoint(msgspec.Struct, frozen=True):

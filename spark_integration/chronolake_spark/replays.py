@@ -8,11 +8,13 @@ older copy.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
 
 from chronolake_model.instants import Instant
+from chronolake_model.streams import Stream
 from chronolake_spark import errors
 
 QUERY: Final = "spark.query-id"
@@ -63,6 +65,31 @@ def has_completed(
     if planned is not None and batch.planned_ms is not None and int(planned) != batch.planned_ms:
         raise _planned_again(stream, batch, last, int(planned))
     return True
+
+
+def promised_elsewhere(
+    stream: str, batch: Planned, others: Iterable[Stream], query_id: str
+) -> errors.StreamMismatch | None:
+    """The error of a batch before which another stream of the same query has pending batches, if one has.
+
+    Spark has recorded them as written, so their rows would be lost if nobody opened that stream again.
+    """
+    for other in others:
+        pending = [
+            each.checkpoint
+            for each in other.checkpoints
+            if each.checkpoint < batch.batch_id
+            and any(report.extra_metadata.get(QUERY) == query_id for report in each.tasks.values())
+        ]
+        if pending:
+            return errors.StreamMismatch(
+                f"{len(pending)} batch(es) that this query has written into the stream {other.name!r} of "
+                f"{other.table} are not complete, the first is batch {pending[0]}. Their rows would be lost if "
+                f"the query continued with batch {batch.batch_id} in the stream {stream!r}: start it with the "
+                f"stream {other.name!r}, let a batch complete, and change the name then",
+                {"stream": stream, "batch": batch.batch_id, "pending_stream": other.name, "pending": pending},
+            )
+    return None
 
 
 def _behind(stream: str, batch: Planned, last: Instant, why: str) -> errors.StreamMismatch:

@@ -117,6 +117,8 @@ class BatchStream:
             # Another query has opened it: this raises the error that names it.
             self._stream.heartbeat()
         is_new = self._is_new()
+        if is_new:
+            self._refuse_promised_elsewhere(batch)
         # A query that may not write with this name does not fence the one that does.
         self._last = None if is_new else self._last_completed()
         self._is_known(batch)
@@ -131,6 +133,8 @@ class BatchStream:
         self._is_open = True
         if is_new and batch.batch_id == 0:
             self._warn_of_others()
+        elif is_new:
+            self._warn_of_lack(batch)
 
     def _is_new(self) -> bool:
         """Whether no batch of the stream can have completed."""
@@ -164,6 +168,25 @@ class BatchStream:
         with contextlib.suppress(ChronolakeError):
             self._acknowledger.drain()
             self._open(batch)
+
+    def _refuse_promised_elsewhere(self, batch: Planned) -> None:
+        if self.query_id is None:
+            return
+        pending = [stream.name for stream in self._table.streams() if stream.checkpoints]
+        others = (self._table.stream(name, 1).refresh() for name in pending if name != self.name)
+        refusal = replays.promised_elsewhere(self.name, batch, others, self.query_id)
+        if refusal is not None:
+            raise refusal
+
+    def _warn_of_lack(self, batch: Planned) -> None:
+        _LOG.warning(
+            "%s: the query continues with batch %d, and the stream %s of this table has none of its batches. "
+            "If the query wrote another stream or table before, or this table was dropped and made again, the "
+            "rows of the earlier batches are not here: to load them, use a new checkpoint folder",
+            self._table.name,
+            batch.batch_id,
+            self.name,
+        )
 
     def _warn_of_others(self) -> None:
         others = [stream for stream in self._table.streams() if replays.is_query_id(stream.name)]

@@ -329,6 +329,19 @@ def test_the_log_has_the_end_of_the_input_after_an_acknowledged_checkpoint(strea
     assert [event["payload"]["checkpoint"] for event in acknowledged] == [1, None]
 
 
+def test_no_more_tasks_end_than_the_stream_has(stream: StreamOfTable) -> None:
+    for task in ("0", "1", "0"):
+        stream.reported(-1, task=task, end_of_input=True)
+    refused(stream.report(-1, task="2", last_batch=True, end_of_input=True), 422, "invalid-write-stat")
+    assert stream.shown()["ended_tasks"] == 2
+
+
+def test_the_metadata_of_tasks_is_in_the_stream_but_not_in_kept_answers(stream: StreamOfTable) -> None:
+    stream.write(-1, 1, extra_metadata={"job": "nightly"})
+    assert stream.shown()["checkpoints"][0]["tasks"]["0"]["extra_metadata"] == {"job": "nightly"}
+    assert "nightly" not in str(stream.open(restored_checkpoint=0))
+
+
 def test_a_task_that_has_ended_does_not_write_again(stream: StreamOfTable) -> None:
     stream.reported(-1, end_of_input=True)
     refused(stream.request(-1), 409, "checkpoint-passed")

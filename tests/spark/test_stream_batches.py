@@ -5,6 +5,7 @@ The function gets frames and ids here without a query; ``test_stream_queries`` r
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -236,6 +237,27 @@ def test_a_completion_that_fails_in_the_background_ends_the_query(
         write_batch(prices(spark, 0, 0, 1), 0)
         with pytest.raises(StorageFailed):
             write_batch.flush()
+
+
+def test_a_query_that_renames_its_stream_loses_no_pending_batch(
+    spark: SparkSession, log_table: SparkTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    spark.sparkContext.setLocalProperty("sql.streaming.queryId", str(uuid.uuid4()))
+    try:
+        before = writer_of(log_table, pending_max=1)
+        with mock.patch.object(chronolake.StreamWriter, "complete", side_effect=StorageFailed("it is away")):
+            before(prices(spark, 0, 3, 1), 0)
+            with pytest.raises(StorageFailed):
+                before.flush()
+        renamed = writer_of(log_table, stream="renamed")
+        with pytest.raises(errors.StreamMismatch, match=r"1 batch.* into the stream 'prices' .*batch 0"):
+            renamed(prices(spark, 4, 5, 1), 1)
+        writer_of(log_table)(prices(spark, 4, 5, 1), 1)
+        renamed(prices(spark, 6, 7, 1), 2)
+    finally:
+        spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)
+    assert rows_of(log_table) == [(id, 1) for id in range(8)]
+    assert "continues with batch 2, and the stream renamed of this table has none" in caplog.text
 
 
 def test_what_could_conflict_is_never_pending(spark: SparkSession, table: SparkTable) -> None:

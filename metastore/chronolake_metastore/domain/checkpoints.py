@@ -117,12 +117,15 @@ def _begin(table: Table, stream: Stream, request: wire.RequestInstant, now: Micr
 def refuse_report(table: Table, stream: Stream, command: ReportWriteMetadata) -> None:
     """Raise ``StreamFenced`` for a report of another epoch, or of an earlier attempt of its task.
 
-    Raises ``InvalidWriteStat`` for a task beyond the largest number of them, because a buffer is bounded.
+    Raises ``InvalidWriteStat`` for a task beyond the largest number of them, because a buffer is bounded, and
+    for the end of input of more tasks than the stream has.
     """
     request = command.request
     _refuse_task(table, stream, request.epoch, request.task, request.attempt)
     buffered = stream.checkpoints.get(request.checkpoint)
     _refuse_more_tasks(table, stream, request.task, {} if buffered is None else buffered.tasks, stream.ended)
+    if request.end_of_input:
+        _refuse_more_ended(table, stream, request.task)
 
 
 def _refuse_more_tasks(table: Table, stream: Stream, task: str, *known: Collection[str]) -> None:
@@ -130,6 +133,16 @@ def _refuse_more_tasks(table: Table, stream: Stream, task: str, *known: Collecti
         raise errors.InvalidWriteStat(
             f"{streams.named(table, stream)} has {TASKS_MAX} tasks, the most that it may have; a task has the "
             "same id in all of its requests",
+            **streams.context(table, stream),
+            task=task,
+        )
+
+
+def _refuse_more_ended(table: Table, stream: Stream, task: str) -> None:
+    if stream.tasks is not None and task not in stream.ended and len(stream.ended) >= stream.tasks:
+        raise errors.InvalidWriteStat(
+            f"{streams.named(table, stream)} was opened for {stream.tasks} task(s), and as many others than "
+            f"{task!r} have reported the end of their input; open it with the number of tasks that write it",
             **streams.context(table, stream),
             task=task,
         )

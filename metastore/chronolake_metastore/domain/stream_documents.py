@@ -8,11 +8,18 @@ from chronolake_model import streams as wire
 from chronolake_model.times import format_time, to_datetime
 
 
-def document(table: Table, stream: Stream, *, with_tasks: bool = True) -> wire.Stream:
-    """The stream as the REST API shows it."""
+def document(
+    table: Table, stream: Stream, *, with_tasks: bool = True, with_metadata: bool = False
+) -> wire.Stream:
+    """The stream as the REST API shows it.
+
+    An answer to a command is kept for good, so it has no metadata of tasks.
+    """
     tick = table.definition.tick
     buffer = [
-        _buffered(table, number, checkpoint, with_tasks=with_tasks)
+        _buffered(
+            table, number, checkpoint, _tasks(checkpoint, with_metadata=with_metadata) if with_tasks else {}
+        )
         for number, checkpoint in sorted(stream.checkpoints.items())
     ]
     waits = waits_until(table, stream)
@@ -36,14 +43,23 @@ def document(table: Table, stream: Stream, *, with_tasks: bool = True) -> wire.S
     )
 
 
-def _buffered(
-    table: Table, number: int, checkpoint: Checkpoint, *, with_tasks: bool
-) -> wire.BufferedCheckpoint:
-    reports = checkpoint.tasks.values()
-    tasks = {
-        task: wire.TaskReport(report.files, report.size_bytes, report.records, report.last_batch)
+def _tasks(checkpoint: Checkpoint, *, with_metadata: bool) -> dict[str, wire.TaskReport]:
+    return {
+        task: wire.TaskReport(
+            report.files,
+            report.size_bytes,
+            report.records,
+            report.last_batch,
+            dict(report.extra_metadata or {}) if with_metadata else {},
+        )
         for task, report in sorted(checkpoint.tasks.items())
     }
+
+
+def _buffered(
+    table: Table, number: int, checkpoint: Checkpoint, tasks: dict[str, wire.TaskReport]
+) -> wire.BufferedCheckpoint:
+    reports = checkpoint.tasks.values()
     return wire.BufferedCheckpoint(
         checkpoint=number,
         requested_time=format_time(checkpoint.requested_time, table.definition.tick),
@@ -51,5 +67,5 @@ def _buffered(
         blocking=checkpoint.is_blocking,
         files=sum(report.files for report in reports),
         size_bytes=sum(report.size_bytes for report in reports),
-        tasks=tasks if with_tasks else {},
+        tasks=tasks,
     )

@@ -32,7 +32,7 @@ async def get(database: Database, table_name: str, name: str) -> wire.Stream:
     stream = streams_by_key.get((table.table_id, name))
     if stream is None:
         raise errors.StreamNotFound(table.name, name)
-    return stream_documents.document(table, stream)
+    return stream_documents.document(table, stream, with_metadata=True)
 
 
 async def page(database: Database, table_name: str, limit: int, cursor: str | None) -> wire.StreamPage:
