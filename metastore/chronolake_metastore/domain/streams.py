@@ -464,7 +464,8 @@ def refuse_other_epoch(table: Table, stream: Stream, epoch: int) -> None:
     if not stream.is_open:
         raise errors.StreamFenced(
             f"epoch {epoch} of {named(table, stream)} was closed: by its writer, because its lease had ended, "
-            "or because the table was restored; open the stream again",
+            "or because the table was restored; open the stream again. A query of Spark does so when it is "
+            "started again with the same checkpoint folder",
             **context(table, stream),
         )
 
