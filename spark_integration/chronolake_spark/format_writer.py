@@ -212,14 +212,13 @@ def _refuse_expressions(options: FormatOptions) -> None:
 def _tagging(table: Table, struct: StructType, *, deletes: bool) -> Tagging:
     own = [field.name for field in table.schema]
     sources = schema.sources_of(struct.names, own, case_sensitive=False)
-    needed = own
-    if deletes:
-        # With a record index the key alone says where the record is.
-        is_global = table.index.type is IndexType.RECORD
-        needed = [*table.record_key_fields, *([] if is_global else table.partition_fields)]
+    needed = column_names.needed_for_delete(table) if deletes else own
     missing = [name for name in needed if name not in sources]
-    unknown = [] if deletes else [name for name in struct.names if name not in sources.values()]
-    column_names.refuse_others(table, missing, unknown)
+    if deletes:
+        column_names.refuse_missing_of_delete(table, missing, struct.names)
+    else:
+        unknown = [name for name in struct.names if name not in sources.values()]
+        column_names.refuse_others(table, missing, unknown)
     return arrow_tags.tagging(table, to_arrow_schema(struct, timezone="UTC"), sources, deletes=deletes)
 
 

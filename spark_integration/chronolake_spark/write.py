@@ -380,15 +380,15 @@ def _sources(
     wanted = [field.name for field in table.schema]
     required = wanted
     if keys_only:
-        # With a record index the key alone says where the record is.
-        is_global = table.index.type is IndexType.RECORD
-        required = [*table.record_key_fields, *([] if is_global else table.partition_fields)]
+        required = column_names.needed_for_delete(table)
         ordering = [table.ordering_field] if table.ordering_field else []
         wanted = [*table.record_key_fields, *table.partition_fields, *ordering]
     sources = sources_of(df, wanted)
     missing = [name for name in required if name not in sources and name not in optional]
-    unknown = [] if keys_only else unknown_columns(df, table, used)
-    column_names.refuse_others(table, missing, unknown)
+    if keys_only:
+        column_names.refuse_missing_of_delete(table, missing, df.columns)
+    else:
+        column_names.refuse_others(table, missing, unknown_columns(df, table, used))
     return sources
 
 

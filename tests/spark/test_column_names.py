@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import shlex
 
+import msgspec
 import pytest
 
+from chronolake_model.tables import BucketIndex
+from chronolake_model.vocabulary import IndexType
 from chronolake_spark import column_names, csv_advice, errors
 from tests.spark.definitions import definition
 
@@ -39,3 +42,39 @@ def test_meta_columns_of_hudi_are_told_from_columns_that_could_be_added() -> Non
     assert "merge_schema" not in str(caught.value)
     with pytest.raises(errors.SchemaMismatch, match=r"lacks the columns id .* the table does not: more"):
         column_names.refuse_others(table, ["id"], ["more"])
+
+
+@pytest.mark.parametrize(
+    ("missing", "unknown", "message"),
+    [
+        (["note"], [], r"lacks the columns note \(add them, for example as null: .withColumn\('note', lit"),
+        (["id", "note"], [], r"lacks the columns id, note \(add them, id with the values of each row"),
+        (["country"], [], r"add them, country with the values of each row"),
+        (["price"], ["Prcie"], r"did you mean Prcie\? Rename it: .withColumnRenamed\('Prcie', 'price'\)"),
+        (["price", "note"], ["prcie", "more"], r"'price'\); add them, for example .*: prcie, more \(drop them"),
+    ],
+)
+def test_the_advice_for_a_missing_column_goes_by_its_role_and_by_similar_names(
+    missing: list[str], unknown: list[str], message: str
+) -> None:
+    table = definition(dict.fromkeys(("id", "country", "price", "note"), "string"), partition=["country"])
+    with pytest.raises(errors.SchemaMismatch, match=message) as caught:
+        column_names.refuse_others(table, missing, unknown)
+    assert ("lit(None)" in str(caught.value)) is ("note" in missing and "id" not in missing)
+    assert ("drop them" in str(caught.value)) is ("more" in unknown)
+
+
+def test_a_frame_for_a_delete_is_not_completed_with_nulls() -> None:
+    table = definition(dict.fromkeys(("id", "country", "price"), "string"), partition=["country"])
+    with pytest.raises(
+        errors.SchemaMismatch, match=r"key and the partition columns, .* id, country$"
+    ) as caught:
+        column_names.refuse_missing_of_delete(table, ["country"], ["id", "price"])
+    assert "null" not in str(caught.value).lower()
+    assert "None" not in str(caught.value)
+    with pytest.raises(errors.SchemaMismatch, match=r"lacks the columns id; did you mean idd\? Rename it"):
+        column_names.refuse_missing_of_delete(table, ["id"], ["idd", "PRICE"])
+
+    table = msgspec.structs.replace(table, ordering_field="price", index=BucketIndex(IndexType.RECORD))
+    with pytest.raises(errors.SchemaMismatch, match=r"record key, with .* id\. With the ordering field price"):
+        column_names.refuse_missing_of_delete(table, ["id"], ["country"])
