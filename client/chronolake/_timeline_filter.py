@@ -11,7 +11,7 @@ from chronolake import calls
 from chronolake.calls.base import Call
 from chronolake.calls.instants import InstantFilter
 from chronolake_model.instants import REQUESTED_TIMES_MAX, CompletionTimes
-from chronolake_model.times import Moment, digits_of
+from chronolake_model.times import Moment, digits_of, requested_digits_of
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
 
 PENDING = (State.REQUESTED, State.INFLIGHT)
@@ -99,7 +99,8 @@ class TimelineFilter(Generic[_Transport]):
 
     def _bounded(self, bound: str, narrower: Callable[[Iterable[str]], str], time: Moment) -> Self:
         before: Moment | None = getattr(self._filter, bound)
-        times = [digits_of(moment) for moment in (time, before) if moment is not None]
+        digits = digits_of if bound.startswith("completed") else requested_digits_of
+        times = [digits(moment) for moment in (time, before) if moment is not None]
         return self._with(**{bound: narrower(times)})
 
     def _with(self, **changes: object) -> Self:

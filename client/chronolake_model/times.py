@@ -10,7 +10,7 @@ import calendar
 import enum
 import functools
 from datetime import UTC, datetime, timedelta
-from typing import NewType
+from typing import NewType, Protocol, runtime_checkable
 
 Micros = NewType("Micros", int)
 """Microseconds since 1970-01-01T00:00:00 UTC."""
@@ -19,8 +19,6 @@ MICROS_PER_SECOND = 1_000_000
 _MICROS_PER_MINUTE = 60 * MICROS_PER_SECOND
 MICROS_MAX = 253_402_300_799_999_999
 """The last microsecond of the year 9999."""
-Moment = str | datetime
-"""A time as callers give it: an instant's digits, an ISO 8601 date or time as text, or an aware datetime."""
 TIME_FORMS = (
     "17 or 20 digits (yyyyMMddHHmmssSSS), or a date or a time like 2026-01-31 or 2026-01-31T10:00:00Z, in "
     "UTC unless it names another zone"
@@ -41,6 +39,24 @@ class Bound(enum.StrEnum):
 
 ReadTime = Micros | Bound
 """A completion time as readers give it."""
+
+
+@runtime_checkable
+class InstantTimes(Protocol):
+    """The times of an instant, by which it is given as a time itself."""
+
+    @property
+    def requested_time(self) -> str:
+        """When it was requested, in digits."""
+
+    @property
+    def completion_time(self) -> str | None:
+        """When it completed, in digits; None if it has not."""
+
+
+Moment = str | datetime | InstantTimes
+"""A time as callers give it: an instant's digits, an ISO 8601 date or time as text, an aware datetime, or an
+instant."""
 
 
 class Tick(enum.StrEnum):
@@ -78,13 +94,30 @@ def format_time(time: Micros, tick: Tick = Tick.MILLISECOND) -> str:
 
 
 def digits_of(moment: Moment) -> str:
-    """A time in digits; the words of ``Bound`` stay as they are.
+    """A time in digits; the words of ``Bound`` stay as they are. An instant is its completion time.
 
-    Raises ``ValueError`` for a text that is no time, and for a datetime without a time zone, which would be
-    another time on another machine.
+    Raises ``ValueError`` for a text that is no time, for a datetime without a time zone, which would be another
+    time on another machine, and for an instant that has not completed; ``TypeError`` for another type.
     """
     if isinstance(moment, str):
         return moment if moment in list(Bound) else _digits_of_text(moment)
+    if isinstance(moment, datetime):
+        return _digits_of_datetime(moment)
+    if not isinstance(moment, InstantTimes):
+        raise TypeError(
+            f"a time is a text, an aware datetime or an instant, not {type(moment).__name__}: give {TIME_FORMS}"
+        )
+    if moment.completion_time is None:
+        raise ValueError(f"the instant {moment.requested_time} has not completed, so it has no completion time")
+    return moment.completion_time
+
+
+def requested_digits_of(moment: Moment) -> str:
+    """As ``digits_of``, but an instant is its requested time, also if it has not completed."""
+    return moment.requested_time if isinstance(moment, InstantTimes) else digits_of(moment)
+
+
+def _digits_of_datetime(moment: datetime) -> str:
     if moment.tzinfo is None:
         raise ValueError(f"{moment!r} has no time zone: add the right one, such as moment.replace(tzinfo=UTC)")
     time = from_datetime(moment)
@@ -99,7 +132,7 @@ def _digits_of_text(text: str) -> str:
         parsed = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{text[:100]!r} is no time: give {TIME_FORMS}; or {' or '.join(Bound)}") from None
-    return digits_of(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
+    return _digits_of_datetime(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
 
 
 def parse_time(text: str) -> Micros:

@@ -359,10 +359,10 @@ class SparkTable:
         view: View | ViewName = View.SNAPSHOT,
         columns: Sequence[str] | None = None,
     ) -> DataFrame:
-        """The records as of a completion time (digits or an aware datetime), or now; Hudi's columns on request.
+        """The records as of a completion time, or now; Hudi's columns on request.
 
-        ``as_of`` may also be ``"earliest"``, the first time as of which it can be read, or ``"latest"``. Raises
-        ``HistoryCleaned`` for one that is earlier.
+        ``as_of`` is digits, an aware datetime, or an instant that has completed. It may also be ``"earliest"``,
+        the first time as of which it can be read, or ``"latest"``. Raises ``HistoryCleaned`` before that.
         The frame keeps showing this state when later instants complete. With a ``filter`` it has the records
         that match, and reads only files that could hold such records; conditions of ``where`` on the frame do
         not prune files at the server. Raises ``InvalidFilter``; ``ValueError`` for a text that is no filter.
@@ -426,7 +426,7 @@ class SparkTable:
     ) -> DataFrame:
         """The records that changed in the range (from_, to] of completion times, with ``_change_type``.
 
-        Both ends take ``"earliest"`` and ``"latest"`` too. Raises ``HistoryCleaned``.
+        Both ends are given as ``as_of`` of ``read``. Raises ``HistoryCleaned``.
         Each changed record comes once: ``upsert`` with its state at the range's end, or ``delete`` with the
         state before the range. What was both inserted and deleted within the range does not come at all.
         With a ``filter``, as in ``read``, those that match in the state that they come with: a record that

@@ -179,6 +179,19 @@ def test_times_are_taken_as_digits_and_as_datetimes(table: chronolake.Table) -> 
     assert list(table.instants(completed_to=in_another_zone)) == [first]
 
 
+def test_an_instant_is_taken_as_a_time(table: chronolake.Table) -> None:
+    first, second = publish(table, 0), publish(table, 1)
+
+    assert table.snapshot(first) == table.snapshot(first.completion_time)
+    assert table.changes(first, second).instants == table.changes(first.completion_time).instants
+    assert list(table.instants(completed_to=first)) == [first]
+    assert list(table.instants(requested_from=first)) == [second]
+    assert list(table.timeline.before_or_on(first)) == [first]
+    assert list(table.timeline.by_completion_time().after(first)) == [second]
+    with pytest.raises(ValueError, match="has not completed"):
+        table.snapshot(table.begin().refresh())
+
+
 def test_a_datetime_without_a_zone_is_refused(table: chronolake.Table) -> None:
     with pytest.raises(ValueError, match="no time zone"):
         table.snapshot(datetime(2026, 1, 1))  # noqa: DTZ001  # that is the mistake

@@ -1,13 +1,33 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from typing import NamedTuple
 from uuid import UUID
 
 import pytest
 from hypothesis import given, strategies as st
 
 from chronolake_metastore.domain.clock import Clock, next_time
-from chronolake_model.times import MICROS_MAX, Micros, Tick, format_time, from_datetime, parse_time, to_datetime
+from chronolake_model.times import (
+    MICROS_MAX,
+    Micros,
+    Moment,
+    Tick,
+    digits_of,
+    format_time,
+    from_datetime,
+    parse_time,
+    requested_digits_of,
+    to_datetime,
+)
+
+
+class Times(NamedTuple):
+    """The times of an instant."""
+
+    requested_time: str
+    completion_time: str | None
+
 
 TIMES = st.integers(0, MICROS_MAX).map(Micros)
 TICKS = st.sampled_from(Tick)
@@ -73,3 +93,19 @@ def test_a_clock_behind_the_wall_clock_gives_the_wall_clocks_tick(tick: Tick, la
     clock = Clock(UUID(int=1), tick, Micros(last - last % tick.micros))
     wall = Micros(clock.last_time + tick.micros + ahead)
     assert next_time(clock, wall) == wall - wall % tick.micros
+
+
+def test_an_instant_is_its_completion_time_and_where_requested_times_are_meant_its_requested_time() -> None:
+    pending = Times("20260101000000000", None)
+    completed = Times("20260101000000000", "20260101000001000")
+    assert digits_of(completed) == "20260101000001000"
+    assert [requested_digits_of(each) for each in (pending, completed)] == ["20260101000000000"] * 2
+    assert requested_digits_of("2026-01-01") == "20260101000000000"
+    with pytest.raises(ValueError, match="the instant 20260101000000000 has not completed"):
+        digits_of(pending)
+
+
+@pytest.mark.parametrize(("moment", "name"), [(20261124115447491, "int"), (date(2026, 1, 1), "date")])
+def test_a_time_of_another_type_is_refused_with_the_types_that_are_taken(moment: Moment, name: str) -> None:
+    with pytest.raises(TypeError, match=f"an aware datetime or an instant, not {name}: give 17 or 20 digits"):
+        digits_of(moment)

@@ -293,7 +293,8 @@ class AsyncTable(AsyncStoredTable):
     ) -> AsyncIterator[Instant]:
         """The timeline, ``limit`` instants at most, fetched page by page as it is consumed.
 
-        ``pending`` adds requested and inflight to ``state``. Times are an instant's digits, or aware datetimes.
+        ``pending`` adds requested and inflight to ``state``. Times are an instant's digits, aware datetimes, or
+        instants, which give their requested or their completion time.
         Ranges exclude their start and include their end. A filter or an order by completion time leaves out
         instants that have not completed.
         """
@@ -346,10 +347,10 @@ class AsyncTable(AsyncStoredTable):
     ) -> Snapshot:
         """The live file slices as of a completion time, by default as of now.
 
-        ``as_of`` is an instant's digits, an aware datetime, ``"latest"``, or ``"earliest"``, the first time as
-        of which the table can be read; the same holds for the other methods. ``view`` selects the slice of each
-        file group. With ``before_or_on``, only slices with this base instant time or an earlier one are
-        returned. All pages are as of the same time. Raises ``HistoryCleaned``.
+        ``as_of`` is an instant's digits, an aware datetime, an instant that has completed, ``"latest"``, or
+        ``"earliest"``, the first time as of which the table can be read; the same holds for the other methods.
+        ``view`` selects the slice of each file group. With ``before_or_on``, only slices with this base instant
+        time or an earlier one are returned. All pages are as of the same time. Raises ``HistoryCleaned``.
         """
         call = calls.files.snapshot(self.name, as_of, partition_path, view, before_or_on)
         return calls.base.merge_pages(await self._transport.all_pages(call), "slices")

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from chronolake_model.names import split_table_name
-from chronolake_model.times import Moment, digits_of, parse_time
+from chronolake_model.times import Moment, digits_of, parse_time, requested_digits_of
 
 LIMIT_MAX = 1_000
 """The largest page of instants, tables or namespaces that a server gives."""
@@ -96,8 +96,13 @@ def instant_path(name: str, requested_time: str) -> str:
 
 
 def digits(moment: Moment | None) -> str | None:
-    """A time as a query parameter."""
+    """A completion time as a query parameter."""
     return None if moment is None else digits_of(moment)
+
+
+def requested_digits(moment: Moment | None) -> str | None:
+    """A requested time as a query parameter."""
+    return None if moment is None else requested_digits_of(moment)
 
 
 def query(**parameters: Any) -> _Query:

@@ -36,7 +36,7 @@ def snapshot(
         as_of=digits(as_of),
         partition_path=partition_path,
         view=None if view is View.MERGED else view,
-        before_or_on=digits(before_or_on),
+        before_or_on=base.requested_digits(before_or_on),
         limit=base.FILES_LIMIT_MAX,
     )
     return Call("GET", f"{table_path(name)}/snapshot", Snapshot, pairs)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from chronolake.calls import base
-from chronolake.calls.base import Call, digits, instant_path, post, query, table_path
+from chronolake.calls.base import Call, digits, instant_path, post, query, requested_digits, table_path
 from chronolake_model.instants import (
     BeginInstant,
     CompletedTogether,
@@ -109,8 +109,8 @@ def list_all(name: str, filter: InstantFilter, limit: int = base.LIMIT_MAX) -> C
         action=filter.action,
         operation=filter.operation,
         writer=filter.writer,
-        requested_from=digits(filter.requested_from),
-        requested_to=digits(filter.requested_to),
+        requested_from=requested_digits(filter.requested_from),
+        requested_to=requested_digits(filter.requested_to),
         completed_from=digits(filter.completed_from),
         completed_to=digits(filter.completed_to),
         order_by=filter.order_by,
