@@ -189,8 +189,11 @@ class BatchStream:
         )
 
     def _warn_of_others(self) -> None:
-        others = [stream for stream in self._table.streams() if replays.is_query_id(stream.name)]
-        if others and replays.is_query_id(self.name) and any(stream.name != self.name for stream in others):
+        if not replays.is_query_id(self.name):
+            return
+        streams = self._table.streams()
+        others = [each for each in streams if replays.is_query_id(each.name) and each.name != self.name]
+        if others:
             latest = max(others, key=lambda stream: stream.opened_at)
             _LOG.warning(
                 "%s: the query %s begins with batch 0. Other queries have written the table, the last one was "

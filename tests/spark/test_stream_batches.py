@@ -99,6 +99,17 @@ def test_a_batch_whose_driver_died_before_the_completion_counts_once(
     assert len(completed(table)) == 2
 
 
+def test_a_new_query_is_warned_of_the_query_that_wrote_the_table_before(
+    spark: SparkSession, log_table: SparkTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    earlier, later = str(uuid.uuid4()), str(uuid.uuid4())
+    writer_of(log_table, stream=earlier)(prices(spark, 0, 3, 1), 0)
+    assert "Other queries" not in caplog.text
+    writer_of(log_table, stream=later)(prices(spark, 4, 5, 1), 0)
+    assert f"the query {later} begins with batch 0." in caplog.text
+    assert f"the last one was {earlier}." in caplog.text
+
+
 def test_a_later_driver_fences_the_earlier(spark: SparkSession, log_table: SparkTable) -> None:
     earlier, later = writer_of(log_table), writer_of(log_table)
     earlier(prices(spark, 0, 3, 1), 0)
