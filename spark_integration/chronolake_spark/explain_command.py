@@ -52,6 +52,6 @@ def explain(
 
     with context.client() as client:
         lake_table = client.table(table)
-        wanted = None if filter is None else filters.parsed(filter, lake_table)
+        wanted = None if filter is None else filters.parsed(filter, lake_table, "--filter / --where")
         explanation = explain_reads.explain(lake_table, as_of, wanted, View(view), None)
     output.show(explanation, lambda console: console.print(str(explanation), soft_wrap=True, markup=False))

@@ -48,3 +48,4 @@ def test_a_read_is_explained_for_people_and_as_json(
     assert fields["touched"]["log_files"]["count"] == 0
     assert [part["what"] for part in fields["parts"]] == ["read by Spark's own Parquet reader"]
     assert "price" in shown("--filter", "price > 1", code=1)
+    assert "Invalid value for --filter / --where: " in shown("--filter", "price >", code=2)

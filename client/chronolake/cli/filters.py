@@ -35,11 +35,11 @@ def snapshot(
     return scanned, f" that could match {filter_text.written(filter)}"
 
 
-def parsed(where: str, table: chronolake.Table) -> Filter:
-    """The filter that ``where`` describes; an invalid one is a usage error."""
+def parsed(where: str, table: chronolake.Table, option: str = "--where") -> Filter:
+    """The filter that ``where``, the value of ``option``, describes; an invalid one is a usage error."""
     try:
         if where.lstrip().startswith("{"):
             return _JSON.decode(where)
         return filter_text.parse(where, {field.name: field.type for field in table.definition.schema})
     except (ValueError, RecursionError) as exc:
-        raise typer.BadParameter(str(exc), param_hint="--where") from exc
+        raise typer.BadParameter(str(exc), param_hint=option) from exc
