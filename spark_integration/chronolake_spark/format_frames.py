@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
 from chronolake_spark import errors, format_options, schema, tables
-from chronolake_spark.format_options import FormatOptions, View, WriteOperation
+from chronolake_spark.format_options import FormatOptions, Use, View, WriteOperation
 from chronolake_spark.new_groups import Replaces
 from chronolake_spark.tables import SparkTable
 
@@ -23,7 +23,7 @@ def load(spark: SparkSession, options: Mapping[str, str], columns: list[str] | N
 
     Raises ``InvalidOption``, and what ``SparkTable.read`` and ``SparkTable.changes`` raise.
     """
-    parsed = format_options.parse(options)
+    parsed = format_options.parse(options, Use.READ)
     format_options.refuse_options_of_read_streams(parsed)
     with _connected(parsed) as client:
         table = tables.table(spark, parsed.table, client=client)
@@ -36,7 +36,7 @@ def load(spark: SparkSession, options: Mapping[str, str], columns: list[str] | N
 
 def save(frame: DataFrame, options: Mapping[str, str], mode: str) -> None:
     """Write the frame as the options say. Raises ``InvalidOption``, and what the operation raises."""
-    parsed = format_options.parse(options)
+    parsed = format_options.parse(options, Use.WRITE)
     format_options.refuse_mode(mode, parsed)
     format_options.refuse_read_options(parsed)
     format_options.refuse_stream_options(parsed)

@@ -38,6 +38,39 @@ _WRITE_STREAM: Final = ("stream", "pending_max", "replayed")
 NAMES: Final = (*_TABLE, *_READ, *_READ_STREAM, *_WRITE, *_WRITE_STREAM)
 """All options. A temporary view is read and written, so each read and each write accepts all of them."""
 
+
+class Use(enum.Enum):
+    """What options are given for, with those that it has."""
+
+    READ = (*_TABLE, *_READ)
+    READ_STREAM = (*_TABLE, "from", "view", "meta_columns", *_READ_STREAM)
+    WRITE = (*_TABLE, *_WRITE)
+    WRITE_STREAM = (*_TABLE, *_WRITE, *_WRITE_STREAM)
+    ANY = NAMES
+    """Spark does not say it before it asks for the columns, and a temporary view is read and written."""
+
+
+_REPLACED_PARTITIONS: Final = (
+    'to replace partitions use .mode("overwrite") with the option partitions set to dynamic'
+)
+_OF_OTHER_FORMATS: Final = {
+    "versionasof": "use as_of, with a completion time",
+    "timestampasof": "use as_of",
+    "as.of.instant": "use as_of, with a completion time",
+    "startingversion": "use from, with a completion time",
+    "startingtimestamp": "use from",
+    "endingversion": "use to, with a completion time",
+    "endingtimestamp": "use to",
+    "maxfilespertrigger": "use max_files",
+    "maxbytespertrigger": "use max_bytes",
+    "mergeschema": "use merge_schema",
+    "replacewhere": _REPLACED_PARTITIONS,
+    "partitionoverwritemode": _REPLACED_PARTITIONS,
+    "hoodie.datasource.query.type": "use view",
+    "hoodie.datasource.write.operation": "use operation",
+}
+"""The options of Delta Lake and Hudi that users try, with the option of this format."""
+
 _OF_CREATE_TABLE: Final = "provider"
 """An option that Spark adds in CREATE TABLE, and only there."""
 _BOOLEANS: Final = {"true": True, "false": False}
@@ -104,13 +137,16 @@ class FormatOptions:
         return [name for name in (*_READ, *_READ_STREAM) if name in self.given]
 
 
-def parse(options: Mapping[str, str]) -> FormatOptions:
-    """The options of a read or a write, whose names may have any case. Raises ``InvalidOption``."""
+def parse(options: Mapping[str, str], use: Use = Use.ANY) -> FormatOptions:
+    """The options of a read or a write, whose names may have any case. Raises ``InvalidOption``.
+
+    An error for an unknown option lists those of ``use``; others are accepted.
+    """
     given = {name.lower(): text for name, text in options.items()}
     if _OF_CREATE_TABLE in given:
         raise errors.InvalidOption(NO_TABLE)
     for name in given:
-        _refuse_unknown(name)
+        _refuse_unknown(name, use)
     secrets = given.get(SECRETS_OPTION)
     return FormatOptions(
         table=_table(given),
@@ -182,13 +218,16 @@ def refuse_options_of_read_streams(options: FormatOptions) -> None:
         )
 
 
-def _refuse_unknown(name: str) -> None:
+def _refuse_unknown(name: str, use: Use) -> None:
     if name in NAMES:
         return
-    nearest = difflib.get_close_matches(name, NAMES, n=1)
-    hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
+    if name in _OF_OTHER_FORMATS:
+        hint = f": {_OF_OTHER_FORMATS[name]}."
+    else:
+        nearest = difflib.get_close_matches(name, use.value, n=1)
+        hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
     raise errors.InvalidOption(
-        f"the format chronolake has no option {name!r}{hint} Its options are {', '.join(sorted(NAMES))}",
+        f"the format chronolake has no option {name!r}{hint} Its options are {', '.join(sorted(use.value))}",
         {"option": name},
     )
 
@@ -244,7 +283,8 @@ def _view(given: Mapping[str, str]) -> View:
     if of_changes or view is View.CHANGES:
         if "as_of" in given:
             raise errors.InvalidOption(
-                "as_of is for snapshots, and from and to are for changes: give one or the other"
+                "as_of is for snapshots. Changes are read with from and to, and streams begin with from: give "
+                "one or the other"
             )
         return View.CHANGES
     return view or View.SNAPSHOT

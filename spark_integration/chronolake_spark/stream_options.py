@@ -10,7 +10,7 @@ import msgspec
 
 from chronolake_model.times import Bound, digits_of
 from chronolake_spark import errors, format_options
-from chronolake_spark.format_options import FormatOptions, View
+from chronolake_spark.format_options import FormatOptions, Use, View
 from chronolake_spark.stream_offsets import StreamOffset
 from chronolake_spark.stream_plans import Limits
 
@@ -58,7 +58,9 @@ def parse(options: Mapping[str, str]) -> StreamOptions:
         if name in given:
             raise errors.InvalidOption(f"a stream has no option {name}: {advice}", {"option": name})
     begin = _begin(given)
-    table = format_options.parse({name: text for name, text in given.items() if name != "from"})
+    table = format_options.parse(
+        {name: text for name, text in given.items() if name != "from"}, Use.READ_STREAM
+    )
     if table.view is not View.CHANGES and "from" not in given:
         # Without the column of the type of change, deletes could not be told from other changes.
         raise errors.InvalidOption(

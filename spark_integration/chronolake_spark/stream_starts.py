@@ -12,7 +12,7 @@ from typing import Any, Final
 import chronolake
 from chronolake_spark import batch_writer, errors, format_options, pyspark_methods
 from chronolake_spark.batch_writer import BatchWriter
-from chronolake_spark.format_options import FormatOptions, WriteOperation
+from chronolake_spark.format_options import FormatOptions, Use, WriteOperation
 
 _OF_SPARK: Final = ("checkpointlocation", "queryname")
 _ASYNC: Final = "asyncprogresstracking"
@@ -31,7 +31,7 @@ def prepare(writer: Any, settings: Mapping[str, Any], path: str | None) -> None:
     _refuse_modes(settings)
     refuse_asynchronous(options)
     own = {name: text for name, text in options.items() if name not in _OF_SPARK}
-    writer.foreachBatch(writer_of(format_options.parse(own)))
+    writer.foreachBatch(writer_of(format_options.parse(own, Use.WRITE_STREAM)))
 
 
 def writer_of(options: FormatOptions) -> BatchWriter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chronolake_spark import errors, format_options
-from chronolake_spark.format_options import View, WriteOperation
+from chronolake_spark.format_options import Use, View, WriteOperation
 
 
 def test_options_of_any_case_are_read():
@@ -60,3 +60,36 @@ def test_wrong_options_are_refused_with_advice(given: dict[str, str], message: s
 def test_a_missing_table_is_refused_with_advice():
     with pytest.raises(errors.InvalidOption, match="no table is given"):
         format_options.parse({})
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("versionAsOf", "use as_of, with a completion time."),
+        ("timestampAsOf", "use as_of."),
+        ("startingVersion", "use from, with a completion time."),
+        ("startingTimestamp", "use from."),
+        ("maxFilesPerTrigger", "use max_files."),
+        ("mergeSchema", "use merge_schema."),
+        ("replaceWhere", r'use .mode\("overwrite"\) with the option partitions set to dynamic'),
+        ("hoodie.datasource.write.operation", "use operation."),
+    ],
+)
+def test_an_option_of_another_format_is_refused_with_the_option_of_this_one(name: str, advice: str) -> None:
+    with pytest.raises(errors.InvalidOption, match=f"no option '{name.lower()}': .*{advice}"):
+        format_options.parse({"table": "shop.orders", name: "1"})
+
+
+@pytest.mark.parametrize(
+    ("use", "listed", "left_out"),
+    [
+        (Use.READ, "as_of", "operation"),
+        (Use.READ_STREAM, "max_files", "as_of"),
+        (Use.WRITE, "operation", "pending_max"),
+        (Use.WRITE_STREAM, "pending_max", "max_files"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_the_options_of_its_use(use: Use, listed: str, left_out: str) -> None:
+    with pytest.raises(errors.InvalidOption, match=rf"\b{listed}\b") as refused:
+        format_options.parse({"table": "shop.orders", "qwertz": "1"}, use)
+    assert left_out not in str(refused.value)
