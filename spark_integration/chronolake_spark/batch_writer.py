@@ -9,11 +9,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
 from pyspark import SparkContext
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
 import chronolake
 from chronolake_model.instants import Instant
-from chronolake_spark import batch_checks, choices, errors, planned_batches, replays, stream_failures
+from chronolake_spark import (
+    batch_checks,
+    choices,
+    errors,
+    planned_batches,
+    replays,
+    schema,
+    stream_failures,
+    write,
+)
 from chronolake_spark.batch_checks import BatchOperation
 from chronolake_spark.conflict_retries import OnConflict
 from chronolake_spark.merge import Duplicates
@@ -82,9 +91,9 @@ def writer(  # noqa: PLR0913  # one keyword per choice of the user
         how["delete_when"] = delete_when
     if operation == "insert":
         how["duplicates"] = duplicates
-    write = BatchOfTable(operation, how)
+    batches = BatchOfTable(operation, how)
     own = chronolake.connect(url) if client is None else client
-    made = BatchWriter(table, write, stream, pending_max, replayed, own)
+    made = BatchWriter(table, batches, stream, pending_max, replayed, own)
     if client is None:
         made.closes(own)
     return made
@@ -96,14 +105,14 @@ class BatchWriter:
     def __init__(
         self,
         table: str,
-        write: BatchOfTable,
+        batches: BatchOfTable,
         stream: str | None,
         pending_max: int,
         replayed: Replayed,
         client: chronolake.Client,
     ) -> None:
         self._table = table
-        self._write = write
+        self._batches = batches
         self._name = stream
         self._pending_max = pending_max
         self._replayed: Replayed = replayed
@@ -114,6 +123,17 @@ class BatchWriter:
     def closes(self, client: chronolake.Client) -> None:
         """Close a client when this is not used any more: Spark does not say when a query has ended."""
         weakref.finalize(self, client.close)
+
+    def check(self, frame: DataFrame) -> None:
+        """Raise what each batch of a query of ``frame`` would raise, as far as a request and Spark's plan tell.
+
+        Raises ``TableNotFound``, ``ConnectionFailed``, ``StreamMismatch`` and ``SchemaMismatch``.
+        """
+        table = self._client.table(self._table).definition
+        batch_checks.refuse_table(table, self._batches.operation, self._batches.how, self._pending_max)
+        if isinstance(delete_when := self._batches.how.get("delete_when"), str):
+            with write.unfit_as_mismatch(table):
+                schema.refuse_no_condition(frame, sf.expr(delete_when), "delete_when")
 
     def __call__(self, batch: DataFrame, batch_id: int) -> Instant | None:
         """Write a batch; None if it was written before. Spark calls it.
@@ -135,12 +155,14 @@ class BatchWriter:
         spark = batch.sparkSession
         table = self._client.table(self._table)
         stream = self._stream_of(spark.sparkContext, table)
-        batch_checks.refuse_table(table.definition, self._write.operation, self._write.how, self._pending_max)
+        batch_checks.refuse_table(
+            table.definition, self._batches.operation, self._batches.how, self._pending_max
+        )
         planned = replays.Planned(batch_id, self._planned_ms(spark, batch_id))
         if stream.has_completed(planned):
             _LOG.info("%s: batch %d of the stream %s is written already", table.name, batch_id, stream.name)
             return None
-        return self._write.run(_BatchTable(spark, self._client, table, stream, planned), batch)
+        return self._batches.run(_BatchTable(spark, self._client, table, stream, planned), batch)
 
     @staticmethod
     def _planned_ms(spark: SparkSession, batch_id: int) -> int | None:

@@ -1,10 +1,9 @@
 """The methods of PySpark that importing this package replaces, for the format ``chronolake`` only.
 
-``load`` and ``save`` go to ``format_frames``. ``saveAsTable``, and CREATE TABLE in ``sql``, are refused: Spark
-would make an entry in its catalog that keeps no options, and no table. ``start`` of a stream goes to
-``stream_starts``. All other calls go to PySpark unchanged,
-and so do all calls if PySpark's internals are not those that this module knows
-(docs/decisions/0045-spark-format.md).
+``load`` and ``save`` go to ``format_frames``. ``load`` of a stream checks the options first, and ``start`` of
+one goes to ``stream_starts``. ``saveAsTable``, and CREATE TABLE in ``sql``, are refused: Spark would make an
+entry in its catalog that keeps no options, and no table. All other calls go to PySpark unchanged, and so do all
+calls if PySpark's internals are not those that this module knows (docs/decisions/0045-spark-format.md).
 """
 
 from __future__ import annotations
@@ -50,6 +49,7 @@ def _replace_in(module: ModuleType) -> None:
         _replace(module, "DataFrameWriter", "insertInto", _insert_into)
     elif module.__name__ == _STREAMS:
         _replace(module, "DataStreamReader", "format", _format_of_stream)
+        _replace(module, "DataStreamReader", "load", _load_of_stream)
         _replace(module, "DataStreamWriter", "start", _start)
         _replace(module, "DataStreamWriter", "toTable", _to_table)
     else:
@@ -94,6 +94,21 @@ def _format_of_stream(original: Any, reader: Any, source: str) -> Any:
     formatted = original(reader, source)
     # A Python source cannot tell a stream from a batch when Spark asks it for the columns.
     return formatted.option("view", "changes") if source.lower() == FORMAT else formatted
+
+
+def _load_of_stream(
+    original: Any, reader: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any
+) -> Any:
+    if not _is_ours(reader, "_jreader", format):
+        return original(reader, path, format, schema, **options)
+    from chronolake_spark import stream_options  # noqa: PLC0415
+
+    if format is not None:
+        reader.format(format)
+    reader.options(**options)
+    # Spark asks the source only for the columns here; the query would fail when it has started.
+    stream_options.parse(_options(reader._jreader, path if isinstance(path, str) else None))
+    return original(reader, path, None, schema)
 
 
 def _save(  # PySpark's own parameters

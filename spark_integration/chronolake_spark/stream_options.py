@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -61,13 +61,8 @@ def parse(options: Mapping[str, str]) -> StreamOptions:
     table = format_options.parse(
         {name: text for name, text in given.items() if name != "from"}, Use.READ_STREAM
     )
-    if table.view is not View.CHANGES and "from" not in given:
-        # Without the column of the type of change, deletes could not be told from other changes.
-        raise errors.InvalidOption(
-            "a stream shows changes: add the option view with the value changes, or import chronolake_spark in "
-            "the driver, which adds it",
-            {"option": "view"},
-        )
+    if table.view is not View.CHANGES and ("view" in given or "from" not in given):
+        _refuse_view(table, is_given="view" in given)
     return StreamOptions(
         table=table,
         begin=begin,
@@ -80,6 +75,20 @@ def parse(options: Mapping[str, str]) -> StreamOptions:
         or LEASE_SECONDS_DEFAULT,
         idle_ms=_number(given, "idle_ms", 60_000, IDLE_MS_DEFAULT) or IDLE_MS_DEFAULT,
         reader=given.get("reader"),
+    )
+
+
+def _refuse_view(table: FormatOptions, *, is_given: bool) -> NoReturn:
+    """Without the column of the type of change, deletes could not be told from other changes."""
+    if is_given:
+        raise errors.InvalidOption(
+            f"a stream shows changes, and has no view {table.view}: leave the option view out",
+            {"option": "view"},
+        )
+    raise errors.InvalidOption(
+        "a stream shows changes: add the option view with the value changes, or import chronolake_spark in the "
+        "driver, which adds it",
+        {"option": "view"},
     )
 
 

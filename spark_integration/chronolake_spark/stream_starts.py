@@ -25,13 +25,16 @@ _REFUSED_TRIGGERS: Final = {
 def prepare(writer: Any, settings: Mapping[str, Any], path: str | None) -> None:
     """Give a writer of streams its function. ``settings`` are the fields of the writer in the JVM.
 
-    Raises ``InvalidOption``.
+    Raises ``InvalidOption``, and what ``BatchWriter.check`` raises.
     """
     options = pyspark_methods.options_of(settings["extraOptions"], path)
     _refuse_modes(settings)
     refuse_asynchronous(options)
     own = {name: text for name, text in options.items() if name not in _OF_SPARK}
-    writer.foreachBatch(writer_of(format_options.parse(own, Use.WRITE_STREAM)))
+    write_batch = writer_of(format_options.parse(own, Use.WRITE_STREAM))
+    # The query would fail at its first batch, which may come much later.
+    write_batch.check(writer._df)
+    writer.foreachBatch(write_batch)
 
 
 def writer_of(options: FormatOptions) -> BatchWriter:

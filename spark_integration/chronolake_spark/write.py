@@ -100,16 +100,11 @@ def tagged(
     is_delete = sf.lit(True) if keys_only else _flag(delete_when)
     order_columns = row_orders.names(len(by))
     order = [column.alias(name) for column, name in zip(by, order_columns, strict=True)]
-    try:
-        with spark_failures.unlogged():
-            if not keys_only and delete_when is not None:
-                schema.refuse_no_condition(df, delete_when, "delete_when")
-            made = [is_delete.alias(columns.DELETE), *order, *own]
-            rows = schema.with_expressions(df, made)
-    except AnalysisException as exc:
-        raise errors.SchemaMismatch(
-            f"the frame does not fit {table.name}: {spark_failures.first_line(exc)}"
-        ) from exc
+    with unfit_as_mismatch(table):
+        if not keys_only and delete_when is not None:
+            schema.refuse_no_condition(df, delete_when, "delete_when")
+        made = [is_delete.alias(columns.DELETE), *order, *own]
+        rows = schema.with_expressions(df, made)
     if not order_columns:
         return rows.select(*control_columns.of(table), "*")
     return rows.select(
@@ -118,6 +113,18 @@ def tagged(
         *row_orders.comparable(rows, order_columns),
         *(schema.quoted(field.name) for field in table.schema),
     )
+
+
+@contextlib.contextmanager
+def unfit_as_mismatch(table: Table) -> Iterator[None]:
+    """A block in which Spark plans expressions of a frame: one that cannot be is a ``SchemaMismatch``."""
+    try:
+        with spark_failures.unlogged():
+            yield
+    except AnalysisException as exc:
+        raise errors.SchemaMismatch(
+            f"the frame does not fit {table.name}: {spark_failures.first_line(exc)}"
+        ) from exc
 
 
 Rows: TypeAlias = DataFrame | Callable[[str], DataFrame]

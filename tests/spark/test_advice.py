@@ -164,15 +164,23 @@ def test_a_frame_with_meta_columns_is_refused_and_not_added_to_the_table(
     assert rows_of(table.read()) == [(1, "de", 2.0)]
 
 
-def test_a_wrong_option_of_a_stream_ends_its_query(
-    spark: SparkSession, table: SparkTable, tmp_path: Any
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_commits": "0"}, "max_commits is a whole number from 1"),
+        ({"filter": "price > 1"}, r"no option filter: filter the frame of the stream with \.where"),
+        ({"view": "snapshot"}, "has no view snapshot"),
+        ({"as_of": "latest"}, "no option as_of: a stream reads changes: begin with the option from"),
+    ],
+)
+def test_a_wrong_option_of_a_stream_is_refused_before_its_query_starts(
+    spark: SparkSession, options: dict[str, str], message: str
 ) -> None:
-    options = {"table": table.name, "url": table._client.url, "max_commits": "0"}
-    source = spark.readStream.format("chronolake").options(**options).load()
-    writer = source.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "a"))
-
-    with pytest.raises(Exception, match="max_commits is a whole number from 1"):
-        writer.start().awaitTermination()
+    reader = spark.readStream.format("chronolake").option("url", "http://127.0.0.1:9")
+    with pytest.raises(errors.InvalidOption, match=message):
+        reader.load("shop.orders", **options)
+    with pytest.raises(errors.InvalidOption, match="no option to"):
+        spark.readStream.load("shop.orders", "chronolake", to="latest")
 
 
 def test_new_columns_are_added_by_the_format_too(spark: SparkSession, new_table: NewTable) -> None:

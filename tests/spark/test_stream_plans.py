@@ -190,7 +190,8 @@ def test_a_stream_begins_at_a_word_a_time_an_offset_or_a_cursor() -> None:
         ({"max_files": "many"}, "whole number"),
         ({"lease_seconds": "604801"}, "from 1 to 604,800"),
         ({"max_comits": "1"}, "did you mean 'max_commits'"),
-        ({"view": "snapshot"}, "add the option view"),
+        ({"view": "snapshot"}, "has no view snapshot: leave the option view out"),
+        ({"view": "read_optimized", "from": "latest"}, "has no view read_optimized"),
     ],
 )
 def test_options_that_a_stream_cannot_follow_are_refused(options: dict[str, str], message: str) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import chronolake_spark
+from chronolake.errors import TableNotFound
 from chronolake_model.vocabulary import State
 from chronolake_spark import SparkTable, errors
 from tests.spark.prices import rows_of
@@ -160,6 +161,23 @@ def test_what_cannot_be_exactly_once_is_refused(
 ) -> None:
     with pytest.raises(errors.InvalidOption, match=reason):
         change(stream(spark, folder, table)).start()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "error"),
+    [
+        ("table", "spark.nothing", TableNotFound),
+        ("delete_when", "opp = 'D'", errors.SchemaMismatch),
+        ("delete_when", "op =", errors.SchemaMismatch),
+        ("delete_when", "price", errors.SchemaMismatch),
+        ("pending_max", "2", errors.StreamMismatch),
+    ],
+)
+def test_a_query_whose_batches_would_all_fail_does_not_start(
+    spark: SparkSession, folder: Path, table: SparkTable, option: str, value: str, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        stream(spark, folder, table).option(option, value).start()
 
 
 def test_to_table_is_refused(spark: SparkSession, folder: Path, table: SparkTable) -> None:
