@@ -58,7 +58,14 @@ def has_completed(
         return True
     writer = last.extra_metadata.get(QUERY)
     if query_id is not None and writer is not None and writer != query_id:
-        raise _behind(stream, batch, last, "the query has a new checkpoint folder")
+        # Its folder may be new, or the first one, from which the other has taken over with replayed=skip.
+        raise _behind(
+            stream,
+            batch,
+            last,
+            f"this is the query {query_id}, which has another checkpoint folder. The file metadata in a "
+            "checkpoint folder has the id of its query",
+        )
     if batch.batch_id < last.stream.checkpoint:
         raise _behind(stream, batch, last, "the checkpoint folder is an older copy")
     planned = last.extra_metadata.get(PLANNED)
@@ -98,9 +105,9 @@ def _behind(stream: str, batch: Planned, last: Instant, why: str) -> errors.Stre
     return errors.StreamMismatch(
         f"the stream {stream!r} of {last.table} has completed up to batch {last.stream.checkpoint}"
         f"{f', written by the query {writer}' if writer else ''}, so the rows of batch {batch.batch_id} may be "
-        f"in the table: {why}. Continue with the folder that the stream was written with; or give the stream "
-        "another name, if all rows of this query are new; or set replayed to 'skip', if batches with one id "
-        "always have the same rows",
+        f"in the table: {why}. Continue with the folder that the stream was last written with; or give the "
+        "stream another name, if all rows of this query are new; or set replayed to 'skip', if batches with "
+        "one id always have the same rows",
         {
             "stream": stream,
             "batch": batch.batch_id,

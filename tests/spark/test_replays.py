@@ -54,8 +54,12 @@ def test_the_last_batch_of_the_query_is_written(
     [
         (2, QUERY, "the checkpoint folder is an older copy"),
         (2, None, "the checkpoint folder is an older copy"),
-        (3, "another", f"written by the query {QUERY}.*the query has a new checkpoint folder"),
-        (0, "another", "the query has a new checkpoint folder"),
+        (
+            3,
+            "another",
+            f"written by the query {QUERY}.*this is the query another, which has another checkpoint",
+        ),
+        (0, "another", r"Continue with the folder that the stream was last written with; .* 'skip'"),
     ],
 )
 def test_a_batch_that_may_have_other_rows_is_refused_or_skipped(

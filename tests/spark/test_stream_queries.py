@@ -98,7 +98,7 @@ def test_a_named_stream_refuses_a_query_with_a_new_checkpoint_folder(
 
     (folder / "1.json").unlink()
     finished(query("first"))
-    with pytest.raises(StreamingQueryException, match="the query has a new checkpoint folder"):
+    with pytest.raises(StreamingQueryException, match="which has another checkpoint folder"):
         finished(query("second"))
     assert rows_of(table) == [(id, 1) for id in range(4)]
 
