@@ -279,9 +279,13 @@ class Cancellation:
         self._cancelling.start()
 
     def _cancel(self) -> None:
+        # Here and not above: it imports Spark, which takes a second.
+        from chronolake_spark import spark_failures  # noqa: PLC0415
+
         # Repeated, because a job may be about to start.
-        while not self._ended.wait(_CANCEL_SECONDS):
-            self._spark.sparkContext.cancelAllJobs()
+        with contextlib.suppress(*spark_failures.JVM_GONE):
+            while not self._ended.wait(_CANCEL_SECONDS):
+                self._spark.sparkContext.cancelAllJobs()
 
     def _restore(self) -> None:
         for number, handler in self._before.items():

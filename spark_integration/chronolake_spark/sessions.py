@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from chronolake_spark import java
+from chronolake_spark import java, spark_failures
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 SETTINGS: Mapping[str, str] = {
@@ -75,4 +75,5 @@ def borrowed(while_starting: Callable[[], contextlib.AbstractContextManager[obje
     try:
         yield spark
     finally:
-        spark.stop()
+        with contextlib.suppress(*spark_failures.JVM_GONE):
+            spark.stop()

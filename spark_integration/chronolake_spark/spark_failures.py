@@ -9,12 +9,15 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 
 EXCEPTIONS: Final = (PySparkException, Py4JJavaError)
 """The exceptions that a call of Spark raises: PySpark converts some of Java's exceptions, and passes others."""
+
+JVM_GONE: Final = (PySparkException, Py4JError, OSError)
+"""What a call raises when the JVM stops or has stopped, as when a signal to the process group has ended it."""
 
 _MESSAGE_CHARS_MAX = 2_000
 _IS_UNLOGGED: Final = contextvars.ContextVar("chronolake_unlogged", default=False)

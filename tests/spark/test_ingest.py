@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -291,3 +292,25 @@ def test_an_ingest_that_is_stopped_while_it_writes_rolls_back(
     with pytest.raises(TableNotFound):
         client.table(name)
     assert not list((tmp_path / "t").rglob("*.parquet"))
+
+
+def test_an_ingest_whose_jvm_is_stopped_with_it_ends_as_one_that_is_interrupted(
+    shared_server_url: str, tmp_path: Path
+) -> None:
+    for number in range(200):
+        (tmp_path / f"{number}.csv").write_text("id,n\n" + f"{number},1\n" * 10_000)
+    command = [sys.executable, "-c", "from chronolake.cli.main import main; main()", "ingest", "--key", "id"]
+    where = ["--url", shared_server_url, "--table", "ingest.group", "--base-path", str(tmp_path / "t")]
+    with subprocess.Popen(
+        [*command, *where, "--source", str(tmp_path)],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as ingesting:
+        assert ingesting.stderr is not None
+        assert any("Looking at" in line for line in ingesting.stderr)
+        os.killpg(ingesting.pid, signal.SIGTERM)
+        _, stderr = ingesting.communicate(timeout=60)
+
+    assert ingesting.returncode == 128 + signal.SIGTERM, stderr
+    assert stderr == "Interrupted. ingest.group was not created, and nothing was loaded.\n"
