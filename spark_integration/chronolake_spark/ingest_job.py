@@ -433,15 +433,7 @@ class IngestJob:
         """The rows of ``files`` with the columns that the partitions derive from them."""
         assert self._struct is not None, "prepare comes first"
         frame = source_files.read(self._spark, self.source, files, self._struct, self._reading)
-        for text in self.request.partition:
-            if derived := ingest_request.DERIVED.fullmatch(text):
-                if derived["name"].lower() in {name.lower() for name in frame.columns}:
-                    raise errors.SchemaMismatch(
-                        f"--partition {text} would replace the column {derived['name']}; use another name",
-                        {"column": derived["name"]},
-                    )
-                frame = frame.withColumn(derived["name"], sf.expr(derived["expression"]))
-        return frame
+        return ingest_request.with_derived_columns(frame, self.request)
 
     def _rows(self, files: Sequence[Path], table: Table) -> DataFrame:
         """The rows of ``files`` for a table, which gets new columns on request."""

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, functions as sf
 from pyspark.sql.types import StructType
 
 from chronolake import Client, _base_paths
@@ -19,7 +21,7 @@ from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import column_names, errors, schema, spark_failures, text_files
 from chronolake_spark.formats import Format
 
-DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
+_DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
 """A partition that an expression derives."""
 
 
@@ -133,8 +135,32 @@ def check_stated(struct: StructType, stated: Mapping[str, str], request: Request
 
 def partition_fields(request: Request) -> list[str]:
     """The columns by which a new table is partitioned."""
-    matches = [(text, DERIVED.fullmatch(text)) for text in request.partition]
+    matches = [(text, _DERIVED.fullmatch(text)) for text in request.partition]
     return [match["name"] if match else text for text, match in matches]
+
+
+def with_derived_columns(frame: DataFrame, request: Request) -> DataFrame:
+    """``frame`` with the columns that partitions derive. Raises ``SchemaMismatch``."""
+    for text in request.partition:
+        if derived := _DERIVED.fullmatch(text):
+            frame = _with_derived_column(frame, text, derived["name"], derived["expression"])
+    return frame
+
+
+def _with_derived_column(frame: DataFrame, text: str, name: str, expression: str) -> DataFrame:
+    if name.lower() in {column.lower() for column in frame.columns}:
+        raise errors.SchemaMismatch(
+            f"--partition {text} would replace the column {name}; use another name", {"column": name}
+        )
+    try:
+        with spark_failures.unlogged():
+            return frame.withColumn(name, sf.expr(expression))
+    except AnalysisException as exc:
+        raise errors.SchemaMismatch(
+            f"--partition {column_names.argument(text)} is no expression over the columns of the files: "
+            f"{spark_failures.first_line(exc)}",
+            {"column": name},
+        ) from exc
 
 
 def check_names(struct: StructType, request: Request) -> None:

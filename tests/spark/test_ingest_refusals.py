@@ -28,10 +28,11 @@ pytestmark = pytest.mark.spark
         (["--key", "nothing"], "no column called nothing; they have id, n"),
         ([], "name the columns of its record key"),
         (["--key", "id", "--source", "/nowhere/*.csv"], "no file or folder matches"),
-        (["--key", "id", "--partition", "p=no_such_function(n)"], "no_such_function"),
+        (["--key", "id", "--partition", "p=yeer(n)"], "--partition 'p=yeer(n)' is no expression"),
+        (["--key", "id", "--partition", "p=n +"], "--partition 'p=n +' is no expression"),
         (["--key", "id", "--op-column", "op"], "no column called op"),
     ],
-    ids=["unknown key", "no key", "no files", "bad expression", "no op column"],
+    ids=["unknown key", "no key", "no files", "bad expression", "no expression", "no op column"],
 )
 def test_an_error_is_reported(
     run: Callable[..., int],
@@ -43,7 +44,9 @@ def test_an_error_is_reported(
     (tmp_path / "in" / "a.csv").write_text("id,n\n1,10\n")
 
     assert run("--table", "ingest.never_made", *options) != 0
-    assert message in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert "Logger" not in shown
 
 
 def test_a_table_with_another_key_is_not_written(
