@@ -132,7 +132,9 @@ def _decoded(file: Path, text: str, position: int, line: int | None = None) -> t
     try:
         return _DECODER.raw_decode(text, position)
     except json.JSONDecodeError as exc:
-        raise _malformed(file, line or exc.lineno, exc.msg) from exc
+        # Some messages end in a word that the place follows.
+        place = f" column {exc.colno}" if exc.msg.endswith(" at") else ""
+        raise _malformed(file, line or exc.lineno, f"{exc.msg}{place}") from exc
     except _NotJsonError as exc:
         raise _malformed(file, line or _line_of(text, position), str(exc)) from exc
     except RecursionError:

@@ -25,6 +25,11 @@ REFUSED = {
     "brackets behind": ('{"id":1}]}}\n', "line 1: Extra data"),
     "single quotes": ("{'id':1}\n", "line 1: Expecting property name"),
     "several lines": ('{\n"id":1}\n', "line 1: Expecting property name"),
+    "a control character": (
+        '{"id":1}\n{"id":"a\tb"}\n',
+        "line 2: Invalid control character at column 9; a JSON",
+    ),
+    "no quote": ('[{"id":1},\n{"id":"a}]', "line 2: Unterminated string starting at column 7; a JSON"),
     "no object": ('{"id":1}\n3\n', "line 2: a number and not an object"),
     "NaN": ('{"id":NaN}\n', "line 1: NaN is not a JSON number"),
     "a field twice": ('{"id":1,"s":{"a":1,"a":2}}\n', "line 1: an object has the field 'a' twice"),
