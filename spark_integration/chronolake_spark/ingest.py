@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -33,6 +33,8 @@ _RETRY_SECONDS = 60.0
 _SIGNAL_EXIT = 128
 _CANCEL_SECONDS = 0.1
 _JOIN_SECONDS = 10.0
+_INTERVAL_SECONDS = 5.0
+_FILES_MAX = 1_000
 _OP_COLUMN = "says what each row does; not stored"
 
 
@@ -142,12 +144,24 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     reuse_base_path: options.ReuseBasePathOption = False,
     follow: Annotated[bool, typer.Option("--follow", help="Load files as they arrive, until Ctrl-C.")] = False,
     interval: Annotated[
-        float,
-        typer.Option(help="With --follow: seconds between two looks at the source.", min=0.1, max=86_400),
-    ] = 5.0,
+        float | None,
+        typer.Option(
+            help="With --follow: seconds between two looks at the source. "
+            f"The default is {_INTERVAL_SECONDS:g}.",
+            min=0.1,
+            max=86_400,
+            metavar="SECONDS",
+        ),
+    ] = None,
     max_files: Annotated[
-        int, typer.Option(help="With --follow: the most files of a commit.", min=1, max=100_000)
-    ] = 1_000,
+        int | None,
+        typer.Option(
+            help=f"With --follow: the most files of a commit. The default is {_FILES_MAX}.",
+            min=1,
+            max=100_000,
+            metavar="COUNT",
+        ),
+    ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -169,6 +183,8 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         index_of(index or IndexType.BUCKET, buckets)
     except ValueError as exc:
         raise typer.BadParameter(str(exc), param_hint="--buckets") from exc
+    if not follow:
+        _refuse_given({"--interval": interval, "--max-files": max_files, "--checkpoint": checkpoint})
     request = Request(
         table=table,
         source=source,
@@ -204,13 +220,20 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         Cancellation(spark, console) as stopping,
     ):
         if follow:
-            how = ingest_follow.Following(interval, max_files, checkpoint)
+            how = ingest_follow.Following(interval or _INTERVAL_SECONDS, max_files or _FILES_MAX, checkpoint)
             ingest_follow.follow(client, spark, request, how, console, stopping)
             return
         job = IngestJob(client, spark, request, stopping.check)
         stopping.outcome = lambda commits: _outcome(job, commits, dry_run=dry_run)
         result = _run(job, console, stopping, dry_run=dry_run)
     output.show(result, lambda shown: _print_summary(shown, result))
+
+
+def _refuse_given(options_of_follow: Mapping[str, object]) -> None:
+    """Refuse options that would have no effect."""
+    for name, value in options_of_follow.items():
+        if value is not None:
+            raise typer.BadParameter("it is for --follow: add that, or leave it out", param_hint=name)
 
 
 @contextlib.contextmanager

@@ -75,6 +75,14 @@ def test_the_started_step_and_its_interruption_are_reported_on_stderr(
     assert shown.out == ""
 
 
+@pytest.mark.parametrize("option", [("--interval", "1"), ("--max-files", "5"), ("--checkpoint", "state")])
+def test_an_option_of_follow_is_refused_without_it(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], option: tuple[str, str]
+) -> None:
+    assert run(*option) == 2
+    assert f"Invalid value for {option[0]}: it is for --follow: add that" in capsys.readouterr().err
+
+
 def test_with_json_stderr_is_for_failures(
     run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
