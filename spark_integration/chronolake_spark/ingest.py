@@ -385,7 +385,8 @@ def _columns(prepared: Prepared) -> dict[str, str]:
 
 def _print_prepared(console: Console, job: IngestJob, prepared: Prepared) -> None:
     """Show what will be loaded. The types of a new table are shown before it is made."""
-    into = "To create: the table" if prepared.table is None else "Into the table"
+    new = f"the namespace {job.namespace}, and in it the table" if prepared.creates_namespace else "the table"
+    into = f"To create: {new}" if prepared.table is None else "Into the table"
     path = job.request.new_base_path if prepared.table is None else prepared.table.base_path
     console.print(f"{into} {job.request.table} at {path}: {job.source.summary}")
     for name, type_ in _columns(prepared).items():

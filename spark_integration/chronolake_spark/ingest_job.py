@@ -86,7 +86,8 @@ class Prepared:
 
     ``struct`` has the columns of the files and those that partitions derive, None when there are no new files.
     ``rows`` is the number of rows, None if they were not counted. ``changed`` are files that changed after they
-    were loaded. ``notes`` explain the types of columns, by column.
+    were loaded. ``notes`` explain the types of columns, by column. ``creates_namespace`` if the namespace of a
+    new table is new too.
     """
 
     table: Table | None
@@ -96,6 +97,7 @@ class Prepared:
     struct: StructType | None
     rows: int | None
     notes: Mapping[str, str]
+    creates_namespace: bool = False
 
     @property
     def skipped(self) -> list[str]:
@@ -164,8 +166,9 @@ class IngestJob:
             ingest_batches.batches(self.source.files, digests, known, self.request, self._files_max)
         )
         new = [file for batch in batches if not batch.loaded for file in batch.files]
+        creates_namespace = table is None and not self._has_namespace()
         if not new:
-            return Prepared(table, batches, digests, changed, None, 0, {})
+            return Prepared(table, batches, digests, changed, None, 0, {}, creates_namespace)
         self._reading = self._reading_for(table)
         inspection = self._inspect(new)
         self._struct = inspection.struct
@@ -179,9 +182,8 @@ class IngestJob:
         else:
             ingest_request.check_fits(table, struct, self.request)
             csv_advice.check_types_known(self._unknown(inspection), inspection.rows)
-        return Prepared(
-            table, batches, digests, changed, struct, inspection.rows, csv_advice.notes(inspection.profiles)
-        )
+        notes = csv_advice.notes(inspection.profiles)
+        return Prepared(table, batches, digests, changed, struct, inspection.rows, notes, creates_namespace)
 
     def dry_run(self, prepared: Prepared) -> int:
         """Do everything that ``run`` does except writing; returns the number of rows that would be written.
@@ -301,6 +303,13 @@ class IngestJob:
                 with contextlib.suppress(ChronolakeError):
                     self._client.drop_namespace(self.namespace)
             raise
+
+    def _has_namespace(self) -> bool:
+        try:
+            self._client.namespace(self.namespace)
+        except NamespaceNotFound:
+            return False
+        return True
 
     def _make_namespace(self) -> bool:
         try:

@@ -150,7 +150,6 @@ def test_files_without_a_row_make_no_table_of_unknown_types(
 
 def test_a_dry_run_reads_everything_and_makes_nothing(
     run: Callable[..., int],
-    ingest: Ingest,
     client: chronolake.Client,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -163,7 +162,12 @@ def test_a_dry_run_reads_everything_and_makes_nothing(
     detail = json.loads(capsys.readouterr().err)["detail"]
     assert f"{file}, line 3: the record key (id)" in detail
     file.write_text("id,code,price\n1,007,12345678901234567890.12\n2,8,1.00\n")
-    result = ingest(*options)
+    assert run(*options) == 0
+    shown = capsys.readouterr()
+    assert (
+        f"To create: the namespace dry, and in it the table dry.t at {tmp_path / 'table'}: 1 CSV" in shown.err
+    )
+    result = json.loads(shown.out)
     assert (result["rows"], result["commits"], result["created"]) == (2, [], True)
     assert result["columns"] == {"id": "bigint", "code": "string", "price": "decimal(38,2)"}
     with pytest.raises(NamespaceNotFound):
@@ -212,7 +216,7 @@ def test_a_dry_run_that_finds_a_row_without_a_key_prints_no_log_lines(
     file = tmp_path / "a.jsonl"
     file.write_text('{"id": 1}\n{"n": 2}\n')
     command = [sys.executable, "-c", "from chronolake.cli.main import main; main()"]
-    where = ["--url", shared_server_url, "--table", "ingest.dry", "--base-path", str(tmp_path / "t")]
+    where = ["--url", shared_server_url, "--table", "new.dry", "--base-path", str(tmp_path / "t")]
     dry_run = subprocess.run(
         [*command, "ingest", *where, "--source", str(file), "--key", "id", "--dry-run"],
         capture_output=True,
@@ -225,7 +229,7 @@ def test_a_dry_run_that_finds_a_row_without_a_key_prints_no_log_lines(
     assert lines[:-1] == [
         "Starting Spark to look at 1 JSON lines file ...",
         "Looking at 1 JSON lines file ...",
-        f"To create: the table ingest.dry at {tmp_path / 't'}: 1 JSON lines file",
+        f"To create: the namespace new, and in it the table new.dry at {tmp_path / 't'}: 1 JSON lines file",
         "  id: bigint",
         "  n: bigint",
         "Error: Invalid record key (invalid-record-key)",
