@@ -300,7 +300,9 @@ def _boolean(given: Mapping[str, str], name: str) -> bool:
 def _number(given: Mapping[str, str], name: str) -> int:
     text = given.get(name, "0")
     if not text.isdecimal():
-        raise errors.InvalidOption(f"the option {name} is a number, not {text!r}", {"option": name})
+        raise errors.InvalidOption(
+            f"the option {name} is a whole number, 0 or more, not {text!r}", {"option": name}
+        )
     return int(text)
 
 

@@ -99,17 +99,23 @@ def _begin(given: Mapping[str, str]) -> str | StreamOffset | FeedCursor:
         return FeedCursor(given["after"])
     text = given.get("from", Bound.EARLIEST)
     if text.lstrip().startswith("{"):
-        try:
-            fields = msgspec.json.decode(text, type=dict[str, Any])
-        except msgspec.DecodeError:
-            fields = {}
-        return StreamOffset.of(fields)
+        return _offset(text)
     try:
         return digits_of(text)
     except ValueError as exc:
         raise errors.InvalidOption(
             f"the option from: {exc}; or the endOffset of a query's lastProgress. A cursor of the log is given "
             "as the option after",
+            {"option": "from"},
+        ) from None
+
+
+def _offset(text: str) -> StreamOffset:
+    try:
+        return StreamOffset.of(msgspec.json.decode(text, type=dict[str, Any]))
+    except (msgspec.DecodeError, errors.InvalidOption):
+        raise errors.InvalidOption(
+            f"the option from: {text[:100]!r} is not the endOffset of a query's lastProgress",
             {"option": "from"},
         ) from None
 

@@ -42,6 +42,7 @@ def test_options_of_any_case_are_read():
         ({"as_of": "latest", "to": "latest"}, "give one or the other"),
         ({"as_of": "yesterday"}, "the option as_of: 'yesterday' is no time: give 17 or 20 digits"),
         ({"meta_columns": "yes"}, "true or false, not 'yes'"),
+        ({"pending_max": "-1"}, "a whole number, 0 or more, not '-1'"),
         ({"duplicates": "drop"}, "for the operation insert"),
         ({"storage_secrets": "top-secret"}, "not a JSON object of texts"),
         ({"table": "orders"}, "give namespace.table"),

@@ -179,8 +179,8 @@ def test_a_stream_begins_at_a_word_a_time_an_offset_or_a_cursor() -> None:
     ("options", "message"),
     [
         ({"from": "yesterday"}, "endOffset of a query's lastProgress"),
-        ({"from": "{}"}, "is no offset"),
-        ({"from": "{"}, "is no offset"),
+        ({"from": "{}"}, "the option from: .*is not the endOffset"),
+        ({"from": "{"}, "the option from: .*is not the endOffset"),
         ({"from": "WyIwIiwwXQ"}, "as the option after"),
         ({"from": "latest", "after": "WyIwIiwwXQ"}, "where the stream begins once"),
         ({"as_of": "latest"}, "begin with the option from"),
