@@ -45,6 +45,18 @@ class Reader:
             for rows in self.slices.rows(stored_slices.from_json(before)):
                 yield from merge.deleted_rows(rows, keys).to_batches(max_chunksize=_BATCH_ROWS)
 
+    def log_deletes(self, slices: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        """The keys whose last change in the log files of a slice is a delete with an ordering value.
+
+        The columns are the record key, the partition path and the ordering field of the layout.
+        """
+        for text in slices:
+            stored = stored_slices.from_json(text)
+            deletes = self.slices.log_deletes(stored)
+            paths = pa.repeat(pa.scalar(stored.partition_path), len(deletes))
+            rows = deletes.add_column(1, columns.PARTITION_PATH, paths)
+            yield from rows.cast(self.slices.layout).to_batches(max_chunksize=_BATCH_ROWS)
+
     def _keys(self, text: str | None) -> pa.Table:
         no_keys = pa.table({columns.RECORD_KEY: pa.array([], pa.string())})
         if text is None:

@@ -62,6 +62,19 @@ def deletes(spark: SparkSession, written: Versions, changed: Sequence[ChangedFil
     return _in_tasks(spark, _DeletedRows(written, struct), groups, struct)
 
 
+def log_deletes(
+    spark: SparkSession, written: Versions, slices: Sequence[FileSlice], ordering_field: str
+) -> DataFrame:
+    """The keys whose last change in the log files of slices is a delete with an ordering value.
+
+    The columns are the record key, the partition path and the ordering field.
+    """
+    whole = {field.name: field for field in schema.file_struct_of(written.table.schema)}
+    struct = StructType([whole[name] for name in (columns.RECORD_KEY, columns.PARTITION_PATH, ordering_field)])
+    texts = [stored_slices.of(slice_).to_json() for slice_ in slices if slice_.log_files]
+    return _in_tasks(spark, _LogDeletes(written, struct), texts, struct)
+
+
 def _read(names: Sequence[str], times: Sequence[str] | None) -> list[str]:
     """The columns to read for the columns ``names`` of records that instants of these times wrote."""
     # A frame of rows needs a column.
@@ -173,6 +186,13 @@ class _DeletedRows(OnExecutor):
 
     def __call__(self, groups: Iterable[tuple[str, str | None]]) -> Iterator[pa.RecordBatch]:
         return self.reader().deleted_rows(groups)
+
+
+class _LogDeletes(OnExecutor):
+    """The function that finds deletes in log files."""
+
+    def __call__(self, slices: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        return self.reader().log_deletes(slices)
 
 
 class _Tasks:

@@ -63,6 +63,15 @@ class SliceReader:
         contents = self._log_contents(stored, pa.schema([]))
         return _texts([contents.records[columns.RECORD_KEY], contents.deletes[log_merge.KEY]])
 
+    def log_deletes(self, stored: StoredSlice) -> pa.Table:
+        """The keys whose last change in the log files is a delete with an ordering value, and that value.
+
+        The table has an ordering field.
+        """
+        assert self.ordering is not None
+        deletes = self.of_keys().changes(stored).deletes
+        return deletes.rename_columns([columns.RECORD_KEY, self.ordering.name])
+
     def footer(self, file: StoredFile) -> Mapping[bytes, bytes] | None:
         """The metadata in the footer of a base file."""
         with base_files.open_base_file(self.folder, file.path, file.size_bytes) as parquet:

@@ -3,7 +3,8 @@
 A row of a key that the table has in another partition moves the record: the row is inserted where it belongs,
 and a row is added that deletes the record at its old place, in the same instant. If the stored record has a
 larger ordering value, the row goes to the old place, where it loses. So do deletes, which need no partition
-value, and inserts of keys that exist, which are refused or dropped there. Rows of one key go to one place, that
+value, and inserts of keys that exist, which are refused or dropped there. If a delete in a log file is later
+than the row, the row goes to the place of the delete, where it loses too. Rows of one key go to one place, that
 of the row that wins.
 """
 
@@ -35,6 +36,7 @@ _WINS, _ORDERING = "_chronolake_wins", "_chronolake_ordering"
 _STORED_PATH, _STORED_GROUP = "_chronolake_stored_path", "_chronolake_stored_group"
 _STORED_ORDERING, _IS_STORED = "_chronolake_stored_ordering", "_chronolake_is_stored"
 _FILE_ID, _MOVES = "_chronolake_file_id", "_chronolake_moves"
+_DELETED_ORDERING: Final = "_chronolake_deleted_ordering"
 _STORED: Final = f"{columns.RECORD_KEY} string, {_STORED_PATH} string, {_STORED_GROUP} int"
 _LIVE: Final = f"{_STORED_PATH} string, {_FILE_ID} string, {_STORED_GROUP} int"
 _ENTRIES: Final = f"{columns.RECORD_KEY} string, {_STORED_PATH} string, {_FILE_ID} string"
@@ -97,6 +99,8 @@ def placed(rows: DataFrame, indexed: IndexedTable, treatment: Treatment, kept: c
     of_moved = [slices[number] for number in numbers]
     written = evolution.versions(indexed.table, table, of_moved)
     compared = _compared(known, written, of_moved, moved)
+    if replaces is None:
+        compared = _with_deletes(compared, written, of_moved, moved)
     places = persisted(_places(compared, table, treatment.existing), kept)
     if replaces is not None:
         _refuse_keys_elsewhere(places, rows, table)
@@ -210,6 +214,7 @@ def _compared(known: DataFrame, written: Versions, slices: Sequence[FileSlice], 
     """
     table = written.table
     names = [columns.RECORD_KEY, *([table.merge_field] if table.merge_field else [])]
+    known = known.withColumn(_DELETED_ORDERING, sf.lit(None).cast(known.schema[_ORDERING].dataType))
     if not slices:
         return known.withColumns(
             {_IS_STORED: sf.lit(None).cast("boolean"), _STORED_ORDERING: sf.col(_ORDERING)}
@@ -229,6 +234,21 @@ def _compared(known: DataFrame, written: Versions, slices: Sequence[FileSlice], 
     return known.join(of_key, columns.RECORD_KEY, "left")
 
 
+def _with_deletes(
+    compared: DataFrame, written: Versions, slices: Sequence[FileSlice], moved: Column
+) -> DataFrame:
+    """``compared`` with the ordering value of the delete of a key that a log file in another partition has."""
+    field = written.table.merge_field
+    if field is None or not any(slice_.log_files for slice_ in slices):
+        return compared
+    deletes = slice_frames.log_deletes(compared.sparkSession, written, slices, field)
+    wanted = compared.where(moved).select(columns.RECORD_KEY, _STORED_PATH)
+    found = deletes.withColumnRenamed(columns.PARTITION_PATH, _STORED_PATH)
+    of_moved = found.join(wanted, [columns.RECORD_KEY, _STORED_PATH], "left_semi")
+    of_key = of_moved.groupBy(columns.RECORD_KEY).agg(sf.max(schema.quoted(field)).alias(_DELETED_ORDERING))
+    return compared.drop(_DELETED_ORDERING).join(of_key, columns.RECORD_KEY, "left")
+
+
 def _places(compared: DataFrame, table: Table, existing: Existing) -> DataFrame:
     """Of each key where its rows go, whether its record moves, and where it is stored."""
     is_same = sf.col(_STORED_PATH) == sf.col(columns.PARTITION_PATH)
@@ -236,7 +256,9 @@ def _places(compared: DataFrame, table: Table, existing: Existing) -> DataFrame:
     new, old = sf.col(_ORDERING), sf.col(_STORED_ORDERING)
     wins = sf.lit(True) if table.merge_field is None else old.isNull() | sf.coalesce(new >= old, sf.lit(False))
     moves = is_elsewhere & ~sf.col(columns.DELETE) & wins & sf.lit(existing is Existing.MERGE)
-    goes_back = is_elsewhere & ~moves
+    deleted = sf.col(_DELETED_ORDERING)
+    is_late = deleted.isNotNull() & (sf.col(columns.DELETE) | new.isNull() | (new < deleted))
+    goes_back = (is_elsewhere & ~moves) | is_late
     return compared.select(
         columns.RECORD_KEY,
         sf.when(goes_back, sf.col(_STORED_PATH))

@@ -35,6 +35,7 @@ from chronolake_spark.unique_keys import Treatment
 _THREADS: Final = 8
 _KEY, _PATH, _NUMBER = columns.RECORD_KEY, columns.PARTITION_PATH, columns.BUCKET
 _OLD_PATH, _OLD_NUMBER, _OLD_ORDERING = "old_path", "old_number", "old_ordering"
+_DELETED_ORDERING: Final = "deleted_ordering"
 _FILE_ID, _IS_STORED = "file_id", "is_stored"
 _STORED: Final = pa.schema([(_KEY, pa.string()), (_OLD_PATH, pa.string()), (_OLD_NUMBER, pa.int32())])
 
@@ -69,7 +70,7 @@ def find(keys: pa.Table, table: chronolake.Table, as_of: str, treatment: Treatme
     known = winners.join(stored, _KEY, join_type="left outer").combine_chunks()
     if not definition.partition_fields:
         return _unmoved(known, known[_OLD_NUMBER], slices)
-    compared = _compared(known, slices, table)
+    compared = _compared(known, slices, table, with_deletes=replaces is None)
     placed = _placed(compared, definition, treatment.existing, slices)
     if replaces is None:
         return placed
@@ -112,10 +113,13 @@ def _stored(table: chronolake.Table, as_of: str, keys: pa.Array) -> tuple[pa.Tab
     return entries.join(numbered, place, join_type="inner").select(_STORED.names), slices
 
 
-def _compared(known: pa.Table, slices: Sequence[FileSlice], table: chronolake.Table) -> pa.Table:
+def _compared(
+    known: pa.Table, slices: Sequence[FileSlice], table: chronolake.Table, *, with_deletes: bool
+) -> pa.Table:
     """The keys, with whether their record is stored in another partition, and its ordering value.
 
-    An entry of the index may be of a record that was deleted.
+    An entry of the index may be of a record that was deleted: ``with_deletes`` the ordering value of the
+    delete, if a log file has it, is there too.
     """
     elsewhere = known.filter(pc.not_equal(known[_OLD_PATH], known[_PATH])).select([_KEY, _OLD_NUMBER])
     numbers = elsewhere[_OLD_NUMBER].unique().to_pylist()
@@ -123,14 +127,18 @@ def _compared(known: pa.Table, slices: Sequence[FileSlice], table: chronolake.Ta
     ordering = [] if definition.merge_field is None else [definition.merge_field]
     written = evolution.versions(table, definition, [slices[number] for number in numbers])
     reader = written.reader([_KEY, *ordering])
+    empty = reader.layout.empty_table()
 
-    def read(number: int) -> list[pa.Table]:
+    def read(number: int) -> tuple[list[pa.Table], pa.Table]:
         wanted = elsewhere.filter(pc.equal(elsewhere[_OLD_NUMBER], number))[_KEY].combine_chunks()
-        return list(reader.only(wanted).rows(stored_slices.of(slices[number])))
+        stored, narrow = stored_slices.of(slices[number]), reader.only(wanted)
+        if not (with_deletes and ordering and stored.logs):
+            return list(narrow.rows(stored)), empty
+        return list(narrow.rows(stored)), narrow.log_deletes(stored).cast(reader.layout)
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        parts = threads.map(read, numbers)
-        records = pa.concat_tables([reader.layout.empty_table(), *itertools.chain.from_iterable(parts)])
+        parts = list(threads.map(read, numbers))
+    records = pa.concat_tables([empty, *itertools.chain.from_iterable(rows for rows, _ in parts)])
     if (field := reader.ordering_field) is None:
         of_key = pa.table({_KEY: records[_KEY].unique(), _IS_STORED: _true(len(records[_KEY].unique()))})
         return known.join(of_key, _KEY, join_type="left outer").combine_chunks()
@@ -138,7 +146,11 @@ def _compared(known: pa.Table, slices: Sequence[FileSlice], table: chronolake.Ta
     # Another engine may have written a key twice.
     of_key = pa.table({_KEY: records[_KEY], field: values}).group_by(_KEY).aggregate([(field, "max")])
     stored = of_key.rename_columns([_KEY, _OLD_ORDERING]).append_column(_IS_STORED, _true(len(of_key)))
-    return known.join(stored, _KEY, join_type="left outer").combine_chunks()
+    gone = pa.concat_tables([empty, *(deletes for _, deletes in parts)]).rename_columns(
+        [_KEY, _DELETED_ORDERING]
+    )
+    compared = known.join(stored, _KEY, join_type="left outer")
+    return compared.join(gone, _KEY, join_type="left outer").combine_chunks()
 
 
 def _true(count: int) -> pa.Array:
@@ -152,7 +164,7 @@ def _placed(compared: pa.Table, table: Table, existing: Existing, slices: Sequen
     moves = pc.and_(is_elsewhere, pc.and_(pc.invert(compared[columns.DELETE]), _wins(compared, table)))
     if existing is not Existing.MERGE:
         moves = pc.and_(moves, False)
-    goes_back = pc.and_not(is_elsewhere, moves)
+    goes_back = pc.or_(pc.and_not(is_elsewhere, moves), _is_late(compared, table))
     places = pa.table(
         {
             _KEY: compared[_KEY],
@@ -173,6 +185,15 @@ def _wins(compared: pa.Table, table: Table) -> pa.ChunkedArray | pa.Scalar:
         return pa.scalar(True)
     new, old = merge.ordering_values(compared, table.merge_field), compared[_OLD_ORDERING]
     return pc.or_(pc.is_null(old), pc.fill_null(pc.greater_equal(new, old), False))
+
+
+def _is_late(compared: pa.Table, table: Table) -> pa.ChunkedArray | pa.Scalar:
+    """Whether a delete in a log file of another partition is later than the row, or the row deletes too."""
+    if table.merge_field is None:
+        return pa.scalar(False)
+    new, deleted = merge.ordering_values(compared, table.merge_field), compared[_DELETED_ORDERING]
+    loses = pc.or_(pc.is_null(new), pc.fill_null(pc.less(new, deleted), False))
+    return pc.and_(pc.is_valid(deleted), pc.or_(compared[columns.DELETE], loses))
 
 
 def _refuse_keys_elsewhere(compared: pa.Table, keys: pa.Table, table: Table) -> None:

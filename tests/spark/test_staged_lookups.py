@@ -258,6 +258,19 @@ def test_a_record_that_is_older_than_the_stored_one_does_not_move(
     assert rows_of(table) == [(2, "c", 1, 6)]
 
 
+def test_a_deleted_record_does_not_come_back_in_another_partition(
+    new_table: NewTable, insert: Callable[..., None]
+) -> None:
+    table = new_table(IndexType.RECORD, TableType.MERGE_ON_READ)
+    insert(table, (1, "a", 0, 10), (2, "a", 0, 10))
+    insert(table, (1, "a", 0, 30), operation="delete")
+    insert(table, (1, "b", 0, 20))
+    insert(table, (1, "b", 0, 25), operation="insert", duplicates="drop")
+    assert rows_of(table) == [(2, "a", 0, 10)]
+    insert(table, (1, "b", 0, 40))
+    assert rows_of(table) == [(1, "b", 0, 40), (2, "a", 0, 10)]
+
+
 @pytest.mark.parametrize(("index", "type_"), [(IndexType.BUCKET, TableType.COPY_ON_WRITE), *KINDS[2:]])
 def test_by_commit_time_the_ordering_field_chooses_between_the_rows_of_one_insert(
     new_table: NewTable, insert: Callable[..., None], index: IndexType, type_: TableType

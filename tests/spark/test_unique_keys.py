@@ -232,3 +232,22 @@ def test_of_two_writers_that_move_or_insert_a_key_one_conflicts(
         with pytest.raises(WriteConflict):
             write.run(table.metastore, table._client.url, while_another(of_other, own), settings)
     assert rows_of(table) == [(1, "b", 1, 2), (2, "a", 0, 1), (3, "b", 1, 1)]
+
+
+def test_a_deleted_record_does_not_come_back_in_another_partition(
+    spark: SparkSession, new_table: NewTable
+) -> None:
+    table = new_orders(spark, new_table, TableType.MERGE_ON_READ)
+    table.insert(orders(spark, (1, "a", 0, 10), (2, "a", 0, 10)))
+    table.upsert(orders(spark, (1, "b", 0, 20)))
+    table.delete(orders(spark, (1, "b", 0, 30)))
+    for late in ((1, "a", 0, 25), (1, "c", 0, 26), (1, "b", 0, 27)):
+        table.upsert(orders(spark, late))
+    table.insert(orders(spark, (1, "a", 0, 28)), duplicates="drop")
+    table.upsert(orders(spark, (1, "d", 0, 29)))
+    # A later delete that names another partition counts for the versions after it.
+    table.delete(orders(spark, (1, "a", 0, 40)))
+    table.upsert(orders(spark, (1, "a", 0, 35)))
+    assert rows_of(table) == [(2, "a", 0, 10)]
+    table.upsert(orders(spark, (1, "c", 0, 50)))
+    assert rows_of(table) == [(1, "c", 0, 50), (2, "a", 0, 10)]
