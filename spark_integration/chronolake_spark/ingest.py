@@ -7,6 +7,7 @@ interrupted run continues where it stopped.
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -297,6 +298,8 @@ class Cancellation:
 
     def _stop(self, number: int, _frame: object) -> None:
         self._asked = number
+        # The signal may have ended the JVM too. Py4J logs that by the root logger, with a trace.
+        logging.getLogger().addFilter(_is_not_of_py4j)
         self._restore()
         self._cancelling = threading.Thread(target=self._cancel, daemon=True)
         self._cancelling.start()
@@ -313,6 +316,10 @@ class Cancellation:
     def _restore(self) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.module not in ("java_gateway", "clientserver")
 
 
 def _encoding(name: str) -> str:

@@ -41,9 +41,16 @@ _ARROW_SCHEMA = pa.schema(
 
 def unpacked(name: str, folder: Path) -> Path:
     """A table of its own in a folder."""
-    with tarfile.open(TABLES / f"{name}.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
+    unpack(TABLES / f"{name}.tar.gz", folder)
     return folder / name
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Unpack an archive of the project."""
+    # Python has no filters before 3.11.4, and warns later where none is named.
+    filters: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+    with tarfile.open(path) as archive:
+        archive.extractall(folder, **filters)
 
 
 def rows_of_hudi(name: str) -> Rows:

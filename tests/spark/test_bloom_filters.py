@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from chronolake_spark import bloom_filters, columns, key_footers
 from chronolake_spark.bloom_filters import UnknownFilter
 from chronolake_spark.key_footers import KeyCollector
 from tests.examples import examples
+from tests.hudi import stored_tables
 
 KEYS = pa.array(
     [
@@ -73,8 +73,7 @@ def test_filters_are_the_same_as_hudis_bit_for_bit(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("table", ["cow6", "cow8", "mor9"])
 def test_the_footers_of_tables_that_hudi_wrote_admit_their_keys(table: str, tmp_path: Path) -> None:
-    with tarfile.open(TABLES / f"{table}.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    stored_tables.unpack(TABLES / f"{table}.tar.gz", tmp_path)
     with_filters = 0
     for path in tmp_path.rglob("*.parquet"):
         with pq.ParquetFile(path) as file:

@@ -45,7 +45,9 @@ def test_rows_come_together_in_their_order_whether_or_not_they_are_spilled(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(task_rows, "_RUN_BYTES", run_bytes)
         # It refuses file groups whose rows do not come together.
-        groups = bucket_writer.file_groups(task_rows.by_file_group(iter(batches), held_bytes))
+        grouped_batches = task_rows.by_file_group(iter(batches), held_bytes)
+        runs = (run for batch in grouped_batches for run in bucket_writer.runs_of(batch))
+        groups = bucket_writer.file_groups(runs)
         grouped = {group: rows["n"].to_pylist() for group, rows in groups}
     assert grouped == expected
 
