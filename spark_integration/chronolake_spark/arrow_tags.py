@@ -42,9 +42,12 @@ def with_control_columns(batches: Iterable[pa.RecordBatch], table: Table) -> Ite
         rows, names = batch, batch.schema.names
         if columns.RECORD_KEY not in names:
             rows = rows.append_column(columns.RECORD_KEY, _record_keys(table, _key_texts(table, rows)))
-        for name, value in ((columns.PARTITION_PATH, ""), (columns.DELETE, False)):
-            if name not in names:
-                rows = rows.append_column(name, pa.repeat(pa.scalar(value), len(rows)))
+        if columns.PARTITION_PATH not in names:
+            # A dictionary, because file groups are told apart by its numbers.
+            no_path = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(rows)), [""])
+            rows = rows.append_column(columns.PARTITION_PATH, no_path)
+        if columns.DELETE not in names:
+            rows = rows.append_column(columns.DELETE, pa.repeat(pa.scalar(False), len(rows)))
         yield rows
 
 
