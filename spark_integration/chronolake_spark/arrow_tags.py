@@ -43,7 +43,7 @@ def with_control_columns(batches: Iterable[pa.RecordBatch], table: Table) -> Ite
         if columns.RECORD_KEY not in names:
             rows = rows.append_column(columns.RECORD_KEY, _record_keys(table, _key_texts(table, rows)))
         if columns.PARTITION_PATH not in names:
-            # A dictionary, because file groups are told apart by its numbers.
+            # A dictionary, because each reader of file groups would encode texts again.
             no_path = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(rows)), [""])
             rows = rows.append_column(columns.PARTITION_PATH, no_path)
         if columns.DELETE not in names:

@@ -11,7 +11,7 @@ from chronolake_model.vocabulary import IndexType
 from chronolake_spark import columns, errors
 
 _SIMILARITY: Final = 0.7
-"""From which ratio of difflib on a name may be a misspelled one."""
+"""The least ratio of difflib at which a name counts as a misspelled one."""
 
 
 def quoted(name: str) -> str:

@@ -79,7 +79,8 @@ def promised_elsewhere(
 ) -> errors.StreamMismatch | None:
     """The error of a batch before which another stream of the same query has pending batches, if one has.
 
-    Spark has recorded them as written, so their rows would be lost if nobody opened that stream again.
+    Spark has recorded them as written. Only the next opening of that stream completes them: without it the
+    server rolls them back later, and their rows are lost.
     """
     for other in others:
         pending = [

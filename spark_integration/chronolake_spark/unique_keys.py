@@ -243,8 +243,8 @@ def _with_deletes(
         return compared
     deletes = slice_frames.log_deletes(compared.sparkSession, written, slices, field)
     wanted = compared.where(moved).select(columns.RECORD_KEY, _STORED_PATH)
-    found = deletes.withColumnRenamed(columns.PARTITION_PATH, _STORED_PATH)
-    of_moved = found.join(wanted, [columns.RECORD_KEY, _STORED_PATH], "left_semi")
+    by_place = deletes.withColumnRenamed(columns.PARTITION_PATH, _STORED_PATH)
+    of_moved = by_place.join(wanted, [columns.RECORD_KEY, _STORED_PATH], "left_semi")
     of_key = of_moved.groupBy(columns.RECORD_KEY).agg(sf.max(schema.quoted(field)).alias(_DELETED_ORDERING))
     return compared.drop(_DELETED_ORDERING).join(of_key, columns.RECORD_KEY, "left")
 

@@ -141,8 +141,9 @@ def _refuse_more_tasks(table: Table, stream: Stream, task: str, *known: Collecti
 def _refuse_more_ended(table: Table, stream: Stream, task: str) -> None:
     if stream.tasks is not None and task not in stream.ended and len(stream.ended) >= stream.tasks:
         raise errors.InvalidWriteStat(
-            f"{streams.named(table, stream)} was opened for {stream.tasks} task(s), and as many others than "
-            f"{task!r} have reported the end of their input; open it with the number of tasks that write it",
+            f"{streams.named(table, stream)} was opened for {stream.tasks} task(s), and {len(stream.ended)} "
+            f"other(s) than {task!r} have reported the end of their input; open it with the number of tasks "
+            "that write it",
             **streams.context(table, stream),
             task=task,
         )
