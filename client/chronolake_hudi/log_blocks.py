@@ -44,7 +44,8 @@ _ROLLBACK: Final = "0"
 _SEVERAL: Final = "ArrayWrapper"
 """Holds the values of several ordering fields, which tables of version 9 may have."""
 _INT: Final = struct.Struct(">i")
-_COMPACT: Final = "compact the table with the Hudi that wrote it"
+COMPACT: Final = "compact the table with the Hudi that wrote it"
+"""What to do about a block that cannot be read."""
 _ADVICE: Final = "restore the file from a copy, or restore the table to an instant before this file"
 
 
@@ -193,8 +194,39 @@ def rolled_back_instant(block: LogBlock, path: str) -> str:
     target = block.header.get(HeaderKey.TARGET_INSTANT_TIME)
     command = block.header.get(HeaderKey.COMMAND_BLOCK_TYPE)
     if block.type is not BlockType.COMMAND or command != _ROLLBACK or target is None:
-        raise UnsupportedFormat(path, f"the command {command} of a log file is unknown", _COMPACT)
+        raise UnsupportedFormat(path, f"the command {command} of a log file is unknown", COMPACT)
     return target
+
+
+def obstacle(block: LogBlock) -> str | None:
+    """Why a block cannot be read; None if it can. ``COMPACT`` says what to do.
+
+    Of its content only the first bytes matter, so that ``log_files.heads`` is enough. Blocks that are cut off
+    are found there.
+    """
+    match block.type:
+        case BlockType.HFILE_DATA:
+            reason = "its records are in HFile, a format for Hudi's metadata table"
+        case BlockType.COMMAND if block.header.get(HeaderKey.COMMAND_BLOCK_TYPE) != _ROLLBACK:
+            reason = f"the command {block.header.get(HeaderKey.COMMAND_BLOCK_TYPE)} is unknown"
+        case BlockType.AVRO_DATA | BlockType.DELETE if (version := _content_version(block)) != CONTENT_VERSION:
+            reason = f"its content has version {version}, not {CONTENT_VERSION}"
+        case _ if block.is_partial:
+            reason = "its records have some of the columns only"
+        case _:
+            return None
+    return f"a block of the type {block.type.name} cannot be read: {reason}"
+
+
+def compacted_instants(block: LogBlock) -> list[str]:
+    """The instants whose blocks in the file group a block of a log compaction takes the place of."""
+    text = block.header.get(HeaderKey.COMPACTED_BLOCK_TIMES, "")
+    return [time for part in text.split(",") if (time := part.strip())]
+
+
+def _content_version(block: LogBlock) -> int | None:
+    head = block.content[: _INT.size]
+    return int(_INT.unpack(head)[0]) if len(head) == _INT.size else None
 
 
 def read_avro(block: LogBlock, path: str) -> Iterator[dict[str, Any]]:
@@ -232,7 +264,7 @@ class _Content:
             raise UnsupportedFormat(
                 path,
                 f"a {expected.name} block has content of version {version}, not {CONTENT_VERSION}",
-                _COMPACT,
+                COMPACT,
             )
 
     def take(self, size: int) -> bytes:
@@ -324,7 +356,7 @@ def _from_avro(values: Mapping[str, Any], path: str) -> DeletedRecord:
         full_name, wrapped = values["orderingVal"]
         name = full_name.rpartition(".")[2]
         if name == _SEVERAL:
-            raise UnsupportedFormat(path, "a delete block has values of several ordering fields", _COMPACT)
+            raise UnsupportedFormat(path, "a delete block has values of several ordering fields", COMPACT)
         ordering_value = OrderingValue(Wrapper(name), wrapped["value"])
     if ordering_value == _NO_ORDERING_VALUE:
         ordering_value = None

@@ -29,6 +29,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
 import msgspec
+from typing_extensions import override
 
 from chronolake_hudi.errors import DamagedFile, UnsupportedFormat
 
@@ -36,6 +37,8 @@ MAGIC: Final = b"#HUDI#"
 FORMAT_VERSION: Final = 1
 BLOCK_BYTES_MAX: Final = 2**31 - 1
 """The longest block that is written or read: Hudi holds a block in one array of Java."""
+HEAD_BYTES: Final = 4
+"""Bytes of a content that ``heads`` gives: the version of the content, where a type of blocks has one."""
 ENTRIES_MAX: Final = 1_000
 """Entries of a header or a footer that are read; Hudi knows nine keys."""
 
@@ -99,6 +102,13 @@ class Stream(Protocol):
         """The next bytes, ``size`` at most."""
 
 
+class SeekableStream(Stream, Protocol):
+    """A file in which a reader may move."""
+
+    def seek(self, position: int, /) -> object:
+        """Read on at this byte."""
+
+
 def encode(block: LogBlock) -> bytes:
     """The bytes of a block; a log file is such bytes one after the other. The same block gives the same bytes.
 
@@ -133,6 +143,16 @@ def read(stream: Stream, size_bytes: int, path: str) -> Iterator[LogBlock]:
         raise DamagedFile(path, f"the file is longer than the {size_bytes:,} bytes of its write stat", _ADVICE)
 
 
+def heads(stream: SeekableStream, size_bytes: int, path: str) -> Iterator[LogBlock]:
+    """The blocks of a log file without their contents: of each only the first ``HEAD_BYTES``.
+
+    It reads some hundred bytes a block, and raises as ``read`` does, but for what is wrong within contents.
+    """
+    cursor = _HeadCursor(stream, size_bytes, path)
+    while cursor.offset < size_bytes:
+        yield _block(cursor)
+
+
 class _Cursor:
     """Reads on, never past ``end``, the offset behind the file or the block."""
 
@@ -141,6 +161,9 @@ class _Cursor:
         self.end = end
         self._stream = stream
         self._path = path
+
+    def content(self) -> bytes:
+        return self.take(self.long())
 
     def take(self, size: int) -> bytes:
         if not 0 <= size <= self.end - self.offset:
@@ -173,6 +196,24 @@ class _Cursor:
         )
 
 
+class _HeadCursor(_Cursor):
+    """Skips the contents of blocks."""
+
+    def __init__(self, stream: SeekableStream, end: int, path: str) -> None:
+        super().__init__(stream, end, path)
+        self._seekable = stream
+
+    @override
+    def content(self) -> bytes:
+        size = self.long()
+        head = self.take(min(size, HEAD_BYTES))
+        if not 0 <= size - len(head) <= self.end - self.offset:
+            raise self.damaged(f"{size:,} bytes are due, {self.end - self.offset:,} are left")
+        self.offset += size - len(head)
+        self._seekable.seek(self.offset)
+        return head
+
+
 def _block(file: _Cursor) -> LogBlock:
     magic = file.take(len(MAGIC))
     if magic != MAGIC:
@@ -187,7 +228,7 @@ def _block(file: _Cursor) -> LogBlock:
         raise file.unsupported(f"the log format has version {version}, not {FORMAT_VERSION}")
     block_type = _block_type(file)
     header = _read_entries(file)
-    content = file.take(file.long())
+    content = file.content()
     footer = _read_entries(file)
     if file.offset != file.end:
         raise file.damaged(f"the block has {file.end - file.offset:,} bytes behind its footer")

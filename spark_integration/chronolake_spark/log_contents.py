@@ -6,6 +6,7 @@ Blocks of records are Parquet, or Avro where the table says so (docs/concepts/hu
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,17 +17,17 @@ import pyarrow.parquet as pq
 from chronolake_hudi import avro_schema, log_blocks, log_files
 from chronolake_hudi.errors import DamagedFile, HudiFormatError, UnsupportedFormat
 from chronolake_hudi.log_blocks import DeletedRecord, OrderingValue
-from chronolake_hudi.log_files import BlockType, HeaderKey, LogBlock
+from chronolake_hudi.log_files import BlockType, LogBlock
 from chronolake_model.publication import LOG_BLOCKS_PROPERTY
 from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import arrow_types, base_files, columns, errors, layouts, log_merge
 from chronolake_spark.base_files import Folder
+from chronolake_spark.log_merge import LogContents
 from chronolake_spark.stored_slices import StoredFile
 
 BLOCK_ROWS: Final = 250_000
 """Records of a block at most: Hudi's readers hold a block in memory."""
-_COMPACT: Final = "compact the table with the Hudi that wrote it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,19 @@ class LogFormat:
 
 
 @dataclass(frozen=True, slots=True)
-class LogContents:
-    """The records and deletes of one log file or of several, in their order; see ``log_merge``."""
+class _Block:
+    """The records or the deletes of a block. ``columns`` are those that its records have, None for all.
 
+    ``place`` is the instant by which it is compared with other blocks, ``compacted`` the instants whose blocks
+    it takes the place of.
+    """
+
+    instant: str
+    place: str
+    compacted: Sequence[str]
     records: pa.Table
-    deletes: pa.Table
+    deletes: Sequence[DeletedRecord] = ()
+    columns: frozenset[str] | None = None
 
 
 def write(
@@ -88,17 +97,19 @@ def read(
 
     Raises ``LogFileDamaged`` and ``LogFileUnsupported``.
     """
-    ordering_type = None if ordering_field is None else layout.field(ordering_field).type
-    records, deletes = [layout.empty_table()], [_deletes([], "", ordering_type)]
+    blocks: list[_Block] = []
     for file, fields in files:
         with _errors_of(file.path), _opened(folder, file) as stream:
-            for block in _unrolled(log_files.read(stream, file.size_bytes, file.path), file.path):
-                if block.type is BlockType.DELETE:
-                    time = _time_of(block, file.path)
-                    deletes.append(_deletes(log_blocks.read_deletes(block, file.path), time, ordering_type))
-                else:
-                    records.append(_records(block, file, fields, layout))
-    return LogContents(pa.concat_tables(records), pa.concat_tables(deletes))
+            for block in log_files.read(stream, file.size_bytes, file.path):
+                if (problem := log_blocks.obstacle(block)) is not None:
+                    raise UnsupportedFormat(file.path, problem, log_blocks.COMPACT)
+                if block.type is BlockType.COMMAND:
+                    undone = log_blocks.rolled_back_instant(block, file.path)
+                    blocks = [other for other in blocks if other.instant != undone]
+                elif block.type is not BlockType.CDC_DATA:
+                    blocks.append(_block(block, file, fields, layout))
+    ordering_type = None if ordering_field is None else layout.field(ordering_field).type
+    return _contents(_compacted(blocks), layout, ordering_type)
 
 
 def deleted_records(
@@ -128,16 +139,52 @@ def _data_block(time: str, format_: LogFormat, records: pa.Table) -> LogBlock:
     return log_blocks.parquet_block(time, format_.schema, sink.getvalue().to_pybytes())
 
 
-def _unrolled(blocks: Iterable[LogBlock], path: str) -> Iterator[LogBlock]:
-    """The blocks with records and deletes. Refuses what is not read here."""
+def _block(block: LogBlock, file: StoredFile, fields: Sequence[SchemaField], layout: pa.Schema) -> _Block:
+    instant = block.instant_time
+    if instant is None:
+        raise DamagedFile(file.path, "a block has no instant in its header", log_blocks.COMPACT)
+    compacted = log_blocks.compacted_instants(block)
+    if any(other >= instant for other in compacted):
+        problem = f"a block of the log compaction {instant} takes the place of blocks of later instants"
+        raise DamagedFile(file.path, problem, log_blocks.COMPACT)
+    if block.type is BlockType.DELETE:
+        deletes = log_blocks.read_deletes(block, file.path)
+        return _Block(instant, instant, compacted, layout.empty_table(), deletes)
+    return _Block(instant, instant, compacted, _records(block, file, fields, layout))
+
+
+def _compacted(blocks: Sequence[_Block]) -> Iterator[_Block]:
+    """The blocks without those that log compactions have replaced.
+
+    Hudi reads a compacted block where the last of those was that it replaces: blocks of instants that began
+    before the compaction, and are not in it, are later.
+    """
+    replaced = {block.instant: block.compacted for block in blocks if block.compacted}
+
+    def place(instant: str) -> str:
+        return max(map(place, replaced[instant])) if instant in replaced else instant
+
+    gone = {instant for instants in replaced.values() for instant in instants}
     for block in blocks:
-        if block.type not in (BlockType.PARQUET_DATA, BlockType.AVRO_DATA, BlockType.DELETE):
-            raise UnsupportedFormat(path, f"blocks of the type {block.type.name} are not read", _COMPACT)
-        if block.is_partial:
-            raise UnsupportedFormat(path, "records with some of the columns are not read", _COMPACT)
-        if HeaderKey.COMPACTED_BLOCK_TIMES in block.header:
-            raise UnsupportedFormat(path, "blocks of a log compaction are not read", _COMPACT)
-        yield block
+        if block.instant not in gone:
+            yield dataclasses.replace(block, place=place(block.instant))
+
+
+def _contents(blocks: Iterable[_Block], layout: pa.Schema, ordering_type: pa.DataType | None) -> LogContents:
+    records, deletes, times = (
+        [layout.empty_table()],
+        [_deletes([], "", ordering_type)],
+        [pa.array([], pa.string())],
+    )
+    for block in blocks:
+        records.append(block.records)
+        # The record's own commit time, for that is what a base file would have.
+        own = block.records[columns.COMMIT_TIME].cast(pa.string())
+        times += own.chunks if block.place == block.instant else [pa.repeat(block.place, len(own))]
+        deletes.append(_deletes(block.deletes, block.place, ordering_type))
+    return LogContents(
+        pa.concat_tables(records), pa.concat_tables(deletes), pa.chunked_array(times, pa.string())
+    )
 
 
 def _records(block: LogBlock, file: StoredFile, fields: Sequence[SchemaField], layout: pa.Schema) -> pa.Table:
@@ -175,12 +222,6 @@ def _typed(values: Sequence[Any], ordering_type: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(ordering_type):
         return pa.array(values, pa.int64()).cast(ordering_type)
     return pa.array(values, ordering_type)
-
-
-def _time_of(block: LogBlock, path: str) -> str:
-    if block.instant_time is None:
-        raise DamagedFile(path, "a block has no instant in its header", _COMPACT)
-    return block.instant_time
 
 
 @contextlib.contextmanager

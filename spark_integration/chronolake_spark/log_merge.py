@@ -27,6 +27,27 @@ _NO_VERSION, _WITHOUT_VALUE, _WITH_VALUE = -1, 0, 1
 
 
 @dataclass(frozen=True, slots=True)
+class LogContents:
+    """The records and deletes of log files, in their order.
+
+    ``times`` has for each record the commit time by which it is compared. Of a record that a log compaction has
+    written it is an earlier one than the record's own.
+    """
+
+    records: pa.Table
+    deletes: pa.Table
+    times: pa.ChunkedArray
+
+    def only(self, keys: pa.Array) -> LogContents:
+        """Those with one of these record keys (texts)."""
+        is_wanted = pc.is_in(self.records[columns.RECORD_KEY], value_set=keys)
+        is_deleted = pc.is_in(self.deletes[KEY], value_set=keys.cast(self.deletes[KEY].type))
+        return LogContents(
+            self.records.filter(is_wanted), self.deletes.filter(is_deleted), self.times.filter(is_wanted)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class LatestChanges:
     """The latest change of each key in the log files of a slice.
 
@@ -52,11 +73,15 @@ class LatestChanges:
         return pa.table({KEY: gone[KEY], TIME: pc.coalesce(gone[TIME], gone[_BARRIER])})
 
 
-def latest_changes(records: pa.Table, deletes: pa.Table, ordering_field: str | None) -> LatestChanges:
-    """The latest change of each key. ``records`` have at least key, commit time and ordering field."""
+def latest_changes(contents: LogContents, ordering_field: str | None) -> LatestChanges:
+    """The latest change of each key. The records have at least key, commit time and ordering field."""
+    records = contents.records
     ordering_type = None if ordering_field is None else records.schema.field(ordering_field).type
     versions = pa.concat_tables(
-        [_versions_of_records(records, ordering_field), _versions_of_deletes(deletes, ordering_type)]
+        [
+            _versions_of_records(records, contents.times, ordering_field),
+            _versions_of_deletes(contents.deletes, ordering_type),
+        ]
     )
     barriers = None
     if ordering_field is not None:
@@ -101,10 +126,10 @@ def _wins(base: pa.Table, changes: pa.Table, ordering_field: str | None) -> Mask
     return wins
 
 
-def _versions_of_records(records: pa.Table, ordering_field: str | None) -> pa.Table:
+def _versions_of_records(records: pa.Table, times: pa.ChunkedArray, ordering_field: str | None) -> pa.Table:
     arrays = {
         KEY: records[columns.RECORD_KEY].cast(pa.large_string()),
-        TIME: records[columns.COMMIT_TIME].cast(pa.string()),
+        TIME: times,
         _ROW: pa.array(np.arange(len(records))),
         _RANK: pa.array(np.full(len(records), _WITH_VALUE, np.int8)),
     }

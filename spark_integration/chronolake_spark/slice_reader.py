@@ -12,14 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chronolake import field_ids
 from chronolake_model.tables import SchemaField
 from chronolake_spark import base_files, columns, key_search, layouts, log_contents, log_merge, merge
-from chronolake_spark.log_contents import LogContents
-from chronolake_spark.log_merge import LatestChanges
+from chronolake_spark.log_merge import LatestChanges, LogContents
 from chronolake_spark.stored_slices import StoredFile, StoredSlice
 
 
@@ -88,7 +86,7 @@ class SliceReader:
     def changes(self, stored: StoredSlice) -> LatestChanges:
         """What the log files of a slice change, in the columns that a merge needs."""
         contents = self._log_contents(stored, self.layout)
-        return log_merge.latest_changes(contents.records, contents.deletes, self.ordering_field)
+        return log_merge.latest_changes(contents, self.ordering_field)
 
     def merged(self, stored: StoredSlice, changes: LatestChanges) -> Iterator[pa.Table]:
         """The records of a slice with these changes."""
@@ -104,13 +102,7 @@ class SliceReader:
         layout = _with_columns(layout, self.ordering, columns.RECORD_KEY, columns.COMMIT_TIME)
         files = [(file, self.fields[file.schema_version]) for file in stored.logs]
         contents = log_contents.read(self.folder, files, layout, self.ordering_field)
-        if self.keys is None:
-            return contents
-        wanted = self.keys.cast(contents.deletes[log_merge.KEY].type)
-        return LogContents(
-            contents.records.filter(pc.is_in(contents.records[columns.RECORD_KEY], value_set=self.keys)),
-            contents.deletes.filter(pc.is_in(contents.deletes[log_merge.KEY], value_set=wanted)),
-        )
+        return contents if self.keys is None else contents.only(self.keys)
 
     def _base_rows(self, file: StoredFile | None, layout: pa.Schema) -> Iterator[pa.Table]:
         if file is None:

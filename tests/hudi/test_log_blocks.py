@@ -75,6 +75,34 @@ def test_a_rollback_block_names_the_instant_that_it_takes_back() -> None:
     assert (block.type, block.instant_time) == (BlockType.COMMAND, INSTANT)
 
 
+@pytest.mark.parametrize(
+    ("block", "reason"),
+    [
+        (LogBlock(BlockType.HFILE_DATA, {}, b""), "HFILE_DATA cannot be read: its records are in HFile"),
+        (LogBlock(BlockType.COMMAND, {HeaderKey.COMMAND_BLOCK_TYPE: "1"}, b""), "the command 1 is unknown"),
+        (LogBlock(BlockType.DELETE, {}, b"\0\0\0\2"), "its content has version 2, not 3"),
+        (LogBlock(BlockType.AVRO_DATA, {}, b""), "its content has version None, not 3"),
+    ],
+)
+def test_a_block_that_cannot_be_read_is_known_by_its_head(block: LogBlock, reason: str) -> None:
+    assert reason in (log_blocks.obstacle(block) or "")
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        log_blocks.avro_block(INSTANT, SCHEMA, []),
+        log_blocks.delete_block(INSTANT, SCHEMA, [DeletedRecord("1")]),
+        log_blocks.parquet_block(INSTANT, SCHEMA, b""),
+        log_blocks.rollback_block(INSTANT, INSTANT),
+        LogBlock(BlockType.CDC_DATA, {}, b""),
+        LogBlock(BlockType.PARQUET_DATA, {HeaderKey.COMPACTED_BLOCK_TIMES: INSTANT}, b""),
+    ],
+)
+def test_other_blocks_can_be_read(block: LogBlock) -> None:
+    assert log_blocks.obstacle(block) is None
+
+
 def test_another_command_is_refused() -> None:
     block = LogBlock(
         BlockType.COMMAND, {HeaderKey.COMMAND_BLOCK_TYPE: "1", HeaderKey.TARGET_INSTANT_TIME: "1"}, b""

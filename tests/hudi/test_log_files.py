@@ -5,6 +5,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -36,6 +37,21 @@ def read(content: bytes) -> list[LogBlock]:
 @given(log_blocks)
 def test_blocks_come_back_from_their_file(written: list[LogBlock]) -> None:
     assert read(encoded(written)) == written
+
+
+@given(log_blocks)
+def test_heads_are_the_blocks_without_their_contents(written: list[LogBlock]) -> None:
+    content = encoded(written)
+    heads = list(log_files.heads(io.BytesIO(content), len(content), "p"))
+    assert heads == [msgspec.structs.replace(block, content=block.content[:4]) for block in written]
+
+
+@given(st.lists(blocks, min_size=1, max_size=3), st.data())
+def test_heads_of_a_file_that_is_cut_off_are_damaged(written: list[LogBlock], data: st.DataObject) -> None:
+    content = encoded(written)
+    cut = data.draw(st.integers(1, len(log_files.encode(written[-1])) - 1))
+    with pytest.raises(DamagedFile):
+        list(log_files.heads(io.BytesIO(content[:-cut]), len(content) - cut, "p"))
 
 
 class SlowStream:
