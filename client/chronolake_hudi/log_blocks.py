@@ -198,11 +198,11 @@ def rolled_back_instant(block: LogBlock, path: str) -> str:
     return target
 
 
-def obstacle(block: LogBlock) -> str | None:
+def obstacle(block: LogBlock, ordering_field: str | None = None) -> str | None:
     """Why a block cannot be read; None if it can. ``COMPACT`` says what to do.
 
-    Of its content only the first bytes matter, so that ``log_files.heads`` is enough. Blocks that are cut off
-    are found there.
+    ``ordering_field`` is that of a table whose records are merged by it. Of the block's content only the first
+    bytes matter, so that ``log_files.heads`` is enough. Blocks that are cut off are found there.
     """
     match block.type:
         case BlockType.HFILE_DATA:
@@ -211,17 +211,31 @@ def obstacle(block: LogBlock) -> str | None:
             reason = f"the command {block.header.get(HeaderKey.COMMAND_BLOCK_TYPE)} is unknown"
         case BlockType.AVRO_DATA | BlockType.DELETE if (version := _content_version(block)) != CONTENT_VERSION:
             reason = f"its content has version {version}, not {CONTENT_VERSION}"
-        case _ if block.is_partial:
-            reason = "its records have some of the columns only"
+        case _ if block.is_partial and ordering_field not in (None, *columns_of(block)):
+            reason = f"its records have some of the columns, and not the ordering field {ordering_field}"
         case _:
             return None
     return f"a block of the type {block.type.name} cannot be read: {reason}"
+
+
+def columns_of(block: LogBlock) -> list[str]:
+    """The names of the columns in the schema of a block."""
+    schema = msgspec.json.decode(block.header.get(HeaderKey.SCHEMA, "{}"), type=_NamedFields)
+    return [field.name for field in schema.fields]
 
 
 def compacted_instants(block: LogBlock) -> list[str]:
     """The instants whose blocks in the file group a block of a log compaction takes the place of."""
     text = block.header.get(HeaderKey.COMPACTED_BLOCK_TIMES, "")
     return [time for part in text.split(",") if (time := part.strip())]
+
+
+class _NamedField(msgspec.Struct):
+    name: str
+
+
+class _NamedFields(msgspec.Struct):
+    fields: list[_NamedField] = []
 
 
 def _content_version(block: LogBlock) -> int | None:

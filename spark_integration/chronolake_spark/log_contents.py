@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from chronolake import field_ids
 from chronolake_hudi import avro_schema, log_blocks, log_files
 from chronolake_hudi.errors import DamagedFile, HudiFormatError, UnsupportedFormat
 from chronolake_hudi.log_blocks import DeletedRecord, OrderingValue
@@ -24,6 +27,7 @@ from chronolake_model.vocabulary import TableType
 from chronolake_spark import arrow_types, base_files, columns, errors, layouts, log_merge
 from chronolake_spark.base_files import Folder
 from chronolake_spark.log_merge import LogContents
+from chronolake_spark.log_partials import Parts
 from chronolake_spark.stored_slices import StoredFile
 
 BLOCK_ROWS: Final = 250_000
@@ -101,7 +105,7 @@ def read(
     for file, fields in files:
         with _errors_of(file.path), _opened(folder, file) as stream:
             for block in log_files.read(stream, file.size_bytes, file.path):
-                if (problem := log_blocks.obstacle(block)) is not None:
+                if (problem := log_blocks.obstacle(block, ordering_field)) is not None:
                     raise UnsupportedFormat(file.path, problem, log_blocks.COMPACT)
                 if block.type is BlockType.COMMAND:
                     undone = log_blocks.rolled_back_instant(block, file.path)
@@ -150,7 +154,8 @@ def _block(block: LogBlock, file: StoredFile, fields: Sequence[SchemaField], lay
     if block.type is BlockType.DELETE:
         deletes = log_blocks.read_deletes(block, file.path)
         return _Block(instant, instant, compacted, layout.empty_table(), deletes)
-    return _Block(instant, instant, compacted, _records(block, file, fields, layout))
+    records, names = _records(block, file, fields, layout)
+    return _Block(instant, instant, compacted, records, columns=names)
 
 
 def _compacted(blocks: Sequence[_Block]) -> Iterator[_Block]:
@@ -171,31 +176,52 @@ def _compacted(blocks: Sequence[_Block]) -> Iterator[_Block]:
 
 
 def _contents(blocks: Iterable[_Block], layout: pa.Schema, ordering_type: pa.DataType | None) -> LogContents:
-    records, deletes, times = (
-        [layout.empty_table()],
-        [_deletes([], "", ordering_type)],
-        [pa.array([], pa.string())],
-    )
+    records, deletes = [layout.empty_table()], [_deletes([], "", ordering_type)]
+    times: list[pa.Array] = []
+    partial: list[frozenset[str]] = []
+    of_record: list[npt.NDArray[np.int64]] = []
     for block in blocks:
         records.append(block.records)
         # The record's own commit time, for that is what a base file would have.
         own = block.records[columns.COMMIT_TIME].cast(pa.string())
         times += own.chunks if block.place == block.instant else [pa.repeat(block.place, len(own))]
         deletes.append(_deletes(block.deletes, block.place, ordering_type))
+        if block.columns is not None:
+            partial.append(block.columns)
+        of_record.append(np.full(len(own), 0 if block.columns is None else len(partial), np.int64))
     return LogContents(
-        pa.concat_tables(records), pa.concat_tables(deletes), pa.chunked_array(times, pa.string())
+        pa.concat_tables(records),
+        pa.concat_tables(deletes),
+        pa.chunked_array(times, pa.string()),
+        Parts(np.concatenate(of_record), partial) if partial else None,
     )
 
 
-def _records(block: LogBlock, file: StoredFile, fields: Sequence[SchemaField], layout: pa.Schema) -> pa.Table:
+def _records(
+    block: LogBlock, file: StoredFile, fields: Sequence[SchemaField], layout: pa.Schema
+) -> tuple[pa.Table, frozenset[str] | None]:
+    """The records of a block, and the columns that they have; None for all."""
+    names = set(log_blocks.columns_of(block)) if block.is_partial else None
     if block.type is BlockType.AVRO_DATA:
-        stored = arrow_types.file_layout(fields)
+        stored = _only(arrow_types.file_layout(fields), names)
         rows = pa.Table.from_pylist(list(log_blocks.read_avro(block, file.path)), schema=stored)
-        return layouts.in_layout(rows, stored, layout)
+        return layouts.in_layout(rows, stored, layout), _present(stored, layout, names)
     with pq.ParquetFile(pa.BufferReader(block.content)) as parquet:
-        stored = layouts.stored_schema(parquet, None if file.has_field_ids else fields, file.path)
+        stored = _only(layouts.stored_schema(parquet, None if file.has_field_ids else fields, file.path), names)
         rows = parquet.read(columns=layouts.columns_of(stored, layout))
-        return layouts.in_layout(rows, stored, layout)
+        return layouts.in_layout(rows, stored, layout), _present(stored, layout, names)
+
+
+def _only(stored: pa.Schema, names: Collection[str] | None) -> pa.Schema:
+    return stored if names is None else pa.schema([field for field in stored if field.name in names])
+
+
+def _present(stored: pa.Schema, layout: pa.Schema, names: Collection[str] | None) -> frozenset[str] | None:
+    """The columns of the layout that the records of a block have."""
+    if names is None:
+        return None
+    known = {field_ids.of(field) for field in stored}
+    return frozenset(field.name for field in layout if field_ids.of(field) in known)
 
 
 def _deletes(deleted: Sequence[DeletedRecord], time: str, ordering_type: pa.DataType | None) -> pa.Table:

@@ -5,19 +5,22 @@ field, the later commit wins, by its requested time (``_hoodie_commit_time``), a
 file. So do Hudi's readers, and so ties of two writes that overlap depend on a compaction between them. The
 larger ordering value wins wherever it falls, except that a compaction forgets deletes. A record without
 ordering value is the smallest. A delete is compared by the ordering value that its writer gave it. One without,
-in a table with an ordering field, holds against the base file and the records of earlier commits.
+in a table with an ordering field, holds against the base file and the records of earlier commits. Records with
+some of the columns are laid over others (``log_partials``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark import columns, merge
+from chronolake_spark import columns, log_partials, merge
+from chronolake_spark.log_partials import Laid, Parts
 from chronolake_spark.merge import Mask
 
 KEY, ORDERING, TIME = "key", "ordering", "time"
@@ -31,19 +34,22 @@ class LogContents:
     """The records and deletes of log files, in their order.
 
     ``times`` has for each record the commit time by which it is compared. Of a record that a log compaction has
-    written it is an earlier one than the record's own.
+    written it is an earlier one than the record's own. ``parts`` says which columns the records have, None that
+    all have all.
     """
 
     records: pa.Table
     deletes: pa.Table
     times: pa.ChunkedArray
+    parts: Parts | None = None
 
     def only(self, keys: pa.Array) -> LogContents:
         """Those with one of these record keys (texts)."""
         is_wanted = pc.is_in(self.records[columns.RECORD_KEY], value_set=keys)
         is_deleted = pc.is_in(self.deletes[KEY], value_set=keys.cast(self.deletes[KEY].type))
+        parts = None if self.parts is None else self.parts.filter(_mask(is_wanted))
         return LogContents(
-            self.records.filter(is_wanted), self.deletes.filter(is_deleted), self.times.filter(is_wanted)
+            self.records.filter(is_wanted), self.deletes.filter(is_deleted), self.times.filter(is_wanted), parts
         )
 
 
@@ -53,11 +59,13 @@ class LatestChanges:
 
     ``versions`` has one row per key: the rank and the values by which it is compared, the row of ``records``
     that has the record, or -1 for a delete, and the commit time of the latest delete without ordering value.
+    ``lacking`` has columns, and for each the ``records`` that take its value from the base file.
     """
 
     records: pa.Table
     versions: pa.Table
     ordering_field: str | None
+    lacking: Mapping[str, Mask] = field(default_factory=dict)
 
     @property
     def deletes(self) -> pa.Table:
@@ -86,14 +94,40 @@ def latest_changes(contents: LogContents, ordering_field: str | None) -> LatestC
     barriers = None
     if ordering_field is not None:
         versions, barriers = _without_barriers(versions)
-    versions = _last_per_key(versions)
-    return LatestChanges(records, _with_barriers(versions, barriers), ordering_field)
+    if contents.parts is None:
+        return LatestChanges(records, _with_barriers(_last_per_key(versions), barriers), ordering_field)
+    versions, laid = _laid_per_key(versions, records, contents.parts)
+    return LatestChanges(laid.records, _with_barriers(versions, barriers), ordering_field, laid.lacking)
+
+
+def filled(base: pa.Table, changes: LatestChanges, kept: Mask) -> tuple[pa.Table, Mask]:
+    """The records of changes that have some of the columns, with the others from the rows of the base file that
+    they win against; and which keys of ``changes`` they are.
+
+    ``base`` has the columns to fill, and the record key.
+    """
+    is_filled = np.zeros(len(changes.versions), dtype=np.bool_)
+    if not changes.lacking:
+        return base.slice(0, 0), is_filled
+    match = _matched(base, changes)
+    is_lacking = np.logical_or.reduce(list(changes.lacking.values()))
+    rows_of_keys: npt.NDArray[np.int64] = changes.versions[_ROW].to_numpy()
+    positions = pc.fill_null(match, 0).to_numpy()
+    # A key with a delete without ordering value has no record beneath its changes.
+    has_barrier = _mask(pc.is_valid(changes.versions[_BARRIER]))[positions]
+    rows = rows_of_keys[positions]
+    is_wanted = ~kept & _mask(pc.is_valid(match)) & (rows >= 0) & ~has_barrier
+    is_wanted[is_wanted] = is_lacking[rows[is_wanted]]
+    is_filled[positions[is_wanted]] = True
+    rows = rows[is_wanted]
+    lacking = {name: mask[rows] for name, mask in changes.lacking.items()}
+    below = base.filter(pa.array(is_wanted))
+    return log_partials.filled(below, changes.records.take(pa.array(rows)), lacking), is_filled
 
 
 def surviving(base: pa.Table, changes: LatestChanges) -> tuple[Mask, Mask]:
     """Which rows of the base file count, and which keys of ``changes`` have such a row."""
-    keys = base[columns.RECORD_KEY].cast(pa.large_string())
-    match = pc.index_in(keys, value_set=changes.versions[KEY].combine_chunks())
+    match = _matched(base, changes)
     is_matched = _mask(pc.is_valid(match))
     stays = np.zeros(len(changes.versions), dtype=np.bool_)
     if not is_matched.any():
@@ -112,6 +146,12 @@ def records_left(changes: LatestChanges, stays: Mask) -> pa.Table:
     """The records of the log files that count, except where ``stays`` says that the base file has the key."""
     rows: npt.NDArray[np.int64] = changes.versions[_ROW].to_numpy()
     return changes.records.take(pa.array(rows[(rows >= 0) & ~stays]))
+
+
+def _matched(base: pa.Table, changes: LatestChanges) -> pa.ChunkedArray:
+    """For each row of the base file the position of its key in the changes, or null."""
+    keys = base[columns.RECORD_KEY].cast(pa.large_string())
+    return pc.index_in(keys, value_set=changes.versions[KEY].combine_chunks())
 
 
 def _wins(base: pa.Table, changes: pa.Table, ordering_field: str | None) -> Mask:
@@ -206,6 +246,29 @@ def _last_per_key(versions: pa.Table) -> pa.Table:
     numbers = sortable[KEY].to_numpy(zero_copy_only=False)[order]
     is_last = np.append(numbers[1:] != numbers[:-1], True)
     return versions.take(pa.array(np.sort(order[is_last])))
+
+
+def _laid_per_key(versions: pa.Table, records: pa.Table, parts: Parts) -> tuple[pa.Table, Laid]:
+    """The version of each key that is on top, with the row of its record in the table of laid records."""
+    keys = pc.index_in(versions[KEY], value_set=pc.unique(versions[KEY]))
+    by_commit = {KEY: keys, TIME: versions[TIME], "number": pa.array(np.arange(len(versions)))}
+    order = pc.sort_indices(pa.table(by_commit), sort_keys=[(name, "ascending") for name in by_commit])
+    ordered = versions.take(order)
+    laid = log_partials.lay(
+        keys.take(order).to_numpy().astype(np.int64), _levels(ordered), ordered[_ROW].to_numpy(), records, parts
+    )
+    winners = ordered.take(pa.array(laid.winners))
+    at = winners.column_names.index(_ROW)
+    return winners.set_column(at, _ROW, pa.array(laid.rows)), laid
+
+
+def _levels(versions: pa.Table) -> npt.NDArray[np.int64]:
+    """Numbers in the order of the ordering values; all the same without an ordering field."""
+    if ORDERING not in versions.column_names:
+        return np.zeros(len(versions), np.int64)
+    values = versions[ORDERING].combine_chunks()
+    levels = pc.rank(values, "ascending", tiebreaker="dense").to_numpy()
+    return np.where(_mask(pc.is_valid(values)), levels.astype(np.int64), 0)
 
 
 def _ranks(ordering: pa.ChunkedArray) -> npt.NDArray[np.int8]:

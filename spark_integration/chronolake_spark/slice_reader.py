@@ -94,8 +94,10 @@ class SliceReader:
         layout = _with_columns(self.layout, self.ordering, columns.RECORD_KEY)
         for rows in self._base_rows(stored.base, layout):
             kept, kept_keys = log_merge.surviving(rows, changes)
-            stays |= kept_keys
+            filled, filled_keys = log_merge.filled(rows, changes, kept)
+            stays |= kept_keys | filled_keys
             yield merge.only(rows.select(self.layout.names), kept)
+            yield filled.select(self.layout.names)
         yield log_merge.records_left(changes, stays).select(self.layout.names)
 
     def _log_contents(self, stored: StoredSlice, layout: pa.Schema) -> LogContents:

@@ -94,6 +94,15 @@ class HudiTable:
         self.spark.sql(f"create table if not exists {self.path.name} using hudi location '{self.path}'")
         self.spark.sql(f"call {procedure}(table => '{self.path.name}', {stated})").collect()
 
+    def update_some_columns(self, source: str, *columns: str) -> None:
+        """Update columns of the rows of a query, by their ids; the log gets only these columns."""
+        sql, name = self.spark.sql, self.path.name
+        for option in ("write.table.version", "write.auto.upgrade", "metadata.enable", "embed.timeline.server"):
+            self.spark.conf.set(f"hoodie.{option}", self.options[f"hoodie.{option}"])
+        sql(f"create table if not exists {name} using hudi location '{self.path}'")
+        assigned = ", ".join(f"{column} = s.{column}" for column in columns)
+        sql(f"merge into {name} t using ({source}) s on t.id = s.id when matched then update set {assigned}")
+
     def last_instant(self) -> str:
         """The requested time of the instant that wrote last."""
         frame = self.spark.read.format("hudi").load(str(self.path))
@@ -127,6 +136,11 @@ MERGE_ON_READ = {
 }
 AT_ONCE = "'hoodie.compact.inline.max.delta.commits=1'"
 """Plan a compaction behind the first delta commit, not the fifth."""
+LOG_COMPACTION = {
+    "hoodie__log__compaction__enable": "true",
+    "hoodie__log__compaction__inline": "true",
+    "hoodie__log__compaction__blocks__threshold": "1",
+}
 ARCHIVED = {
     "hoodie__clean__automatic": "true",
     "hoodie__clean__commits__retained": "2",
@@ -173,6 +187,55 @@ def merge_on_read(table: HudiTable) -> None:
     table.write(_rows([8], 5), "delete")
 
 
+def partially_updated(table: HudiTable) -> None:
+    """Updates of some columns over the base file, over each other, and with smaller ordering values."""
+    table.write(_rows(range(6), 10), "insert")
+    table.update_some_columns(
+        "select bigint(1) id, 99.5D price, bigint(12) ts union all select bigint(2), 88.5D, bigint(5)",
+        "price",
+        "ts",
+    )
+    table.update_some_columns(
+        "select bigint(1) id, 'one' name, bigint(11) ts union all select bigint(2), 'two', bigint(20) "
+        "union all select bigint(3), 'three', bigint(13)",
+        *("name", "ts"),
+    )
+    table.write(_rows([4], 11))
+    table.update_some_columns("select bigint(4) id, 44.5D price, bigint(15) ts", "price", "ts")
+    table.write(_rows([5], 30), "delete")
+
+
+def log_compacted(table: HudiTable) -> None:
+    """Log files that a log compaction has replaced, with a delete among them, and one behind it."""
+    table.write(_rows(range(6), 1), "insert")
+    table.write(_rows([2, 3], 2))
+    table.write(_rows([5], 9), "delete")
+    table.write(_rows([0], 5), **LOG_COMPACTION)
+    table.write(_rows([1, 3], 6))
+
+
+def rolled_back(table: HudiTable) -> None:
+    """Version 6: a failed write, whose blocks Hudi rolls back in the log, in the second of two slices."""
+    table.write(_rows(range(6), 1), "insert")
+    table.write(_rows([2, 3], 2))
+    table.call("run_compaction", op="'scheduleAndExecute'", options=AT_ONCE)
+    table.write(_rows([3, 4], 3))
+    table.write(_rows(range(6), 8))
+    table.unpublish("deltacommit")
+    table.write(_rows([4], 4))
+    table.write(_rows([5], 5), "delete")
+
+
+def pending_logs(table: HudiTable) -> None:
+    """Version 6: a compaction that waits, with logs behind it, and a write that did not complete."""
+    table.write(_rows(range(6), 1), "insert")
+    table.write(_rows([2, 3], 2))
+    table.call("run_compaction", op="'schedule'", options=AT_ONCE)
+    table.write(_rows([3, 4], 3))
+    table.write(_rows([0], 4))
+    table.unpublish("deltacommit")
+
+
 def pending(table: HudiTable) -> None:
     """A write that did not complete: its file is there."""
     upserted(table)
@@ -215,6 +278,12 @@ RECIPES: dict[str, Recipe] = {
     "mor8": (8, MERGE_ON_READ, merge_on_read),
     "mor6": (6, MERGE_ON_READ, merge_on_read),
     "compacted6": (6, MERGE_ON_READ, compacted),
+    "partial9": (9, MERGE_ON_READ, partially_updated),
+    "logcompacted9": (9, MERGE_ON_READ, log_compacted),
+    "logcompacted6": (6, MERGE_ON_READ, log_compacted),
+    "logs6": (6, {**PARTITIONED, **MERGE_ON_READ}, merge_on_read),
+    "rolledback6": (6, MERGE_ON_READ, rolled_back),
+    "pendinglogs6": (6, MERGE_ON_READ, pending_logs),
     "pendingmor8": (8, MERGE_ON_READ, pending_compaction),
 }
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from chronolake_hudi import log_blocks, log_files
 from chronolake_hudi.log_blocks import DeletedRecord
 from chronolake_hudi.log_files import BlockType, HeaderKey, LogBlock
+from chronolake_model.tables import SchemaField
 from chronolake_spark import columns, errors
 from chronolake_spark.stored_slices import StoredFile
-from tests.spark.test_log_merge import GROUP, Group, Row, upsert
+from tests.examples import examples
+from tests.spark.test_log_merge import FIELDS, GROUP, SCHEMA, Group, Row, upsert
 
 
 def append(group: Group, name: str, *blocks: LogBlock) -> None:
@@ -33,6 +39,26 @@ def records(group: Group, time: int, *rows: Row, compacted: Sequence[int] = ()) 
     return _with_compacted(block, compacted)
 
 
+def partial(group: Group, time: int, *rows: Row, parquet: bool = False) -> LogBlock:
+    """A block with records of an instant that have only the columns of its rows."""
+    written = [_record(time, row) for row in rows]
+    fields = json.loads(group.format.schema)
+    fields["fields"] = [field for field in fields["fields"] if field["name"] in written[0]]
+    instant, schema = f"{time:017d}", json.dumps(fields)
+    if parquet:
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_pylist(written), sink)
+        block = log_blocks.parquet_block(instant, schema, sink.getvalue().to_pybytes())
+    else:
+        block = log_blocks.avro_block(instant, schema, written)
+    return with_header(block, HeaderKey.IS_PARTIAL, "true")
+
+
+def update(id: int, **values: int) -> Row:
+    """A row with some of the columns."""
+    return {columns.RECORD_KEY: str(id), **values}
+
+
 def deletes(group: Group, time: int, *ids: int, compacted: Sequence[int] = ()) -> LogBlock:
     """A block that deletes keys, without ordering values."""
     deleted = [DeletedRecord(str(id), "") for id in ids]
@@ -42,7 +68,7 @@ def deletes(group: Group, time: int, *ids: int, compacted: Sequence[int] = ()) -
 def _record(time: int, row: Row) -> dict[str, Any]:
     meta = {columns.RECORD_KEY: row[columns.RECORD_KEY], columns.COMMIT_TIME: f"{time:017d}"}
     meta |= {columns.PARTITION_PATH: "", columns.COMMIT_SEQNO: f"{time}_0_0", columns.FILE_NAME: "f"}
-    return {**meta, **{name: row[name] for name in ("id", "value", "ts") if name in row}}
+    return {**meta, **{name: row[name] for name in ("id", "value", "ts", "more") if name in row}}
 
 
 def _with_compacted(block: LogBlock, compacted: Sequence[int]) -> LogBlock:
@@ -105,3 +131,123 @@ def test_a_log_compaction_of_later_instants_is_damaged(group: Group) -> None:
     append(group, "a", records(group, 11, upsert(1, 1, 6), compacted=[11]))
     with pytest.raises(errors.LogFileDamaged, match="takes the place of blocks of later instants"):
         group.rows()
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Group:
+    """A group with an ordering field and one more column, with a base file of the records 1, 2 and 3."""
+    return _wide(tmp_path / "t", "ts")
+
+
+def _wide(folder: Path, ordering_field: str | None) -> Group:
+    schema = pa.schema([*SCHEMA, ("more", pa.int64())])
+    fields = [*FIELDS, SchemaField("more", "bigint", field_id=5)]
+    group = Group(folder, ordering_field=ordering_field, schema=schema, fields=fields)
+    group.write(10, *({**upsert(id, 0, 5), "more": 0} for id in (1, 2, 3)))
+    group.compact(10)
+    return group
+
+
+def values(group: Group, *names: str) -> dict[int, tuple[int | None, ...]]:
+    """The value, the ordering value and the last column of each key, or those of these columns."""
+    names = names or ("value", "ts", "more")
+    rows = group.rows("id", *names)
+    assert len({row["id"] for row in rows}) == len(rows)
+    return {row["id"]: tuple(row[name] for name in names) for row in rows}
+
+
+@pytest.mark.parametrize("parquet", [False, True], ids=["avro", "parquet"])
+def test_a_partial_update_keeps_the_columns_that_it_lacks(wide: Group, parquet: bool) -> None:
+    append(wide, "a", partial(wide, 11, update(1, value=7, ts=6), update(2, value=7, ts=4), parquet=parquet))
+    append(wide, "b", partial(wide, 12, update(1, more=8, ts=6), update(9, more=8, ts=6), parquet=parquet))
+
+    assert values(wide) == {1: (7, 6, 8), 2: (0, 5, 0), 3: (0, 5, 0), None: (None, 6, 8)}
+    assert values(wide, "more") == {1: (8,), 2: (0,), 3: (0,), None: (8,)}
+    times = {row["id"]: row[columns.COMMIT_TIME] for row in wide.rows()}
+    assert times == {1: f"{12:017d}", 2: f"{10:017d}", 3: f"{10:017d}", None: f"{12:017d}"}
+
+
+def test_of_partial_updates_the_larger_ordering_value_is_on_top(wide: Group) -> None:
+    append(wide, "a", partial(wide, 11, update(1, value=7, ts=9)))
+    append(wide, "b", partial(wide, 12, update(1, value=8, more=8, ts=8)))
+    # Hudi 1.2 lays them so as well: the smaller one gives what the other one lacks.
+    assert values(wide)[1] == (7, 9, 8)
+
+    append(wide, "c", records(wide, 13, {**upsert(1, 1, 8), "more": 1}, {**upsert(2, 1, 8), "more": 1}))
+    append(wide, "d", partial(wide, 14, update(2, value=9, ts=9)))
+    assert (values(wide)[1], values(wide)[2]) == ((7, 9, 8), (9, 9, 1))
+
+
+def test_a_delete_leaves_nothing_beneath_a_partial_update(wide: Group) -> None:
+    append(wide, "a", deletes(wide, 11, 1, 2))
+    append(wide, "b", partial(wide, 12, update(1, value=7, ts=3)))
+    assert values(wide) == {None: (7, 3, None), 3: (0, 5, 0)}
+
+
+def test_a_partial_update_without_the_ordering_field_is_refused(wide: Group) -> None:
+    append(wide, "a", partial(wide, 11, update(1, value=7)))
+    with pytest.raises(errors.LogFileUnsupported, match="and not the ordering field ts"):
+        wide.rows()
+
+
+UPDATES = st.dictionaries(
+    st.integers(1, 4),
+    st.fixed_dictionaries(
+        {"ts": st.integers(3, 7)}, optional={"value": st.integers(0, 99), "more": st.just(1)}
+    ),
+    min_size=1,
+)
+
+
+@given(st.lists(st.tuples(UPDATES, st.sampled_from(["partial", "whole", "delete"])), max_size=6), st.booleans())
+@settings(max_examples=examples(60))
+def test_partial_updates_are_laid_as_in_plain_python(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[dict[int, Row], str]], is_ordered: bool
+) -> None:
+    group = _wide(tmp_path_factory.mktemp("t") / "t", "ts" if is_ordered else None)
+    log: dict[int, Row] = {}
+    for number, (updates, kind) in enumerate(steps, 11):
+        if kind == "delete":
+            append(group, str(number), deletes(group, number, *updates))
+        else:
+            rows = [_of_kind(id, row, kind) for id, row in updates.items()]
+            names = sorted({frozenset(row) for row in rows}, key=sorted)
+            by_columns = [[row for row in rows if frozenset(row) == own] for own in names]
+            block = partial if kind == "partial" else records
+            append(group, str(number), *(block(group, number, *rows) for rows in by_columns))
+        for id, row in updates.items():
+            new = {"deleted": True} if kind == "delete" else _of_kind(id, row, kind)
+            log[id] = _laid(log.get(id), new, is_ordered)
+    base = {id: {"id": id, "value": 0, "ts": 5, "more": 0} for id in (1, 2, 3)}
+    stored = {id: _over(log.get(id), base.get(id), is_ordered) for id in {*log, *base}}
+
+    read = {int(row[columns.RECORD_KEY]): row for row in group.rows()}
+    expected = {id: row for id, row in stored.items() if row is not None}
+    assert {id: [row[name] for name in ("value", "ts", "more")] for id, row in read.items()} == {
+        id: [row.get(name) for name in ("value", "ts", "more")] for id, row in expected.items()
+    }
+
+
+def _of_kind(id: int, row: Row, kind: str) -> Row:
+    whole = {"id": id, "value": None, "more": None} if kind == "whole" else {}
+    return {columns.RECORD_KEY: str(id), **whole, **row}
+
+
+def _laid(old: Row | None, new: Row, is_ordered: bool) -> Row:
+    """The change of a key after one more. A deleted record has no columns, and leaves nothing beneath."""
+    if old is None or "deleted" in new:
+        return new
+    if "deleted" in old:
+        return {"value": None, "more": None, **new, "after_delete": True}
+    on_top = not is_ordered or new["ts"] >= old["ts"]
+    return {**old, **new} if on_top else {**new, **old}
+
+
+def _over(change: Row | None, base: Row | None, is_ordered: bool) -> Row | None:
+    if change is None or "deleted" in change:
+        return base if change is None else None
+    if base is None or "after_delete" in change:
+        return change
+    if is_ordered and base["ts"] > change["ts"]:
+        return base
+    return {**base, **change}

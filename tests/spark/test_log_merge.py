@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from chronolake_hudi import log_blocks, log_files
+from chronolake_hudi import log_files
 from chronolake_hudi.log_blocks import DeletedRecord
 from chronolake_model.file_names import log_file_name
 from chronolake_model.tables import SchemaField
@@ -309,21 +309,6 @@ def test_a_log_file_that_was_cut_off_or_lost_is_an_error(group: Group):
         group.rows()
     path.unlink()
     with pytest.raises(errors.LogFileDamaged, match="not in storage"):
-        group.rows()
-
-
-def test_blocks_that_are_not_read_are_an_error(tmp_path: Path):
-    group = Group(tmp_path / "t")
-    group.write(10, upsert(1, 0, 5))
-    partial = log_blocks.parquet_block(f"{11:017d}", group.format.schema, b"")
-    header = {**partial.header, log_files.HeaderKey.IS_PARTIAL: "true"}
-    content = log_files.encode(msgspec.structs.replace(partial, header=header))
-    (group.folder / "log").write_bytes(content)
-    [before] = group.slices.values()
-    log = StoredFile("log", len(content), 1, has_field_ids=True)
-    group.slices = {GROUP: msgspec.structs.replace(before, logs=[log])}
-
-    with pytest.raises(errors.LogFileUnsupported, match="some of the columns"):
         group.rows()
 
 
