@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
@@ -15,6 +16,7 @@ from chronolake_metastore.domain.adoption import AdoptTable
 from chronolake_metastore.domain.clock import Clock
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.state import State
+from chronolake_metastore.store import base_paths
 from chronolake_model.adoption import AdoptedTable
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
@@ -49,7 +51,17 @@ class AdoptTableHandler(Handler[AdoptTable, NewTable]):
     def load(
         self, state: State, command: AdoptTable, evidence: NewTable, now: Micros
     ) -> Loading[NewTable] | None:
-        return self._creating.load(state, command.creation, evidence, now)
+        creation = self._creating.load(state, command.creation, evidence, now)
+        return None if creation is None else self._load(creation, adoption.pending_times(command))
+
+    def _load(self, creation: Loading[NewTable], pending: Sequence[Micros]) -> Loading[NewTable]:
+        evidence = yield from creation
+        dropped = [neighbour.table_id for neighbour in evidence.neighbours if neighbour.is_dropped]
+        if not dropped or not pending:
+            return evidence
+        published_time = base_paths.find_published_time(dropped, pending)
+        yield [published_time]
+        return msgspec.structs.replace(evidence, published_time=published_time.result)
 
     @override
     def decide(self, state: State, command: AdoptTable, evidence: NewTable, origin: Origin) -> Answer:
@@ -59,6 +71,7 @@ class AdoptTableHandler(Handler[AdoptTable, NewTable]):
         created = tables.create(namespace, existing, command.creation, evidence.neighbours)
         # All is checked before the first event is appended.
         steps, adopted = adoption.history(command, created, evidence.former, origin.now)
+        adoption.refuse_published_time(command, evidence.published_time)
         table_id = id_of_new_table(origin)
         behind = take_over(state, table_id, created, evidence, origin)
         state.start_clock(Clock(table_id, definition.tick))

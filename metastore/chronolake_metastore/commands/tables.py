@@ -14,7 +14,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing
 from chronolake_metastore.domain import tables
-from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX, Neighbour
+from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX, Neighbour, PublishedTime
 from chronolake_metastore.domain.clock import CATALOG_ID, Clock
 from chronolake_metastore.domain.events import BasePathTakenOver, Origin, TableCreated
 from chronolake_metastore.domain.state import State
@@ -31,12 +31,14 @@ class NewTable(msgspec.Struct, frozen=True):
 
     ``neighbours`` are the tables whose base paths overlap with the new one, ``dropped_clocks`` the clocks of
     those among them that are dropped, which are locked. ``former`` are the tables that had its name before.
+    ``published_time`` is that of a pending instant to adopt at which a dropped neighbour has published files.
     """
 
     metastore_id: UUID = _NO_METASTORE
     former: FormerHolders = FormerHolders()
     neighbours: Sequence[Neighbour] = ()
     dropped_clocks: Sequence[Clock] = ()
+    published_time: PublishedTime | None = None
 
 
 class CreateTableHandler(Handler[CreateTable, NewTable]):

@@ -6,6 +6,7 @@ the events. Nothing else than the new table has them, and its clock starts behin
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -15,6 +16,7 @@ from typing_extensions import override
 from chronolake_hudi import properties as hudi
 from chronolake_metastore import errors
 from chronolake_metastore.domain import actions, files, lists
+from chronolake_metastore.domain.base_paths import PublishedTime
 from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import (
@@ -194,6 +196,34 @@ def _check_writers_of_name(
             f"it is pending, and another table was {request.definition.name!r} at that time; choose another "
             "name, or roll the instant back with Hudi",
         )
+
+
+def pending_times(command: AdoptTable) -> list[Micros]:
+    """The requested times of the pending instants, without those that are no times."""
+    times: list[Micros] = []
+    for instant in command.request.instants:
+        with contextlib.suppress(ValueError):
+            if instant.completion_time is None:
+                times.append(parse_time(instant.requested_time))
+    return times
+
+
+def refuse_published_time(command: AdoptTable, published: PublishedTime | None) -> None:
+    """Raise ``InvalidTable`` for a pending instant whose files a dropped table has published.
+
+    The adopted table would roll the instant back, and the guard would keep its files, so the rollback would
+    never complete.
+    """
+    if published is None:
+        return
+    time = format_time(published.requested_time)
+    raise errors.InvalidTable(
+        f"the instant {time} is pending, but it is completed, or has staged files, in the dropped table "
+        f"{published.table!r} at this base path: a rollback would delete its files. Copy the table's files to "
+        "another base path without those of this instant, and adopt the copy",
+        requested_time=time,
+        table=published.table,
+    )
 
 
 def _check(table: Table, instant: _Checked, instants: Sequence[_Checked]) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_model import base_paths as keys, tables as wire
+from chronolake_model.times import Micros
 
 NEIGHBOURS_MAX: Final = 1_000
 """Dropped tables whose base paths one new table takes over."""
@@ -39,6 +40,13 @@ class Neighbour(msgspec.Struct, frozen=True):
     base_path: str
     is_dropped: bool
     has_published: bool = True
+
+
+class PublishedTime(msgspec.Struct, frozen=True):
+    """The requested time of an instant of a dropped table that has published or staged files."""
+
+    requested_time: Micros
+    table: str
 
 
 def of_new_table(table_id: UUID, event: TableCreated) -> BasePath:

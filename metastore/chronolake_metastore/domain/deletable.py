@@ -5,7 +5,7 @@ If it is not certain, it is refused: a file that stays can be deleted later, a d
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias, assert_never
 
 import msgspec
 
@@ -39,6 +39,32 @@ class FileFacts(msgspec.Struct, frozen=True):
     is_staged: bool = False
     cleaned_by: Micros | None = None
     """The clean whose plan names it."""
+    is_known_to_dropped: bool = False
+    """Whether a dropped table whose folder overlaps had the instant in its name."""
+    is_needed_by_dropped: bool = False
+    """Whether such a table has published or staged it, or has completed the instant in its name."""
+
+
+class ForInstant(msgspec.Struct, frozen=True):
+    """The question whether ``writer`` may delete files for an instant: its plan's, or those of its attempts."""
+
+    instant: Instant
+    writer: str | None = None
+
+
+class AsOrphans(msgspec.Struct, frozen=True):
+    """The question whether files may be deleted that no instant names, each by its own name.
+
+    ``last_time`` is the last time that the table's clock has issued: an instant with a later time may still
+    begin. With ``unknown_instants``, files of instants that the table never had may be deleted.
+    """
+
+    last_time: Micros
+    unknown_instants: bool = False
+
+
+Question: TypeAlias = ForInstant | AsOrphans
+"""Each kind of deletion of data files asks one of these."""
 
 
 def requested_time_of(file: DeletedFile) -> Micros | None:
@@ -52,8 +78,25 @@ def requested_time_of(file: DeletedFile) -> Micros | None:
     return time if len(file.path.encode()) <= PATH_BYTES_MAX else None
 
 
-def refusal_for_instant(instant: Instant, writer: str | None, facts: FileFacts) -> Refusal | None:
-    """Why ``writer`` may not delete a file for an instant; None if it may."""
+def refusal(question: Question, facts: FileFacts) -> Refusal | None:
+    """Why a data file may not be deleted; None if it may. Every kind of deletion asks this."""
+    match question:
+        case ForInstant():
+            reason = _for_instant(question.instant, question.writer, facts)
+            is_of_dropped = facts.is_needed_by_dropped
+        case AsOrphans():
+            reason = _of_orphan(question, facts)
+            is_of_dropped = facts.is_needed_by_dropped or facts.is_known_to_dropped
+        case _:
+            assert_never(question)
+    # An unknown instant may be that of a dropped table. Then the dropped table is the better reason. A file
+    # that this table has published too was adopted with its history: the rules of this table apply to it.
+    if reason in (None, Refusal.UNKNOWN_INSTANT) and is_of_dropped and not facts.is_published:
+        return Refusal.DROPPED_TABLE
+    return reason
+
+
+def _for_instant(instant: Instant, writer: str | None, facts: FileFacts) -> Refusal | None:
     if instant.state in _PENDING and (instant.lease_expires_at is None or writer != instant.writer):
         return Refusal.PENDING
     match instant.action:
@@ -66,17 +109,12 @@ def refusal_for_instant(instant: Instant, writer: str | None, facts: FileFacts) 
             return _of_instant(instant.requested_time, facts)
 
 
-def refusal_of_orphan(facts: FileFacts, last_time: Micros, *, unknown_instants: bool) -> Refusal | None:
-    """Why an orphan may not be deleted; None if it may.
-
-    ``last_time`` is the last time that the table's clock has issued: an instant with a later time may still
-    begin.
-    """
+def _of_orphan(question: AsOrphans, facts: FileFacts) -> Refusal | None:
     if facts.state is None:
         if facts.is_published:
             return Refusal.PUBLISHED
-        is_past = facts.requested_time <= last_time
-        return None if unknown_instants and is_past else Refusal.UNKNOWN_INSTANT
+        is_past = facts.requested_time <= question.last_time
+        return None if question.unknown_instants and is_past else Refusal.UNKNOWN_INSTANT
     if facts.state in _PENDING:
         return Refusal.STAGED if facts.is_staged else Refusal.PENDING
     return _of_instant(facts.requested_time, facts)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from uuid import UUID
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import deletable as domain
-from chronolake_metastore.domain.deletable import FileFacts
+from chronolake_metastore.domain.deletable import AsOrphans, ForInstant, Question
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import identity, tables
 from chronolake_metastore.store import clocks, deletable as stored, instants
@@ -53,9 +53,7 @@ async def refusals(
     instant = await instants.get(connection, table_id, requested_time)
     if instant is None:
         raise await tables.instant_not_found(connection, table, requested_time)
-    return await _refusals_by(
-        connection, table, files, lambda known: domain.refusal_for_instant(instant, writer, known)
-    )
+    return await _refusals(connection, table, files, ForInstant(instant, writer))
 
 
 async def orphan_refusals(
@@ -64,44 +62,16 @@ async def orphan_refusals(
     """The files that may not be deleted as orphans; raises as ``refusals``, without ``InstantNotFound``."""
     table = await _own(connection, table_id)
     last_time = await clocks.last_time(connection, table_id)
-    refusals = await _refusals_by(
-        connection,
-        table,
-        files,
-        lambda known: domain.refusal_of_orphan(known, last_time, unknown_instants=unknown_instants),
-    )
-    # An unknown instant may be that of a dropped table. Then the dropped table is the better reason.
-    refused_for_another_reason = {
-        refusal.path for refusal in refusals if refusal.reason is not Refusal.UNKNOWN_INSTANT
-    }
-    unclear_files = [file for file in files if file.path not in refused_for_another_reason]
-    dropped = await _of_dropped_tables(connection, table_id, unclear_files)
-    paths_of_dropped = {refusal.path for refusal in dropped}
-    return [*(refusal for refusal in refusals if refusal.path not in paths_of_dropped), *dropped]
+    return await _refusals(connection, table, files, AsOrphans(last_time, unknown_instants))
 
 
-async def _of_dropped_tables(
-    connection: Reader, table_id: UUID, files: Sequence[DeletedFile]
-) -> list[RefusedDeletion]:
-    named = [(file, time) for file in files if (time := domain.requested_time_of(file)) is not None]
-    flags = await stored.of_dropped_tables(connection, table_id, named)
-    return [
-        RefusedDeletion(file.partition_path, file.file_name, Refusal.DROPPED_TABLE)
-        for (file, _), is_of_dropped in zip(named, flags, strict=True)
-        if is_of_dropped
-    ]
-
-
-async def _refusals_by(
-    connection: Reader,
-    table: Table,
-    files: Sequence[DeletedFile],
-    judge: Callable[[FileFacts], Refusal | None],
+async def _refusals(
+    connection: Reader, table: Table, files: Sequence[DeletedFile], question: Question
 ) -> list[RefusedDeletion]:
     times = [(file, domain.requested_time_of(file)) for file in files]
     named = [(file, time) for file, time in times if time is not None]
     known = await stored.known(connection, table.table_id, named)
-    judged = [(file, judge(facts)) for (file, _), facts in zip(named, known, strict=True)]
+    judged = [(file, domain.refusal(question, facts)) for (file, _), facts in zip(named, known, strict=True)]
     not_data_files = [(file, Refusal.NOT_A_DATA_FILE) for file, time in times if time is None]
     return [
         RefusedDeletion(file.partition_path, file.file_name, reason)

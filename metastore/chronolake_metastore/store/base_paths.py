@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from chronolake_metastore.domain.base_paths import BasePath, Neighbour
+from chronolake_metastore.domain.base_paths import BasePath, Neighbour, PublishedTime
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_metastore.store.postgres.transaction import Query, Statement
+from chronolake_model.times import Micros
 
 _FIND_NEIGHBOURS: Final = statements.load("base_paths/find_overlapping_tables")
 _SAVE: Final = statements.load("base_paths/save")
 _TAKE: Final = statements.load("base_paths/take_over")
+_PUBLISHED_TIMES: Final = statements.load("base_paths/find_published_times")
 _TOOK_OVER: Final = statements.load("base_paths/find_taken_over")
 
 
@@ -21,6 +23,18 @@ def find_neighbours(key: str, limit: int) -> Query[list[Neighbour]]:
     """Tables whose folders overlap with that of ``key``, live ones first."""
     parameters = {"key": key, "limit": limit}
     return Query(_FIND_NEIGHBOURS, parameters, lambda rows: [Neighbour(*row) for row in rows])
+
+
+def find_published_time(
+    dropped: Sequence[UUID], requested_times: Sequence[Micros]
+) -> Query[PublishedTime | None]:
+    """The first of ``requested_times`` at which one of the dropped tables has published or staged files."""
+    parameters = {"table_ids": list(dropped), "requested_times": list(requested_times)}
+    return Query(
+        _PUBLISHED_TIMES,
+        parameters,
+        lambda rows: next((PublishedTime(Micros(time), table) for time, table in rows), None),
+    )
 
 
 async def took_over(connection: Reader, table_id: UUID) -> list[UUID]:

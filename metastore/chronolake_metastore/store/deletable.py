@@ -18,7 +18,6 @@ from chronolake_model.times import Micros
 from chronolake_model.vocabulary import State
 
 _KNOWN: Final = statements.load("deletable/find_known_files")
-_OF_DROPPED_TABLES: Final = statements.load("deletable/find_files_of_dropped_tables")
 _BASE_PATH: Final = statements.load("base_paths/get_state")
 
 
@@ -50,19 +49,6 @@ async def known(
         FileFacts(time, None if state is None else State(state), *flags)
         for (_, time), (_, state, *flags) in zip(files, rows, strict=True)
     ]
-
-
-async def of_dropped_tables(
-    connection: Reader, table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]]
-) -> list[bool]:
-    """Whether data files of a table's folder are those of a dropped table that overlaps, in their order.
-
-    Each comes with the time in its name.
-    """
-    if not files:
-        return []
-    rows = await statements.execute(connection, _OF_DROPPED_TABLES, _named(table_id, files))
-    return [is_of_dropped for (is_of_dropped,) in rows]
 
 
 def _named(table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]]) -> dict[str, object]:

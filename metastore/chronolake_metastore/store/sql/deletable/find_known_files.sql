@@ -1,6 +1,15 @@
--- For each file by its name: the state of the instant in the name, and whether the file is published, live or needed. A
--- file that restores brought back has several periods. OFFSET 0 makes the planner look these up file by file.
-WITH held AS MATERIALIZED (
+-- For each file by its name: the state of the instant in the name, and whether the file is published, live or needed, by
+-- this table or by a dropped one whose folder overlaps, taken over or not. A file that restores brought back has several
+-- periods. An instant of a dropped table counts at any path, because links within a folder may give a file another path.
+-- OFFSET 0 makes the planner look these up file by file.
+WITH dropped AS MATERIALIZED (
+    SELECT near.table_id, near.key, own.key AS own_key
+    FROM base_path own
+    JOIN base_path near ON starts_with(near.key, own.key) OR starts_with(own.key, near.key)
+    JOIN lake_table d ON d.table_id = near.table_id
+    WHERE own.table_id = %(table_id)s AND near.table_id <> own.table_id AND d.dropped_at IS NOT NULL
+),
+held AS MATERIALIZED (
     SELECT saved.completion_time AS at
     FROM instant savepoint
     JOIN instant saved ON saved.table_id = savepoint.table_id AND saved.requested_time = savepoint.target
@@ -61,7 +70,19 @@ SELECT
             OFFSET 0
         )
     END AS is_staged,
-    periods.cleaned_by
+    periods.cleaned_by,
+    of_dropped.is_known AS is_known_to_dropped,
+    coalesce(of_dropped.is_needed, false) OR EXISTS (
+        SELECT
+        FROM dropped d
+        JOIN file f
+            ON f.table_id = d.table_id
+            AND f.partition_path = rtrim(substr(d.own_key || n.partition_path, length(d.key) + 1), '/')
+            AND f.file_id = n.file_id
+            AND f.file_name = n.file_name
+        WHERE starts_with(d.own_key || n.partition_path || '/', d.key)
+        OFFSET 0
+    ) AS is_needed_by_dropped
 FROM lake_table t
 CROSS JOIN unnest(
     %(partition_paths)s::text[], %(file_names)s::text[], %(file_ids)s::text[],
@@ -88,5 +109,22 @@ CROSS JOIN LATERAL (
         AND (f.requested_time, f.file_name) = (moment(n.requested_time), n.file_name)
     OFFSET 0
 ) AS periods
+CROSS JOIN LATERAL (
+    SELECT
+        count(*) > 0 AS is_known,
+        bool_or(i.state = 'completed' OR i.state IN ('requested', 'inflight') AND EXISTS (
+            SELECT
+            FROM event e
+            JOIN write_stat w ON w.table_id = e.table_id AND w.version = e.version
+            WHERE e.table_id = d.table_id
+                AND e.instant = i.requested_time
+                AND e.type = 'WriteStatsStaged'
+                AND w.file_name = n.file_name
+            OFFSET 0
+        )) AS is_needed
+    FROM dropped d
+    JOIN instant i ON i.table_id = d.table_id AND i.requested_time = moment(n.requested_time)
+    OFFSET 0
+) AS of_dropped
 WHERE t.table_id = %(table_id)s
 ORDER BY n.ordinal

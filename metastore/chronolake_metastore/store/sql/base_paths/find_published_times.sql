@@ -1,0 +1,15 @@
+-- Of the named times, those of instants of dropped tables that have published or staged files, or could have: completed
+-- instants, and pending ones with staged files; each with the name of its table.
+SELECT micros(i.requested_time), t.namespace || '.' || t.name
+FROM unnest(%(requested_times)s::bigint[]) AS n (requested_time)
+CROSS JOIN unnest(%(table_ids)s::uuid[]) AS d (table_id)
+JOIN lake_table t ON t.table_id = d.table_id
+JOIN instant i ON i.table_id = d.table_id AND i.requested_time = moment(n.requested_time)
+WHERE i.state = 'completed'
+    OR i.state IN ('requested', 'inflight') AND EXISTS (
+        SELECT
+        FROM event e
+        WHERE e.table_id = i.table_id AND e.instant = i.requested_time AND e.type = 'WriteStatsStaged'
+    )
+ORDER BY i.requested_time
+LIMIT 1
