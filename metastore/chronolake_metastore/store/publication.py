@@ -44,6 +44,8 @@ _FAIL: Final = """
 _EVENTS: Final = statements.load("publication/page_of_events")
 _CHANGES: Final = statements.load("publication/find_changes_of_table")
 _WORK: Final = statements.load("publication/find_work")
+_ALTERING: Final = ("TableAdopted", "TableAltered", "TableDropped", "TableSchemaChanged")
+_PROGRESSING: Final = ("DeletionsSwept", "FilesDeleted", "InstantCompleted", "InstantRolledBack")
 _CHANGED: Final = statements.load("publication/find_changed_tables")
 _PLACE: Final = statements.load("publication/find_place")
 _TOTALS: Final = statements.load("publication/totals")
@@ -153,9 +155,15 @@ class SharedPlan(msgspec.Struct, frozen=True):
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """Tables with new events, the place behind these events, and how many there were."""
+    """Tables with new events, the place behind these events, and how many there were.
+
+    ``altered`` are those whose definition changed, ``progressed`` those where an instant ended or files were
+    deleted.
+    """
 
     table_ids: Sequence[UUID]
+    altered: Sequence[UUID]
+    progressed: Sequence[UUID]
     end: Cursor
     events: int
 
@@ -354,9 +362,17 @@ async def find_work(connection: AsyncConnection) -> list[UUID]:
 
 async def changed_tables(connection: AsyncConnection, after: Cursor, limit: int) -> Changed:
     """The tables of the first so many events behind a place in the order across tables."""
-    named = {"transaction_id": after.transaction_id, "position": after.position, "limit": limit}
-    transaction_id, position, table_ids, events = (await statements.execute(connection, _CHANGED, named)).one()
-    return Changed(table_ids, after if transaction_id is None else Cursor(transaction_id, position), events)
+    named = {
+        "transaction_id": after.transaction_id,
+        "position": after.position,
+        "limit": limit,
+        "altering": list(_ALTERING),
+        "progressing": list(_PROGRESSING),
+    }
+    row = (await statements.execute(connection, _CHANGED, named)).one()
+    transaction_id, position, table_ids, altered, progressed, events = row
+    end = after if transaction_id is None else Cursor(transaction_id, position)
+    return Changed(table_ids, altered, progressed, end, events)
 
 
 async def place(connection: AsyncConnection, table_id: UUID) -> Place | None:

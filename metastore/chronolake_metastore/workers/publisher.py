@@ -27,9 +27,11 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.publication import Changed
+from chronolake_metastore.workers import held_tables
+from chronolake_metastore.workers.held_tables import HeldTables
 from chronolake_metastore.workers.submitting import submit
 from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
-from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
     PUBLICATION_LEASE_SECONDS_MAX,
     PublicationFiles,
@@ -64,11 +66,6 @@ LOOK_INTERVALS: Final = 10
 One that does not change is looked at by each search."""
 OPEN_MAX: Final = 256
 """Tables whose storage stays open."""
-FAST_SECONDS: Final = 1.0
-"""A storage that fails faster is tried again at the next event of its table."""
-RETRY_SECONDS: Final = 2.0
-"""But not more often than this."""
-BACKOFF: Final = Backoff(first_seconds=1.0, max_seconds=60.0)
 
 _log = telemetry.logger(__name__)
 
@@ -99,15 +96,16 @@ class Publisher:
         self._counts = counts
         self._settings = msgspec.structs.replace(settings, lanes=1)
         self._interval_seconds = settings.publisher_seconds
-        self._storage = TableStorage(database, settings.storage_endpoints, BACKOFF)
+        self._storage = TableStorage(database, settings.storage_endpoints)
+        self._held = HeldTables()
         self._opened: dict[UUID, Opened] = {}
         self._end = Cursor()
         self._searched_at = -SEARCH_SECONDS
         self._waiting: dict[UUID, None] = {}
         self._running: dict[UUID, asyncio.Task[None]] = {}
-        self._unreachable: dict[UUID, float] = {}
-        """When the storage of a table failed at once."""
-        self._failures: dict[UUID, str] = {}
+        self._altered: set[UUID] = set()
+        self._unreachable: dict[UUID, tuple[Place, str]] = {}
+        """Tables whose storage failed, and why."""
         self._checked: dict[UUID, float] = {}
         self._looked: dict[UUID, float] = {}
         """When a table was hidden, or its storage was looked at since."""
@@ -146,16 +144,15 @@ class Publisher:
 
     async def _look(self, tasks: asyncio.TaskGroup) -> None:
         """Find the tables with work, and publish those that are not under way."""
-        for table_id in await self._changed():
-            self._waiting[table_id] = None
-            if self._unreachable.get(table_id, 0.0) + RETRY_SECONDS < time.monotonic():
-                # A folder that was missing may be there now.
-                self._storage.end_backoff(table_id)
-        in_backoff = set(self._storage.tables_in_backoff())
+        changed = await self._changed()
+        self._waiting |= dict.fromkeys([*changed, *self._held.due()])
         for table_id in [*self._waiting]:
-            if table_id not in self._running and table_id not in in_backoff:
-                del self._waiting[table_id]
+            if table_id in self._running:
+                continue
+            del self._waiting[table_id]
+            if not self._held.holds(table_id):
                 self._running[table_id] = tasks.create_task(self._publish(table_id))
+        self._held.write_warnings()
 
     async def _changed(self) -> Iterable[UUID]:
         if time.monotonic() - self._searched_at >= SEARCH_SECONDS:
@@ -169,16 +166,33 @@ class Publisher:
             page = await queries.changed_tables(self._database, self._end, EVENTS_MAX)
             self._end = page.end
             changed |= dict.fromkeys(page.table_ids)
+            self._wake(page)
             if page.events < EVENTS_MAX:
                 return changed
+
+    def _wake(self, page: Changed) -> None:
+        for table_id in page.progressed:
+            self._held.wake(table_id, is_altered=False)
+            if not self._held.is_warned_of(table_id):
+                # It was new, and may have files now.
+                self._unreachable.pop(table_id, None)
+        for table_id in page.altered:
+            if table_id in self._running:
+                # What runs may fail because of what was before the change.
+                self._altered.add(table_id)
+            else:
+                self._try_again(table_id)
+
+    def _try_again(self, table_id: UUID) -> None:
+        """Forget why the table failed: its definition has changed."""
+        self._held.wake(table_id, is_altered=True)
+        self._unreachable.pop(table_id, None)
 
     async def _publish(self, table_id: UUID) -> None:
         """Publish one table. If it fails, it is tried again after a backoff."""
         try:
             async with self._free:
-                is_done = await self._publish_steps(table_id)
-            if not is_done:
-                self._waiting[table_id] = None
+                await self._publish_steps(table_id)
         except (errors.NotFound, errors.LeaseLive, errors.PublicationFenced) as exc:
             if isinstance(exc, errors.PublicationFenced):
                 # Its page took longer than its lease: two servers must not fence each other again and again.
@@ -188,20 +202,28 @@ class Publisher:
             self._opened.pop(table_id, None)
         except errors.Unavailable:
             self._waiting[table_id] = None
-        except Exception:
+        except Exception as exc:
             # The edge of a worker, as above.
-            _log.exception("publication failed", table_id=str(table_id))
+            self._held.hold(table_id, held_tables.UNREACHABLE)
+            if self._held.warn(table_id, str(table_id), repr(exc)):
+                _log.exception("publication failed", table_id=str(table_id))
         finally:
             del self._running[table_id]
+            if table_id in self._altered:
+                self._altered.discard(table_id)
+                self._try_again(table_id)
 
-    async def _publish_steps(self, table_id: UUID) -> bool:
-        """Publish the steps of a table; False when some are left."""
+    async def _publish_steps(self, table_id: UUID) -> None:
+        """Publish the steps of a table. If some are left, the table is held."""
+        if not await self._is_reachable(table_id):
+            return
         target = await queries.target(self._database, table_id)
         if target is None:
             self._forget(table_id)
-            return True
+            return
         if not self._is_due(target):
-            return True
+            self._held.release(table_id)
+            return
         place = target.place
         try:
             if target.needs_storage:
@@ -209,28 +231,37 @@ class Publisher:
             else:
                 # It is recorded as paused.
                 await self._take_lease(place)
-        except errors.NotPublished:
-            # Whether it is readable again costs a look at its files.
-            self._storage.back_off(place)
+        except errors.NotPublished as exc:
+            self._held.hold(table_id, held_tables.PAUSED if target.needs_storage else held_tables.UNTIL_ALTERED)
+            self._held.warn(table_id, place.table, exc.detail)
         except errors.LeaseLive:
             if table_id not in self._fenced:
                 raise
-            self._storage.back_off(place)
-            return False
+            self._held.hold(table_id, held_tables.PAUSED)
         except errors.ConfigurationError as exc:
             await self._fail(place, exc)
-            return False
         else:
-            self._unreachable.pop(table_id, None)
-            self._failures.pop(table_id, None)
-            self._storage.end_backoff(table_id)
+            self._held.release(table_id)
+
+    async def _is_reachable(self, table_id: UUID) -> bool:
+        """False if the storage of a table fails for the same reason as before. The database is not asked."""
+        if table_id not in self._unreachable:
+            return True
+        place, reason = self._unreachable[table_id]
+        try:
+            await self._storage.check(place)
+        except errors.ConfigurationError as exc:
+            if str(exc) == reason:
+                self._held.hold(table_id, held_tables.UNREACHABLE)
+                self._counts.failures += self._held.is_warned_of(table_id)
+                return False
         return True
 
     def _forget(self, table_id: UUID) -> None:
         """Keep nothing of a dropped table."""
         self._opened.pop(table_id, None)
+        self._held.release(table_id)
         self._unreachable.pop(table_id, None)
-        self._failures.pop(table_id, None)
         self._checked.pop(table_id, None)
         self._looked.pop(table_id, None)
         self._fenced.discard(table_id)
@@ -246,30 +277,27 @@ class Publisher:
 
     async def _fail(self, place: Place, failure: errors.ConfigurationError) -> None:
         self._opened.pop(place.table_id, None)
-        seconds = self._storage.back_off(place)
+        self._held.hold(place.table_id, held_tables.UNREACHABLE)
         reason, is_new = str(failure), False
         if isinstance(failure.__cause__, FolderMissing):
             reason = f"the folder {place.base_path} does not exist yet, or this server does not see it"
             is_new = not await queries.has_files(self._database, place.table_id)
         # A new table has no folder until it has a file: that is no failure.
         self._counts.failures += not is_new
-        if not is_new and self._failures.get(place.table_id) != reason:
-            # Once, for a table may be out of reach for as long as it exists.
-            self._failures[place.table_id] = reason
-            _log.warning("table cannot be published", table=place.table, reason=reason, pause_seconds=seconds)
+        if not is_new:
+            self._held.warn(place.table_id, place.table, reason)
         await queries.fail(self._database, place.table, self.name, reason)
 
     async def _open(self, place: Place) -> TableFiles:
         opened = self._opened.get(place.table_id)
         if opened is not None and opened.place == place:
             return opened.files
-        began = time.monotonic()
         try:
             files = await self._storage.opened(place)
-        except errors.ConfigurationError:
-            if time.monotonic() - began < FAST_SECONDS:
-                self._unreachable[place.table_id] = time.monotonic()
+        except errors.ConfigurationError as exc:
+            self._unreachable[place.table_id] = (place, str(exc))
             raise
+        self._unreachable.pop(place.table_id, None)
         if len(self._opened) >= OPEN_MAX:
             self._opened.pop(next(iter(self._opened)))
         self._opened[place.table_id] = Opened(place, files)

@@ -227,21 +227,22 @@ class TableStorage:
 
     async def opened(self, place: Place) -> TableFiles:
         """The files of a table; raises ``ConfigurationError`` if its storage fails."""
-        files = await self._open(place)
-        try:
-            async with asyncio.timeout(CHECK_SECONDS_MAX):
-                await files.check()
-        except TimeoutError as exc:
-            raise errors.ConfigurationError(f"{place.base_path} does not answer") from exc
-        return files
-
-    async def _open(self, place: Place) -> TableFiles:
-        options = options_of(place.properties)
-        refuse_endpoint(options, self._storage_endpoints)
-        files = await _run(lambda: opening.open_files(place.base_path, options))
+        files = await self.check(place)
         async with self._database.reading() as connection:
             owner = await owner_of(connection, place)
         return TableFiles(files, Guard(files, owner, MetastoreOfThread(self._database, place)))
+
+    async def check(self, place: Place) -> Files:
+        """Raise ``ConfigurationError`` unless this server sees the table's folder, or its bucket."""
+        options = options_of(place.properties)
+        refuse_endpoint(options, self._storage_endpoints)
+        files = await _run(lambda: opening.open_files(place.base_path, options))
+        try:
+            async with asyncio.timeout(CHECK_SECONDS_MAX):
+                await _run(files.check)
+        except TimeoutError as exc:
+            raise errors.ConfigurationError(f"{place.base_path} does not answer") from exc
+        return files
 
     def back_off_after(self, place: Place, reason: str) -> None:
         """Begin a backoff after a failure, and log ``reason``."""
