@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 from chronolake import _file_checks, errors
 from chronolake._file_checks import EXAMPLES_MAX, BaseFile, Layout
 from chronolake.storage import open_filesystem
+from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.checks import AWAITS_ROLLBACK, Check, Finding, FindingKind, FindingTotal
-from chronolake_model.file_names import bucket_of, parse_file_name
+from chronolake_model.file_names import FileKind, bucket_of, parse_file_name
 from chronolake_model.files import DataFile, FileSlice
 from chronolake_model.orphans import Orphan, OrphanReason
 from chronolake_model.partition_paths import Spelling
@@ -47,6 +48,7 @@ class Run:
         as_of: str | None,
     ) -> None:
         self._table = table.name
+        self._is_adopted = ADOPTED_PROPERTY in table.properties
         self._as_of = as_of
         self._filesystem, self._root = open_filesystem(table.base_path, storage_options)
         self._layout = _layout_of(table, schemas, as_of)
@@ -145,7 +147,12 @@ class Run:
         except ValueError as exc:
             self.add(Finding(FindingKind.WRONG_NAME, file.path, 0, [str(exc)]))
             return False
-        actual = (partition_path, name.file_id, name.requested_time)
+        # Hudi named log files of table version 6 after their base file.
+        is_after_base = (
+            self._is_adopted and name.kind is FileKind.LOG and name.requested_time < file.requested_time
+        )
+        time = file.requested_time if is_after_base else name.requested_time
+        actual = (partition_path, name.file_id, time)
         expected = (slice_.partition_path, slice_.file_id, file.requested_time)
         is_bucket = bucket is None or bucket < (self._layout.buckets or 0)
         if actual != expected or not is_bucket:

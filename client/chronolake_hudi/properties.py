@@ -81,6 +81,7 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 TABLE_ID_KEY: Final = "chronolake.table-id"
 """The key that says which table of Chronolake has written the file."""
+_CDC: Final = "hoodie.table.cdc.enabled"
 _METADATA_TABLE: Final = ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight")
 _NAME: Final = "hoodie.table.name"
 _TYPE: Final = "hoodie.table.type"
@@ -155,10 +156,13 @@ def decode(content: bytes, path: str = PATH) -> TableConfig:
 def adopted(text: str, table_id: str, version: TableVersion, default_mode: MergeMode) -> TableConfig:
     """The properties of a table that Hudi has written before: ``text`` is its hoodie.properties of then.
 
-    The guard is new, and the metadata table is left out: it is not updated any more. Raises as ``decode``.
+    The guard is new, and the metadata table is left out: it is not updated any more. Nor is change
+    data captured. Raises as ``decode``.
     """
     config = decode(text.encode("latin-1"))
     others = {key: value for key, value in config.others.items() if key not in _METADATA_TABLE}
+    if _CDC in others:
+        others[_CDC] = "false"
     return msgspec.structs.replace(
         config,
         version=version,

@@ -13,6 +13,9 @@ PARTITION_PATH: Final = "_hoodie_partition_path"
 FILE_NAME: Final = "_hoodie_file_name"
 """The name of the file that the record is in."""
 
+IS_DELETED: Final = "_hoodie_is_deleted"
+"""A column of the table's own, of tables that Hudi wrote: a record in which it is true deletes its key."""
+
 META: Final = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
 """First in each data file, in this order, all strings."""
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chronolake import field_ids
@@ -21,6 +22,7 @@ from chronolake_hudi import avro_schema, log_blocks, log_files
 from chronolake_hudi.errors import DamagedFile, HudiFormatError, UnsupportedFormat
 from chronolake_hudi.log_blocks import DeletedRecord, OrderingValue
 from chronolake_hudi.log_files import BlockType, LogBlock
+from chronolake_model.meta_columns import IS_DELETED
 from chronolake_model.publication import LOG_BLOCKS_PROPERTY
 from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import TableType
@@ -62,14 +64,15 @@ class LogFormat:
 class _Block:
     """The records or the deletes of a block. ``columns`` are those that its records have, None for all.
 
-    ``place`` is the instant by which it is compared with other blocks, ``compacted`` the instants whose blocks
-    it takes the place of.
+    ``flagged`` are records whose flag says that their keys are deleted. ``place`` is the instant by which
+    the block is compared with others, ``compacted`` the instants whose blocks it takes the place of.
     """
 
     instant: str
     place: str
     compacted: Sequence[str]
     records: pa.Table
+    flagged: pa.Table
     deletes: Sequence[DeletedRecord] = ()
     columns: frozenset[str] | None = None
 
@@ -112,8 +115,7 @@ def read(
                     blocks = [other for other in blocks if other.instant != undone]
                 elif block.type is not BlockType.CDC_DATA:
                     blocks.append(_block(block, file, fields, layout))
-    ordering_type = None if ordering_field is None else layout.field(ordering_field).type
-    return _contents(_compacted(blocks), layout, ordering_type)
+    return _contents(_compacted(blocks), layout, ordering_field)
 
 
 def deleted_records(
@@ -153,9 +155,9 @@ def _block(block: LogBlock, file: StoredFile, fields: Sequence[SchemaField], lay
         raise DamagedFile(file.path, problem, log_blocks.COMPACT)
     if block.type is BlockType.DELETE:
         deletes = log_blocks.read_deletes(block, file.path)
-        return _Block(instant, instant, compacted, layout.empty_table(), deletes)
-    records, names = _records(block, file, fields, layout)
-    return _Block(instant, instant, compacted, records, columns=names)
+        return _Block(instant, instant, compacted, layout.empty_table(), layout.empty_table(), deletes)
+    records, flagged, names = _records(block, file, fields, layout)
+    return _Block(instant, instant, compacted, records, flagged, columns=names)
 
 
 def _compacted(blocks: Sequence[_Block]) -> Iterator[_Block]:
@@ -175,7 +177,8 @@ def _compacted(blocks: Sequence[_Block]) -> Iterator[_Block]:
             yield dataclasses.replace(block, place=place(block.instant))
 
 
-def _contents(blocks: Iterable[_Block], layout: pa.Schema, ordering_type: pa.DataType | None) -> LogContents:
+def _contents(blocks: Iterable[_Block], layout: pa.Schema, ordering_field: str | None) -> LogContents:
+    ordering_type = None if ordering_field is None else layout.field(ordering_field).type
     records, deletes = [layout.empty_table()], [_deletes([], "", ordering_type)]
     times: list[pa.Array] = []
     partial: list[frozenset[str]] = []
@@ -186,6 +189,7 @@ def _contents(blocks: Iterable[_Block], layout: pa.Schema, ordering_type: pa.Dat
         own = block.records[columns.COMMIT_TIME].cast(pa.string())
         times += own.chunks if block.place == block.instant else [pa.repeat(block.place, len(own))]
         deletes.append(_deletes(block.deletes, block.place, ordering_type))
+        deletes.append(_flagged(block, ordering_field))
         if block.columns is not None:
             partial.append(block.columns)
         of_record.append(np.full(len(own), 0 if block.columns is None else len(partial), np.int64))
@@ -199,17 +203,27 @@ def _contents(blocks: Iterable[_Block], layout: pa.Schema, ordering_type: pa.Dat
 
 def _records(
     block: LogBlock, file: StoredFile, fields: Sequence[SchemaField], layout: pa.Schema
-) -> tuple[pa.Table, frozenset[str] | None]:
-    """The records of a block, and the columns that they have; None for all."""
+) -> tuple[pa.Table, pa.Table, frozenset[str] | None]:
+    """The records of a block, those flagged as deleted, and the columns that they have; None for all."""
     names = set(log_blocks.columns_of(block)) if block.is_partial else None
     if block.type is BlockType.AVRO_DATA:
         stored = _only(arrow_types.file_layout(fields), names)
         rows = pa.Table.from_pylist(list(log_blocks.read_avro(block, file.path)), schema=stored)
-        return layouts.in_layout(rows, stored, layout), _present(stored, layout, names)
+        return *_split(rows, stored, layout), _present(stored, layout, names)
     with pq.ParquetFile(pa.BufferReader(block.content)) as parquet:
         stored = _only(layouts.stored_schema(parquet, None if file.has_field_ids else fields, file.path), names)
-        rows = parquet.read(columns=layouts.columns_of(stored, layout))
-        return layouts.in_layout(rows, stored, layout), _present(stored, layout, names)
+        wanted = dict.fromkeys([*layouts.columns_of(stored, layout), *({IS_DELETED} & {*stored.names})])
+        rows = parquet.read(columns=list(wanted))
+        return *_split(rows, stored, layout), _present(stored, layout, names)
+
+
+def _split(rows: pa.Table, stored: pa.Schema, layout: pa.Schema) -> tuple[pa.Table, pa.Table]:
+    """Rows of a file in a layout, and those of them that are flagged as deleted."""
+    records = layouts.in_layout(rows, stored, layout)
+    if IS_DELETED not in rows.column_names:
+        return records, layout.empty_table()
+    is_deleted = pc.fill_null(rows[IS_DELETED], False)
+    return records.filter(pc.invert(is_deleted)), records.filter(is_deleted)
 
 
 def _only(stored: pa.Schema, names: Collection[str] | None) -> pa.Schema:
@@ -232,6 +246,17 @@ def _deletes(deleted: Sequence[DeletedRecord], time: str, ordering_type: pa.Data
     if ordering_type is not None:
         values = [None if (value := record.ordering_value) is None else value.value for record in deleted]
         arrays[log_merge.ORDERING] = _typed(values, ordering_type)
+    return pa.table(arrays)
+
+
+def _flagged(block: _Block, ordering_field: str | None) -> pa.Table:
+    """The deletes of keys by flagged records, with their ordering values."""
+    arrays = {
+        log_merge.KEY: block.flagged[columns.RECORD_KEY].cast(pa.large_string()),
+        log_merge.TIME: pa.repeat(block.place, len(block.flagged)).cast(pa.string()),
+    }
+    if ordering_field is not None:
+        arrays[log_merge.ORDERING] = block.flagged[ordering_field]
     return pa.table(arrays)
 
 

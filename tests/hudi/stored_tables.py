@@ -24,6 +24,8 @@ TABLES = Path(__file__).parent / "tables"
 COPY_ON_WRITE = ("cow8", "cow9", "plain8", "archived8", "evolved9")
 MERGE_ON_READ = ("mor8", "mor9")
 VERSION_6 = ("cow6", "archived6", "compacted6")
+VERSION_6_LOGS = ("mor6", "logs6", "logcompacted6")
+"""With log files that are not compacted."""
 COLUMNS = ("day", "id", "name", "price", "ts")
 Rows = list[list[Any]]
 _META = ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")

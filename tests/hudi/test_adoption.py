@@ -289,7 +289,6 @@ def test_pending_instants_are_rolled_back_with_their_files(
         ({"hoodie__table__base__file__format": "ORC"}, "only Parquet"),
         ({"hoodie__datasource__write__drop__partition__columns": "true"}, "lack the partition columns"),
         ({"hoodie__populate__meta__fields": "false"}, "meta columns"),
-        ({"hoodie__table__cdc__enabled": "true"}, "change data capture"),
         ({"hoodie__bootstrap__base__path": "/elsewhere"}, "bootstrapped"),
         ({"hoodie__table__ordering__fields": "ts,price"}, "several ordering fields"),
         ({"hoodie__record__merge__mode": "CUSTOM"}, "class of its own"),
@@ -351,10 +350,6 @@ def test_the_folder_of_a_table_of_chronolake_is_refused(adopt: Adopt, tmp_path: 
     path = unpacked("cow9", tmp_path)
     (path / ".hoodie/.chronolake-claim.json").write_text("{}")
     assert "--reuse-base-path" in reasons(adopt, path)
-
-
-def test_logs_of_version_6_that_are_not_compacted_are_refused(adopt: Adopt, tmp_path: Path) -> None:
-    assert "not compacted" in reasons(adopt, unpacked("mor6", tmp_path))
 
 
 def test_a_writer_that_commits_during_the_adoption_keeps_its_table(

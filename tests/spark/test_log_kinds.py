@@ -16,6 +16,7 @@ from hypothesis import given, settings, strategies as st
 from chronolake_hudi import log_blocks, log_files
 from chronolake_hudi.log_blocks import DeletedRecord
 from chronolake_hudi.log_files import BlockType, HeaderKey, LogBlock
+from chronolake_model.meta_columns import IS_DELETED
 from chronolake_model.tables import SchemaField
 from chronolake_spark import columns, errors
 from chronolake_spark.stored_slices import StoredFile
@@ -125,6 +126,23 @@ def test_a_rollback_block_takes_back_the_blocks_before_it_and_no_later_one(group
 def test_a_block_of_change_data_capture_is_left_out(group: Group) -> None:
     append(group, "a", LogBlock(BlockType.CDC_DATA, {HeaderKey.INSTANT_TIME: f"{11:017d}"}, b"x"))
     assert group.values() == {1: 0, 2: 0, 3: 0}
+
+
+@pytest.mark.parametrize("has_avro_blocks", [False, True], ids=["parquet", "avro"])
+def test_a_record_that_is_flagged_as_deleted_deletes_its_key(tmp_path: Path, has_avro_blocks: bool) -> None:
+    schema = pa.schema([*SCHEMA, (IS_DELETED, pa.bool_())])
+    fields = [*FIELDS, SchemaField(IS_DELETED, "boolean", field_id=5)]
+    group = Group(tmp_path / "t", has_avro_blocks=has_avro_blocks, schema=schema, fields=fields)
+    # Hudi shows such a record of a base file too: only bulk inserts write it.
+    group.write(10, *({**upsert(id, 0, 5), IS_DELETED: id == 5} for id in range(1, 6)))
+    group.compact(10)
+    flags = {1: (6, True), 2: (4, True), 3: (6, False), 4: (6, None)}
+    group.write(11, *({**upsert(id, 1, ts), IS_DELETED: flag} for id, (ts, flag) in flags.items()))
+    assert group.values() == {2: 0, 3: 1, 4: 1, 5: 0}
+    assert sorted(row["value"] for row in group.rows("value")) == [0, 0, 1, 1]
+
+    group.write(12, {**upsert(1, 2, 5), IS_DELETED: False}, {**upsert(3, 2, 7), IS_DELETED: False})
+    assert group.values() == {2: 0, 3: 2, 4: 1, 5: 0}
 
 
 def test_a_log_compaction_of_later_instants_is_damaged(group: Group) -> None:

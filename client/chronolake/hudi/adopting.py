@@ -14,7 +14,7 @@ import msgspec
 from chronolake import _base_paths, errors
 from chronolake._sync.client import Client
 from chronolake._sync.table import Table
-from chronolake.hudi import folder, history, stored
+from chronolake.hudi import folder, history, logs, stored
 from chronolake.hudi.history import WRITER, Adoption, CannotAdopt, Options, Pending
 from chronolake.hudi.stored import StoredTable
 from chronolake.storage import open_filesystem, storage_failures
@@ -106,7 +106,7 @@ def _read(files: Files, options: Options, storage_options: Mapping[str, str] | N
             filesystem, root = open_filesystem(
                 options.base_path, options_of(options.properties, storage_options)
             )
-            return stored.with_records(table, filesystem, root)
+            return logs.with_facts(stored.with_records(table, filesystem, root), filesystem, root)
     except HudiFormatError as exc:
         raise CannotAdopt([str(exc)]) from exc
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from chronolake.hudi import notes, requirements, served
+from chronolake.hudi import logs, notes, requirements, served
 from chronolake.hudi.served import KnownFile, MissingFile
 from chronolake.hudi.stored import StoredInstant, StoredTable
 from chronolake.hudi.times import Times
@@ -88,7 +88,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 def adoption_of(table: StoredTable, options: Options) -> Adoption:
     """The request that adopts a table. Raises ``CannotAdopt``, with all reasons that are found."""
-    reasons = list(requirements.obstacles(table))
+    reasons = [*requirements.obstacles(table), *logs.obstacles(table)]
     pending = pending_of(table)
     if pending and not options.roll_back_pending:
         named = ", ".join(f"{instant.action} {instant.requested_time} ({instant.state})" for instant in pending)
@@ -120,9 +120,13 @@ class _History:
         self._cleans = [instant for instant in completed if instant.action is Action.CLEAN]
         self._savepoints = [instant for instant in completed if instant.action is Action.SAVEPOINT]
         self._left_out = [instant for instant in completed if instant.action in _WITHOUT_EFFECT]
+        writers = logs.writers_of(table)
         self._files: dict[str, list[tuple[StoredFile, DataFileName]]] = {}
         for file, name in table.data_files:
-            self._files.setdefault(name.requested_time, []).append((file, name))
+            # A log file of version 6 has the time of its base file in its name.
+            is_log = name.kind is FileKind.LOG and file.path in writers
+            time = writers[file.path].requested_time if is_log else name.requested_time
+            self._files.setdefault(time, []).append((file, name))
         listed = [instant.requested_time for instant in table.instants]
         archived = self._archived_times()
         times = [instant.completion_time for instant in table.instants if instant.completion_time is not None]
@@ -163,7 +167,15 @@ class _History:
         """The requested times of files that are older than the active timeline: Hudi counts them as data."""
         first = self._table.first_active
         listed = {instant.requested_time for instant in self._table.instants}
-        return sorted(time for time in self._files if time not in listed and first is not None and time < first)
+        return sorted(
+            time
+            for time, files in self._files.items()
+            if time not in listed and first is not None and time < first and any(map(self._is_archived, files))
+        )
+
+    def _is_archived(self, entry: tuple[StoredFile, DataFileName]) -> bool:
+        """Whether a file is that of the archived instant in its name, as log files of version 6 are not."""
+        return entry[1].kind is FileKind.BASE or self._table.layout is Layout.TWO
 
     def _completion_of_archived(self, time: str) -> tuple[str, str | None]:
         """The completion time of an archived instant, and its action if the archive says it."""
@@ -185,21 +197,17 @@ class _History:
             active = [write.requested_time for write in self._writes if write.requested_time >= first]
             archived = max(completion for completion, _ in self._archived.values())
             times.append(self._completions[min(active)] if active else archived)
-        if self._table.layout is Layout.ONE and self._table.config.type is TableType.MERGE_ON_READ:
-            times.append(max(self._completions[write.requested_time] for write in self._writes))
         return max(times, default=None)
 
     def _known_files(self) -> Iterator[KnownFile]:
         present = {file.path for file, _ in self._table.data_files}
         for time, (completion, _) in self._archived.items():
-            for file, name in self._files[time]:
+            for file, name in filter(self._is_archived, self._files[time]):
                 yield KnownFile(
                     (file.partition_path, name.file_id), file.path, name.kind, time, completion, exists=True
                 )
         for instant in self._writes:
             for partition_path, stat in _stats(instant):
-                if self._is_of_layout_1_log(stat):
-                    continue
                 yield KnownFile(
                     (partition_path, stat.file_id),
                     stat.path,
@@ -209,12 +217,9 @@ class _History:
                     stat.path in present,
                 )
 
-    def _is_of_layout_1_log(self, stat: metadata.WriteStat) -> bool:
-        return self._table.layout is Layout.ONE and _kind(stat) is FileKind.LOG
-
     def _archived_instant(self, time: str) -> AdoptedInstant:
         completion, action = self._archived[time]
-        files = self._files[time]
+        files = list(filter(self._is_archived, self._files[time]))
         is_copy_on_write = self._table.config.type is TableType.COPY_ON_WRITE
         is_compaction = not is_copy_on_write and action == Action.COMMIT
         begun = Action.COMMIT if is_copy_on_write else Action.DELTACOMMIT
@@ -296,7 +301,7 @@ class _History:
                     deletes=max(stat.num_deletes, 0),
                 )
             )
-        # A log of layout 1 has the time of its base file.
+        # A log file of layout 1 that no instant names has only blocks that do not count.
         unnamed = [
             file.path
             for file, name in self._files.get(instant.requested_time, ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from chronolake.hudi import logs
 from chronolake.hudi.stored import StoredTable
 from chronolake_hudi.timeline_files import Layout
 from chronolake_model.vocabulary import Action
@@ -38,6 +39,7 @@ def of_adoption(
             "table version 6 keeps no completion times: each instant completes in the first free "
             "millisecond behind its requested time, so that as-of reads give what Hudi gave"
         )
+    yield from logs.notes(table)
     if left_out:
         actions = sorted(set(map(str, left_out)))
         yield f"{len(left_out)} completed {', '.join(actions)} are left out, for they have no effect any more"

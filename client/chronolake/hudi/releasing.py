@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -17,6 +17,7 @@ from chronolake_hudi import java_properties, properties
 from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.publication import PUBLISH_PROPERTY, Publication, PublicationState
 from chronolake_model.storage import options_of
+from chronolake_model.vocabulary import TableType
 from chronolake_storage import opening
 
 WAIT_SECONDS: Final = 30.0
@@ -70,6 +71,7 @@ def release(
         )
         generator = folder.generator_of(len(definition.record_key_fields), len(definition.partition_fields))
         text = folder.released(stated, before, generator)
+        log_only = _log_only(table)
         # A write since the check makes this fail, before anything has changed.
         client.drop_table(name, version=publication.version)
         # From here on the table cannot be written through Chronolake.
@@ -84,7 +86,7 @@ def release(
         base_path=definition.base_path,
         table_version=after["hoodie.table.version"],
         key_generator=after.get(folder.GENERATOR_CLASS) or after[folder.GENERATOR_TYPE],
-        advice=_advice(after),
+        advice=_advice(after, log_only),
     )
 
 
@@ -110,13 +112,29 @@ def _refuse_pending(table: Table) -> None:
         )
 
 
-def _advice(stated: Mapping[str, str]) -> list[str]:
+def _log_only(table: Table) -> list[str]:
+    """The file ids of the file groups that have no base file."""
+    if table.definition.type is not TableType.MERGE_ON_READ:
+        return []
+    return [slice_.file_id for slice_ in table.snapshot().slices if slice_.base_file is None]
+
+
+def _advice_of_log_only(file_ids: Sequence[str]) -> str:
+    return (
+        "first of all, compact it (call run_compaction(op => 'scheduleAndExecute')): "
+        f"{len(file_ids)} file group(s), such as {file_ids[0]}, have log files only. Hudi's simple and bloom "
+        "indexes find no record in log files, so an upsert would write these records a second time"
+    )
+
+
+def _advice(stated: Mapping[str, str], log_only: Sequence[str]) -> list[str]:
     keys = stated.get("hoodie.table.recordkey.fields", "")
     partitions = stated.get("hoodie.table.partition.fields", "")
     version = stated["hoodie.table.version"]
     return [
         f"record keys: hoodie.datasource.write.recordkey.field={keys}",
         *([f"partitions: hoodie.datasource.write.partitionpath.field={partitions}"] if partitions else []),
+        *([_advice_of_log_only(log_only)] if log_only else []),
         "index: hoodie.index.type=SIMPLE; Hudi's bucket index has another hash, and not all files that "
         "Chronolake wrote have a bloom filter",
         f"to stay at table version {version}: hoodie.write.table.version={version} and "

@@ -11,7 +11,6 @@ from chronolake_hudi.errors import UnsupportedFormat
 from chronolake_hudi.metadata import SCHEMA_KEY
 from chronolake_hudi.properties import MergeMode
 from chronolake_hudi.timeline_files import Layout
-from chronolake_model.file_names import FileKind
 from chronolake_model.tables import Field
 from chronolake_model.vocabulary import Action, State
 
@@ -31,7 +30,6 @@ _PAYLOADS: Final[Mapping[str, MergeMode]] = {
 }
 """The payload classes that are one of the two merge modes."""
 _SWITCHES: Final[Mapping[str, str]] = {
-    "hoodie.table.cdc.enabled": "it writes change data capture logs",
     "hoodie.table.multiple.base.file.formats.enable": "its base files may have several formats",
 }
 _PAYLOAD_KEYS: Final = ("hoodie.table.legacy.payload.class", "hoodie.compaction.payload.class")
@@ -213,25 +211,6 @@ def _of_files(table: StoredTable) -> Iterator[str]:
         if file.file_name.endswith(_OTHER_FORMATS):
             yield f"{file.path} is no Parquet file; only Parquet is read"
             return
-        if ".log." in file.file_name and file.file_name.endswith(".cdc"):
-            yield f"{file.path} is a log of change data capture; remove them with Hudi's clean"
-            return
         if file.file_name.endswith(".parquet") and not file.file_name.startswith("."):
             yield f"{file.path} has a name that Hudi 0.14 and later do not write; rewrite it with Hudi"
-            return
-    if table.layout is Layout.TWO:
-        return
-    newest: dict[tuple[str, str], str] = {}
-    for file, name in table.data_files:
-        if name.kind is FileKind.BASE:
-            group = file.partition_path, name.file_id
-            newest[group] = max(newest.get(group, ""), name.requested_time)
-    for file, name in table.data_files:
-        if name.kind is FileKind.LOG and name.requested_time >= newest.get(
-            (file.partition_path, name.file_id), ""
-        ):
-            yield (
-                f"{file.path} is a log file of version 6 that is not compacted; compact all file groups with "
-                "Hudi, or upgrade the table to version 8"
-            )
             return

@@ -79,13 +79,21 @@ class StoredInstant(msgspec.Struct, frozen=True, kw_only=True):
         return {}
 
 
+class LogFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The instants of the blocks of a log file, and why some block cannot be read; None if all can."""
+
+    instants: frozenset[str] = frozenset()
+    problem: str | None = None
+
+
 class StoredTable(msgspec.Struct, frozen=True, kw_only=True):
     """What the folder of a Hudi table holds.
 
     ``text`` are all properties as they are written, ``tag`` is that of their file. ``archived`` are the
     completion times and the actions of archived instants, as far as they are known, by requested time.
     ``records`` are the numbers of records, by path, of base files that no instant of the timeline names.
-    ``data_files`` have the meaning of their names; ``other_files`` are all that are no data files.
+    ``data_files`` have the meaning of their names; ``other_files`` are all that are no data files. ``logs`` has
+    what is in log files, by path.
     """
 
     base_path: str
@@ -98,6 +106,7 @@ class StoredTable(msgspec.Struct, frozen=True, kw_only=True):
     data_files: Sequence[tuple[StoredFile, DataFileName]]
     other_files: Sequence[StoredFile]
     records: Mapping[str, int] = {}
+    logs: Mapping[str, LogFacts] = {}
 
     @property
     def layout(self) -> Layout:

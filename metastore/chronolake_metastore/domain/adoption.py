@@ -243,7 +243,7 @@ def _check(table: Table, instant: _Checked, instants: Sequence[_Checked]) -> Non
         _check_pending(instant, rules)
     elif body.planned_file_groups:
         raise _invalid(instant, "it is completed: leave planned_file_groups out")
-    files.check(table, body.requested_time, body.write_stats)
+    files.check(table, body.requested_time, body.write_stats, is_adopted=True)
     for touch, group in files.touches(body.write_stats):
         if touch not in rules.touches:
             raise _invalid(instant, f"a {body.action} writes no {touch} file, as in {group.file_id!r}")

@@ -57,13 +57,17 @@ class Staged(msgspec.Struct, frozen=True):
 NOTHING_STAGED: Final = Staged()
 
 
-def check(table: Table, requested_time: str, stats: Sequence[WriteStat]) -> None:
-    """Raise ``InvalidWriteStat`` unless each stat fits the instant, the table and its neighbours."""
+def check(table: Table, requested_time: str, stats: Sequence[WriteStat], *, is_adopted: bool = False) -> None:
+    """Raise ``InvalidWriteStat`` unless each stat fits the instant, the table and its neighbours.
+
+    With ``is_adopted`` a log file may have an earlier time in its name, as in table version 6: that of its base
+    file.
+    """
     columns = column_stats.columns_of(table)
     seen: set[tuple[str, str]] = set()
     bases: set[tuple[str, str]] = set()
     for index, stat in enumerate(stats):
-        kind = _check_one(table, requested_time, index, stat)
+        kind = _check_one(table, requested_time, index, stat, is_adopted=is_adopted)
         _check_columns(columns, index, stat)
         _check_new(index, stat, "file", (stat.partition_path, stat.file_name), seen)
         if kind is FileKind.BASE:
@@ -125,12 +129,13 @@ def total(summaries: Iterable[WriteSummary]) -> WriteSummary:
     return WriteSummary(*sums)
 
 
-def _check_one(table: Table, requested_time: str, index: int, stat: WriteStat) -> FileKind:
+def _check_one(table: Table, requested_time: str, index: int, stat: WriteStat, *, is_adopted: bool) -> FileKind:
     try:
         name = parse_file_name(stat.file_name)
     except ValueError as exc:
         raise _invalid(index, stat, str(exc)) from exc
-    if name.requested_time != requested_time:
+    is_after_base = is_adopted and name.kind is FileKind.LOG and name.requested_time < requested_time
+    if name.requested_time != requested_time and not is_after_base:
         raise _invalid(index, stat, f"the name says instant {name.requested_time}, not {requested_time}")
     if name.file_id != stat.file_id:
         raise _invalid(index, stat, f"the name says file id {name.file_id!r}, not {stat.file_id!r}")

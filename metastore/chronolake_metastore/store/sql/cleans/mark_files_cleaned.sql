@@ -1,4 +1,5 @@
--- Mark the files in the plans of cleans, in all periods of each file.
+-- Mark the files in the plans of cleans, in all periods of each file. The times are those in the names: that of a log file
+-- of table version 6 is the time of its base file, before the instant that published it.
 UPDATE file f
 SET cleaned_by = moment(named.cleaned_by)
 FROM unnest(
@@ -8,5 +9,5 @@ FROM unnest(
 WHERE f.table_id = named.table_id
     AND f.partition_path = named.partition_path
     AND f.file_id = named.file_id
-    AND f.requested_time = moment(named.requested_time)
+    AND f.requested_time >= moment(named.requested_time)
     AND f.file_name = named.file_name

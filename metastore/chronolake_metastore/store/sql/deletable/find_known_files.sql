@@ -106,7 +106,10 @@ CROSS JOIN LATERAL (
         )) AS is_held
     FROM file f
     WHERE (f.table_id, f.partition_path, f.file_id) = (t.table_id, n.partition_path, n.file_id)
-        AND (f.requested_time, f.file_name) = (moment(n.requested_time), n.file_name)
+        -- A log file that Hudi wrote to a table of version 6 has the time of its base file in its name, and was
+        -- published by a later instant.
+        AND f.requested_time >= moment(n.requested_time)
+        AND f.file_name = n.file_name
     OFFSET 0
 ) AS periods
 CROSS JOIN LATERAL (
