@@ -3,7 +3,7 @@
 StorageError
 ├── BasePathMissing  the folder of the base path, or its bucket, does not exist
 │   └── FolderMissing  the folder, which the first file makes
-├── LinkRefused      a link lies below the base path; links there are not followed
+├── LinkRefused      a link or a mount lies below the base path; none is followed there
 └── ClaimRefused     the base path is claimed by another table or another metastore
 """
 
@@ -23,7 +23,7 @@ class FolderMissing(BasePathMissing):
 
 
 class LinkRefused(StorageError):
-    """A folder below the base path is a link."""
+    """A folder below the base path is a link or a mount."""
 
 
 class ClaimRefused(StorageError):

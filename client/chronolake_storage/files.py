@@ -57,7 +57,7 @@ class Content(msgspec.Struct, frozen=True):
 class Files(Protocol):
     """The files below one base path. Threads may share it. Methods block, and raise ``StorageError``.
 
-    No method follows a link below the base path. The base path itself may be a link.
+    No method follows a link or a mount below the base path. The base path itself may be one.
     """
 
     @property
@@ -79,7 +79,7 @@ class Files(Protocol):
     def listing(self, folder: str = "") -> Iterator[StoredFile]:
         """All files below ``folder``, without those in ``.hoodie`` unless ``folder`` is in it.
 
-        A link counts as a file.
+        A link counts as a file, and so does a folder that is a mount.
         """
 
     def files_in(self, folder: str) -> list[StoredFile]:

@@ -2,7 +2,7 @@
 
 Each folder is opened from the folder above it, and every file is accessed by its name in an open folder. So
 the open itself fails at a link, even if the link replaces a folder at that moment. No separate check can race
-with it.
+with it. A mount below the base path is refused by the open folder itself, so a later mount does not matter.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from chronolake_storage.files import (
     StoredFile,
     check_path,
 )
+from chronolake_storage.mounts import mount_of
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _BELOW: Final = _FOLDER | os.O_NOFOLLOW
@@ -68,7 +69,13 @@ class LocalFiles:
         with self._opened(missing=True) as folders:
             while unlisted:
                 at = unlisted.pop()
-                files, below = _entries(folders, at)
+                try:
+                    files, below = _entries(folders, at)
+                except LinkRefused:
+                    if at == folder:
+                        raise
+                    # A mount: a link is among the files of the folder above.
+                    files, below = [StoredFile(*check_path(at), 0)], []
                 yield from files
                 unlisted += [path for path in reversed(below) if path != METADATA_FOLDER]
 
@@ -222,6 +229,7 @@ class _Folders:
     def __init__(self, root_path: str, root: int | None) -> None:
         self._root_path = root_path
         self._root = root
+        self._mount = None if root is None else mount_of(root)
         self._open: dict[str, int] = {}
 
     def open(self, path: str) -> int | None:
@@ -262,6 +270,12 @@ class _Folders:
                 os.close(folder)
             if below is None:
                 return None
+            if mount_of(below) != self._mount:
+                os.close(below)
+                raise LinkRefused(
+                    f"{at} is a mount: mounts below a table's base path are not followed; unmount it, or mount "
+                    "the base path itself"
+                )
             folder = below
         return self._keep(path, folder)
 

@@ -1,0 +1,44 @@
+"""The table ``orders`` in the working directory, and a deletion through its guard, for the tests of mounts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_storage.claims import Owner
+from chronolake_storage.errors import StorageError
+from chronolake_storage.guard import Deleting, Guard
+from chronolake_storage.local import LocalFiles
+from chronolake_storage.overlaps import TablePlace
+
+INSTANT = "20260101000000000"
+NAME = base_file_name(bucket_file_id(0), "0-0-0", INSTANT)
+OWNER = Owner("metastore-1", "table-1", "shop.orders")
+
+
+class NeedsNothing:
+    """A metastore that needs no file."""
+
+    def owner(self) -> Owner:
+        return OWNER
+
+    def tables(self) -> Sequence[TablePlace]:
+        return []
+
+    def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
+        return {}
+
+    def is_hidden(self) -> bool:
+        return False
+
+
+files = LocalFiles("orders")
+
+
+def delete(path: str) -> str | None:
+    """Why a file was not deleted; None if it was."""
+    try:
+        [deletion] = Guard(files, OWNER, NeedsNothing()).delete(Deleting(INSTANT, INSTANT), [path])
+    except StorageError as exc:
+        return str(exc)
+    return deletion.failure
