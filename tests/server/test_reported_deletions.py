@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
+from tests.server import rest
+from tests.server.checkpoints import StreamOfTable
 from tests.server.reconciling import names, recorded, retried, shown
-from tests.server.rest import Table, marker, new_key, refused, succeeded, write_stat
+from tests.server.rest import Json, Table, log_stat, marker, new_key, refused, succeeded, write_stat
 
 
 def test_a_report_sent_again_under_its_key_is_recorded_once(table: Table, shared_dsn: str) -> None:
@@ -111,3 +114,55 @@ def test_an_action_without_data_files_has_no_markers(table: Table) -> None:
     rollback = shown(table, instant)["rolled_back_by"]
 
     refused(table.mark(rollback, marker(rollback)), 409, "illegal-transition")
+
+
+@pytest.mark.parametrize("sender", [{}, {"writer": "w"}], ids=["without a writer", "by its writer"])
+@pytest.mark.parametrize("markers", ["server", "direct"])
+def test_a_staged_file_is_not_reported_as_deleted(table: Table, markers: str, sender: Json) -> None:
+    instant = table.begun(markers=markers)
+    if markers == "server":
+        table.marked(instant, marker(instant), retried(instant))
+    version = table.staged(instant, write_stat(instant))
+
+    problem = refused(
+        table.report(instant, marker(instant), retried(instant), **sender), 422, "invalid-deletion"
+    )
+
+    assert [file["file_name"] for file in problem["context"]["files"]] == names(marker(instant))
+    succeeded(table.report(instant, retried(instant), **sender))
+    # The driver of a write with direct markers copies them first.
+    table.marked(instant, marker(instant))
+    assert succeeded(table.complete(instant, staged=[version]))["state"] == "completed"
+
+
+@pytest.mark.parametrize("sender", [{}, {"writer": "w"}], ids=["without a writer", "by its writer"])
+def test_a_file_that_a_stream_has_promised_is_not_reported_as_deleted(
+    shared_http: httpx.Client, sender: Json
+) -> None:
+    stream = StreamOfTable(rest.make_table(shared_http, type="merge_on_read"))
+    stream.open(tasks=1)
+    instant = stream.instant(-1)
+    file, attempt = log_stat(instant), log_stat(instant, number=2)
+    stream.table.marked(instant, *(append(stat) for stat in (file, attempt)))
+    stream.reported(-1, file)
+
+    refused(stream.table.report(instant, file, **sender), 422, "invalid-deletion")
+    succeeded(stream.table.report(instant, attempt, **sender))
+
+    assert stream.completed(1) == [instant]
+
+
+def test_a_file_that_a_restarted_task_has_dropped_may_be_reported_as_deleted(shared_http: httpx.Client) -> None:
+    stream = StreamOfTable(rest.make_table(shared_http, type="merge_on_read"))
+    stream.open(tasks=1)
+    instant = stream.instant(-1)
+    file = log_stat(instant)
+    stream.table.marked(instant, append(file))
+    stream.reported(-1, file)
+    stream.restart("0", None)
+
+    succeeded(stream.table.report(instant, file, writer="w"))
+
+
+def append(stat: Json) -> Json:
+    return {"partition_path": "", "file_name": stat["file_name"], "kind": "APPEND"}

@@ -11,14 +11,15 @@ from typing_extensions import override
 
 from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing
-from chronolake_metastore.domain import deletions, instants, sweeps
+from chronolake_metastore.domain import deletable, deletions, instants, sweeps
+from chronolake_metastore.domain.actions import WRITES
 from chronolake_metastore.domain.deletions import NO_CONTRADICTED_FILES, ContradictedFiles, ReportDeletions
 from chronolake_metastore.domain.events import DeletionsSwept, FilesDeleted, Origin
-from chronolake_metastore.domain.instants import Instant
+from chronolake_metastore.domain.instants import PENDING, Instant
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.store import deletions as stored, event_lists
+from chronolake_metastore.store import deletable as deletable_files, deletions as stored, event_lists
 from chronolake_metastore.store.markers import InstantRef
 from chronolake_model.markers import DeletedFile, ReportedDeletions
 from chronolake_model.sweeps import RecordedSweep
@@ -35,9 +36,9 @@ def _look_ahead(table: str, requested_time: Micros, files: Sequence[DeletedFile]
 
 
 def _load(
-    ahead: ContradictedFiles, table: Table, instant: Instant, files: Sequence[DeletedFile]
+    ahead: ContradictedFiles, table: Table, instant: Instant, files: Sequence[DeletedFile], now: Micros
 ) -> Loading[ContradictedFiles]:
-    """The files that the plan does not name, and those that were published: they must not be deleted."""
+    """The files that the plan does not name, and published and staged ones: they must not be deleted."""
     unplanned = (
         event_lists.unplanned_files(table.table_id, instant.requested_time, files)
         if deletions.is_planned_deletion(instant)
@@ -49,13 +50,24 @@ def _load(
         if instant.state in sweeps.ENDED
         else None
     )
-    queries = [query for query in (unplanned, published) if query is not None]
+    named = [(file, time) for file in files if (time := deletable.requested_time_of(file)) is not None]
+    facts = (
+        deletable_files.find(table.table_id, named, now)
+        if named and instant.begun_as in WRITES and instant.state in PENDING
+        else None
+    )
+    queries = [query for query in (unplanned, published, facts) if query is not None]
     if queries:
         yield queries
     return msgspec.structs.replace(
         ahead,
         unplanned=ahead.unplanned if unplanned is None else unplanned.result,
         published=ahead.published if published is None else published.result,
+        staged=[
+            file
+            for (file, _), known in zip(named, [] if facts is None else facts.result, strict=False)
+            if known.is_staged
+        ],
     )
 
 
@@ -91,7 +103,7 @@ class _ReportHandler(Handler[ReportT, ContradictedFiles]):
     ) -> Loading[ContradictedFiles] | None:
         entry = state.find_instant(command.table, command.requested_time)
         files = deletions.recorded_order(self.reported(command))
-        return _load(evidence, *entry, files) if entry is not None and files else None
+        return _load(evidence, *entry, files, now) if entry is not None and files else None
 
 
 class ReportDeletionsHandler(_ReportHandler[ReportDeletions]):

@@ -38,11 +38,15 @@ class ReportDeletions(InstantCommand, frozen=True):
 
 
 class ContradictedFiles(msgspec.Struct, frozen=True):
-    """Reported files that contradict the log: without a marker, not in the plan, or published."""
+    """Reported files that contradict the log: without a marker, not in the plan, published, or staged.
+
+    A staged file waits for the completion of its instant: a writer has staged it, or a stream has promised it.
+    """
 
     unmarked: Sequence[DeletedFile] = ()
     unplanned: Sequence[DeletedFile] = ()
     published: Sequence[DeletedFile] = ()
+    staged: Sequence[DeletedFile] = ()
 
 
 NO_CONTRADICTED_FILES: Final = ContradictedFiles()
@@ -93,6 +97,10 @@ def files_deleted(
         foreign_files = _foreign_files(instant, contradicted, marker)
         _refuse(foreign_files, f"the instant {marker} of {table.name!r} has no marker of")
     _refuse(contradicted.published, f"the instant {marker} of {table.name!r} has published")
+    _refuse(
+        contradicted.staged,
+        f"the instant {marker} of {table.name!r} is pending, and publishes when it completes,",
+    )
     files_of_report = recorded_order(reported)
     return FilesDeleted(
         of=marked_by(instant), files=len(files_of_report), deletions_digest=files.digest(files_of_report)

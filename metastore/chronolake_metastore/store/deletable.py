@@ -12,6 +12,7 @@ from chronolake_metastore.domain.deletable import FileFacts
 from chronolake_metastore.store import clocks
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_metastore.store.postgres.transaction import Query, read
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros
@@ -37,18 +38,23 @@ async def base_path(connection: Reader, table_id: UUID) -> BasePathState | None:
     return None if row is None else BasePathState(*row)
 
 
+def find(table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]], now: Micros) -> Query[list[FileFacts]]:
+    """The facts about data files, in their order. Each file is given with the time in its name."""
+    return Query(
+        _KNOWN,
+        {**_named(table_id, files), "now": now},
+        lambda rows: [
+            FileFacts(time, None if state is None else State(state), *flags)
+            for (_, time), (_, state, *flags) in zip(files, rows, strict=True)
+        ],
+    )
+
+
 async def known(
     connection: Reader, table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]]
 ) -> list[FileFacts]:
-    """The facts about data files, in their order. Each file is given with the time in its name."""
-    if not files:
-        return []
-    named = _named(table_id, files)
-    rows = await statements.execute(connection, _KNOWN, {**named, "now": await clocks.now(connection)})
-    return [
-        FileFacts(time, None if state is None else State(state), *flags)
-        for (_, time), (_, state, *flags) in zip(files, rows, strict=True)
-    ]
+    """As ``find``, by the database's clock."""
+    return await read(connection, find(table_id, files, await clocks.now(connection))) if files else []
 
 
 def _named(table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]]) -> dict[str, object]:

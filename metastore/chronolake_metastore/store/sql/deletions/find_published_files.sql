@@ -1,4 +1,5 @@
--- Of the named files, those that the instant has published. OFFSET 0 makes the planner look them up name by name.
+-- Of the named files, which have the time of the instant in their names, those that were published. OFFSET 0 makes the
+-- planner look them up name by name.
 SELECT n.partition_path, n.file_name
 FROM unnest(%(partition_paths)s::text[], %(file_ids)s::text[], %(file_names)s::text[])
     AS n (partition_path, file_id, file_name)
@@ -8,7 +9,8 @@ WHERE EXISTS (
     WHERE f.table_id = %(table_id)s::uuid
         AND f.partition_path = n.partition_path
         AND f.file_id = n.file_id
-        AND f.requested_time = moment(%(requested_time)s)
+        -- The name of a log file of table version 6 has an earlier time than the instant that published it.
+        AND f.requested_time >= moment(%(requested_time)s)
         AND f.file_name = n.file_name
     OFFSET 0
 )

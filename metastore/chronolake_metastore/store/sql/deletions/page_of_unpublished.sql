@@ -11,7 +11,7 @@ WHERE d.table_id = %(table_id)s
         WHERE f.table_id = d.table_id
             AND f.partition_path = d.partition_path
             AND f.file_id = split_part(ltrim(d.file_name, '.'), '_', 1)
-            AND f.requested_time = d.requested_time
+            AND f.requested_time >= d.requested_time
             AND f.file_name = d.file_name
         OFFSET 0
     )
