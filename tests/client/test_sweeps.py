@@ -105,4 +105,5 @@ def test_a_sweep_at_the_terminal_lists_the_late_files(stored: Stored, store: Sto
     assert (printed.code, again.code) == (0, 0)
     assert late in printed.out.replace("\n", "")
     assert "1 instant swept, 1 of 2 deleted files written again" in printed.out
+    assert f"chronolake orphans {stored.table.name}" in " ".join(printed.out.split())
     assert "1 instant swept, 0 of 2 deleted files written again" in again.out

@@ -40,9 +40,11 @@ def test_an_instant_that_a_dropped_table_has_completed_is_not_adopted_as_pending
     base_path, time = dropped(shared_http)
     request = adoption(shared_http, base_path, {"requested_time": time, "action": "commit"})
 
+    checked = refused(shared_http.post("/v1/tables/adopt/dry-run", json=request), 422, "invalid-table")
     problem = refused(shared_http.post("/v1/tables/adopt", json=request), 422, "invalid-table")
 
     assert time in problem["detail"]
+    assert checked["detail"] == problem["detail"]
 
 
 def test_an_instant_of_which_a_dropped_table_has_staged_files_is_not_adopted_as_pending(

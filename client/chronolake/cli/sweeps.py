@@ -56,7 +56,8 @@ def _print(console: Console, swept: Swept) -> None:
         output.print_table(console, output.table_of(("file~", "instant", "outcome~"), rows))
     console.print(
         f"{swept.table}: {output.count(swept.instants, 'instant')} swept, {len(swept.late_files):,} of "
-        f"{output.count(swept.names, 'deleted file')} written again",
+        f"{output.count(swept.names, 'deleted file')} written again. "
+        f"Files of tasks that were killed before they checked their markers: chronolake orphans {swept.table}",
         soft_wrap=True,
         markup=False,
     )

@@ -20,8 +20,12 @@ async def check(database: Database, command: adoption.AdoptTable) -> AdoptionChe
         existing = await catalog.get_table(connection, name)
         former = await transaction.read(connection, catalog.find_former_holders(name))
         neighbours = await transaction.read(connection, base_paths.find_neighbours(key, NEIGHBOURS_MAX + 1))
+        dropped = [neighbour.table_id for neighbour in neighbours if neighbour.is_dropped]
+        pending = adoption.pending_times(command)
+        published_time = await transaction.read(connection, base_paths.find_published_time(dropped, pending))
         now = await clocks.now(connection)
         metastore = await identity.get(connection)
     created = tables.create(namespace, existing, command.creation, neighbours)
     adoption.history(command, created, former, now)
+    adoption.refuse_published_time(command, published_time)
     return AdoptionCheck(str(metastore.metastore_id), [str(table_id) for table_id in created.took_over])
