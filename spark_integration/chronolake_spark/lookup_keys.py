@@ -151,6 +151,9 @@ def _values(table: Table, field: SchemaField, keys: Sequence[Mapping[str, Any]])
     wrong = [] if test is None else [value for value in values if value is not None and not test(value)]
     if wrong:
         raise _wrong_value(table, field, f"{wrong[0]!r} is not {name}")
+    # A time of pandas may have nanoseconds, which Arrow would cut off: another key.
+    if cut := [value for value in values if getattr(value, "nanosecond", 0)]:
+        raise _wrong_value(table, field, f"{cut[0]!r} has nanoseconds, and tables store microseconds")
     try:
         if pa.types.is_timestamp(type_) and type_.tz is not None:
             values = [_with_zone(value) for value in values]

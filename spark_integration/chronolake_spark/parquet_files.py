@@ -14,8 +14,6 @@ from chronolake_spark import errors, operations
 
 _NANOS_PER_MICRO: Final = 1000
 _INT96: Final = "INT96"
-_NANOS_MICROS_MAX: Final = 9_200_000_000_000_000
-"""Within so many microseconds of 1970, 64 bits hold nanoseconds."""
 
 
 def schema_of(file: Path) -> pa.Schema:
@@ -104,9 +102,9 @@ def _whole_micros(file: Path, name: str) -> Iterator[pa.Array]:
 
 def _whole_micros_of_int96(file: Path, name: str) -> Iterator[pa.Array]:
     for in_nanos, in_micros in zip(_values(file, name, "ns"), _values(file, name), strict=True):
+        # Far from 1970 the nanoseconds overflow, and so does the product, by the same multiples of 2**64.
         nanos, micros = in_nanos.cast(pa.int64()), in_micros.cast(pa.int64())
-        is_far = pc.greater(pc.abs(micros), _NANOS_MICROS_MAX)
-        yield pc.or_(is_far, pc.equal(pc.multiply(micros, _NANOS_PER_MICRO), nanos))
+        yield pc.equal(pc.multiply(micros, _NANOS_PER_MICRO), nanos)
 
 
 def _refuse_cut(file: Path, name: str, is_whole: Iterator[pa.Array], stop: Callable[[], None]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession, functions as sf
+from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 from pyspark.sql.types import StructField, StructType
 
 from chronolake_spark import (
@@ -42,7 +42,14 @@ _NANOS_AS_LONG = "spark.sql.legacy.parquet.nanosAsLong"
 
 
 _OPTIONS = {
-    Format.PARQUET: {"mergeSchema": "true"},
+    # Dates and times are those of the file, whatever the session says about old calendars.
+    Format.PARQUET: {
+        "mergeSchema": "true",
+        "datetimeRebaseMode": "CORRECTED",
+        "int96RebaseMode": "CORRECTED",
+        "ignoreCorruptFiles": "false",
+        "ignoreMissingFiles": "false",
+    },
     # FAILFAST: a line that is not what the others are stops the job; it is not stored as nulls. Spark would
     # take a column of the name that it reserves for such lines for its own, and read null.
     Format.JSON: {"mode": "FAILFAST", "columnNameOfCorruptRecord": "_chronolake_corrupt_record"},
@@ -203,10 +210,19 @@ def _read(spark: SparkSession, source: Source, files: Sequence[Path], struct: St
     elif struct is not None:
         reader = reader.schema(struct)
     frame = reader.format(_READER[source.format]).load([_address(file) for file in files])
-    for name, type_ in nanos.items():
-        micros = sf.timestamp_micros(sf.floor(sf.col(quoted(name)) / sf.lit(1000)))
-        frame = frame.withColumn(name, micros.cast(type_of(type_)))
-    return frame
+    return frame.withColumns({name: _time_of_nanos(name, type_) for name, type_ in nanos.items()})
+
+
+def _time_of_nanos(name: str, type_: str) -> Column:
+    """A time from whole microseconds that are counted as nanoseconds.
+
+    In integers, because a division of such a number as a double may give the microsecond before. A time without
+    a zone is counted from another one, because a cast from a time with a zone depends on the session.
+    """
+    micros = f"{quoted(name)} div 1000"
+    if type_ == "timestamp":
+        return sf.expr(f"timestamp_micros({micros})")
+    return sf.expr(f"timestampadd(MICROSECOND, {micros}, timestamp_ntz'1970-01-01 00:00:00')")
 
 
 @contextlib.contextmanager
