@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from chronolake import _file_checks, errors
 from chronolake._file_checks import EXAMPLES_MAX, BaseFile, Layout
 from chronolake.storage import open_filesystem
+from chronolake_hudi.errors import DamagedFile, UnsupportedFormat
 from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.checks import AWAITS_ROLLBACK, Check, Finding, FindingKind, FindingTotal
 from chronolake_model.file_names import FileKind, bucket_of, parse_file_name
@@ -60,6 +61,7 @@ class Run:
         self._misplaced_count = 0
         self._misplaced_skipped = 0
         self._files_of_dropped_tables = 0
+        self._logs: list[DataFile] = []
         self._files = self._files_read = self._records = self._log_files = self._skipped = 0
 
     def check_names_and_sizes(self, slices: Iterable[FileSlice]) -> list[BaseFile]:
@@ -117,8 +119,9 @@ class Run:
         """The base file of a slice, unless its name or size is wrong. Log files are only checked."""
         self._log_files += len(slice_.log_files)
         for log in slice_.log_files:
-            self._is_whole(log)
             self._has_right_name(log, slice_)
+            if self._is_whole(log):
+                self._logs.append(log)
         base = slice_.base_file
         if base is None:
             return
@@ -187,6 +190,21 @@ class Run:
         for key, bucket in contents.misplaced:
             self._keep(stated, key, bucket)
         return contents.commit_times
+
+    def check_texts_of_logs(self) -> None:
+        """Find records with strings that are not UTF-8 in log files."""
+        for log in self._logs:
+            tally = _file_checks.Tally(log.path)
+            try:
+                with self._filesystem.open_input_stream(f"{self._root}/{log.path}") as stream:
+                    _file_checks.check_texts_of_log(stream, log.path, log.size_bytes, tally)
+            except UnsupportedFormat:
+                continue
+            except (pa.ArrowException, OSError, DamagedFile) as exc:
+                example = str(exc).splitlines()[0][:300]
+                self.add(Finding(FindingKind.UNREADABLE_FILE, log.path, 0, [example]))
+            for finding in tally.findings():
+                self.add(finding)
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[pq.ParquetFile]:
@@ -266,7 +284,7 @@ class Run:
         if self._skipped:
             yield f"{self._skipped} base files were not read, because only a sample was requested"
         if self._log_files:
-            yield f"{self._log_files} log files: only their existence, sizes and names were checked"
+            yield f"{self._log_files} log files: only existence, sizes, names and UTF-8 were checked"
         if self._files_of_dropped_tables:
             yield f"{self._files_of_dropped_tables} files of dropped tables, which are never deleted"
         if self._layout.buckets is None:

@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from chronolake import _keys, field_ids
+from chronolake import _keys, _utf8, field_ids
+from chronolake_hudi import log_files
+from chronolake_hudi.log_files import BlockType
 from chronolake_model import meta_columns as meta
 from chronolake_model.checks import Finding, FindingKind
 from chronolake_model.partition_paths import DEFAULT_SPELLING, Spelling
@@ -131,11 +133,47 @@ def check(file: pq.ParquetFile, stated: BaseFile, layout: Layout) -> Contents:
     return contents
 
 
+def check_texts(table: pa.Table, name: str, tally: Tally) -> pa.Array | None:
+    """Add the records with a string of this column that is not UTF-8.
+
+    Returns for each record whether it is one; None if none is.
+    """
+    column = table[name]
+    if _utf8.first_invalid(name, column) is None:
+        return None
+    wrong = _utf8.invalid_rows(column)
+
+    def example(row: int) -> str:
+        invalid = _utf8.first_invalid(name, column.slice(row, 1))
+        assert invalid is not None, f"{name} is not valid in row {row}"
+        keys = table[meta.RECORD_KEY] if meta.RECORD_KEY in table.column_names else pa.nulls(len(table))
+        return f"{invalid.path}: {invalid.excerpt}, record key {_utf8.value_at(keys, row)}"
+
+    tally.of_records(FindingKind.INVALID_TEXT, wrong, example)
+    return wrong
+
+
+def check_texts_of_log(stream: pa.NativeFile, path: str, size_bytes: int, tally: Tally) -> None:
+    """Add the records with strings that are not UTF-8. Raises errors of the format, and pyarrow's.
+
+    Blocks of Avro have no such strings: a reader of Avro fails at them.
+    """
+    for block in log_files.read(stream, size_bytes, path):
+        if block.type is BlockType.PARQUET_DATA:
+            records = pq.read_table(pa.BufferReader(block.content))
+            for name in records.column_names:
+                check_texts(records, name, tally)
+
+
 def keys_of(file: pq.ParquetFile, layout: Layout) -> Iterator[pa.Array]:
     """The record keys of a file, computed from its key fields."""
     names = [field.name for field in layout.key_fields]
     for table in _row_groups(file, names):
-        yield _keys.record_keys(names, _texts(table, layout.key_fields))
+        keys = _keys.record_keys(names, _texts(table, layout.key_fields))
+        # Those that are not UTF-8 are findings of the file.
+        yield (
+            keys if _utf8.first_invalid("", keys) is None else keys.filter(pc.invert(_utf8.invalid_rows(keys)))
+        )
 
 
 def _row_groups(file: pq.ParquetFile, names: Sequence[str]) -> Iterator[pa.Table]:
@@ -161,7 +199,7 @@ def _readable(schema: pa.Schema, stated: BaseFile, layout: Layout, tally: Tally)
         else:
             readable.append(column.name)
     required = {*meta.META, *(field.name for field in (*layout.key_fields, *layout.partition_fields))}
-    return [name for name in readable if name in required]
+    return [name for name in readable if name in required or _utf8.has_texts(schema.field(name).type)]
 
 
 def _check_field_ids(schema: pa.Schema, stated: BaseFile, layout: Layout, tally: Tally) -> None:
@@ -200,6 +238,7 @@ class _Rows:
 
     def check(self, table: pa.Table) -> None:
         """Check the records of one row group; checks that need a missing column are skipped."""
+        table = self._with_valid_texts(table)
         names = set(table.column_names)
         self._check_places(table, names)
         if {meta.COMMIT_TIME, meta.COMMIT_SEQNO} <= names:
@@ -215,6 +254,13 @@ class _Rows:
         self._check_unique(FindingKind.DUPLICATE_KEY, self._keys, example)
         example = "{!r} occurs more than once in the file"
         self._check_unique(FindingKind.WRONG_COMMIT_SEQNO, self._seqnos, example)
+
+    def _with_valid_texts(self, table: pa.Table) -> pa.Table:
+        """The records without those that have a string that is not UTF-8: they are findings."""
+        for name in table.column_names:
+            if (wrong := check_texts(table, name, self._tally)) is not None:
+                table = table.filter(pc.invert(wrong))
+        return table
 
     def _check_places(self, table: pa.Table, names: set[str]) -> None:
         partition_path, _, file_name = self._stated.path.rpartition("/")

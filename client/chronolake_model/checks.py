@@ -24,6 +24,8 @@ class FindingKind(enum.StrEnum):
     """It lacks a column of the schema that it was written with, or one of Hudi's five."""
     WRONG_TYPE = "wrong-type"
     """A column has another type than the schema says, or a value that the type cannot hold."""
+    INVALID_TEXT = "invalid-text"
+    """Records with a string that is not UTF-8."""
     WRONG_FIELD_ID = "wrong-field-id"
     """A column or nested field has another field id than the schema says, or none although others have one."""
     NO_RECORD_KEY = "no-record-key"

@@ -18,7 +18,15 @@ from chronolake_model import partition_paths
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.record_keys import DEFAULT_PARTITION
 from chronolake_model.tables import SchemaField, Table
-from chronolake_spark import arrow_types, column_names, columns, errors, merge, partition_lengths
+from chronolake_spark import (
+    arrow_types,
+    column_names,
+    columns,
+    errors,
+    merge,
+    partition_lengths,
+    text_checks,
+)
 
 _VECTORIZED: Final = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "string"})
 """The types of key fields whose texts Arrow makes without a call in Python for each value."""
@@ -73,9 +81,10 @@ class Tagging:
     def tagged(self, rows: pa.Table) -> pa.Table:
         """The control columns, ``order_columns``, then the table's columns, null where the frame lacks them.
 
-        Raises ``InvalidRecordKey``, ``InvalidPartitionValue``.
+        Raises ``InvalidRecordKey``, ``InvalidPartitionValue``, ``InvalidText``.
         """
         own = {field.name: self._column(rows, field) for field in self.layout}
+        text_checks.check(pa.table(own), self.table)
         texts = _key_texts(self.table, own)
         control = {
             columns.RECORD_KEY: _record_keys(self.table, texts),

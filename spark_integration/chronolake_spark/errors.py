@@ -6,6 +6,7 @@
         ├── InvalidRecordKey      a row's record key is missing or ambiguous
         ├── InvalidPartitionValue a row's value cannot be in the table's partition paths
         ├── RequiredValueMissing  null in a column that is not nullable
+        ├── InvalidText           a string is not UTF-8
         ├── InvalidOrderingValue  NaN or -0.0 in the ordering field of a merge-on-read table
         ├── DuplicateKeys         an insert has keys that exist already
         ├── BaseFileDamaged       a base file in storage is not as on the timeline
@@ -88,6 +89,12 @@ class RequiredValueMissing(SparkIntegrationError):
     """A row is null in a column that the table declares as not nullable."""
 
     CODE = "required-value-missing"
+
+
+class InvalidText(SparkIntegrationError):
+    """A string is not UTF-8: Spark would store it, but no other reader would read the file."""
+
+    CODE = "invalid-text"
 
 
 class InvalidOrderingValue(SparkIntegrationError):

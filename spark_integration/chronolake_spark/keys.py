@@ -18,20 +18,25 @@ from chronolake_model import partition_paths
 from chronolake_model.partition_paths import DEFAULT_SPELLING, Spelling
 from chronolake_model.record_keys import DEFAULT_PARTITION, EMPTY_KEY, ESCAPED, NULL_KEY
 from chronolake_model.tables import Field
-from chronolake_spark import column_names, errors, partition_lengths
+from chronolake_spark import column_names, errors, partition_lengths, text_checks
 from chronolake_spark.schema import quoted
 
 _DAY_MICROS: Final = 86_400_000_000
-_SIZE: Final = "\ue000"
-"""What stands for a number in the text of an error."""
+_VALUE: Final = "\ue000"
+"""What stands for the value of a row in the text of an error."""
+_HEX_MAX: Final = 80
 
 
 def record_key(fields: Sequence[Field]) -> Column:
     """The record key: the value itself of one field, ``a:1,b:2`` of several.
 
     Evaluating it raises ``InvalidRecordKey`` for a row whose key is null or empty, and for one with a value
-    that would make the text of its key the same as another key's.
+    that would make the text of its key the same as another key's; ``InvalidText`` for one that is not UTF-8.
     """
+    return _if_utf8(fields, _record_key(fields))
+
+
+def _record_key(fields: Sequence[Field]) -> Column:
     texts = [_text(field) for field in fields]
     if len(fields) == 1:
         return sf.when(_is_missing(texts[0]), _refused(_no_key(fields))).otherwise(texts[0])
@@ -77,9 +82,10 @@ def written_partition_path(fields: Sequence[Field], spelling: Spelling, bytes_ma
 
     Evaluating it also raises ``InvalidPartitionValue`` for a path that storage cannot have (``bytes_max`` is
     that of ``partition_lengths``), and for an empty string in a nullable column: null has the same partition,
-    so records of both would be one record, and an overwrite of one would delete the other.
+    so records of both would be one record, and an overwrite of one would delete the other; ``InvalidText`` for
+    a value that is not UTF-8.
     """
-    path = _of_length(fields, spelling, bytes_max)
+    path = _if_utf8(fields, _of_length(fields, spelling, bytes_max))
     mixed = [field.name for field in fields if errors.mixes_empty(field)]
     if not mixed:
         return path
@@ -175,8 +181,8 @@ def _of_length(fields: Sequence[Field], spelling: Spelling, bytes_max: int) -> C
     names = [field.name for field in fields]
     if partition_lengths.may_be_too_long(names, bytes_max):
         size = sf.octet_length(path)
-        error = partition_lengths.long_path(names, _SIZE, bytes_max)
-        path = sf.when(size > bytes_max, _refused_by_size(error, size)).otherwise(path)
+        error = partition_lengths.long_path(names, _VALUE, bytes_max)
+        path = sf.when(size > bytes_max, _refused_with(error, size)).otherwise(path)
     for field, part in zip(fields, _parts(fields, spelling), strict=True):
         if not errors.is_text(field):
             continue
@@ -185,9 +191,20 @@ def _of_length(fields: Sequence[Field], spelling: Spelling, bytes_max: int) -> C
         is_long = sf.octet_length(sf.col(quoted(field.name))) > room // 3
         size = sf.octet_length(part)
         is_too_long = is_long & (size > partition_lengths.PART_BYTES_MAX)
-        refused = _refused_by_size(partition_lengths.long_part(field.name, _SIZE), size)
+        refused = _refused_with(partition_lengths.long_part(field.name, _VALUE), size)
         path = sf.when(sf.coalesce(is_too_long, sf.lit(False)), refused).otherwise(path)
     return path
+
+
+def _if_utf8(fields: Sequence[Field], result: Column) -> Column:
+    """``result``; evaluating it raises ``InvalidText`` for a row with a string in these fields that is not."""
+    for field in filter(errors.is_text, fields):
+        column = sf.col(quoted(field.name))
+        refused = _refused_with(
+            text_checks.of_column(field.name, _VALUE), sf.left(sf.hex(column), sf.lit(_HEX_MAX))
+        )
+        result = sf.when(~sf.is_valid_utf8(column), refused).otherwise(result)
+    return result
 
 
 def _unless(tests: Sequence[Column], message: str, path: Column) -> Column:
@@ -198,19 +215,19 @@ def _unless(tests: Sequence[Column], message: str, path: Column) -> Column:
     return sf.when(refused, _refused(errors.InvalidPartitionValue(message))).otherwise(path)
 
 
-def _refused_by_size(error: errors.SparkIntegrationError, size: Column) -> Column:
-    """Raises the error, with the number ``size`` in place of ``_SIZE``."""
+def _refused_with(error: errors.SparkIntegrationError, value: Column) -> Column:
+    """Raises the error, with ``value`` in place of ``_VALUE``. As a text it needs no escapes in JSON."""
     message = str(error)
     problem = msgspec.json.encode(error.problem).decode()
-    text = sf.encode(_with_size(problem, size), "UTF-8")
+    text = sf.encode(_with_value(problem, value), "UTF-8")
     # Spark's base64 is not that of URLs, and a setting cuts it into lines.
     code = sf.translate(sf.base64(text), "+/\r\n", "-_")
-    return sf.raise_error(sf.concat(_with_size(message, size), sf.lit(" [chronolake:"), code, sf.lit("]")))
+    return sf.raise_error(sf.concat(_with_value(message, value), sf.lit(" [chronolake:"), code, sf.lit("]")))
 
 
-def _with_size(text: str, size: Column) -> Column:
-    before, _, after = text.partition(_SIZE)
-    return sf.concat(sf.lit(before), size.cast("string"), sf.lit(after))
+def _with_value(text: str, value: Column) -> Column:
+    before, _, after = text.partition(_VALUE)
+    return sf.concat(sf.lit(before), value.cast("string"), sf.lit(after))
 
 
 def _refused(error: errors.SparkIntegrationError) -> Column:

@@ -38,6 +38,7 @@ from chronolake_spark import (
     open_groups,
     stream_batches,
     task_rows,
+    text_checks,
 )
 from chronolake_spark.bucket_writer import Task, WriteJob, Written
 from chronolake_spark.log_contents import LogFormat
@@ -181,8 +182,10 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         return message_of(written)
 
     def grouped(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows, file group by file group, with all control columns."""
+        """The rows, file group by file group, with all control columns. Raises ``InvalidText``."""
         options = self._options
+        if options.resizes_to is None:  # Stored records stay as they are.
+            rows = text_checks.checked(rows, options.table)
         # Rows without file groups of a table without partitions need not be brought together.
         is_one_partition = options.records_per_group is not None and not options.table.partition_fields
         grouped = rows if options.is_in_order or is_one_partition else task_rows.by_file_group(rows)

@@ -55,6 +55,7 @@ from chronolake_spark import (
     spark_failures,
     stored_slices,
     targets,
+    text_checks,
     write_counts,
 )
 from chronolake_spark.conflict_retries import OnConflict
@@ -352,7 +353,7 @@ def dry_run(df: DataFrame, table: Table, **how: Any) -> int:
     counted = Observation()
     rows = tagged(df, writable(table), **how).observe(counted, sf.count(sf.lit(1)).alias("rows"))
     try:
-        rows.write.format("noop").mode("overwrite").save()
+        rows.mapInArrow(text_checks.Checked(table), rows.schema).write.format("noop").mode("overwrite").save()
     except spark_failures.EXCEPTIONS as exc:
         raise _typed(exc) from exc
     return int(counted.get["rows"])

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from chronolake_hudi import properties as hudi
+from chronolake_hudi import properties as hudi, publishable
 from chronolake_metastore import errors
-from chronolake_metastore.domain import publication, publication_steps, tables
+from chronolake_metastore.domain import publication_steps, tables
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, MergeMode
@@ -59,8 +59,8 @@ def test_an_ordering_field_that_does_not_decide_is_no_obstacle_to_publish_log_fi
     by_event, by_commit = (
         table_of(mode, "ts", TableType.MERGE_ON_READ) for mode in (None, MergeMode.COMMIT_TIME)
     )
-    assert "is a string" in str(publication.log_obstacle(by_event.definition))
-    assert publication.log_obstacle(by_commit.definition) is None
+    assert "is a string" in str(publishable.log_obstacle(by_event.definition))
+    assert publishable.log_obstacle(by_commit.definition) is None
 
 
 def test_event_time_needs_an_ordering_field_and_no_mode_changes() -> None:

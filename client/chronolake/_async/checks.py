@@ -35,6 +35,8 @@ async def check(
             if on_progress is not None:
                 on_progress(number, len(sampled), run.records)
         await concurrency.run_blocking(run.find_duplicates, base_files)
+        if sample is None:
+            await concurrency.run_blocking(run.check_texts_of_logs)
     # Last, because listing a large store takes long.
     for orphan in (await table.orphans()).orphans:
         run.add_orphan(orphan)

@@ -34,6 +34,8 @@ def check(table: Table, as_of: Moment | None, sample: int | None, on_progress: P
             if on_progress is not None:
                 on_progress(number, len(sampled), run.records)
         concurrency.run_blocking(run.find_duplicates, base_files)
+        if sample is None:
+            concurrency.run_blocking(run.check_texts_of_logs)
     # Last, because listing a large store takes long.
     for orphan in table.orphans().orphans:
         run.add_orphan(orphan)

@@ -29,6 +29,9 @@ _ADVICE: Final = {
     FindingKind.WRONG_RECORD_COUNT: "Correct the writer's write stats: pruning and totals use them.",
     FindingKind.MISSING_COLUMN: _REWRITE,
     FindingKind.WRONG_TYPE: _REWRITE,
+    FindingKind.INVALID_TEXT: "hudi-rs and lookups fail at these files. Write the records again with other "
+    "strings, by Spark, which reads them: "
+    "table.overwrite(table.read().withColumn('c', make_valid_utf8('c')), 'all').",
     FindingKind.WRONG_FIELD_ID: _REWRITE,
     FindingKind.NO_RECORD_KEY: _REWRITE,
     FindingKind.WRONG_RECORD_KEY: _REWRITE,

@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from chronolake_hudi.publishable import Publishable
 from chronolake_metastore.domain import literals, partition_values
 from chronolake_metastore.domain.literals import Kind
 from chronolake_metastore.domain.partition_values import NULL_PARTITION
-from chronolake_metastore.domain.publication import Publishable
 from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Field

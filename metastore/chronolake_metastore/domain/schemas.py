@@ -11,6 +11,7 @@ from typing import Final, assert_never
 
 import msgspec
 
+from chronolake_hudi import publishable
 from chronolake_metastore import errors
 from chronolake_metastore.domain import nested_changes, publication, tables
 from chronolake_metastore.domain.commands import Command
@@ -83,7 +84,7 @@ def _refuse_unreadable(table: Table, fields: Sequence[SchemaField]) -> None:
     if not publication.is_demanded(table.definition):
         return
     changed = msgspec.structs.replace(table.definition, schema=list(fields))
-    reason = publication.obstacle(changed) or publication.log_obstacle(changed)
+    reason = publishable.obstacle(changed) or publishable.log_obstacle(changed)
     renamed = publication.unreadable_versions(fields, {0: table.definition.schema})
     if reason is None and renamed:
         reason = (

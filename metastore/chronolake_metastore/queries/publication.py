@@ -13,6 +13,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
+from chronolake_hudi import publishable
 from chronolake_metastore import errors
 from chronolake_metastore.domain import publication as domain
 from chronolake_metastore.domain.instants import format_if, lease_end
@@ -93,7 +94,7 @@ async def target(database: Database, table_id: UUID) -> Target | None:
         has_work=has_work and is_of_server,
         is_of_server=is_of_server,
         is_hidden=is_off and position is not None and position.hidden_at is not None,
-        needs_storage=is_off or domain.obstacle(definition) is None,
+        needs_storage=is_off or publishable.obstacle(definition) is None,
     )
 
 
@@ -457,7 +458,7 @@ def _state(table: Table, position: Position | None) -> tuple[PublicationState, s
         return PublicationState.OFF, _off_reason(table, position)
     if position is not None and position.paused_reason is not None:
         return PublicationState.PAUSED, position.paused_reason
-    obstacle = domain.obstacle(table.definition)
+    obstacle = publishable.obstacle(table.definition)
     return (PublicationState.PUBLISHING, None) if obstacle is None else (PublicationState.PAUSED, obstacle)
 
 
@@ -467,7 +468,7 @@ def _is_shown(position: Position) -> bool:
 
 def _off_reason(table: Table, position: Position | None) -> str:
     if table.definition.properties.get(wire.PUBLISH_PROPERTY) != "false":
-        return domain.TICK_OBSTACLE
+        return publishable.TICK_OBSTACLE
     reason = f"its property {wire.PUBLISH_PROPERTY} is false"
     if position is not None and position.hidden_at is not None:
         hidden_at = to_datetime(position.hidden_at).isoformat()

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from chronolake_hudi import publishable
 from chronolake_metastore.domain import actions, events, publication, published_partitions, tables
 from chronolake_metastore.domain.events import InstantCompleted, InstantRequested
 from chronolake_metastore.domain.lists import ListName
@@ -90,7 +91,7 @@ async def definitions_behind(connection: Reader, table: Table, version: int) -> 
 
 async def head_reason(connection: Reader, table: Table, time: Micros) -> str | None:
     """Why Hudi's readers cannot read the table as it is; None if they can. ``time`` is its last."""
-    reason = publication.obstacle(table.definition)
+    reason = publishable.obstacle(table.definition)
     if reason is not None:
         return reason
     versions = {
@@ -113,7 +114,7 @@ async def head_reason(connection: Reader, table: Table, time: Micros) -> str | N
 
 
 async def _reason_of_logs(connection: Reader, table: Table, time: Micros, definition: Definition) -> str | None:
-    reason = publication.log_obstacle(definition)
+    reason = publishable.log_obstacle(definition)
     if reason is None or not await stored.has_live_logs(connection, table.table_id, time):
         return None
     return reason
@@ -181,7 +182,7 @@ async def _find_pause(
         match event.payload:
             case events.TableCreated() | events.TableAltered() | events.TableSchemaChanged():
                 present = by_version[event.version]
-                reason = publication.obstacle(present)
+                reason = publishable.obstacle(present)
                 reason = reason or await _reason_of_logs(connection, table, event.time, present)
                 if reason is not None:
                     return Pause(event.version, reason)
@@ -261,7 +262,7 @@ def _find_unreadable_files(material: Material, hidden_until: int) -> Pause | Non
         definition = next(made for at, made in reversed(material.definitions) if at <= event.version)
         files = material.written.get(event.instant, ())
         has_logs = any(file.kind is FileKind.LOG for file in files)
-        reason = publication.log_obstacle(definition) if has_logs else None
+        reason = publishable.log_obstacle(definition) if has_logs else None
         for path in sorted({file.partition_path for file in files if file.is_first}):
             reason = reason or published_partitions.obstacle(definition, path)
         if reason is not None:

@@ -1,0 +1,92 @@
+"""Which tables Hudi's readers cannot read, by their definitions.
+
+Hudi reads some of them wrongly without an error, so the server does not publish them (docs/concepts/hudi.md).
+Clients say so before they create such a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from chronolake_hudi import avro_schema
+from chronolake_model import merge_modes
+from chronolake_model.adoption import ADOPTED_PROPERTY
+from chronolake_model.publication import LOG_BLOCKS_PROPERTY
+from chronolake_model.tables import Field
+from chronolake_model.times import Tick
+from chronolake_model.vocabulary import TableType
+
+TICK_OBSTACLE: Final = (
+    "its tick is 1us, and Hudi's readers see no instants of 20 digits; to publish its records, create a table "
+    "with tick 1ms, and write them into it"
+)
+
+
+class Publishable(Protocol):
+    """What of a table decides whether Hudi can read it: its definition, or the request to create it."""
+
+    @property
+    def schema(self) -> Sequence[Field]:
+        """The present columns."""
+
+    @property
+    def type(self) -> TableType:
+        """Whether updates are log files."""
+
+    @property
+    def partition_fields(self) -> Sequence[str]:
+        """The columns in the partition path."""
+
+    @property
+    def ordering_field(self) -> str | None:
+        """The column that decides which of two records is later."""
+
+    @property
+    def tick(self) -> Tick:
+        """The step of the clock."""
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The properties."""
+
+
+def obstacle(table: Publishable) -> str | None:
+    """Why Hudi's readers cannot read a table of this definition, and what to do; None if they can."""
+    if table.tick is Tick.MICROSECOND:
+        return TICK_OBSTACLE
+    problems = avro_schema.problems(table.schema)
+    if problems:
+        return f"Avro, which is Hudi's form of a schema, cannot state it: {problems[0][:500]}"
+    types = {field.name: field.type.strip().lower() for field in table.schema}
+    for name in table.partition_fields:
+        if types[name] == "timestamp_ntz":
+            return (
+                f"it is partitioned by the timestamp_ntz {name!r}, and Hudi's readers fail on such tables; "
+                "partition by a timestamp, a date or a string"
+            )
+    return None
+
+
+def log_obstacle(table: Publishable) -> str | None:
+    """Why Hudi's readers cannot read log files of a table of this definition; None if they can.
+
+    A merge-on-read table without log files is read rightly: only the merge compares ordering values.
+    """
+    merge_field = merge_modes.merge_field(table.ordering_field, table.properties)
+    if table.type is not TableType.MERGE_ON_READ or merge_field is None:
+        return None
+    field = next(field for field in table.schema if field.name == merge_field)
+    if field.type.strip().lower() == "string" and table.properties.get(LOG_BLOCKS_PROPERTY) != "avro":
+        return (
+            f"its ordering field {field.name!r} is a string: Hudi's readers lose updates that are in Parquet "
+            "blocks of log files; use a number, a date or a timestamp, or write Avro blocks and set "
+            f"{LOG_BLOCKS_PROPERTY} to avro"
+        )
+    # Hudi has read its own table with such a column before.
+    if field.nullable and ADOPTED_PROPERTY not in table.properties:
+        return (
+            f"its ordering field {field.name!r} is nullable: Hudi's readers fail at a null in log files, or "
+            "take it for 0; create the table with the column as not nullable, or compact all its log files"
+        )
+    return None
