@@ -62,6 +62,7 @@ class Run:
         self._misplaced_skipped = 0
         self._files_of_dropped_tables = 0
         self._logs: list[DataFile] = []
+        self._checks_texts_of_logs = False
         self._files = self._files_read = self._records = self._log_files = self._skipped = 0
 
     def check_names_and_sizes(self, slices: Iterable[FileSlice]) -> list[BaseFile]:
@@ -193,6 +194,7 @@ class Run:
 
     def check_texts_of_logs(self) -> None:
         """Find records with strings that are not UTF-8 in log files."""
+        self._checks_texts_of_logs = True
         for log in self._logs:
             tally = _file_checks.Tally(log.path)
             try:
@@ -284,7 +286,8 @@ class Run:
         if self._skipped:
             yield f"{self._skipped} base files were not read, because only a sample was requested"
         if self._log_files:
-            yield f"{self._log_files} log files: only existence, sizes, names and UTF-8 were checked"
+            texts = "names, and their strings," if self._checks_texts_of_logs else "names"
+            yield f"{self._log_files} log files: only existence, sizes and {texts} were checked"
         if self._files_of_dropped_tables:
             yield f"{self._files_of_dropped_tables} files of dropped tables, which are never deleted"
         if self._layout.buckets is None:

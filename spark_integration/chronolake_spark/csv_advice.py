@@ -38,6 +38,16 @@ def check_types_known(unknown: Sequence[str], rows: int | None) -> None:
     )
 
 
+def check_typed(untyped: Sequence[str]) -> None:
+    """Raise ``SchemaMismatch`` for columns of Parquet files that have no type, because they have only nulls."""
+    if untyped:
+        raise errors.SchemaMismatch(
+            f"the columns {', '.join(untyped)} have no type in the files, because they hold only nulls; state "
+            f"their types, as with {_statement(untyped[0], csv_types.STRING.upper())}",
+            {"columns": list(untyped)},
+        )
+
+
 def check_ordering(name: str, profile: Profile) -> None:
     """Raise ``SchemaMismatch`` when an ordering field of numbers or timestamps would be compared as text."""
     value_summary = profile.value_summary
@@ -63,13 +73,16 @@ def notes(profiles: Mapping[str, Profile]) -> dict[str, str]:
     }
 
 
-def advice_for_value(name: str, type_: str, value: str, *, stated: bool) -> str:
-    """The advice for a value that does not fit the type of its column, which the caller ``stated`` or not."""
+def advice_for_value(name: str, type_: str, value: str, *, stated: bool, is_fixed: bool = False) -> str:
+    """The advice for a value that does not fit the type of its column, which the caller ``stated`` or not.
+
+    ``is_fixed`` if no change of the schema gives the column another type.
+    """
     if stated:
         other = _type_to_state(type_, value)
         return f"correct the value, or state another type, as {_statement(name, other)}"
     ways = ["correct the value"]
-    if wider := _wider(type_, value):
+    if (wider := _wider(type_, value)) and not is_fixed:
         change = column_names.argument(f"{column_names.plain(name)}:{wider}")
         ways.append(f"change the column's type with `chronolake schema change TABLE --widen {change}`")
     if _accepts(value, type_, stated=True):

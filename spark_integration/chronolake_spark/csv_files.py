@@ -6,18 +6,29 @@ empty value is null, a quoted empty value is the empty string, and an empty line
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
-from chronolake_spark import columns, csv_advice, csv_types, errors, missing_keys, operations, text_files
+from chronolake_spark import (
+    bad_rows,
+    columns,
+    csv_advice,
+    csv_types,
+    errors,
+    missing_keys,
+    operations,
+    text_files,
+)
+from chronolake_spark.bad_rows import Collector
 from chronolake_spark.csv_profiles import Profile
 from chronolake_spark.csv_types import ValueMismatch
 
@@ -31,10 +42,18 @@ _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs"}
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The type that a column is to have; ``stated`` says that the caller named it for this very load."""
+    """The type that a column is to have; ``stated`` says that the caller named it for this very load.
+
+    ``is_fixed`` if the column of the table cannot be widened.
+    """
 
     type: str
     stated: bool = False
+    is_fixed: bool = False
+
+    def advice(self, name: str, value: str) -> str:
+        """The advice for a value that does not fit the type."""
+        return csv_advice.advice_for_value(name, self.type, value, stated=self.stated, is_fixed=self.is_fixed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +90,31 @@ class Inspection:
 
 
 def inspect(
-    files: Sequence[Path], reading: ReadOptions, check: Callable[[], None] = lambda: None
+    files: Sequence[Path],
+    reading: ReadOptions,
+    check: Callable[[], None] = lambda: None,
+    bad: Collector | None = None,
 ) -> Inspection:
     """Read all files to the end. ``check`` is called repeatedly, and may raise to end it.
 
-    Raises ``SourceUnreadable`` for the first file, in their order, that is damaged, has rows of another length
-    than its header, or other columns than the first file; ``SchemaMismatch`` for a value that does not fit the
-    type of its column; ``InvalidRecordKey`` for a row without a record key.
+    Bad rows, in the order of the files and of the rows, are added to ``bad``, and left out of the inspection:
+    rows of another length than the header (``SourceUnreadable``), with a value that does not fit the type of
+    its column (``SchemaMismatch``), or without a record key (``InvalidRecordKey``). Without ``bad`` they are
+    raised. Raises ``SourceUnreadable`` for the first file that is damaged, or has other columns than the first
+    file, and ``TooManyBadRows``.
     """
+    if bad is None:
+        with bad_rows.refused() as collector:
+            return inspect(files, reading, check, collector)
     wanted = header_of(files[0], reading.encoding)
+    inspection = Inspection(0, {name: Profile() for name in wanted})
     with ThreadPoolExecutor(_THREADS) as threads:
-        inspections = [threads.submit(_inspect, file, wanted, reading, check) for file in files]
+        parts = [threads.submit(_inspect, file, wanted, reading, check, bad.rows_max) for file in files]
         try:
-            inspection = inspections[0].result()
-            for another in inspections[1:]:
-                inspection.merge(another.result())
+            for part in parts:
+                of_file, of_rows = part.result()
+                inspection.merge(of_file)
+                bad.add(*of_rows)
         except BaseException:
             threads.shutdown(wait=False, cancel_futures=True)
             raise
@@ -132,19 +161,27 @@ def header_of(file: Path, encoding: str) -> Header:
     return tuple(names)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The place of a batch: its file, and the number of its first row, from 0."""
+class _BadRow(Exception):
+    """A row of a batch, at the place ``index``, cannot be loaded. ``error`` makes its error."""
 
-    file: Path
-    encoding: str
-    start: int
+    def __init__(
+        self, index: int, error: Callable[[str, dict[str, Any]], errors.SparkIntegrationError]
+    ) -> None:
+        super().__init__(index)
+        self.index = index
+        self._error = error
 
-    def line(self, index: int) -> int:
-        """The line in which a row of the batch begins."""
-        with text_files.Utf8Stream(self.file, self.encoding) as stream:
-            rows = text_files.records(self.file, stream)
-            return next(itertools.islice(rows, self.start + index + 1, None))[0]
+    def at(self, file: Path, line: int) -> errors.SparkIntegrationError:
+        """The error."""
+        return self._error(f"{file}, line {line}", {"file": str(file), "line": line})
+
+
+class _WrongLengths(Exception):
+    """Rows of a file have other lengths than its header."""
+
+    def __init__(self, of_rows: Sequence[errors.SparkIntegrationError]) -> None:
+        super().__init__()
+        self.of_rows = of_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +201,17 @@ class _Load:
                     yield from self._rows(number, file)
                 except (errors.SourceUnreadable, errors.SchemaMismatch) as exc:
                     raise RuntimeError(errors.encoded(exc)) from exc
+                except _WrongLengths as exc:
+                    raise RuntimeError(errors.encoded(exc.of_rows[0])) from exc
 
     def _rows(self, number: int, file: Path) -> Iterator[pa.RecordBatch]:
         names = [*self.types, *columns.SOURCE_ORDER]
         for start, rows in _batches(file, self.reading.encoding):
-            place = _Place(file, self.reading.encoding, start)
-            values = [
-                _convert(place, rows, name, self._column(name, type_)) for name, type_ in self.types.items()
-            ]
+            try:
+                values = [_convert(rows, name, self._column(name, type_)) for name, type_ in self.types.items()]
+            except _BadRow as bad:
+                [line] = _lines_of(file, self.reading.encoding, [start + bad.index])
+                raise bad.at(file, line) from bad
             order = [
                 pa.repeat(pa.scalar(number, pa.int64()), len(rows)),
                 pa.array(range(start, start + len(rows)), pa.int64()),
@@ -180,26 +220,75 @@ class _Load:
 
     def _column(self, name: str, type_: str) -> Column:
         known = self.reading.column(name)
-        return Column(type_, stated=known is not None and known.stated)
+        return Column(type_) if known is None else replace(known, type=type_)
 
 
-def _inspect(file: Path, wanted: Header, reading: ReadOptions, check: Callable[[], None]) -> Inspection:
+def _inspect(
+    file: Path, wanted: Header, reading: ReadOptions, check: Callable[[], None], rows_max: int
+) -> tuple[Inspection, list[errors.SparkIntegrationError]]:
+    """The inspection of a file, and the errors of up to ``rows_max`` bad rows."""
     header = header_of(file, reading.encoding)
     _check_columns(file, header, wanted)
     inspection = Inspection(0, {name: Profile() for name in header})
-    for start, rows in _batches(file, reading.encoding, check):
-        place = _Place(file, reading.encoding, start)
-        for name in header:
-            column = reading.column(name)
-            if column is None:
-                inspection.profiles[name].add(rows[name])
-            else:
-                _convert(place, rows, name, column)
-            if reading.op_column is not None and name.lower() == reading.op_column.lower():
-                _refuse_operation(place, rows, name)
-        _refuse_missing_key(place, rows, reading.key)
-        inspection.rows += len(rows)
-    return inspection
+    bad: dict[int, _BadRow] = {}
+    of_lengths: Sequence[errors.SparkIntegrationError] = []
+    try:
+        for start, rows in _batches(file, reading.encoding, check):
+            good = _without_bad_rows(rows, start, reading, bad, rows_max)
+            for name in header:
+                if reading.column(name) is None:
+                    inspection.profiles[name].add(good[name])
+            inspection.rows += len(good)
+            if len(bad) == rows_max:
+                break
+    except _WrongLengths as exc:
+        of_lengths = exc.of_rows
+    lines = _lines_of(file, reading.encoding, list(bad))
+    of_rows = [row.at(file, line) for row, line in zip(bad.values(), lines, strict=True)]
+    return inspection, [*of_rows, *of_lengths][:rows_max]
+
+
+def _without_bad_rows(
+    rows: pa.RecordBatch, start: int, reading: ReadOptions, bad: dict[int, _BadRow], rows_max: int
+) -> pa.RecordBatch:
+    """The rows of a batch that can be loaded. Others are added to ``bad``, by their numbers in the file."""
+    numbers = np.arange(start, start + len(rows))
+    of_batch: dict[int, _BadRow] = {}
+    while len(bad) + len(of_batch) < rows_max:
+        try:
+            _check_rows(rows, reading)
+            break
+        except _BadRow as exc:
+            of_batch[int(numbers[exc.index])] = exc
+            numbers = np.delete(numbers, exc.index)
+            rows = rows.take(pa.array(np.delete(np.arange(len(rows)), exc.index)))
+    bad |= dict(sorted(of_batch.items()))
+    return rows
+
+
+def _check_rows(rows: pa.RecordBatch, reading: ReadOptions) -> None:
+    """Raise ``_BadRow`` for a row that cannot be loaded."""
+    for name in rows.schema.names:
+        if (column := reading.column(name)) is not None:
+            _convert(rows, name, column)
+        if reading.op_column is not None and name.lower() == reading.op_column.lower():
+            _refuse_operation(rows, name)
+    _refuse_missing_key(rows, reading.key)
+
+
+def _lines_of(file: Path, encoding: str, numbers: Sequence[int]) -> list[int]:
+    """The lines in which the rows of these numbers begin; the first row has the number 0."""
+    lines: dict[int, int] = {}
+    wanted = set(numbers)
+    if not wanted:
+        return []
+    with text_files.Utf8Stream(file, encoding) as stream:
+        for number, (line, _) in enumerate(text_files.records(file, stream), start=-1):
+            if number in wanted:
+                lines[number] = line
+            if len(lines) == len(wanted):
+                break
+    return [lines[number] for number in numbers]
 
 
 def _check_columns(file: Path, header: Header, wanted: Header) -> None:
@@ -253,40 +342,41 @@ def _parsed(stream: text_files.Utf8Stream, header: Header) -> Iterator[pa.Record
 
 
 def _refuse_records(file: Path, encoding: str, header: Header, rows: int | None = None) -> None:
-    """Raise ``SourceUnreadable`` for the first record that is not a row of the header's columns."""
+    """Raise ``_WrongLengths`` for records that are no rows of the header's columns."""
     count = -1
+    of_rows: list[errors.SparkIntegrationError] = []
     with text_files.Utf8Stream(file, encoding) as stream:
         for line, record in text_files.records(file, stream):
             count += 1
-            if len(record) != len(header):
-                raise errors.SourceUnreadable(
+            if len(record) != len(header) and len(of_rows) < bad_rows.SET_ASIDE_MAX:
+                refused = errors.SourceUnreadable(
                     f"{file}, line {line}: the row has {len(record)} values, but the header has "
                     f"{len(header)} columns; a value with a comma must be in quotes",
                     {"file": str(file), "line": line},
                 )
+                of_rows.append(refused)
+    if of_rows:
+        raise _WrongLengths(of_rows)
     if rows is not None and count != rows:
         raise errors.SourceUnreadable(
             f"{file}: its quotes can be read as {rows} or as {count} rows; correct them"
         )
 
 
-def _refuse_missing_key(place: _Place, rows: pa.RecordBatch, key: Sequence[str]) -> None:
-    index = missing_keys.first_in(rows, key)
-    if index is None:
-        return
-    line = place.line(index)
-    raise errors.InvalidRecordKey(
-        f"{place.file}, line {line}: {errors.missing_key(key)}", {"file": str(place.file), "line": line}
-    )
+def _refuse_missing_key(rows: pa.RecordBatch, key: Sequence[str]) -> None:
+    if (index := missing_keys.first_in(rows, key)) is not None:
+        message = errors.missing_key(key)
+        raise _BadRow(index, lambda where, place: errors.InvalidRecordKey(f"{where}: {message}", place))
 
 
-def _refuse_operation(place: _Place, rows: pa.RecordBatch, name: str) -> None:
-    index = operations.first_unknown(rows[name])
-    if index is not None:
-        raise operations.refused(f"{place.file}, line {place.line(index)}", name, rows[name][index].as_py())
+def _refuse_operation(rows: pa.RecordBatch, name: str) -> None:
+    if (index := operations.first_unknown(rows[name])) is not None:
+        value = rows[name][index].as_py()
+        raise _BadRow(index, lambda where, place: operations.refused(where, name, value, place))
 
 
-def _convert(place: _Place, rows: pa.RecordBatch, name: str, column: Column) -> pa.Array:
+def _convert(rows: pa.RecordBatch, name: str, column: Column) -> pa.Array:
+    """The values of a column. Raises ``_BadRow`` for one that does not fit."""
     if csv_types.arrow_type(column.type) is None:
         raise errors.SchemaMismatch(
             f"the column {name} is {column.type}, which CSV files cannot hold; load JSON lines or Parquet",
@@ -295,16 +385,11 @@ def _convert(place: _Place, rows: pa.RecordBatch, name: str, column: Column) -> 
     try:
         return csv_types.convert(rows[name], column.type, stated=column.stated)
     except ValueMismatch as mismatch:
-        file, line = place.file, place.line(mismatch.index)
         value = rows[name][mismatch.index].as_py()
-        raise errors.SchemaMismatch(
-            f"{file}, line {line}, column {name}: {value[:_VALUE_CHARS_MAX]!r} does not fit {column.type}; "
-            f"{csv_advice.advice_for_value(name, column.type, value, stated=column.stated)}",
-            {
-                "file": str(file),
-                "line": line,
-                "column": name,
-                "value": value[:_VALUE_CHARS_MAX],
-                "wanted": column.type,
-            },
+        shown = value[:_VALUE_CHARS_MAX]
+        context = {"column": name, "value": shown, "wanted": column.type}
+        message = f"column {name}: {shown!r} does not fit {column.type}; {column.advice(name, value)}"
+        raise _BadRow(
+            mismatch.index,
+            lambda where, place: errors.SchemaMismatch(f"{where}, {message}", {**place, **context}),
         ) from mismatch

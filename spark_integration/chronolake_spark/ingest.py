@@ -44,7 +44,8 @@ class IngestResult(msgspec.Struct, frozen=True):
 
     ``skipped`` has the files that the table had already, ``changed`` those that changed after they were
     loaded. ``columns`` are those of the files, and empty if there was no file to load. ``rows`` is the count
-    of a dry run.
+    of a dry run. ``obstacle_for_hudi`` says why Hudi's readers will not see what is loaded. ``bad_rows`` is the
+    number of rows that were set aside.
     """
 
     table: str
@@ -56,6 +57,8 @@ class IngestResult(msgspec.Struct, frozen=True):
     columns: dict[str, str] = {}
     dry_run: bool = False
     rows: int | None = None
+    obstacle_for_hudi: str | None = None
+    bad_rows: int = 0
 
 
 def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
@@ -139,6 +142,12 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
             help="Add new columns of the files to the table, and widen columns to wider types of the files.",
         ),
     ] = False,
+    bad_rows: Annotated[
+        Path | None,
+        typer.Option(
+            help="Append rows that cannot be loaded to this file, and load the others.", metavar="FILE"
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Read and check everything; write nothing.")
     ] = False,
@@ -176,7 +185,7 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     each file is loaded once.
     """
     # Here and not above: they import Spark, which takes a second.
-    from chronolake_spark import ingest_follow, ingest_request, sessions, source_files  # noqa: PLC0415
+    from chronolake_spark import formats, ingest_follow, ingest_request, sessions, source_files  # noqa: PLC0415
     from chronolake_spark.ingest_job import IngestJob  # noqa: PLC0415
     from chronolake_spark.ingest_request import Request  # noqa: PLC0415
 
@@ -204,7 +213,14 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         load_changed_files=load_changed_files,
         merge_schema=merge_schema,
         reuse_base_path=reuse_base_path,
+        bad_rows=bad_rows,
     )
+    if (
+        bad_rows is not None
+        and formats.format_of(bad_rows)
+        and bad_rows.absolute().parent == Path(source).absolute()
+    ):
+        raise typer.BadParameter("the next ingest of the source would load it", param_hint="--bad-rows")
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if dry_run and follow:
         raise typer.BadParameter("use it without --follow", param_hint="--dry-run")
@@ -338,7 +354,11 @@ def _run(job: IngestJob, console: Console, stopping: Cancellation, *, dry_run: b
     with _progress(console, f"Looking at {job.source.summary}"):
         prepared = job.prepare()
     _print_prepared(console, job, prepared)
-    request = job.request
+    request, obstacle = job.request, job.obstacle_for_hudi(prepared)
+    if job.bad_rows:
+        console.print(set_aside_line(job), markup=False)
+    if obstacle is not None:
+        console.print(warning_of(obstacle), markup=False)
     commits: list[Committed] = []
     rows = job.dry_run(prepared) if dry_run else None
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -364,7 +384,21 @@ def _run(job: IngestJob, console: Console, stopping: Cancellation, *, dry_run: b
         columns=_columns(prepared),
         dry_run=dry_run,
         rows=rows,
+        obstacle_for_hudi=obstacle,
+        bad_rows=len(job.bad_rows),
     )
+
+
+def set_aside_line(job: IngestJob) -> str:
+    """The line about bad rows."""
+    rows = plural(len(job.bad_rows), "row")
+    first = job.bad_rows[0].problem
+    return f"Set aside in {job.request.bad_rows}: {rows} that cannot be loaded; the first: {first}"
+
+
+def warning_of(obstacle: str) -> str:
+    """The warning that Hudi's readers will not see what is loaded."""
+    return f"Warning: Hudi's readers will not see what is loaded: {obstacle}"
 
 
 def _outcome(job: IngestJob, commits: int, *, dry_run: bool) -> str:
@@ -408,8 +442,9 @@ def _print_prepared(console: Console, job: IngestJob, prepared: Prepared) -> Non
 def line(batch: Batch, committed: Committed | None) -> str:
     if committed is None:
         return f"  {batch.name}: the table has {'it' if len(batch.files) == 1 else 'them'} already"
+    bad_rows = f", {plural(committed.bad_rows, 'row')} set aside" if committed.bad_rows else ""
     return (
-        f"  {batch.name}: {_counts([committed])}, completed {output.utc(committed.completion_time)} "
+        f"  {batch.name}: {_counts([committed])}{bad_rows}, completed {output.utc(committed.completion_time)} "
         f"({committed.seconds:.2f} s)"
     )
 

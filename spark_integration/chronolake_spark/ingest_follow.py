@@ -10,7 +10,7 @@ from rich.console import Console
 import chronolake
 from chronolake.cli import context, output
 from chronolake.errors import TableNotFound
-from chronolake_spark import arrivals, follow_job, ingest, progress
+from chronolake_spark import arrivals, follow_job, hudi_visibility, ingest, progress
 from chronolake_spark.follow_job import Following
 from chronolake_spark.ingest_batches import Batch
 from chronolake_spark.ingest_job import Committed
@@ -68,4 +68,7 @@ def follow(
             f"Following {request.source} into {request.table}; Ctrl-C ends it. Its state is in {job.folder}",
             markup=False,
         )
+        table = client.table(request.table)
+        if (obstacle := hudi_visibility.obstacle_of(table, table.definition)) is not None:
+            console.print(ingest.warning_of(obstacle), markup=False)
         job.run()

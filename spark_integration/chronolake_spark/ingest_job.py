@@ -10,7 +10,7 @@ import contextlib
 import datetime
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +35,15 @@ from chronolake_spark import (
     csv_types,
     errors,
     file_states,
+    hudi_visibility,
     ingest_batches,
     ingest_request,
     ingest_types,
     loaded_files,
-    missing_keys,
     operations,
-    parquet_files,
     schema,
     schema_merges,
     source_files,
-    spark_failures,
     tables,
     text_files,
     write,
@@ -53,12 +51,17 @@ from chronolake_spark import (
 from chronolake_spark.csv_files import ReadOptions
 from chronolake_spark.formats import Format
 from chronolake_spark.ingest_batches import Batch
+from chronolake_spark.ingest_reader import IngestReader, readable
 from chronolake_spark.ingest_request import Request
 from chronolake_spark.loaded_files import LoadedFiles
+from chronolake_spark.set_aside import BadRow
 from chronolake_spark.write_counts import RowCounts, row_counts
 
 SOURCE = "ingest.source"
 """In a commit's extra metadata: the names of the files, or how many they were."""
+
+SET_ASIDE = "ingest.set_aside"
+"""In a commit's extra metadata: how many rows of its files were set aside."""
 
 _TRIAL_ROWS = 10_000
 """So much of the first file is read before a table is made for it, unless all of every file has been."""
@@ -67,7 +70,7 @@ _TRIAL_ROWS = 10_000
 class Committed(msgspec.Struct, frozen=True):
     """The commit of a batch; ``seconds`` is its duration with the reading of the files.
 
-    ``rows`` has the result of each row that was read.
+    ``rows`` has the result of each row that was read. ``bad_rows`` were set aside before.
     """
 
     source: str
@@ -78,6 +81,7 @@ class Committed(msgspec.Struct, frozen=True):
     deletes: int
     rows: RowCounts
     seconds: float
+    bad_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +142,7 @@ class IngestJob:
         self._loaded = loaded
         self._files_max = files_max
         self._stated = ingest_request.stated_types(request)
-        self._struct: StructType | None = None
-        self._reading = ReadOptions()
+        self._reader: IngestReader | None = None
         self._file_states: dict[str, str] = {}
         self.has_created_table = False
         self.table_exists = False
@@ -169,9 +172,9 @@ class IngestJob:
         creates_namespace = table is None and not self._has_namespace()
         if not new:
             return Prepared(table, batches, digests, changed, None, 0, {}, creates_namespace)
-        self._reading = self._reading_for(table)
-        inspection = self._inspect(new)
-        self._struct = inspection.struct
+        reading = self._reading_for(table)
+        self._reader = IngestReader(self._spark, self.source, self.request, reading, self._check)
+        inspection = self._reader.inspect(new)
         struct = self._checked_struct(new)
         ingest_request.check_names(struct, self.request)
         ingest_request.check_stated(struct, self._stated, self.request)
@@ -181,9 +184,28 @@ class IngestJob:
             self._try_first_file(new[0])
         else:
             ingest_request.check_fits(table, struct, self.request)
-            csv_advice.check_types_known(self._unknown(inspection), inspection.rows)
+            self._check_types_known(inspection)
         notes = csv_advice.notes(inspection.profiles)
         return Prepared(table, batches, digests, changed, struct, inspection.rows, notes, creates_namespace)
+
+    @property
+    def bad_rows(self) -> Sequence[BadRow]:
+        """The rows that ``prepare`` has set aside."""
+        return () if self._reader is None else self._reader.set_aside.rows
+
+    def obstacle_for_hudi(self, prepared: Prepared) -> str | None:
+        """Why Hudi's readers will not see what ``run`` loads; None if they will, or if nothing is loaded."""
+        files = [file for batch in prepared.batches if not batch.loaded for file in batch.files]
+        if not files:
+            return None
+        definition = self._definition(prepared)
+        if prepared.table is None:
+            return hudi_visibility.obstacle_of_new(definition)
+        if self.request.merge_schema:
+            with readable(self.request.source):
+                rows = self._rows(files, definition)
+                definition = schema_merges.merged(definition, rows, **self._write_options())
+        return hudi_visibility.obstacle_of(self._client.table(self.request.table), definition)
 
     def dry_run(self, prepared: Prepared) -> int:
         """Do everything that ``run`` does except writing; returns the number of rows that would be written.
@@ -196,7 +218,7 @@ class IngestJob:
         if prepared.table is None:
             with contextlib.suppress(NamespaceNotFound):  # ``run`` creates the namespace.
                 self._client.check_new_table(self._new_table(prepared))
-        with _readable(self.request.source), self._locating(files):
+        with readable(self.request.source), self._files.locating(files):
             definition, how = self._definition(prepared), self._write_options()
             frame = self._rows(files, definition)
             if self.request.merge_schema:
@@ -206,6 +228,8 @@ class IngestJob:
     def run(self, prepared: Prepared) -> Iterator[tuple[Batch, Committed | None]]:
         """Commit batch by batch, without files that the table has; None: a batch has no new files."""
         table: tables.SparkTable | None = None
+        if self.request.bad_rows is not None and self._reader is not None:
+            self._reader.set_aside.write(self.request.bad_rows)
         for batch in prepared.batches:
             if batch.loaded:
                 yield batch, None
@@ -240,12 +264,15 @@ class IngestJob:
             deletes=rows.deleted,
             rows=rows,
             seconds=time.monotonic() - start,
+            bad_rows=self._files.set_aside.count(batch.files),
         )
 
     def _upsert(self, table: tables.SparkTable, batch: Batch, prepared: Prepared, retries: int) -> Instant:
         digests = {file: prepared.digests[file] for file in batch.files}
         counted = {conflict_retries.RETRIES: str(retries)} if retries else {}
-        with _readable(batch.name), self._locating(batch.files):
+        if set_aside := self._files.set_aside.count(batch.files):
+            counted[SET_ASIDE] = str(set_aside)
+        with readable(batch.name), self._files.locating(batch.files):
             return table.upsert(
                 self._rows(batch.files, table.definition),
                 extra_metadata={SOURCE: batch.name, **loaded_files.metadata(digests), **counted},
@@ -262,16 +289,6 @@ class IngestJob:
         changed = tuple(file for file in files if known.has_another(file, prepared.digests[file]))
         _check_changed(changed, table.definition, self.request)
         return tuple(file for file in files if not known.has(prepared.digests[file]))
-
-    @contextlib.contextmanager
-    def _locating(self, files: Sequence[Path]) -> Iterator[None]:
-        """Add the file of the first row without a record key to the error."""
-        try:
-            yield
-        except errors.InvalidRecordKey as exc:
-            if self._struct is None or not set(self._reading.key) <= set(self._struct.names):
-                raise  # An expression derives a column of the key.
-            raise missing_keys.located(exc, self.source.format, files, self._reading.key) from exc
 
     def _write_options(self) -> dict[str, Any]:
         return {"delete_when": self._delete_condition(), "row_order": columns.SOURCE_ORDER}
@@ -387,7 +404,8 @@ class IngestJob:
     def _reading_for(self, table: Table | None) -> ReadOptions:
         """How the files are read: stated types first, then the table's."""
         types = {} if table is None else {field.name.lower(): field.type for field in table.schema}
-        known = {name: csv_files.Column(type_) for name, type_ in types.items()}
+        fixed = [] if table is None else [name.lower() for name in ingest_request.fixed_columns(table)]
+        known = {name: csv_files.Column(type_, is_fixed=name in fixed) for name, type_ in types.items()}
         known |= {name: csv_files.Column(type_, stated=True) for name, type_ in self._stated.items()}
         text = csv_files.Column(csv_types.STRING, stated=True)
         if self.request.op_column is not None:
@@ -401,52 +419,40 @@ class IngestJob:
             self.request.op_column,
         )
 
-    def _inspect(self, files: Sequence[Path]) -> source_files.Inspection:
-        """Find the schema of ``files``. An error names the unreadable file, unlike some errors of Spark."""
-        source = replace(self.source, files=tuple(files))
-        try:
-            return source_files.inspect(self._spark, source, self._reading, self._check)
-        except spark_failures.EXCEPTIONS:
-            for file in files:
-                with _readable(str(file)):
-                    source_files.inspect(
-                        self._spark, replace(source, files=(file,)), self._reading, self._check
-                    )
-            if self.source.format is Format.PARQUET:
-                parquet_files.refuse_different_types(files)
-            with _readable(self.request.source):
-                raise
-
     def _check_inferred(self, inspection: source_files.Inspection) -> None:
         """Refuse to create a table with undecidable types, or with a type that orders its rows wrongly."""
-        csv_advice.check_types_known(self._unknown(inspection), inspection.rows)
+        self._check_types_known(inspection)
         ordering = self.request.ordering
         if ordering is not None and ordering in inspection.profiles:
             csv_advice.check_ordering(ordering, inspection.profiles[ordering])
 
+    def _check_types_known(self, inspection: source_files.Inspection) -> None:
+        unknown = self._unknown(inspection)
+        csv_advice.check_types_known(unknown, inspection.rows)
+        csv_advice.check_typed([name for name in inspection.untyped if name in unknown])
+
     def _unknown(self, inspection: source_files.Inspection) -> list[str]:
         """The columns whose types come from the files."""
-        return [name for name in inspection.struct.names if self._reading.column(name) is None]
+        return [name for name in inspection.struct.names if self._files.reading.column(name) is None]
 
     def _checked_struct(self, files: Sequence[Path]) -> StructType:
-        with _readable(self.request.source):
-            return self._frame(files).drop(*columns.SOURCE_ORDER).schema
+        with readable(self.request.source):
+            return self._files.frame(files).drop(*columns.SOURCE_ORDER).schema
 
     def _try_first_file(self, file: Path) -> None:
         if self.source.format is Format.CSV:
             return  # All of it has been read.
-        with _readable(file.name):
-            self._frame([file]).limit(_TRIAL_ROWS).write.format("noop").mode("overwrite").save()
+        with readable(file.name):
+            self._files.frame([file]).limit(_TRIAL_ROWS).write.format("noop").mode("overwrite").save()
 
-    def _frame(self, files: Sequence[Path]) -> DataFrame:
-        """The rows of ``files`` with the columns that the partitions derive from them."""
-        assert self._struct is not None, "prepare comes first"
-        frame = source_files.read(self._spark, self.source, files, self._struct, self._reading)
-        return ingest_request.with_derived_columns(frame, self.request)
+    @property
+    def _files(self) -> IngestReader:
+        assert self._reader is not None, "prepare comes first"
+        return self._reader
 
     def _rows(self, files: Sequence[Path], table: Table) -> DataFrame:
         """The rows of ``files`` for a table, which gets new columns on request."""
-        frame = self._frame(files)
+        frame = self._files.frame(files)
         return ingest_types.with_new_columns(frame, table, self._stated) if self.request.merge_schema else frame
 
     def _delete_condition(self) -> Column | None:
@@ -464,14 +470,3 @@ def _check_changed(changed: Sequence[Path], table: Table | None, request: Reques
         "Load a file with only the new rows, or load the files as they are with --load-changed-files",
         {"files": [str(file) for file in changed]},
     )
-
-
-@contextlib.contextmanager
-def _readable(what: str) -> Iterator[None]:
-    """Turn errors of Spark about bad files or expressions into an error that names them."""
-    try:
-        yield
-    except (*spark_failures.EXCEPTIONS, errors.SparkJobFailed) as exc:
-        if encoded := errors.decoded(str(exc)):
-            raise encoded from exc
-        raise errors.SourceUnreadable(f"{what} cannot be ingested: {spark_failures.message_of(exc)}") from exc

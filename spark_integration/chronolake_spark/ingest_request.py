@@ -15,8 +15,8 @@ from pyspark.sql.types import StructType
 
 from chronolake import Client, _base_paths
 from chronolake.errors import NamespaceNotFound, TableExists, TableNotFound
-from chronolake_model import base_paths
-from chronolake_model.tables import CreateTable, NewField, Table
+from chronolake_model import base_paths, column_types
+from chronolake_model.tables import CreateTable, Field, NewField, Table
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import column_names, errors, schema, spark_failures, text_files
 from chronolake_spark.formats import Format
@@ -33,7 +33,8 @@ class Request:
     values of an existing table. ``schema`` is DDL of columns whose types are stated; ``all_strings`` makes all
     others strings. ``load_changed_files`` loads files that changed after they were loaded also into a table
     without an ordering field, where their older rows overwrite newer values. ``merge_schema`` adds columns of
-    the files to an existing table.
+    the files to an existing table. ``bad_rows`` is a file for the rows that cannot be loaded; without it they
+    end the load.
     """
 
     table: str
@@ -53,6 +54,7 @@ class Request:
     load_changed_files: bool = False
     merge_schema: bool = False
     reuse_base_path: bool = False
+    bad_rows: Path | None = None
 
     @property
     def new_base_path(self) -> str:
@@ -187,10 +189,26 @@ def check_same(table: Table, request: Request, stated: Mapping[str, str]) -> Non
     for field in table.schema:
         if (type_ := stated.get(field.name.lower(), field.type)) != field.type:
             raise errors.TableMismatch(
-                f"{table.name} exists, and its column {field.name} is {field.type}, not {type_}; change it "
-                "with `chronolake schema change`, or leave it out of --schema"
+                f"{table.name} exists, and its column {field.name} is {field.type}, not {type_}; leave it "
+                f"out of --schema{_or_widen(table, field, type_)}"
             )
     _check_options(table, request)
+
+
+def fixed_columns(table: Table) -> list[str]:
+    """The columns whose types no change of the schema widens."""
+    ordering = [] if table.ordering_field is None else [table.ordering_field]
+    return [*table.record_key_fields, *table.partition_fields, *ordering]
+
+
+def _or_widen(table: Table, field: Field, type_: str) -> str:
+    """How to give the column this type, if the server does so."""
+    if field.name in fixed_columns(table):
+        return ", because columns of the record key, the partition and the ordering keep their types"
+    if not column_types.is_wider(type_, than=field.type):
+        return f", because no change of the schema makes {field.type} a {type_}"
+    change = column_names.argument(f"{column_names.plain(field.name)}:{type_}")
+    return f", or widen it before with `chronolake schema change {table.name} --widen {change}`"
 
 
 def _check_options(table: Table, request: Request) -> None:

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark import json_patterns, json_records, operations, text_files
+from chronolake_spark import bad_rows, errors, json_patterns, json_records, operations, text_files
+from chronolake_spark.bad_rows import Collector
 from chronolake_spark.json_records import Record
 from chronolake_spark.json_shape import Shape
 
@@ -26,17 +27,27 @@ _NEWLINE: Final = ord("\n")
 
 
 def shape_of(
-    files: Sequence[Path], *, op_column: str | None = None, check: Callable[[], None] = lambda: None
+    files: Sequence[Path],
+    *,
+    op_column: str | None = None,
+    check: Callable[[], None] = lambda: None,
+    bad: Collector | None = None,
 ) -> Shape:
     """The shape of the records of all ``files``.
 
-    ``check`` is called for each chunk of a file, and may raise to end the reading. Raises ``SourceUnreadable``
-    for the first value that Spark would not load as it is written, and ``SchemaMismatch`` for a value of
-    ``op_column`` that names no operation.
+    ``check`` is called for each chunk of a file, and may raise to end the reading. Bad rows are added to
+    ``bad``, and raised without it: lines that are no record (``SourceUnreadable``), and values of ``op_column``
+    that name no operation (``SchemaMismatch``). Raises ``SourceUnreadable`` for the first other value that
+    Spark would not load as it is written, and ``TooManyBadRows``.
     """
-    reader = _Reader(op_column, check)
+    if bad is None:
+        with bad_rows.refused() as collector:
+            return shape_of(files, op_column=op_column, check=check, bad=collector)
+    reader = _Reader(op_column, check, bad)
     for file in files:
         reader.read(file)
+    if bad.errors:
+        return reader.shape
     reader.shape.refuse_empty_objects()
     if reader.shape.has_doubles():
         for file in files:
@@ -48,8 +59,9 @@ def shape_of(
 class _Reader:
     """Collects the shape of files, file by file."""
 
-    def __init__(self, op_column: str | None, check: Callable[[], None]) -> None:
+    def __init__(self, op_column: str | None, check: Callable[[], None], bad: Collector) -> None:
         self.shape = Shape("")
+        self._bad = bad
         self._op_column = op_column
         self._check = check
 
@@ -86,18 +98,26 @@ class _Reader:
         """Add the records of a text up to a line feed; returns how many lines carriage returns make of it."""
         lines = list(io.StringIO(text, newline=None))
         for number, line in enumerate(lines, start=line_number):
-            record = json_records.line_record(file, number, line)
+            try:
+                record = json_records.line_record(file, number, line)
+            except errors.SourceUnreadable as exc:
+                self._bad.add(exc)
+                continue
             if record is not None:
                 self._add(record)
         return len(lines)
 
     def _add(self, record: Record) -> None:
+        if self._op_column is not None:
+            try:
+                _refuse_unknown_operation(self._op_column, record)
+            except errors.SchemaMismatch as exc:
+                self._bad.add(exc)
+                return
         try:
             self.shape.add(record.fields, record)
         except RecursionError:
             raise record.refused(": it is nested too deeply") from None
-        if self._op_column is not None:
-            _refuse_unknown_operation(self._op_column, record)
 
     def _pattern(self) -> str | None:
         return json_patterns.line_pattern(self.shape, self._op_column)
@@ -140,4 +160,5 @@ def _unmatched(lines: pa.LargeBinaryArray, indices: np.ndarray, pattern: str | N
 def _refuse_unknown_operation(op_column: str, record: Record) -> None:
     for name, value in record.fields.items():
         if name.lower() == op_column.lower() and value is not None and not operations.is_known(str(value)):
-            raise operations.refused(f"{record.file}, {record.place}", name, str(value))
+            place = {"file": str(record.file)}
+            raise operations.refused(f"{record.file}, {record.place}", name, str(value), place)

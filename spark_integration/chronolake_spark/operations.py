@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,18 +30,24 @@ def is_known(value: str) -> bool:
 
 def first_unknown(values: pa.Array) -> int | None:
     """The index of the first value that names no operation; null is an upsert."""
+    return next(iter(unknown(values)), None)
+
+
+def unknown(values: pa.Array) -> list[int]:
+    """The indices of the values that name no operation."""
     texts = values.cast(pa.string())
-    unknown = [value for value in pc.unique(texts).to_pylist() if value is not None and not is_known(value)]
-    if not unknown:
-        return None
-    index: int = pc.index(pc.is_in(texts, pa.array(unknown, pa.string())), True).as_py()
-    return index
+    names = [value for value in pc.unique(texts).to_pylist() if value is not None and not is_known(value)]
+    if not names:
+        return []
+    return [int(index) for index in np.flatnonzero(pc.is_in(texts, pa.array(names, pa.string())))]
 
 
-def refused(place: str, column: str, value: str) -> errors.SchemaMismatch:
-    """The error for a value that names no operation."""
+def refused(
+    place: str, column: str, value: str, context: Mapping[str, Any] | None = None
+) -> errors.SchemaMismatch:
+    """The error for a value that names no operation, with the context of its place."""
     return errors.SchemaMismatch(
         f"{place}, column {column}: {value[:_VALUE_CHARS_MAX]!r} is not an operation; rows that delete have "
         f"{', '.join(DELETES)}, all other rows {', '.join(_UPSERTS)} or nothing",
-        {"place": place, "column": column, "value": value[:_VALUE_CHARS_MAX]},
+        {**(context or {}), "place": place, "column": column, "value": value[:_VALUE_CHARS_MAX]},
     )

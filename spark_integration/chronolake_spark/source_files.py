@@ -9,7 +9,7 @@ import hashlib
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,16 +27,19 @@ from chronolake_spark import (
     text_columns,
     text_files,
 )
+from chronolake_spark.bad_rows import Collector
 from chronolake_spark.csv_files import ReadOptions
 from chronolake_spark.csv_profiles import Profile
 from chronolake_spark.formats import Format
 from chronolake_spark.schema import quoted, type_of
+from chronolake_spark.set_aside import SetAside
 
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
 _SCHEMES = ("file:", "file://")
 _BLOCK = "_chronolake_source_block"
 _FILE_BYTES_MAX = 2**42
 """Larger than any file, so that one number orders files and offsets in them: four terabytes, of 2**21 files."""
+_NAMES_MAX = 5
 _TSV = ". Convert files with tabs to .csv, as docs/ingest.md#other-separators shows"
 _NANOS_AS_LONG = "spark.sql.legacy.parquet.nanosAsLong"
 
@@ -59,28 +62,29 @@ _READER = {Format.PARQUET: "parquet", Format.JSON: "json"}
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Files of one format, in the order of their names. ``ignored`` counts others beside them in a folder."""
+    """Files of one format, in the order of their names. ``left_out`` names those beside them of no format."""
 
     format: Format
     files: tuple[Path, ...]
-    ignored: int = 0
+    left_out: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:
         """A description for messages."""
-        ignored = f" (left out: {self.ignored} of other formats)" if self.ignored else ""
-        return f"{len(self.files)} {self.format} file{'s' if len(self.files) > 1 else ''}{ignored}"
+        names = ", ".join(self.left_out[:_NAMES_MAX]) + (", …" if len(self.left_out) > _NAMES_MAX else "")
+        left_out = f" (left out, of no known format: {names})" if names else ""
+        return f"{len(self.files)} {self.format} file{'s' if len(self.files) > 1 else ''}{left_out}"
 
 
 def find(where: str) -> Source:
     """The files that a path, a folder or a glob pattern names.
 
-    Of a folder it takes the format that most of its files have. Raises ``SourceUnreadable`` when there are
-    none, or a pattern names files of several formats.
+    Files of a folder whose names begin with ``.`` or ``_``, or say no known format, are left out. Raises
+    ``SourceUnreadable`` when there are none, or files of several formats.
     """
     path = Path(where).expanduser()
     if path.is_dir():
-        return _most_common_format(path)
+        return _of_folder(path)
     paths = [path] if path.is_file() else [Path(name) for name in glob.glob(str(path), recursive=True)]
     files = sorted(file.resolve() for file in paths if file.is_file())
     named = {formats.format_of(file) for file in files}
@@ -104,22 +108,27 @@ def digest(path: Path) -> str:
 class Inspection:
     """The content of files: the columns of all of them together, and the number of rows if it was counted.
 
-    ``profiles`` are those of columns whose types were inferred from texts.
+    ``profiles`` are those of columns whose types were inferred from texts. ``untyped`` are columns of Parquet
+    files that have no type, and only nulls.
     """
 
     struct: StructType
     rows: int | None
     profiles: Mapping[str, Profile]
+    untyped: Sequence[str] = ()
 
 
-def inspect(spark: SparkSession, source: Source, reading: ReadOptions, check: Callable[[], None]) -> Inspection:
+def inspect(
+    spark: SparkSession, source: Source, reading: ReadOptions, check: Callable[[], None], bad: Collector
+) -> Inspection:
     """The schema of all files of ``source``, from all of their rows.
 
-    CSV files are read as a whole, and refused for anything that loading would refuse. ``check`` is called now
-    and then, and may raise to end it. Raises ``SourceUnreadable``, ``SchemaMismatch``, and what Spark raises.
+    CSV files are read as a whole, and checked for anything that loading would refuse. Bad rows are added to
+    ``bad``. ``check`` is called now and then, and may raise to end it. Raises ``SourceUnreadable``,
+    ``SchemaMismatch``, ``TooManyBadRows``, and what Spark raises.
     """
     if source.format is Format.CSV:
-        inspection = csv_files.inspect(source.files, reading, check)
+        inspection = csv_files.inspect(source.files, reading, check, bad)
         types = {name: _type_of(name, profile, reading) for name, profile in inspection.profiles.items()}
         struct = StructType([StructField(name, type_of(type_)) for name, type_ in types.items()])
         inferred = {
@@ -127,26 +136,36 @@ def inspect(spark: SparkSession, source: Source, reading: ReadOptions, check: Ca
         }
         return Inspection(struct, inspection.rows, inferred)
     if source.format is Format.JSON:
-        shape = json_files.shape_of(source.files, op_column=reading.op_column, check=check)
+        shape = json_files.shape_of(source.files, op_column=reading.op_column, check=check, bad=bad)
         return Inspection(json_types.struct_of(shape, reading), None, {})
-    parquet_files.check(source.files, reading.op_column, check)
+    parquet_files.check(source.files, reading.op_column, check, bad.add)
+    untyped = parquet_files.untyped_columns(source.files)
     with _under_plain_names(source.files) as files:
-        return Inspection(_read(spark, source, files, None).schema, None, {})
+        return Inspection(_read(spark, source, files, None).schema, None, {}, untyped)
 
 
 def read(
-    spark: SparkSession, source: Source, files: Sequence[Path], struct: StructType, reading: ReadOptions
+    spark: SparkSession,
+    source: Source,
+    files: Sequence[Path],
+    struct: StructType,
+    reading: ReadOptions,
+    set_aside: SetAside,
 ) -> DataFrame:
     """The rows of ``files``, of the schema ``struct``; columns go by their names, also in CSV files.
+
+    Rows that were ``set_aside`` are left out.
 
     Two columns more, ``columns.SOURCE_ORDER``, order the rows as the files do: by the position in ``files``,
     then by the place in the file, however Spark splits the files and packs the splits.
     Raises ``SourceUnreadable``, and what Spark raises.
     """
+    left_out = {path: numbers for file in files for path, numbers in _left_out(spark, file, set_aside)}
+    files = [set_aside.file(file) for file in files]
     if source.format is Format.CSV:
         return csv_files.frame(spark, files, struct, reading)
     groups = _groups_of_one_schema(source, files)
-    placed = [_with_source_order(_read(spark, source, group, struct)) for group in groups]
+    placed = [_with_source_order(_without(_read(spark, source, group, struct), left_out)) for group in groups]
     frames = [text_columns.converted(frame, reading) for frame in placed]
     return _numbered(spark, functools.reduce(DataFrame.unionByName, frames), files)
 
@@ -163,6 +182,25 @@ def _groups_of_one_schema(source: Source, files: Sequence[Path]) -> list[list[Pa
     arrays = [file for file in files if text_files.is_json_array(file)]
     lines = [file for file in files if file not in arrays]
     return [group for group in (lines, arrays) if group]
+
+
+def _left_out(spark: SparkSession, file: Path, set_aside: SetAside) -> Iterator[tuple[str, Collection[int]]]:
+    """The address of a file, as Spark may write it, and the numbers of its rows that are set aside, if any."""
+    if numbers := set_aside.numbers(file):
+        for scheme in _SCHEMES:
+            yield f"{scheme}{_raw_path(spark, file)}", numbers
+
+
+def _without(frame: DataFrame, left_out: Mapping[str, Collection[int]]) -> DataFrame:
+    """``frame``, which reads Parquet files, without rows by their file and number."""
+    place = frame.metadataColumn("_metadata")
+    for path, numbers in left_out.items():
+        frame = frame.where(~((place["file_path"] == path) & place["row_index"].isin(list(numbers))))
+    return frame
+
+
+def _raw_path(spark: SparkSession, file: Path) -> str:
+    return str(spark._jvm.org.apache.hadoop.fs.Path(str(file)).toUri().getRawPath())
 
 
 def _with_source_order(frame: DataFrame) -> DataFrame:
@@ -183,8 +221,7 @@ def _numbered(spark: SparkSession, placed: DataFrame, files: Sequence[Path]) -> 
     the rows of one split come in order and one after the other, so that an id which increases within the task
     orders them; splits are ordered by their file and by the offset at which they begin.
     """
-    path_of = spark._jvm.org.apache.hadoop.fs.Path
-    paths = [path_of(str(file)).toUri().getRawPath() for file in files]
+    paths = [_raw_path(spark, file) for file in files]
     # Releases of Spark differ in how they write the scheme of a local file.
     known = [(f"{scheme}{path}", number) for number, path in enumerate(paths) for scheme in _SCHEMES]
     numbers = spark.createDataFrame(known, "path string, file long")
@@ -247,18 +284,22 @@ def _address(file: Path) -> str:
     return "file://" + _PATTERN.sub(r"\\\g<0>", str(file))
 
 
-def _most_common_format(folder: Path) -> Source:
+def _of_folder(folder: Path) -> Source:
     visible = [file for file in folder.resolve().iterdir() if file.is_file() and file.name[0] not in "._"]
     files = [(file, format_) for file in visible if (format_ := formats.format_of(file)) is not None]
-    counts = Counter(format_ for _, format_ in files)
-    if not counts:
+    chosen = {format_ for _, format_ in files}
+    if not chosen:
         raise errors.SourceUnreadable(
             f"the folder {folder} holds no {formats.KNOWN} files; for files in folders below it give a "
             f"pattern, like '{folder}/**/*.parquet'"
         )
-    wanted = max(Format, key=lambda format_: counts[format_])
-    chosen = tuple(sorted(file for file, format_ in files if format_ is wanted))
-    return Source(wanted, chosen, ignored=len(files) - len(chosen))
+    if len(chosen) > 1:
+        raise errors.SourceUnreadable(
+            f"the folder {folder} holds {_formats_in([file for file, _ in files])}; load the files of each "
+            f"format by a pattern, like '{folder}/*{files[0][0].suffix}'"
+        )
+    left_out = sorted({file.name for file in visible} - {file.name for file, _ in files})
+    return Source(chosen.pop(), tuple(sorted(file for file, _ in files)), tuple(left_out))
 
 
 def _formats_in(files: Sequence[Path]) -> str:

@@ -13,11 +13,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
-from chronolake_spark import columns, csv_advice, csv_types, errors
+from chronolake_spark import columns, csv_types, errors, row_scans
 from chronolake_spark.csv_files import Column, ReadOptions
 from chronolake_spark.schema import type_of
-
-_VALUE_CHARS_MAX = 200
 
 
 def converted(frame: DataFrame, reading: ReadOptions) -> DataFrame:
@@ -49,11 +47,7 @@ def convert(files: pa.Array, name: str, values: pa.Array, column: Column) -> pa.
     except csv_types.ValueMismatch as mismatch:
         value = values[mismatch.index].as_py()
         file = unquote(urlsplit(files[mismatch.index].as_py()).path)
-        raise errors.SchemaMismatch(
-            f"{file}, column {name}: the string {value[:_VALUE_CHARS_MAX]!r} does not fit {column.type}; "
-            f"{csv_advice.advice_for_value(name, column.type, value, stated=column.stated)}",
-            {"file": file, "column": name, "value": value[:_VALUE_CHARS_MAX], "wanted": column.type},
-        ) from mismatch
+        raise row_scans.misfit(name, value, column)(file, {"file": file}) from mismatch
 
 
 @dataclass(frozen=True, slots=True)

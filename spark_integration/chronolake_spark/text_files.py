@@ -11,7 +11,7 @@ import gzip
 import io
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -186,3 +186,36 @@ def _is_likely_utf16(head: bytes) -> bool:
 
 def _opened(file: Path) -> BinaryIO:
     return cast("BinaryIO", gzip.open(file, "rb")) if file.name.lower().endswith(".gz") else file.open("rb")
+
+
+def ends_of_records(file: Path, encoding: str, lines: Collection[int]) -> dict[int, int]:
+    """The last lines of the records of a CSV file that begin in ``lines``, by these."""
+    ends: dict[int, int] = {}
+    begun: int | None = None
+    with Utf8Stream(file, encoding) as stream:
+        for line, _ in records(file, stream):
+            if begun is not None:
+                ends[begun] = line - 1
+            begun = line if line in lines else None
+    return ends if begun is None else {**ends, begun: sys.maxsize}
+
+
+def copy_without(file: Path, encoding: str, copy: Path, ends: Mapping[int, int]) -> dict[int, str]:
+    """Copy a file, decompressed, without the lines from each of ``ends`` to its end: they are empty.
+
+    Returns the text of these lines, by the first of them.
+    """
+    contents: dict[int, list[str]] = {}
+    first = 0
+    with (
+        io.TextIOWrapper(io.BufferedReader(Utf8Stream(file, encoding)), "utf-8-sig", newline="") as text,
+        copy.open("w", encoding=encoding, newline="") as sink,
+    ):
+        for number, line in enumerate(text, start=1):
+            first = number if number in ends else first
+            if first and number <= ends[first]:
+                contents.setdefault(first, []).append(line)
+                sink.write(line[len(line.rstrip("\r\n")) :])
+            else:
+                sink.write(line)
+    return {line: "".join(parts).rstrip("\r\n") for line, parts in contents.items()}

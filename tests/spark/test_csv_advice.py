@@ -8,13 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from chronolake_spark import (
-    csv_advice,
-    csv_files,
-    csv_types,
-    errors,
-)
+from chronolake_spark import csv_advice, csv_files, csv_types, errors, ingest_request
 from chronolake_spark.csv_files import Column, ReadOptions
+from chronolake_spark.ingest_request import Request
+from tests.spark.definitions import definition
 
 
 @pytest.fixture
@@ -22,6 +19,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "a.csv"
 
 
+WIDEN = "or widen it before with `chronolake schema change shop.orders --widen"
 TAKEN = "--schema 'v {}'"
 
 
@@ -54,6 +52,38 @@ def test_for_a_refused_value_only_working_remedies_are_advised(value: str, type_
 
     options = set(re.findall("--schema '.*?'|--widen '.*?'", given))
     assert options | ({CORRECT} & {given}) == advice
+
+
+@pytest.mark.parametrize(
+    ("column", "stated", "advice"),
+    [
+        ("n", "bigint", "or widen it before with `chronolake schema change shop.orders --widen 'n:bigint'`"),
+        (
+            "price",
+            "decimal(12,2)",
+            "or widen it before with `chronolake schema change shop.orders --widen 'price:decimal(12,2)'`",
+        ),
+        ("n", "string", "because no change of the schema makes int a string"),
+        ("n", "tinyint", "because no change of the schema makes int a tinyint"),
+        ("price", "decimal(12,3)", "because no change of the schema makes decimal(10,2) a decimal(12,3)"),
+        ("id", "bigint", "because columns of the record key, the partition and the ordering keep their types"),
+    ],
+)
+def test_for_a_stated_type_only_changes_that_the_server_makes_are_advised(
+    column: str, stated: str, advice: str
+):
+    table = definition({"id": "int", "n": "int", "price": "decimal(10,2)"})
+    request = Request(table=table.name, source="in", key=())
+
+    with pytest.raises(errors.TableMismatch) as refused:
+        ingest_request.check_same(table, request, {column: stated})
+    assert str(refused.value).endswith(f"leave it out of --schema, {advice}")
+
+
+def test_a_key_column_is_not_advised_to_be_widened():
+    given = csv_advice.advice_for_value("v", "int", "3000000000", stated=False, is_fixed=True)
+
+    assert "--widen" not in given
 
 
 @pytest.mark.parametrize(

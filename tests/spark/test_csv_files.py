@@ -5,19 +5,15 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from chronolake_spark import (
     csv_files,
     errors,
     json_files,
-    missing_keys,
     text_files,
 )
 from chronolake_spark.csv_files import Column, ReadOptions
-from chronolake_spark.formats import Format
 
 
 @pytest.fixture
@@ -127,37 +123,6 @@ def line_without_key(file: Path, reading: ReadOptions) -> int | None:
         line: int = refused.problem.context["line"]
         return line
     return None
-
-
-MISSING = errors.InvalidRecordKey("the record key (id): ...")
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ('{"id": 1}\n\n{"id": ""}\n{"n": 1}\n', "line 3"),
-        ('{"ID": 1}\n{"n": 2}\n', "line 2"),
-        ('\ufeff[{"id": 1},\n {"id": null}]', "record 2"),
-    ],
-)
-def test_the_first_record_of_json_without_a_record_key_is_named(tmp_path: Path, text: str, place: str):
-    whole, file = tmp_path / "a.json", tmp_path / "b.json"
-    whole.write_text('{"id": 1}\n')
-    file.write_text(text)
-
-    located = missing_keys.located(MISSING, Format.JSON, [whole, file], ["id"])
-    assert str(located) == f"{file}, {place}: {MISSING}"
-    assert missing_keys.located(MISSING, Format.JSON, [whole], ["id"]) is MISSING
-
-
-def test_the_first_row_of_parquet_without_a_record_key_is_named(tmp_path: Path):
-    file = tmp_path / "a.parquet"
-    columns = pa.table({"a": ["x", "", "", None], "b": [1, 2, None, None], "c": [None, 1, 1, 1]})
-    pq.write_table(columns, file, row_group_size=2)
-
-    located = missing_keys.located(MISSING, Format.PARQUET, [file], ["A", "b"])
-    assert str(located) == f"{file}, row 3: {MISSING}"
-    assert missing_keys.located(MISSING, Format.PARQUET, [file], ["a", "derived"]) is MISSING
 
 
 def test_a_truncated_gzip_is_refused(tmp_path: Path):

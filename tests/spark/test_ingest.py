@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 import chronolake
 from chronolake.errors import NamespaceNotFound, TableNotFound
-from chronolake_spark import SparkTable, errors, loaded_files
+from chronolake_spark import SparkTable, errors, loaded_files, source_files
 from chronolake_spark.ingest_job import IngestJob
 from chronolake_spark.ingest_request import Request
 from tests.spark.ingest_runs import Ingest, rows_of
@@ -110,16 +110,25 @@ def test_partitions_may_be_derived(ingest: Ingest, table: Callable[[], SparkTabl
     assert table().read().columns == ["id", "day", "month"]
 
 
-def test_a_folder_gives_the_format_that_most_files_have(
-    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
+def test_a_folder_of_several_formats_is_refused_as_a_pattern_is(
+    run: Callable[..., int], ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
 ):
+    folder = tmp_path / "in"
     for number in range(2):
-        pq.write_table(pa.table({"id": [number]}), tmp_path / "in" / f"{number}.parquet")
-    (tmp_path / "in" / "totals.csv").write_text("something,else\n1,2\n")
-    (tmp_path / "in" / "README.md").write_text("# Files\n")
-    ingest("--key", "id")
+        pq.write_table(pa.table({"id": [number]}), folder / f"{number}.parquet")
+    (folder / "_SUCCESS").write_text("")
+    (folder / "README.md").write_text("# Files\n")
+    assert source_files.find(str(folder)).summary == "2 Parquet files (left out, of no known format: README.md)"
 
-    assert rows_of(table()) == [(0,), (1,)]
+    (folder / "totals.csv").write_text("id\n2\n")
+    for source in (folder, f"{folder}/*.[cp]*"):
+        with pytest.raises(errors.SourceUnreadable, match="2 x Parquet, 1 x CSV"):
+            source_files.find(str(source))
+    assert run("--key", "id") == 1
+
+    ingest("--key", "id", "--source", f"{folder}/*.parquet")
+    ingest("--source", f"{folder}/*.csv")
+    assert rows_of(table()) == [(0,), (1,), (2,)]
 
 
 def test_columns_are_matched_by_name_in_any_order(

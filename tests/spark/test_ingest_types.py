@@ -13,7 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import chronolake
+from chronolake_model.schemas import RenameColumn
 from chronolake_spark import SparkTable
+from tests.spark import hudi_reader
 from tests.spark.ingest_runs import Ingest, rows_of
 
 pytestmark = pytest.mark.spark
@@ -31,6 +34,37 @@ def test_nanoseconds_of_pandas_are_read(ingest: Ingest, table: Callable[[], Spar
 
     rows = table().read().toArrow().to_pylist()
     assert rows == [{"id": 1, "naive": moment.replace(tzinfo=None), "aware": moment}]
+
+
+def test_values_of_unusual_types_of_files_keep_their_meaning(
+    ingest: Ingest, run: Callable[..., int], table: Callable[[], SparkTable], tmp_path: Path
+):
+    columns = {
+        "id": pa.array([1]),
+        "u": pa.array([2**64 - 1], pa.uint64()),
+        "u8": pa.array([255], pa.uint8()),
+        "kind": pa.array(["a"]).dictionary_encode(),
+        "n": pa.nulls(1),
+        "large": pa.array(["b"], pa.large_string()),
+        "list": pa.array([[1, 2]], pa.list_(pa.int32(), 2)),
+        "d": pa.array([Decimal("1.5")], pa.decimal256(38, 1)),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "in" / "a.parquet")
+
+    assert run("--key", "id") == 1  # A column of nulls has no type.
+    ingest("--key", "id", "--schema", "n STRING")
+    types = [field.type for field in table().definition.schema]
+    assert types == [
+        "bigint",
+        "decimal(20,0)",
+        "smallint",
+        "string",
+        "string",
+        "string",
+        "array<int>",
+        "decimal(38,1)",
+    ]
+    assert rows_of(table()) == [(1, Decimal(2**64 - 1), 255, "a", None, "b", [1, 2], Decimal("1.5"))]
 
 
 def test_parquet_columns_keep_the_types_of_their_files(ingest: Ingest, tmp_path: Path):
@@ -184,3 +218,32 @@ def test_an_array_of_json_is_read_in_its_order_and_whole_or_not_at_all(
     (tmp_path / "in" / "3.json").write_bytes(b'{"id": 3, "n": 1}\n{"id": 4, "n": "\xe9"}\n')
     assert run() == 1
     assert "3.json, line 2: byte 34 (0xe9) is not utf-8; JSON files are UTF-8" in capsys.readouterr().err
+
+
+def test_an_ingest_says_beforehand_that_readers_of_hudi_will_not_see_the_table(
+    ingest: Ingest, client: chronolake.Client, name: str, tmp_path: Path
+):
+    (tmp_path / "in" / "a.csv").write_text("id,n\n1,10\n")
+    assert ingest("--key", "id")["obstacle_for_hudi"] is None
+    (tmp_path / "in" / "b.csv").write_text("id,n,größe\n2,20,x\n")
+    forbidden = ingest("--merge-schema", "--dry-run")["obstacle_for_hudi"]
+    assert "Avro" in forbidden
+    assert "größe" in forbidden
+
+    client.table(name).change_schema([RenameColumn("n", "m")])
+    hudi_reader.publish_and_compare(client.table(name))
+    (tmp_path / "in" / "b.csv").write_text("id,m\n2,20\n")
+    renamed = ingest("--dry-run")["obstacle_for_hudi"]
+    assert "the column 'm' was renamed" in renamed
+
+
+def test_a_table_that_readers_of_hudi_will_not_see_is_made_with_a_warning(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    (tmp_path / "in" / "a.csv").write_text("id,a b\n1,10\n")
+
+    for options in (["--dry-run"], []):
+        assert run("--key", "id", *options) == 0
+        shown = capsys.readouterr()
+        assert "Avro" in json.loads(shown.out)["obstacle_for_hudi"]
+        assert "Warning: Hudi's readers will not see what is loaded: " in shown.err

@@ -90,7 +90,8 @@ def test_an_ingest_names_file_row_and_column_of_a_string_that_is_not_utf8(
 
     for options in ([], ["--dry-run"]):
         assert run("--key", "id", *options) == 1
-        refused = json.loads(capsys.readouterr().err)
+        shown = capsys.readouterr().err
+        refused = json.loads(shown[shown.index("{") :])
         assert refused["code"] == "invalid-text"
         assert f"{tmp_path / 'in' / 'b.parquet'}, row 2, column s: {BAD!r} is not UTF-8" in refused["detail"]
     with pytest.raises(TableNotFound):

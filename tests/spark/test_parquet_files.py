@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -37,6 +38,53 @@ def test_nanoseconds_within_other_types_are_refused(file: Path):
 
     with pytest.raises(errors.SourceUnreadable, match=r"a\.parquet, column s: .* has nanoseconds"):
         parquet_files.check([file], None)
+
+
+@pytest.mark.parametrize(
+    ("values", "type_"),
+    [
+        (pa.array([1], pa.duration("ns")), "duration[ns]"),
+        (pa.array([1], pa.time32("ms")), "time32[ms]"),
+        (pa.array([1], pa.time64("ns")), "time64[ns]"),
+        (pa.array([1.5], pa.float16()), "halffloat"),
+        (pa.array([Decimal(1)], pa.decimal256(39, 0)), "decimal256(39, 0)"),
+        (pa.array([bytes(16)], pa.uuid()), "extension<arrow.uuid>"),
+        (pa.array([1], pa.bool8()), "extension<arrow.bool8>"),
+    ],
+    ids=["duration", "time32", "time64", "float16", "decimal256", "uuid", "bool8"],
+)
+def test_types_that_no_table_has_are_refused_with_their_column(file: Path, values: pa.Array, type_: str):
+    pq.write_table(pa.table({"id": [1], "v": values}), file)
+    with pytest.raises(errors.SourceUnreadable) as refused:
+        parquet_files.check([file], None)
+    assert f"a.parquet, column v: tables have no type for {type_}; write " in str(refused.value)
+
+    pq.write_table(pa.table({"id": [1], "s": pa.StructArray.from_arrays([values], ["v"])}), file)
+    with pytest.raises(errors.SourceUnreadable, match=r"column s\.v: tables have no type"):
+        parquet_files.check([file], None)
+
+
+@pytest.mark.parametrize(
+    ("rows", "where"),
+    [
+        (pa.table([[1], [2]], names=["id", ""]), "of column 2 is empty"),
+        (pa.table({"s": pa.StructArray.from_arrays([pa.array([1])], [""])}), r"of column 's\.' is empty"),
+    ],
+    ids=["column", "field"],
+)
+def test_an_empty_name_is_refused_with_its_place(file: Path, rows: pa.Table, where: str):
+    pq.write_table(rows, file)
+
+    with pytest.raises(errors.SourceUnreadable, match=where):
+        parquet_files.check([file], None)
+
+
+def test_columns_of_nulls_without_a_type_are_those_that_have_none_in_any_file(file: Path, tmp_path: Path):
+    second = tmp_path / "b.parquet"
+    pq.write_table(pa.table({"id": [1], "n": pa.nulls(1), "m": pa.nulls(1)}), file)
+    pq.write_table(pa.table({"id": [1], "n": pa.nulls(1), "m": ["x"]}), second)
+
+    assert parquet_files.untyped_columns([file, second]) == ["n"]
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]  # no stubs are installed
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from chronolake_spark import SparkTable, errors, lookup_keys, parquet_files, source_files
+from chronolake_spark.bad_rows import Collector
 from chronolake_spark.csv_files import ReadOptions
+from chronolake_spark.set_aside import SetAside
 from tests.spark.definitions import definition
 from tests.spark.ingest_runs import Ingest, rows_of
 
@@ -92,8 +94,8 @@ def test_a_time_of_a_file_is_the_same_microsecond_in_a_table(
     times = pa.table({"t": _times(unit, zone)})
     pq.write_table(times, file, use_deprecated_int96_timestamps=unit == "INT96")
     source = source_files.find(str(file))
-    schema = source_files.inspect(odd_session, source, ReadOptions(), lambda: None).struct
-    frame = source_files.read(odd_session, source, [file], schema, ReadOptions())
+    schema = source_files.inspect(odd_session, source, ReadOptions(), lambda: None, Collector()).struct
+    frame = source_files.read(odd_session, source, [file], schema, ReadOptions(), SetAside())
 
     assert schema["t"].dataType.simpleString() == ("timestamp" if zone else "timestamp_ntz")
     read = frame.select("t").toArrow()["t"].cast(pa.int64()).to_numpy()
