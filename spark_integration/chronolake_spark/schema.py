@@ -84,9 +84,10 @@ def file_struct_of(fields: Iterable[Field]) -> StructType:
 def selected(frame: DataFrame, names: Iterable[str]) -> DataFrame:
     """The columns of ``frame`` with these names.
 
-    Given as texts: PySpark looks up the caller for each Column, which takes half a millisecond.
+    Given as texts: PySpark looks up the caller for each Column, which takes half a millisecond. And not as SQL,
+    where ``spark.sql.parser.quotedRegexColumnNames`` makes a pattern of a name.
     """
-    return frame.selectExpr(*map(quoted, names))
+    return frame.select(*map(quoted, names))
 
 
 def with_expressions(frame: DataFrame, expressions: Sequence[str | Column]) -> DataFrame:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow.fs import LocalFileSystem
@@ -25,7 +26,25 @@ from chronolake_spark.evolution import Versions
 from chronolake_spark.slice_reader import SliceReader
 
 _READ_TASKS_PER_CORE = 4
-_DISCOVERY_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_READER_OPTIONS: Final = {
+    # Without recursiveFileLookup Spark would take columns from the folders' names, without __globPaths__ it
+    # takes [ and { in them for patterns.
+    "recursiveFileLookup": "true",
+    "__globPaths__": "false",
+    # An option goes before the setting of the session, which may change until the frame is evaluated
+    # (docs/spark-settings.md).
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    # Matches nothing: the files are those of the timeline, whatever their names and folders.
+    "ignoredPathSegmentRegex": "(?!)",
+    "mergeSchema": "false",
+}
+_DISCOVERY_THRESHOLD: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_LOCK = threading.Lock()
+_listing: dict[str, tuple[int, str]] = {}
+"""By session: how many threads list files there now, and the threshold before the first of them."""
 
 
 def records(
@@ -107,9 +126,7 @@ def _of_version(
     if is_present:
         struct = _struct_of(struct, names)
     root = _spark_root(written.table.base_path)
-    # Without recursiveFileLookup Spark would take columns from the folders' names, without __globPaths__ it
-    # takes [ and { in them for patterns.
-    reader = spark.read.schema(struct).options(recursiveFileLookup="true", __globPaths__="false")
+    reader = spark.read.schema(struct).options(**_READER_OPTIONS)
     with _files_listed_by_the_driver(spark):
         rows = reader.parquet(*(f"{root}/{file.path}" for file in files))
     return rows if is_present else written.in_present_columns(rows, version, names)
@@ -225,10 +242,21 @@ def _spark_root(base_path: str) -> str:
 
 @contextlib.contextmanager
 def _files_listed_by_the_driver(spark: SparkSession) -> Iterator[None]:
-    """Let the driver look at the files itself: a job with a task per file takes sixteen times as long."""
-    before = spark.conf.get(_DISCOVERY_THRESHOLD)
-    spark.conf.set(_DISCOVERY_THRESHOLD, "1000000")
+    """Let the driver look at the files itself: a job with a task per file takes sixteen times as long.
+
+    No option of a reader says so. The last thread of the session that lists files restores the setting.
+    """
+    session = str(spark._jsparkSession.sessionUUID())
+    with _LOCK:
+        threads, before = _listing.get(session) or (0, str(spark.conf.get(_DISCOVERY_THRESHOLD)))
+        _listing[session] = threads + 1, before
+        spark.conf.set(_DISCOVERY_THRESHOLD, "1000000")
     try:
         yield
     finally:
-        spark.conf.set(_DISCOVERY_THRESHOLD, before)
+        with _LOCK:
+            threads, before = _listing.pop(session)
+            if threads > 1:
+                _listing[session] = threads - 1, before
+            else:
+                spark.conf.set(_DISCOVERY_THRESHOLD, before)
