@@ -8,10 +8,10 @@
     operator = "=" | "!=" | "<>" | "<" | "<=" | ">" | ">="
     value    = number | string | "true" | "false"
 
-Strings stand in single quotes, columns with odd names in double quotes, and a quote within is doubled, as in
-SQL. Numbers have no leading zeros, for a string of digits would lose them. Words are recognised regardless of
-their case, columns are not. Dates, timestamps and ``'NaN'`` are strings of the form that
-``chronolake_model.filters`` describes.
+Strings stand in single quotes, columns with odd names in backquotes or double quotes, and a quote within is
+doubled. A backslash is a character like others. Numbers have no leading zeros, for a string of digits would
+lose them. Words are recognised regardless of their case, columns are not. Dates, timestamps and ``'NaN'`` are
+strings of the form that ``chronolake_model.filters`` describes. ``unlike_sql`` says where Spark's SQL differs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TOKEN: Final = re.compile(
       (?P<name>     [^\W\d]\w* )
     | (?P<number>   -?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)? )
     | (?P<string>   '(?:[^']|'')*' )
-    | (?P<quoted>   "(?:[^"]|"")*" )
+    | (?P<quoted>   "(?:[^"]|"")*" | `(?:[^`]|``)*` )
     | (?P<symbol>   <=|>=|!=|<>|[=<>(),] )
     | (?P<unknown>  \S )
     """,
@@ -52,7 +52,7 @@ _PLAIN: Final = re.compile(r"[^\W\d]\w*")
 _INTEGER: Final = re.compile(r"-?[0-9]+")
 _ZEROS_FIRST: Final = re.compile(r"-?0[0-9]")
 _WORDS: Final = frozenset({"and", "or", "not", "in", "is", "null", "starts", "with", "true", "false"})
-"""Words of the language; columns that are called so stand in double quotes."""
+"""Words of the language; columns that are called so stand in quotes."""
 _OPERATORS: Final = {operator.value: operator for operator in ComparisonOperator} | {
     "<>": ComparisonOperator.NOT_EQUAL
 }
@@ -80,6 +80,18 @@ def parse(text: str, types: Mapping[str, str] | None = None) -> Filter:
     is taken digit by digit.
     """
     return _Parser(text, types or {}).whole()
+
+
+def unlike_sql(text: str) -> str | None:
+    """Why Spark's SQL reads the text of a filter in another way; None if no quotes or characters say so."""
+    tokens = [(match.lastgroup, match.group()) for match in _TOKEN.finditer(text)]
+    if any(kind == "string" and "\\" in token for kind, token in tokens):
+        return "in SQL a backslash within a text escapes the next character"
+    if any(kind == "quoted" and token[0] == '"' for kind, token in tokens):
+        return "in SQL a text in double quotes is a value; write the name of a column in backquotes"
+    if "${" in text:
+        return "Spark replaces ${…} in SQL by a variable"
+    return None
 
 
 def written(wanted: Filter) -> str:
@@ -117,7 +129,7 @@ def _enclosed(part: Filter) -> str:
 
 def _column(name: str) -> str:
     is_plain = _PLAIN.fullmatch(name) and name.lower() not in _WORDS
-    return name if is_plain else '"' + name.replace('"', '""') + '"'
+    return name if is_plain else "`" + name.replace("`", "``") + "`"
 
 
 def _value(value: Literal) -> str:
@@ -205,10 +217,11 @@ class _Parser:
     def _name(self) -> str:
         token = self._seen
         is_name = token.kind == "name" and token.word not in _WORDS
-        if not is_name and (token.kind != "quoted" or token.text == '""'):
+        if not is_name and (token.kind != "quoted" or len(token.text) == len("``")):
             self._fail("a column, not or (")
         self._next += 1
-        return token.text if is_name else token.text[1:-1].replace('""', '"')
+        quote = token.text[0]
+        return token.text if is_name else token.text[1:-1].replace(quote * 2, quote)
 
     def _literal(self, column: str) -> Literal:
         token = self._seen
@@ -253,7 +266,7 @@ class _Parser:
 
     def _fail(self, expected: str) -> NoReturn:
         token = self._seen
-        if token.kind == "unknown" and token.text in "'\"":
+        if token.kind == "unknown" and token.text in "'\"`":
             raise ValueError(
                 f"at character {token.place + 1} begins a text whose end, {token.text}, is missing"
             )

@@ -67,7 +67,8 @@ class OpenStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     """Open a stream: it gets a new epoch, and requests with an earlier one are refused from then on.
 
     With ``restored_checkpoint``, the job continues from that checkpoint: what was written behind it is rolled
-    back, what is before it stays until it is completed. Without it everything pending is rolled back.
+    back, what is before it stays until it is completed. Without it everything pending is rolled back. These
+    rollbacks get the ``reason``, if there is one.
     """
 
     writer: Writer
@@ -77,6 +78,7 @@ class OpenStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         Meta(description="How many tasks write. The end of the input needs it."),
     ] = None
     restored_checkpoint: CheckpointId | None = None
+    reason: Reason = ""
 
 
 class RenewStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

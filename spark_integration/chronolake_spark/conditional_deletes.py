@@ -11,17 +11,28 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
 import chronolake
 from chronolake.errors import InvalidFilter
+from chronolake_model.files import Snapshot
 from chronolake_model.record_keys import DEFAULT_PARTITION
 from chronolake_model.tables import Field, Table
-from chronolake_spark import errors, filters, read, schema, spark_failures, write
+from chronolake_spark import errors, filter_meanings, filters, read, schema, spark_failures, write
 from chronolake_spark.write import Rows
+
+
+def keys_of(
+    spark: SparkSession, table: chronolake.Table, definition: Table, given: DataFrame | str | Column
+) -> Rows:
+    """The tagged keys of a frame, or what makes those of ``keys_where``."""
+    if isinstance(given, DataFrame):
+        return write.tagged(given, definition, keys_only=True)
+    return keys_where(spark, table, given)
 
 
 def keys_where(spark: SparkSession, table: chronolake.Table, condition: str | Column) -> Rows:
     """What makes the tagged keys of the records for which ``condition`` holds.
 
-    A text that is a filter of the metastore reads only files that can have such records; of any other SQL, and
-    of a Column, Spark's Parquet reader skips row groups. Raises ``SchemaMismatch`` for what is no condition.
+    A text is SQL. For one that is also a filter of the metastore, with the same meaning, only files are read
+    that can have such records; for any other, and for a Column, Spark's Parquet reader skips row groups. Raises
+    ``SchemaMismatch`` for what is no condition.
     """
     if not isinstance(condition, str | Column):
         raise TypeError(
@@ -54,18 +65,20 @@ def _place(field: Field, table: Table) -> Column:
 
 
 def _matching(spark: SparkSession, table: chronolake.Table, as_of: str, condition: str | Column) -> DataFrame:
-    if isinstance(condition, str):
-        fields = table.definition.schema
-        try:
-            filter_ = filters.parse(condition, fields)
-            scan = table.scan(filter_, as_of)
-        except (ValueError, InvalidFilter):
-            pass  # Spark knows more SQL than the metastore.
-        else:
-            return read.snapshot(spark, table, scan, meta_columns=False).where(
-                filters.condition(filter_, fields)
-            )
-    return read.snapshot(spark, table, table.snapshot(as_of), meta_columns=False).where(condition)
+    slices = _pruned(spark, table, as_of, condition) if isinstance(condition, str) else None
+    stored = table.snapshot(as_of) if slices is None else slices
+    return read.snapshot(spark, table, stored, meta_columns=False).where(condition)
+
+
+def _pruned(spark: SparkSession, table: chronolake.Table, as_of: str, condition: str) -> Snapshot | None:
+    """The slices that may have a matching record; None if the condition is no filter of the same meaning."""
+    fields = table.definition.schema
+    try:
+        filter_ = filters.parse(condition, fields)
+        slices = table.scan(filter_, as_of)
+    except (ValueError, InvalidFilter):
+        return None  # Spark knows more SQL than the metastore.
+    return None if filter_meanings.has_another(spark, condition, filter_, fields) else slices
 
 
 def _refuse_no_condition(spark: SparkSession, table: Table, condition: str | Column) -> None:

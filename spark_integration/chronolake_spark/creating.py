@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -19,6 +19,7 @@ from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import choices, errors, schema, spark_failures
 
 Schema: TypeAlias = StructType | DataFrame | str
+_NO_SESSION: Final = "SESSION_OR_CONTEXT_NOT_EXISTS"
 
 
 def create_table(  # noqa: PLR0913  # one keyword per part of a table's definition
@@ -76,6 +77,11 @@ def _struct(given: Schema) -> StructType:
         with spark_failures.unlogged():
             return StructType.fromDDL(given)
     except PySparkException as exc:
+        if exc.getCondition() == _NO_SESSION:
+            raise errors.SchemaMismatch(
+                f"the schema {given!r} is text, which Spark parses: start a session before, as with "
+                "chronolake_spark.session(), or give a StructType"
+            ) from exc
         raise errors.SchemaMismatch(
             f"{given!r} is no schema: give df.schema, a frame, or DDL like 'id long, price double'"
         ) from exc

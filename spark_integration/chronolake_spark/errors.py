@@ -14,6 +14,7 @@
         ├── LogFileUnsupported    a log file has, or would need, a form that is not read or written
         ├── RecordIndexDamaged    a file of the record index is missing or cannot be read
         ├── AttemptGivenUp        an attempt of a task was stopped before its end
+        ├── AmbiguousFilter       the text of a filter means other rows in SQL
         ├── InvalidOption         an option of format("chronolake") is wrong
         ├── StreamMismatch        a batch of a stream may be another one than the written one of its id
         ├── StreamBehind          a clean has deleted what a stream has still to read
@@ -143,6 +144,12 @@ class InvalidOption(SparkIntegrationError):
     """An option of ``format("chronolake")`` is unknown, missing or wrong, or cannot be used there."""
 
     CODE = "invalid-option"
+
+
+class AmbiguousFilter(SparkIntegrationError):
+    """The text of a filter means other rows in Spark's SQL: ``where`` would not read what the filter reads."""
+
+    CODE = "ambiguous-filter"
 
 
 class StreamMismatch(SparkIntegrationError):

@@ -11,11 +11,11 @@ import chronolake
 from chronolake_model import filter_text
 from chronolake_model.file_names import bucket_of
 from chronolake_model.files import FileSlice
+from chronolake_model.filters import Filter
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType, TableType
-from chronolake_spark import columns, explain_reads, explanations, filters, progress, record_locating, write
+from chronolake_spark import columns, explain_reads, explanations, progress, record_locating, write
 from chronolake_spark.explanations import Explanation
-from chronolake_spark.filters import FilterOrText
 
 WriteName: TypeAlias = Literal["insert", "upsert", "bulk_insert", "delete", "merge", "overwrite"]
 _GroupKey: TypeAlias = tuple[str, int]
@@ -25,7 +25,7 @@ def written(
     table: chronolake.Table,
     operation: WriteName,
     df: DataFrame | None,
-    filter_: FilterOrText | None,
+    filter_: Filter | None,
     *,
     replaces_all: bool,
 ) -> Explanation:
@@ -35,8 +35,7 @@ def written(
     """
     definition = table.reload().definition
     snapshot = table.snapshot()
-    wanted = None if filter_ is None else filters.parse(filter_, definition.schema)
-    chosen, pruned = explain_reads.split(table, snapshot, wanted)
+    chosen, pruned = explain_reads.split(table, snapshot, filter_)
     new_groups = 0
     is_based_on_reads = operation in {"insert", "merge"} or (operation == "delete" and df is None)
     if df is not None:
@@ -53,7 +52,7 @@ def written(
         definition,
         operation,
         snapshot,
-        filter=None if wanted is None else filter_text.written(wanted),
+        filter=None if filter_ is None else filter_text.written(filter_),
         columns=[field.name for field in definition.schema],
         touched=explanations.groups_of(chosen),
         parts=explanations.parts_of(chosen, lambda _: _change(definition, operation, is_read=is_read)),

@@ -29,6 +29,7 @@ from chronolake_spark import (
     columns,
     errors,
     evolution,
+    filter_meanings,
     format_options,
     schema,
     stored_slices,
@@ -54,7 +55,7 @@ class TableView:
     def ddl(self) -> str:
         """The columns of the frame, as Spark DDL."""
         meta = [f"{name} string" for name in columns.META] if self.meta_columns else []
-        own = [f"{schema.quoted(field.name)} {field.type}" for field in self.fields]
+        own = [f"{schema.quoted(field.name)} {schema.ddl(field.type)}" for field in self.fields]
         return ", ".join([*meta, *own, *([f"{columns.CHANGE_TYPE} string"] if self.is_of_changes else [])])
 
 
@@ -150,6 +151,9 @@ class FormatReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untype
     def _filter(self, fields: Sequence[SchemaField]) -> tuple[Filter | None, dict[str, str]]:
         types = {field.name: field.type for field in fields}
         text = self._options.filter
+        if text is not None and filter_text.unlike_sql(text) is not None:
+            # This process has no session that could compare the meanings.
+            raise errors.AmbiguousFilter(filter_meanings.ambiguous(text, self._options.table), {"filter": text})
         return (None if text is None else filter_text.parse(text, types)), types
 
     def _fields(self, table: Table) -> list[SchemaField]:

@@ -123,10 +123,10 @@ def _changed(
     table: Table, source: DataFrame, target: DataFrame, names: Sequence[str], clauses: Sequence[Clause]
 ) -> DataFrame:
     """The rows that the clauses write, in the table's columns, and whether they delete."""
+    nulls = _null_is_a_value(table, names)
     left = source.alias(SOURCE)
     right = target.withColumn(_IS_MATCHED, sf.lit(True)).alias(TARGET)
-    # Null-safe: a record key of several fields may have nulls in some.
-    same = [_of(SOURCE, name).eqNullSafe(_of(TARGET, name)) for name in names]
+    same = [_same(name, is_null_a_value=name in nulls) for name in names]
     joined = left.join(right, functools.reduce(Column.__and__, same), "left")
     is_matched = sf.col(_IS_MATCHED).isNotNull()
     number = functools.reduce(
@@ -144,6 +144,21 @@ def _changed(
         columns.append(value.alias(field.name))
     deleting = [index for index, clause in enumerate(clauses) if clause.deletes]
     return paired.select(*columns, sf.col(_CLAUSE).isin(deleting).alias(_DELETES))
+
+
+def _null_is_a_value(table: Table, names: Sequence[str]) -> set[str]:
+    """The columns in which null is a value like others: those that name one record together.
+
+    A record key of several fields may have nulls in some, and a partition may be that of null. In all other
+    columns null matches nothing, as in SQL and in Delta Lake: it would match each record without a value.
+    """
+    has_key = set(table.record_key_fields) <= set(names)
+    return {*table.record_key_fields, *table.partition_fields} if has_key else set()
+
+
+def _same(name: str, *, is_null_a_value: bool) -> Column:
+    source, target = _of(SOURCE, name), _of(TARGET, name)
+    return source.eqNullSafe(target) if is_null_a_value else source == target
 
 
 def _applies(joined: DataFrame, clause: Clause, is_matched: Column) -> Column:

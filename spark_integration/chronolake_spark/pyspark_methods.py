@@ -210,12 +210,14 @@ def _insert_into(original: Any, writer: Any, tableName: str, *args: Any, **kwarg
 
 def _read_table(original: Any, reader: Any, tableName: str) -> Any:
     _refresh_views(reader._spark, tableName)
-    return original(reader, tableName)
+    with _advised(reader._spark):
+        return original(reader, tableName)
 
 
 def _table(original: Any, session: Any, tableName: str) -> Any:
     _refresh_views(session, tableName)
-    return original(session, tableName)
+    with _advised(session):
+        return original(session, tableName)
 
 
 def _sql(original: Any, session: Any, sqlQuery: Any, *args: Any, **kwargs: Any) -> Any:
@@ -233,7 +235,8 @@ def _sql(original: Any, session: Any, sqlQuery: Any, *args: Any, **kwargs: Any) 
             target = _inserted_into(session, sqlQuery) if _has_views() else None
             with _typed_errors(), _as_target(session, target) if target else contextlib.nullcontext():
                 return original(session, sqlQuery, *args, **kwargs)
-    return original(session, sqlQuery, *args, **kwargs)
+    with _advised(session, str(sqlQuery)):
+        return original(session, sqlQuery, *args, **kwargs)
 
 
 @contextlib.contextmanager
@@ -246,6 +249,18 @@ def _typed_errors() -> Iterator[None]:
 
         if (error := errors.decoded(str(exc))) is not None:
             raise error from exc
+        raise
+
+
+@contextlib.contextmanager
+def _advised(session: Any, query: str = "") -> Iterator[None]:
+    """Say what to call instead, if Spark refuses a query of a table of Chronolake."""
+    try:
+        yield
+    except Exception as exc:
+        from chronolake_spark import sql_advice  # noqa: PLC0415
+
+        sql_advice.give(session, query, exc)
         raise
 
 

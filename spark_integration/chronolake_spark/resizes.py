@@ -55,7 +55,7 @@ def run(
     """
     _refuse_no_number(buckets)
     write_counts.check_metadata(extra_metadata or {})
-    _refuse_other_index(table.reload().definition)
+    _refuse_unfit(table.reload().definition, buckets)
     table.claim_storage()
 
     def attempt(retries: int) -> Instant:
@@ -123,9 +123,13 @@ def _refuse_no_number(buckets: object) -> None:
         raise ValueError(f"buckets is a number from 1 to {BUCKETS_MAX:,}, not {buckets!r}")
 
 
-def _refuse_other_index(table: Table) -> None:
+def _refuse_unfit(table: Table, buckets: int) -> None:
     if table.index.type is not IndexType.BUCKET:
         raise errors.TableMismatch(
             f"{table.name} has the index {table.index.type}, without buckets: the properties "
             "files.max-file-size and files.small-file-limit say how large its files become"
+        )
+    if table.index.buckets == buckets:
+        raise errors.TableMismatch(
+            f"{table.name} has {buckets} buckets already: there is nothing to resize", {"buckets": buckets}
         )

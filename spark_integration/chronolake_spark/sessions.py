@@ -56,7 +56,8 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # PySpark logs each error of a query, stack and all, that it then raises.
-    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    for name in spark_failures.LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName(app_name).master(master).config("spark.driver.memory", memory)
     for key, value in {**SETTINGS, **(settings or {})}.items():
         builder = builder.config(key, value)

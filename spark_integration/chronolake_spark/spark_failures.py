@@ -19,6 +19,9 @@ EXCEPTIONS: Final = (PySparkException, Py4JJavaError)
 JVM_GONE: Final = (PySparkException, Py4JError, OSError)
 """What a call raises when the JVM stops or has stopped, as when a signal to the process group has ended it."""
 
+LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""Where PySpark logs errors of queries before it raises them."""
+
 _MESSAGE_CHARS_MAX = 2_000
 _IS_UNLOGGED: Final = contextvars.ContextVar("chronolake_unlogged", default=False)
 _CALL = re.compile(r"\AAn error occurred while calling [^\n]*\n: ")
@@ -35,7 +38,7 @@ def unlogged() -> Iterator[None]:
 
     For calls whose errors are raised again in plain words.
     """
-    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+    for name in LOGGERS:
         # Adding it again changes nothing.
         PySparkLogger.getLogger(name).addFilter(_FILTER)
     token = _IS_UNLOGGED.set(True)

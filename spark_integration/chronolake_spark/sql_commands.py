@@ -106,9 +106,14 @@ def _view(session: SparkSession, relation: Any) -> str | None:
     if parts.size() != 1:
         return None
     name = str(parts.head())
+    return name if is_view(session, name) else None
+
+
+def is_view(session: SparkSession, name: str) -> bool:
+    """Whether it is a view of ``views`` or of CREATE TEMPORARY VIEW. Raises Spark's error for no view."""
     from chronolake_spark import sql_views  # noqa: PLC0415  # it imports the tables
 
-    return name if sql_views.is_view(session, name) or _is_of_source(session, name) else None
+    return sql_views.is_view(session, name) or _is_of_source(session, name)
 
 
 def _is_of_source(session: SparkSession, name: str) -> bool:

@@ -95,6 +95,13 @@ def is_view(spark: SparkSession, name: str) -> bool:
         )
 
 
+def is_table(spark: SparkSession, name: str) -> bool:
+    """Whether ``views`` made a view of this table, called ``namespace.table``."""
+    with _LOCK:
+        tables = [table for namespace in _of_session(spark) for table in namespace.tables]
+        return name.lower() in map(str.lower, tables)
+
+
 @contextlib.contextmanager
 def as_target(spark: SparkSession, view: str) -> Iterator[None]:
     """Let Spark insert into a view: for as long it is of the data source, to which Spark can write."""

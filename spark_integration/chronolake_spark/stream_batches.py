@@ -18,7 +18,7 @@ from chronolake.errors import ChronolakeError, StreamFenced, StreamNotFound
 from chronolake_model.instants import Instant
 from chronolake_model.streams import StreamInstant
 from chronolake_model.vocabulary import Direction, Operation, State, TimeOrder
-from chronolake_spark import replays
+from chronolake_spark import replays, stream_failures
 from chronolake_spark.acknowledgements import Acknowledger
 from chronolake_spark.options import BatchOptions
 from chronolake_spark.replays import Planned, Replayed
@@ -95,7 +95,7 @@ class BatchStream:
             except BaseException as failure:
                 self._is_open = False
                 if isinstance(failure, Exception) and not isinstance(failure, StreamFenced):
-                    self._roll_back(batch)
+                    self._roll_back(batch, stream_failures.reason_of(failure))
                 raise
 
     def complete(self, batch_id: int, requested_time: str) -> Instant:
@@ -111,7 +111,7 @@ class BatchStream:
         """Wait until no batch is pending. Raises what made a completion fail."""
         self._acknowledger.drain()
 
-    def _open(self, batch: Planned) -> None:
+    def _open(self, batch: Planned, reason: str = "") -> None:
         """Open the stream at a batch: instants of earlier ones complete, one of this batch is rolled back."""
         if self._stream is not None and self._stream.refresh().epoch != self._stream.epoch:
             # Another query has opened it: this raises the error that names it.
@@ -123,7 +123,7 @@ class BatchStream:
         self._last = None if is_new else self._last_completed()
         self._is_known(batch)
         self._stream = self._table.open_stream(
-            self.name, restored_checkpoint=batch.batch_id, lease_seconds=LEASE_SECONDS
+            self.name, restored_checkpoint=batch.batch_id, lease_seconds=LEASE_SECONDS, reason=reason
         )
         self._renewed_at = time.monotonic()
         if self._stream.refresh().checkpoints:
@@ -163,11 +163,11 @@ class BatchStream:
         assert self._stream is not None
         self._stream.complete(checkpoint)
 
-    def _roll_back(self, batch: Planned) -> None:
+    def _roll_back(self, batch: Planned, reason: str) -> None:
         """Roll back the instant of a failed batch. If that fails, the next opening or the lease does it."""
         with contextlib.suppress(ChronolakeError):
             self._acknowledger.drain()
-            self._open(batch)
+            self._open(batch, reason)
 
     def _refuse_promised_elsewhere(self, batch: Planned) -> None:
         if self.query_id is None:

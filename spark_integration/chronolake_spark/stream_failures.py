@@ -20,11 +20,20 @@ _INTERRUPTIONS: Final = (
     "java.io.InterruptedIOException",
     "java.nio.channels.ClosedByInterruptException",
 )
+_REASON_CHARS_MAX: Final = 2_000
 _CANCELLED: Final = re.compile(r"Job [^\n]* cancelled [^\n]*job group [^\n]*")
 
 
 class QueryStopped(Exception):
     """The query was stopped while it wrote a batch."""
+
+
+def reason_of(failure: Exception) -> str:
+    """The reason of the rollback of a batch that has failed so."""
+    shown = of(failure)
+    if isinstance(shown, QueryStopped):
+        return "the query was stopped while it wrote the batch"
+    return f"{type(failure).__name__}: {failure}"[:_REASON_CHARS_MAX]
 
 
 def of(failure: Exception) -> Exception:

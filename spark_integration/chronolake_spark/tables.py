@@ -21,7 +21,7 @@ from chronolake_spark import (
     errors,
     explain,
     explain_reads,
-    filters,
+    filter_meanings,
     index_jobs,
     merges,
     partition_deletes,
@@ -213,8 +213,8 @@ class SparkTable:
     ) -> Instant:
         """Delete the records for which ``condition`` holds, or those with the keys of a frame.
 
-        A condition is SQL or a Column over the table's columns. Where the metastore knows it as a filter of
-        ``read``, only files are read that can have such records. If another writer changes their file groups
+        A condition is SQL, as in ``where``, or a Column. Where it is also a filter of ``read``, with the same
+        meaning, only files are read that can have such records. If another writer changes their file groups
         meanwhile, the write conflicts; with ``on_conflict="retry"`` the condition is checked again.
 
         Of a frame it takes the record key and partition columns, and the ordering column if there is one: then
@@ -222,11 +222,8 @@ class SparkTable:
         Raises ``SchemaMismatch``, ``InvalidRecordKey``, ``WriteConflict``.
         """
         table = self._writable()
-        rows: Rows
-        if has_keys := isinstance(condition, DataFrame):
-            rows = write.tagged(condition, table, keys_only=True)
-        else:
-            rows = conditional_deletes.keys_where(self._spark, self._table, condition)
+        has_keys = isinstance(condition, DataFrame)
+        rows = conditional_deletes.keys_of(self._spark, self._table, table, condition)
         settings = Settings(
             operation=Operation.DELETE,
             is_based_on_reads=not has_keys,
@@ -248,8 +245,9 @@ class SparkTable:
         """A merge of ``source`` into the table: add clauses to it, then call ``execute``.
 
         Rows match where the columns ``on`` are the same, by default those of the record key and the partition.
-        With an ordering field, an update with a smaller value than the stored one changes nothing. With
-        ``on_conflict="retry"`` a merge that lost a conflict is computed again. ::
+        Null matches nothing, but in these columns if ``on`` has the whole record key. With an ordering field,
+        an update with a smaller value than the stored one changes nothing. With ``on_conflict="retry"`` a merge
+        that lost a conflict is computed again. ::
 
             table.merge(changes).when_matched_delete(condition="source.price is null").when_matched_update(
                 {"price": "source.price", "version": "target.version + 1"}
@@ -336,8 +334,8 @@ class SparkTable:
 
         The records, and their commit times, stay as they are. A write that completes meanwhile makes it
         conflict, and one that began before conflicts afterwards; both can be retried. At most 10,000 file
-        groups can be replaced. Raises ``TableMismatch``, ``WriteConflict``, and ``InvalidPlan`` if the table
-        has this number already.
+        groups can be replaced. Raises ``TableMismatch``, also for the number that the table has, and
+        ``WriteConflict``.
         """
         with progress.described(self._spark, f"resize {self.name} to {buckets} buckets"):
             return resizes.run(
@@ -365,7 +363,8 @@ class SparkTable:
         the first time as of which it can be read, or ``"latest"``. Raises ``HistoryCleaned`` before that.
         The frame keeps showing this state when later instants complete. With a ``filter`` it has the records
         that match, and reads only files that could hold such records; conditions of ``where`` on the frame do
-        not prune files at the server. Raises ``InvalidFilter``; ``ValueError`` for a text that is no filter.
+        not prune files at the server. Raises ``InvalidFilter``; ``ValueError`` for a text that is no filter,
+        ``AmbiguousFilter`` for one that selects other records in SQL.
 
         The ``view`` of a merge-on-read table is ``snapshot``, base files merged with log files, or
         ``read_optimized``, base files only. ``columns`` are those of the table to read, all by default: name
@@ -428,7 +427,7 @@ class SparkTable:
 
         Both ends are given as ``as_of`` of ``read``. Raises ``HistoryCleaned``.
         Each changed record comes once: ``upsert`` with its state at the range's end, or ``delete`` with the
-        state before the range. What was both inserted and deleted within the range does not come at all.
+        state before the range. What was inserted and deleted within the range comes only in smaller ranges.
         With a ``filter``, as in ``read``, those that match in the state that they come with: a record that
         matched before the range and does not match any more is an upsert that is left out.
         """
@@ -462,14 +461,14 @@ class SparkTable:
         or any. Nothing is written. Another write may change the answer meanwhile.
         """
         choices.word("operation", operation, ["read", *get_args(WriteName)])
+        wanted = None if filter is None else self._parsed_filter(filter)
         if operation == "read":
-            wanted = None if filter is None else self._parsed_filter(filter)
             return explain_reads.explain(self._table, as_of, wanted, choices.of("view", view, View), columns)
         replaces_all = choices.of("partitions", partitions, Replaces) is Replaces.TABLE
-        return explain.written(self._table, operation, df, filter, replaces_all=replaces_all)
+        return explain.written(self._table, operation, df, wanted, replaces_all=replaces_all)
 
     def _parsed_filter(self, filter: FilterOrText) -> Filter:
-        return filters.parse(filter, self._table.reload().definition.schema)
+        return filter_meanings.parse(self._spark, filter, self._table.reload().definition)
 
     def _writable(self) -> Table:
         return write.writable(self._table.reload().definition)

@@ -158,6 +158,32 @@ def test_a_merge_updates_deletes_and_inserts(
     assert rows_of(table) == [(1, "de", 16, 3), *after[1:], (7, "it", 72, 2)]
 
 
+def test_null_matches_nothing_in_a_merge_but_in_a_key_that_is_named_whole(
+    spark: SparkSession, new_table: Callable[..., SparkTable]
+) -> None:
+    types = "a string, b string, country string, code string, price int"
+    stored = [("a", None, None, None, 1), ("a", "b", None, None, 2), (None, "b", "de", "c", 3)]
+    frame = spark.createDataFrame(stored, types)
+    table = new_table(frame, "a,b", partition_fields=["country"], buckets=1)
+    table.insert(frame)
+
+    def prices_after(source: tuple[str | None, ...], *on: str) -> list[int]:
+        """The prices of the records, in their order, after the prices of matched ones are set to 100."""
+        table.overwrite(frame, "all")
+        rows = spark.createDataFrame([(*source, 100)], types)
+        table.merge(rows, on or None).when_matched_update({"price": "source.price"}).execute()
+        prices = {tuple(row)[:4]: row.price for row in table.read().collect()}
+        return [prices[record[:4]] for record in stored]
+
+    assert prices_after(("a", None, None, None), "code") == [1, 2, 3]
+    assert prices_after(("a", None, None, "c"), "code") == [1, 2, 100]
+    assert prices_after(("a", None, None, None), "b") == [1, 2, 3]
+    assert prices_after(("a", None, None, None), "country") == [1, 2, 3]
+    assert prices_after(("a", None, None, None)) == [100, 2, 3]
+    assert prices_after(("a", None, None, None), "a", "b", "country") == [100, 2, 3]
+    assert prices_after(("a", None, None, None), "a", "b", "country", "code") == [1, 2, 3]
+
+
 @TYPES
 def test_an_update_computed_from_a_record_that_changed_meanwhile_is_not_written(
     spark: SparkSession, filled: Callable[..., SparkTable], type_: TableType

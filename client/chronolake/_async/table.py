@@ -219,6 +219,7 @@ class AsyncTable(AsyncStoredTable):
         tasks: int | None = None,
         restored_checkpoint: int | None = None,
         lease_seconds: int = LEASE_SECONDS_DEFAULT,
+        reason: str = "",
     ) -> AsyncStreamWriter:
         """Open a stream for a streaming job, with its next epoch: earlier ones are refused from then on.
 
@@ -226,9 +227,10 @@ class AsyncTable(AsyncStoredTable):
         names it as ``restored_checkpoint``, and then calls ``complete`` with it: what was written behind it is
         rolled back, and everything without it. Files of what was rolled back are deleted, unless the table's
         property ``deletions.executor`` leaves that to the server; those that cannot be deleted now stay on
-        the list of ``finish_rollbacks``. ``writer`` is user@host:pid unless given. See ``AsyncStreamWriter``.
+        the list of ``finish_rollbacks``. These rollbacks get the ``reason``; without it, that the stream was
+        opened. ``writer`` is user@host:pid unless given. See ``AsyncStreamWriter``.
         """
-        body = OpenStream(writer or default_writer(), lease_seconds, tasks, restored_checkpoint)
+        body = OpenStream(writer or default_writer(), lease_seconds, tasks, restored_checkpoint, reason)
         opened = await self._transport.send(calls.streams.open_stream(self.name, name, body))
         if self._location.is_client_executor:
             with contextlib.suppress(errors.StorageFailed):

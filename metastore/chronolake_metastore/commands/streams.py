@@ -48,7 +48,7 @@ class OpenStreamHandler(Handler[OpenStream, None]):
         state.append(table.table_id, origin, opened)
         restored = opened.restored_checkpoint
         where = "at its beginning" if restored is None else f"from checkpoint {restored}"
-        reason = f"{opened.writer} opened the stream {opened.name} again, {where}"
+        reason = command.request.reason or f"{opened.writer} opened the stream {opened.name} again, {where}"
         dropped = streams.behind(stream, restored)
         _roll_back(state, table, dropped, opened.writer, reason, origin)
         _hand_over(state, table, state.stream(table, command.stream), origin)
