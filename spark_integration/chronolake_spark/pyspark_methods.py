@@ -233,7 +233,8 @@ def _sql(original: Any, session: Any, sqlQuery: Any, *args: Any, **kwargs: Any) 
         _refresh_views(session, sqlQuery)
         if _INSERT.search(sqlQuery):
             target = _inserted_into(session, sqlQuery) if _has_views() else None
-            with _typed_errors(), _as_target(session, target) if target else contextlib.nullcontext():
+            as_target = _as_target(session, target) if target else contextlib.nullcontext()
+            with _typed_errors(), _advised(session, sqlQuery), as_target:
                 return original(session, sqlQuery, *args, **kwargs)
     with _advised(session, str(sqlQuery)):
         return original(session, sqlQuery, *args, **kwargs)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession, functions
 from typing_extensions import override
@@ -119,6 +122,11 @@ def test_sql_commands_that_do_not_exist_name_the_methods(spark: SparkSession, ta
                 "when_not_matched_insert",
             ),
             (f"INSERT INTO {view} PARTITION (country = 'de') VALUES (2, 2.0)", "leave PARTITION out"),
+            (f"ALTER TABLE {view} ADD COLUMNS (x int)", "change_schema"),
+            (f"TRUNCATE TABLE {view}", r"\.delete\('true'\)"),
+            (f"DESCRIBE HISTORY {view}", r"\.instants\(\)"),
+            (f"SELECT * FROM {view} TIMESTAMP AS OF '2026-01-01'", r"\.read\(as_of="),
+            (f"SELECT * FROM `{view}` VERSION AS OF 1", r"\.read\(as_of="),
         ):
             with pytest.raises(errors.InvalidOption, match=advice):
                 spark.sql(query)
@@ -126,6 +134,33 @@ def test_sql_commands_that_do_not_exist_name_the_methods(spark: SparkSession, ta
         spark.sql("INSERT OVERWRITE by_hand SELECT * FROM by_hand")
     spark.sql(f"INSERT OVERWRITE {name} SELECT id, country, price + 1 FROM {name}")
     assert rows_of(table.read()) == [(1, "de", 2.0)]
+
+
+def test_a_table_that_spark_does_not_know_is_named_with_what_to_call(
+    spark: SparkSession, table: SparkTable, capfd: pytest.CaptureFixture[str]
+) -> None:
+    chronolake_spark.views(spark, "spark", table._client.url)
+    for command in ("SELECT * FROM {}", "DELETE FROM {} WHERE id = 1", "INSERT INTO {} VALUES (1, 'de', 1.0)"):
+        query = command.format(table.name)
+        with pytest.raises(errors.InvalidOption, match=r"views\(spark, 'spark'\) makes a view of each table"):
+            spark.sql(query)
+    with pytest.raises(errors.InvalidOption, match="change_schema"):
+        spark.sql(f"ALTER TABLE {table.name} ADD COLUMNS (x int)")
+
+    with pytest.raises(AnalysisException) as caught:
+        spark.table("shop.orders")
+    assert any("chronolake_spark.views(spark, 'shop')" in note for note in caught.value.__notes__)
+    for mistyped in ("SELEC 1", "SELECT * FROM nothing"):
+        with pytest.raises(PySparkException):
+            spark.sql(mistyped)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_schema_as_text_needs_a_session() -> None:
+    arguments = "None, 's.t', 'k long', base_path='/t', record_key_fields=['k']"
+    program = f"import chronolake_spark; chronolake_spark.create_table({arguments})"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "start a session before" in ended.stderr.splitlines()[-1]
 
 
 def test_names_that_must_be_quoted_are_so_in_advice_and_in_commands(

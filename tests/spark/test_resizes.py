@@ -141,6 +141,14 @@ def test_a_table_without_buckets_is_not_resized(spark: SparkSession, new_table: 
         table.resize_buckets(8)
 
 
+def test_a_table_is_not_resized_to_the_number_of_buckets_that_it_has(
+    spark: SparkSession, new_table: NewTable
+) -> None:
+    table = new_table(sales(spark, range(0), 0), "id", buckets=4)
+    with pytest.raises(errors.TableMismatch, match="has 4 buckets already"):
+        table.resize_buckets(4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("type_", list(TableType))
 def test_a_resize_with_direct_markers_and_columns_of_earlier_schemas(

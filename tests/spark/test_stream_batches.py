@@ -129,6 +129,8 @@ def test_a_batch_that_failed_is_rolled_back_and_may_be_written_again(
     write_batch(prices(spark, 0, 3, 1), 0)
     with pytest.raises(errors.DuplicateKeys):
         write_batch(prices(spark, 3, 5, 2), 1)
+    [rolled_back] = log_table.metastore.instants(state=State.ROLLED_BACK)
+    assert (rolled_back.rollback_reason or "").startswith("DuplicateKeys: 1 of the rows")
     assert list(log_table.metastore.timeline.pending()) == []
     assert orphans_of(log_table) == []
     write_batch(prices(spark, 4, 5, 1), 1)

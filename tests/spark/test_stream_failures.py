@@ -35,6 +35,13 @@ def test_a_cancelled_job_of_the_query_keeps_its_group() -> None:
     )
 
 
+def test_a_rollback_says_that_the_query_was_stopped() -> None:
+    java = RuntimeError(f"{CALL} o1.save.\n: java.lang.InterruptedException\n")
+    stopped = raised(errors.SparkJobFailed("it was interrupted"), java)
+    assert stream_failures.reason_of(stopped) == "the query was stopped while it wrote the batch"
+    assert stream_failures.reason_of(errors.DuplicateKeys("a key")) == "DuplicateKeys: a key"
+
+
 def test_an_error_of_chronolake_is_raised_as_it_is() -> None:
     failure = raised(errors.DuplicateKeys("a key is there"), RuntimeError(f"{CALL} o1.save"))
     assert stream_failures.of(failure) is failure
