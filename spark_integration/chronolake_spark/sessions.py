@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from chronolake_spark import java, spark_failures
@@ -57,7 +58,7 @@ def session(
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # PySpark logs each error of a query, stack and all, that it then raises.
     for name in spark_failures.LOGGERS:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName(app_name).master(master).config("spark.driver.memory", memory)
     for key, value in {**SETTINGS, **(settings or {})}.items():
         builder = builder.config(key, value)

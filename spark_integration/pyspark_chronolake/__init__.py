@@ -7,6 +7,8 @@ PySpark's data source, and the rest when the format is used.
 
 from __future__ import annotations
 
+import sys
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
@@ -64,3 +66,28 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is untyped her
         from chronolake_spark import streaming  # noqa: PLC0415
 
         raise streaming.no_writer()
+
+
+class QuietTraceback:
+    """The functions of ``traceback`` that PySpark's daemon calls, without the trace of a broken pipe."""
+
+    format_exc = staticmethod(traceback.format_exc)
+
+    @staticmethod
+    def print_exc() -> None:
+        """As that of ``traceback``."""
+        if not isinstance(sys.exc_info()[1], BrokenPipeError):
+            traceback.print_exc()
+
+
+def leave_out_broken_pipes() -> None:
+    """In a worker of PySpark's own daemon, print no trace if Spark has closed the socket before the end.
+
+    Workers that plan data sources have this daemon always: ``spark.python.daemon.module`` is not for them.
+    """
+    main: Any = sys.modules.get("__main__")
+    if getattr(getattr(main, "__spec__", None), "name", None) == "pyspark.daemon":
+        main.traceback = QuietTraceback
+
+
+leave_out_broken_pipes()

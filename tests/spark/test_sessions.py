@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import socket
 import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from chronolake_spark import errors, java
-from pyspark_chronolake import daemon
+from pyspark_chronolake import daemon, leave_out_broken_pipes
 
 
 def program(path: Path, *lines: str) -> Path:
@@ -72,3 +76,22 @@ def test_a_worker_whose_socket_is_closed_ends_without_a_trace(monkeypatch: pytes
     monkeypatch.setattr(daemon, "_worker", broken)
     with socket.socket() as sock:
         assert daemon.worker(sock, True) == 1
+
+
+def test_a_worker_of_pysparks_own_daemon_prints_no_trace_of_a_broken_pipe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main: Any = ModuleType("__main__")
+    main.__spec__ = importlib.machinery.ModuleSpec("pyspark.daemon", None)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    leave_out_broken_pipes()
+
+    for failure in (BrokenPipeError("closed"), RuntimeError("a fault")):
+        try:
+            raise failure
+        except Exception:
+            main.traceback.print_exc()
+
+    shown = capsys.readouterr().err
+    assert "a fault" in shown
+    assert "closed" not in shown
