@@ -27,7 +27,7 @@ from benchmarks import hudi_table, lakes, reporting, running
 from benchmarks.lakes import Lake
 from benchmarks.reporting import Row
 from chronolake.hudi import adopting
-from chronolake.hudi.history import Options
+from chronolake.hudi.definitions import Options
 from chronolake_hudi import timeline_files
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.publication import PUBLISH_PROPERTY, PUBLISHER_PROPERTY

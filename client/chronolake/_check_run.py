@@ -23,7 +23,7 @@ from chronolake_model.checks import AWAITS_ROLLBACK, Check, Finding, FindingKind
 from chronolake_model.file_names import FileKind, bucket_of, parse_file_name
 from chronolake_model.files import DataFile, FileSlice
 from chronolake_model.orphans import Orphan, OrphanReason
-from chronolake_model.partition_paths import Spelling
+from chronolake_model.partition_paths import Spelling, are_kept
 from chronolake_model.schemas import TableSchema
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType
@@ -309,7 +309,7 @@ def _layout_of(table: Table, schemas: Iterable[TableSchema], as_of: str | None) 
     fields: dict[str, Field] = {field.name: field for field in table.schema}
     return Layout(
         [fields[name] for name in table.record_key_fields],
-        [fields[name] for name in table.partition_fields],
+        [] if are_kept(table.properties) else [fields[name] for name in table.partition_fields],
         table.buckets_as_of(as_of) if table.index.type is IndexType.BUCKET else None,
         {schema.schema_version: schema.fields for schema in schemas},
         Spelling.of(table.properties),

@@ -245,7 +245,7 @@ class _Rows:
             self._check_commit(table)
         if self._layout.partition_fields and names >= {field.name for field in self._layout.partition_fields}:
             self._check_partition(table)
-        if names >= {field.name for field in self._layout.key_fields}:
+        if self._layout.key_fields and names >= {field.name for field in self._layout.key_fields}:
             self._check_keys(table, names)
 
     def check_whole_file(self) -> None:

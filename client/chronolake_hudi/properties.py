@@ -2,7 +2,7 @@
 
 Table version 8, which readers of Hudi 1.0.2 on know, names the ordering fields
 ``hoodie.table.precombine.field`` and needs the payload class beside the merge mode; version 9 names them
-``hoodie.table.ordering.fields``. Version 6 is only read. No ``hoodie.table.checksum`` is written: Java
+``hoodie.table.ordering.fields``. Versions 3 to 6 are only read. No ``hoodie.table.checksum`` is written: Java
 compares it only if it is there, and fails if it is wrong.
 """
 
@@ -28,8 +28,15 @@ _ADVICE: Final = "restore the file from .hoodie/hoodie.properties.backup or from
 
 
 class TableVersion(enum.IntEnum):
-    """The versions of tables that are read; 8 and 9 are written too."""
+    """The versions of tables that are read; 8 and 9 are written too.
 
+    Versions 3 to 5, of Hudi 0.10 to 0.13, have the timeline and the files of version 6. Older ones have
+    instants of 14 digits. No release wrote version 7.
+    """
+
+    THREE = 3
+    FOUR = 4
+    FIVE = 5
     SIX = 6
     EIGHT = 8
     NINE = 9
@@ -37,7 +44,7 @@ class TableVersion(enum.IntEnum):
     @property
     def layout(self) -> Layout:
         """The layout of its timeline."""
-        return Layout.ONE if self is TableVersion.SIX else Layout.TWO
+        return Layout.ONE if self <= TableVersion.SIX else Layout.TWO
 
 
 class MergeMode(enum.StrEnum):
@@ -52,7 +59,7 @@ class MergeMode(enum.StrEnum):
 class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The properties of a table.
 
-    ``merge_mode`` is null for tables of version 6 that do not state it. ``key_generator_class`` is
+    ``merge_mode`` is null for tables before version 8 that do not state it. ``key_generator_class`` is
     ``GUARD_CLASS`` for tables that only Chronolake writes. ``others`` are all other properties by their full
     names; they are kept as they are.
     """
@@ -222,8 +229,10 @@ def _stated(config: TableConfig) -> dict[str, str]:
 
 def _of_version(config: TableConfig) -> dict[str, str]:
     match config.version:
-        case TableVersion.SIX:
-            raise UnsupportedFormat(PATH, "tables of version 6 are only read", "write version 8 or 9")
+        case TableVersion.THREE | TableVersion.FOUR | TableVersion.FIVE | TableVersion.SIX:
+            raise UnsupportedFormat(
+                PATH, f"tables of version {config.version.value} are only read", "write version 8 or 9"
+            )
         case TableVersion.EIGHT:
             return _of_version_8(config)
         case TableVersion.NINE:
@@ -254,7 +263,8 @@ def _parse_version(properties: Mapping[str, str], path: str) -> TableVersion:
     except ValueError:
         raise UnsupportedFormat(
             path,
-            f"the table has version {text!r}; versions 6, 8 and 9 are read",
+            f"the table has version {text!r}; versions {', '.join(str(known.value) for known in TableVersion)} "
+            "are read",
             "upgrade the table with Hudi, with the procedure upgrade_table",
         ) from None
     # Without the property, Hudi takes the layout that the version has.

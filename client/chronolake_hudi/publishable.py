@@ -12,7 +12,8 @@ from typing import Final, Protocol
 from chronolake_hudi import avro_schema
 from chronolake_model import merge_modes
 from chronolake_model.adoption import ADOPTED_PROPERTY
-from chronolake_model.publication import LOG_BLOCKS_PROPERTY
+from chronolake_model.partition_paths import BY_GENERATOR, KEPT_PROPERTY, are_kept
+from chronolake_model.publication import LOG_BLOCKS_PROPERTY, PUBLISH_PROPERTY
 from chronolake_model.tables import Field
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import TableType
@@ -58,6 +59,14 @@ def obstacle(table: Publishable) -> str | None:
     problems = avro_schema.problems(table.schema)
     if problems:
         return f"Avro, which is Hudi's form of a schema, cannot state it: {problems[0][:500]}"
+    if table.properties.get(KEPT_PROPERTY) == BY_GENERATOR and table.properties.get(PUBLISH_PROPERTY) != "true":
+        return (
+            "its partition paths are made by a key generator of Hudi, which the guard against Hudi's writers "
+            "replaces: Hudi's Spark reader would take the values of partition columns from the paths. Leave "
+            f"{PUBLISH_PROPERTY} false; with true it is published nevertheless"
+        )
+    if are_kept(table.properties):
+        return None
     types = {field.name: field.type.strip().lower() for field in table.schema}
     for name in table.partition_fields:
         if types[name] == "timestamp_ntz":

@@ -14,6 +14,10 @@ MERGE_MODE_PROPERTY: Final = "merge.mode"
 """The merge mode of a table; see ``MergeMode``."""
 
 
+ORDERING_FIELDS_PROPERTY: Final = "merge.ordering-fields"
+"""The ordering fields, with commas between, of an adopted table that has several of them."""
+
+
 class MergeMode(enum.StrEnum):
     """Which of two records of one key counts."""
 

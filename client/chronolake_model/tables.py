@@ -192,7 +192,10 @@ class CreateTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ]
     schema: Annotated[list[NewField], Meta(min_length=1, max_length=COLUMNS_MAX)]
-    record_key_fields: Annotated[list[ColumnName], Meta(min_length=1, max_length=100)]
+    record_key_fields: Annotated[
+        list[ColumnName],
+        Meta(max_length=100, description="None only in a table that is adopted from Hudi."),
+    ]
     type: TableType = TableType.COPY_ON_WRITE
     partition_fields: Annotated[list[ColumnName], Meta(max_length=100)] = []
     ordering_field: ColumnName | None = None

@@ -6,6 +6,7 @@ Arrow makes them faster than Spark sends them. No Spark.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -49,7 +50,9 @@ def with_control_columns(batches: Iterable[pa.RecordBatch], table: Table) -> Ite
     for batch in batches:
         rows, names = batch, batch.schema.names
         if columns.RECORD_KEY not in names:
-            rows = rows.append_column(columns.RECORD_KEY, _record_keys(table, _key_texts(table, rows)))
+            has_keys = bool(table.record_key_fields)
+            made = _record_keys(table, _key_texts(table, rows)) if has_keys else _new_keys(len(rows))
+            rows = rows.append_column(columns.RECORD_KEY, made)
         if columns.PARTITION_PATH not in names:
             # A dictionary, because each reader of file groups would encode texts again.
             no_path = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(rows)), [""])
@@ -103,7 +106,7 @@ class Tagging:
 
     def _partition_paths(self, own: Mapping[str, pa.ChunkedArray], count: int) -> pa.Array:
         fields = _fields(self.table, self.table.partition_fields)
-        if not fields:
+        if not fields or partition_paths.are_kept(self.table.properties):
             return pa.repeat(pa.scalar(""), count)
         names = [field.name for field in fields]
         mixed = [field.name for field in fields if errors.mixes_empty(field)]
@@ -185,3 +188,9 @@ def _inner_types(given: pa.DataType, wanted: pa.DataType) -> list[tuple[pa.DataT
 
 def _text(type_: pa.DataType) -> str:
     return str(type_).replace(" not null", "").replace("large_", "")
+
+
+def _new_keys(count: int) -> pa.Array:
+    """Keys for records of a table without record key fields, which no other record has."""
+    batch = uuid.uuid4().hex
+    return pa.array([f"{batch}_{number}" for number in range(count)], pa.string())

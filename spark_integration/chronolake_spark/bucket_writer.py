@@ -275,6 +275,7 @@ class _GroupWriter:
             return self._copy(rows)
         kept_columns, has_log = self._job.kept_columns, self._job.log_format is not None
         row_checks.check_required(rows, [name for name in self._job.required if name not in kept_columns])
+        row_checks.check_delete_flags(rows)
         row_checks.check_ordering(rows, self._job.ordering_field if has_log else None)
         latest = merge.latest_per_key(rows, self._job.ordering_field)
         incoming = latest.records

@@ -40,6 +40,7 @@ from chronolake_spark import (
     staged_places,
     staging,
     unique_places,
+    writable_tables,
     write,
 )
 from chronolake_spark.arrow_tags import Tagging
@@ -74,7 +75,7 @@ def writer(options: Mapping[str, str], struct: StructType, *, overwrite: bool) -
     _refuse_expressions(parsed)
     with chronolake.connect(parsed.url, storage_options=parsed.storage_options or None) as client:
         table = client.table(parsed.table)
-        definition = write.writable(table.definition)
+        definition = writable_tables.check(table.definition)
         tagging = _tagging(definition, struct, deletes=parsed.operation is WriteOperation.DELETE)
         settings = _settings(parsed, overwrite=overwrite)
         table.claim_storage()

@@ -46,6 +46,7 @@ from chronolake_spark import (
     source_files,
     tables,
     text_files,
+    writable_tables,
     write,
 )
 from chronolake_spark.csv_files import ReadOptions
@@ -299,7 +300,7 @@ class IngestJob:
         if table is None:
             return None
         ingest_request.check_same(table, self.request, self._stated)
-        return write.writable(table)
+        return writable_tables.check(table)
 
     @contextlib.contextmanager
     def _created_table(self, prepared: Prepared) -> Iterator[tables.SparkTable]:

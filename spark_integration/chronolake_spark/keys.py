@@ -30,9 +30,13 @@ _HEX_MAX: Final = 80
 def record_key(fields: Sequence[Field]) -> Column:
     """The record key: the value itself of one field, ``a:1,b:2`` of several.
 
+    Of no field it is null: the tasks that write the records make their keys.
+
     Evaluating it raises ``InvalidRecordKey`` for a row whose key is null or empty, and for one with a value
     that would make the text of its key the same as another key's; ``InvalidText`` for one that is not UTF-8.
     """
+    if not fields:
+        return sf.lit(None).cast("string")
     return _if_utf8(fields, _record_key(fields))
 
 

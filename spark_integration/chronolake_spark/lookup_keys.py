@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET
 
+from chronolake_model import partition_paths
 from chronolake_model.file_names import bucket_of
 from chronolake_model.filters import PARTS_MAX, TEXT_CHARACTERS_MAX, And, Filter, In
 from chronolake_model.tables import SchemaField, Table
@@ -98,7 +99,8 @@ class WantedKeys:
 def of(table: Table, keys: Sequence[Key]) -> WantedKeys:
     """The keys of a lookup in a table, in the buckets of its definition.
 
-    Raises ``InvalidRecordKey`` for a key without a value, ``SchemaMismatch`` for one that has another form, or
+    Raises ``TableMismatch`` for a table whose record keys are kept, or has none, ``InvalidRecordKey`` for a key
+    without a value, ``SchemaMismatch`` for one that has another form, or
     values of another type, than the record key.
     """
     if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Sequence):
@@ -107,11 +109,15 @@ def of(table: Table, keys: Sequence[Key]) -> WantedKeys:
         raise ValueError(
             f"lookup takes {KEYS_MAX:,} keys at most, not {len(keys):,}: join a frame of keys with read()"
         )
+    if not table.record_key_fields:
+        raise errors.TableMismatch(
+            f"{table.name} was adopted from Hudi without record keys that are made of its columns: find "
+            "records with read(filter=...)"
+        )
     dicts = [_dict(table, key) for key in keys]
-    has_partitions = bool(table.partition_fields) and all(
-        name in key for key in dicts for name in table.partition_fields
-    )
-    names = list(dict.fromkeys([*table.record_key_fields, *(table.partition_fields if has_partitions else [])]))
+    partitions = _partition_fields(table)
+    has_partitions = bool(partitions) and all(name in key for key in dicts for name in partitions)
+    names = list(dict.fromkeys([*table.record_key_fields, *(partitions if has_partitions else [])]))
     fields = [field for field in table.schema if field.name in names]
     rows = pa.table({field.name: _values(table, field, dicts) for field in fields})
     tagging = arrow_tags.tagging(table, rows.schema, {name: name for name in rows.column_names}, deletes=True)
@@ -122,10 +128,15 @@ def of(table: Table, keys: Sequence[Key]) -> WantedKeys:
     return WantedKeys(tags, _filter(table, rows), table.index.type is IndexType.BUCKET)
 
 
+def _partition_fields(table: Table) -> list[str]:
+    """The fields that give the partition of a key; none if the partition paths are kept."""
+    return [] if partition_paths.are_kept(table.properties) else table.partition_fields
+
+
 def _dict(table: Table, key: Key) -> Mapping[str, Any]:
     names = table.record_key_fields
     if isinstance(key, Mapping):
-        known = {*names, *table.partition_fields}
+        known = {*names, *_partition_fields(table)}
         if not set(names) <= set(key) <= known:
             raise _misfit(table, key)
         return key
@@ -138,7 +149,8 @@ def _dict(table: Table, key: Key) -> Mapping[str, Any]:
 def _misfit(table: Table, key: Key) -> errors.SchemaMismatch:
     names = ", ".join(table.record_key_fields)
     form = "a value" if len(table.record_key_fields) == 1 else "a tuple of values"
-    partition = f", which may also have {', '.join(table.partition_fields)}" if table.partition_fields else ""
+    partitions = _partition_fields(table)
+    partition = f", which may also have {', '.join(partitions)}" if partitions else ""
     return errors.SchemaMismatch(
         f"{key!r} is not a key of {table.name}: a key is {form} of {names}, or a dict of them{partition}"
     )

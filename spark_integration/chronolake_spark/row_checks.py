@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronolake_model import meta_columns
 from chronolake_spark import columns, errors
 from chronolake_spark.merge import Decision, Latest
 
@@ -26,6 +27,20 @@ def check_required(rows: pa.Table, required: Sequence[str]) -> None:
                 f"(of the {pc.sum(is_upsert).as_py()} of one file group)",
                 {"column": name},
             )
+
+
+def check_delete_flags(rows: pa.Table) -> None:
+    """Raise ``SchemaMismatch`` for a row that is to be stored, and that Hudi's readers take for a delete."""
+    if meta_columns.IS_DELETED not in rows.column_names:
+        return
+    is_upsert = pc.invert(rows[columns.DELETE])
+    if count := pc.sum(pc.and_(pc.fill_null(rows[meta_columns.IS_DELETED], False), is_upsert)).as_py():
+        raise errors.SchemaMismatch(
+            f"{meta_columns.IS_DELETED} is true in {count} rows (of the {len(rows)} of one file group), which "
+            "deletes a record in Hudi: delete these records with delete(), or with upsert(..., "
+            f"delete_when='{meta_columns.IS_DELETED}')",
+            {"column": meta_columns.IS_DELETED},
+        )
 
 
 def check_ordering(rows: pa.Table, ordering_field: str | None) -> None:

@@ -19,7 +19,7 @@ import chronolake
 from chronolake.errors import SchemaChanged
 from chronolake_model.schemas import WIDER_TYPES, AddColumn, SchemaChange, WidenColumn
 from chronolake_model.tables import Field, SchemaField, Table
-from chronolake_spark import nested_types, schema, write
+from chronolake_spark import nested_types, schema, writable_tables, write
 
 _TRIES_MAX: Final = 5
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
@@ -34,7 +34,7 @@ def apply(table: chronolake.Table, df: DataFrame, **how: Any) -> Table:
     """
     used = _used(how)
     for tries_left in reversed(range(_TRIES_MAX)):
-        definition = write.writable(table.reload().definition)
+        definition = writable_tables.check(table.reload().definition, only_inserts=True)
         wanted, changed = _changed(definition, df, used)
         if not wanted:
             break

@@ -175,6 +175,7 @@ class StreamFiles:
         row_checks.check_required(tagged, [field.name for field in definition.schema if not field.nullable])
         if not self._is_log:
             return
+        row_checks.check_delete_flags(tagged)
         row_checks.check_ordering(tagged, definition.merge_field)
         if (ordering := definition.merge_field) is None:
             return

@@ -34,6 +34,7 @@ from chronolake_spark import (
     self_reads,
     shuffles,
     spark_data_source,
+    writable_tables,
     write,
 )
 from chronolake_spark.conflict_retries import OnConflict
@@ -152,7 +153,7 @@ class SparkTable:
         record key (``global``, in each file). With ``partition``, and always with a bucket or record index,
         Spark shuffles the rows to few files; with None each of its tasks writes its own. Raises as ``insert``.
         """
-        rows = self._tagged(df, merge_schema)
+        rows = self._tagged(df, merge_schema, only_inserts=sort is None)
         settings = Settings(
             operation=Operation.BULK_INSERT,
             existing=Existing.UNCHECKED,
@@ -470,15 +471,14 @@ class SparkTable:
     def _parsed_filter(self, filter: FilterOrText) -> Filter:
         return filter_meanings.parse(self._spark, filter, self._table.reload().definition)
 
-    def _writable(self) -> Table:
-        return write.writable(self._table.reload().definition)
+    def _writable(self, *, only_inserts: bool = False) -> Table:
+        return writable_tables.check(self._table.reload().definition, only_inserts=only_inserts)
 
-    def _tagged(self, df: DataFrame, merge_schema: bool, **how: Any) -> DataFrame:
+    def _tagged(self, df: DataFrame, merge_schema: bool, only_inserts: bool = False, **how: Any) -> DataFrame:
         """The rows as ``write.tagged`` makes them, for the table with the columns of the frame."""
         schema.refuse_no_frame(df)
-        table = self._writable()
-        if merge_schema:
-            table = schema_merges.apply(self._table, df, **how)
+        table = self._writable(only_inserts=only_inserts)
+        table = schema_merges.apply(self._table, df, **how) if merge_schema else table
         return write.tagged(df, table, **how)
 
     def _write(self, rows: Rows, settings: Settings) -> Instant:

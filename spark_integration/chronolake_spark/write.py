@@ -56,6 +56,7 @@ from chronolake_spark import (
     stored_slices,
     targets,
     text_checks,
+    writable_tables,
     write_counts,
 )
 from chronolake_spark.conflict_retries import OnConflict
@@ -351,22 +352,12 @@ def dry_run(df: DataFrame, table: Table, **how: Any) -> int:
     The parameters are those of ``tagged``. Raises the errors of a write for invalid rows.
     """
     counted = Observation()
-    rows = tagged(df, writable(table), **how).observe(counted, sf.count(sf.lit(1)).alias("rows"))
+    rows = tagged(df, writable_tables.check(table), **how).observe(counted, sf.count(sf.lit(1)).alias("rows"))
     try:
         rows.mapInArrow(text_checks.Checked(table), rows.schema).write.format("noop").mode("overwrite").save()
     except spark_failures.EXCEPTIONS as exc:
         raise _typed(exc) from exc
     return int(counted.get["rows"])
-
-
-def writable(table: Table) -> Table:
-    """``table``, if Spark can write tables of its kind. Raises ``TableMismatch``."""
-    if table.index.type in (IndexType.BUCKET, IndexType.RECORD) or table.index.type in locating.INDEXES:
-        return table
-    raise errors.TableMismatch(
-        f"{table.name} has the index {table.index.type}, which this release of chronolake_spark does not "
-        "write: install one that does"
-    )
 
 
 def lacking(df: DataFrame, table: Table) -> list[str]:

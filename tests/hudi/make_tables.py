@@ -77,6 +77,8 @@ class HudiTable:
             "hoodie.datasource.write.precombine.field": "ts",
             **{name.replace("__", "."): value for name, value in options.items()},
         }
+        # Without record keys Hudi makes them, and takes no empty name.
+        self.options = {name: value for name, value in self.options.items() if value}
 
     def write(self, rows: Iterable[Row], operation: str = "upsert", **options: str) -> None:
         """Write rows by one instant, or several where options say so."""
@@ -87,6 +89,15 @@ class HudiTable:
         named = {name.replace("__", "."): value for name, value in options.items()}
         writer = frame.coalesce(1).write.format("hudi").options(**self.options, **named)
         writer.option("hoodie.datasource.write.operation", operation).mode("append").save(str(self.path))
+
+    def alter(self, change: str) -> None:
+        """Change the schema by SQL, with schema on read."""
+        self.spark.sql("set hoodie.schema.on.read.enable=true")
+        # Without it a rename is refused, because the new schema lacks the old name.
+        self.spark.sql("set hoodie.datasource.write.schema.allow.auto.evolution.column.drop=true")
+        self.spark.sql(f"create table if not exists {self.path.name} using hudi location '{self.path}'")
+        self.spark.sql(f"alter table {self.path.name} {change}")
+        self.spark.sql("set hoodie.schema.on.read.enable=false")
 
     def call(self, procedure: str, **arguments: str) -> None:
         """Call a procedure of Hudi."""
@@ -141,6 +152,25 @@ LOG_COMPACTION = {
     "hoodie__log__compaction__enable": "true",
     "hoodie__log__compaction__inline": "true",
     "hoodie__log__compaction__blocks__threshold": "1",
+}
+KEYLESS = {"hoodie__datasource__write__recordkey__field": ""}
+ORDERED = {"hoodie__datasource__write__precombine__field": "ts,price"}
+_TIMES = {
+    "hoodie__keygen__timebased__timestamp__type": "DATE_STRING",
+    "hoodie__keygen__timebased__input__dateformat": "yyyy-MM-dd",
+    "hoodie__keygen__timebased__timezone": "UTC",
+}
+TIMESTAMPS = {
+    **PLAIN,
+    **_TIMES,
+    "hoodie__keygen__timebased__output__dateformat": "yyyy/MM/dd",
+    "hoodie__datasource__write__keygenerator__class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+}
+CUSTOM = {
+    **_TIMES,
+    "hoodie__keygen__timebased__output__dateformat": "yyyy-MM",
+    "hoodie__datasource__write__keygenerator__class": "org.apache.hudi.keygen.CustomKeyGenerator",
+    "hoodie__datasource__write__partitionpath__field": "day:TIMESTAMP",
 }
 ARCHIVED = {
     "hoodie__clean__automatic": "true",
@@ -272,6 +302,84 @@ def evolved(table: HudiTable) -> None:
     table.write_frame(wider, "insert", hoodie__parquet__small__file__limit="0")
 
 
+def schema_on_read(table: HudiTable) -> None:
+    """Columns that were added and widened by SQL, with the schema on read that Hudi then keeps."""
+    table.write(_rows(range(6), 1), "insert")
+    table.alter("add columns (note string, count int)")
+    _write_noted(table, [2, 3], "int")
+    table.alter("alter column count type bigint")
+    _write_noted(table, [4], "bigint")
+
+
+def renamed(table: HudiTable) -> None:
+    """A column that was renamed with the schema on read."""
+    table.write(_rows(range(6), 1), "insert")
+    table.alter("rename column price to cost")
+    frame = table.spark.createDataFrame(_rows([2, 3], 2), COLUMNS).withColumnRenamed("price", "cost")
+    table.write_frame(frame, hoodie__schema__on__read__enable="true")
+
+
+def _write_noted(table: HudiTable, ids: list[int], type_: str) -> None:
+    frame = table.spark.createDataFrame(_rows(ids, 2), COLUMNS).selectExpr(
+        "*", "'noted' as note", f"cast(id as {type_}) as count"
+    )
+    table.write_frame(frame, hoodie__schema__on__read__enable="true")
+
+
+def keyless(table: HudiTable) -> None:
+    """Two inserts of rows without a key."""
+    table.write(_rows(range(6), 1), "insert")
+    table.write(_rows(range(3), 2), "insert")
+
+
+def nested(table: HudiTable) -> None:
+    """A record key within a struct."""
+    for ids, ts in ((range(6), 1), ([2, 3], 2)):
+        frame = table.spark.createDataFrame(_rows(ids, ts), COLUMNS)
+        table.write_frame(frame.selectExpr("*", "named_struct('b', id, 'c', name) as a"))
+
+
+def doubles(table: HudiTable) -> None:
+    """A record key of type double."""
+    for ids, ts in ((range(6), 1), ([2, 3], 2)):
+        table.write_frame(
+            table.spark.createDataFrame(_rows(ids, ts), COLUMNS).selectExpr(
+                "*", "id * power(10D, id * 3 - 6) / 3 as ratio"
+            )
+        )
+
+
+def flagged(table: HudiTable) -> None:
+    """Deletes by the column _hoodie_is_deleted."""
+    for ids, ts, deleted in ((range(6), 1, "false"), ([2, 3], 2, "id = 3")):
+        frame = table.spark.createDataFrame(_rows(ids, ts), COLUMNS)
+        table.write_frame(frame.selectExpr("*", f"{deleted} as _hoodie_is_deleted"))
+
+
+def ordered(table: HudiTable) -> None:
+    """Two ordering fields, whose order decides in an upsert: the second where the first is equal."""
+    table.write(_rows(range(6), 5), "insert")
+    table.write([(2, "newer by price", 100.0, DAYS[2], 5), (3, "older by ts", 100.0, DAYS[0], 4)])
+    table.write([(2, "older by price", 50.0, DAYS[2], 5), (4, "newer by ts", 0.0, DAYS[1], 6)])
+
+
+def slashed(table: HudiTable) -> None:
+    """Partition values with slashes, which are not escaped."""
+    for ids, ts in ((range(6), 1), ([2, 3], 2)):
+        frame = table.spark.createDataFrame(_rows(ids, ts), COLUMNS)
+        table.write_frame(frame.selectExpr("id", "name", "price", "replace(day, '-', '/') as day", "ts"))
+
+
+def upgraded(table: HudiTable) -> None:
+    """Merge-on-read of version 6 with logs and an archive, then upgraded to 8 and to 9, with writes between."""
+    merge_on_read(table)
+    for number in range(6, 16):
+        table.write(_rows([number % 3, 20 + number], number))
+    for version in ("8", "9"):
+        table.options |= {"hoodie.write.table.version": version, "hoodie.write.auto.upgrade": "true"}
+        table.write(_rows([3, 40 + int(version)], 20 + int(version)))
+
+
 Recipe = tuple[int, dict[str, str], Callable[[HudiTable], None]]
 RECIPES: dict[str, Recipe] = {
     "cow8": (8, PARTITIONED, copy_on_write),
@@ -294,6 +402,18 @@ RECIPES: dict[str, Recipe] = {
     "rolledback6": (6, MERGE_ON_READ, rolled_back),
     "pendinglogs6": (6, MERGE_ON_READ, pending_logs),
     "pendingmor8": (8, MERGE_ON_READ, pending_compaction),
+    "schema9": (9, PARTITIONED, schema_on_read),
+    "renamed9": (9, PARTITIONED, renamed),
+    "keyless9": (9, {**PARTITIONED, **KEYLESS}, keyless),
+    "nested9": (9, {**PARTITIONED, "hoodie__datasource__write__recordkey__field": "a.b"}, nested),
+    "double9": (9, {"hoodie__datasource__write__recordkey__field": "ratio"}, doubles),
+    "flagged9": (9, PARTITIONED, flagged),
+    "ordered9": (9, {**PARTITIONED, **ORDERED}, ordered),
+    "orderedmor9": (9, {**ORDERED, **MERGE_ON_READ}, ordered),
+    "timestamp9": (9, TIMESTAMPS, upserted),
+    "custom8": (8, {**MERGE_ON_READ, **CUSTOM}, merge_on_read),
+    "slashed8": (8, PLAIN, slashed),
+    "upgraded9": (6, {**PARTITIONED, **MERGE_ON_READ, **ARCHIVED}, upgraded),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import chronolake
 from chronolake.hudi import adopting, releasing
-from chronolake.hudi.history import CannotAdopt, Options
+from chronolake.hudi.definitions import CannotAdopt, Options
 from chronolake_model.orphans import Orphan, OrphanReason
 from tests.hudi.log_rows import rows_by_slices
 from tests.hudi.stored_tables import VERSION_6_LOGS, rows_by_hudi_rs, rows_of_hudi, unpacked

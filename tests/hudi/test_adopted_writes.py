@@ -10,7 +10,7 @@ import pytest
 
 import chronolake
 from chronolake.hudi import adopting
-from chronolake.hudi.history import Options
+from chronolake.hudi.definitions import Options
 from tests.docs import markdown
 from tests.hudi import stored_tables
 from tests.hudi.stored_tables import rows_by_hudi_rs, rows_by_snapshot, unpacked

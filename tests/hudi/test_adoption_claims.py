@@ -9,7 +9,7 @@ import pytest
 
 import chronolake
 from chronolake.hudi import adopting, releasing
-from chronolake.hudi.history import CannotAdopt, Options
+from chronolake.hudi.definitions import CannotAdopt, Options
 from chronolake_storage import claims
 from chronolake_storage.claims import Claim
 from tests.hudi.stored_tables import unpacked

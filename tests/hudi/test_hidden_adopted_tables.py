@@ -10,7 +10,7 @@ import pytest
 import chronolake
 from chronolake import errors
 from chronolake.hudi import adopting
-from chronolake.hudi.history import Options
+from chronolake.hudi.definitions import Options
 from chronolake_hudi import properties
 from tests.hudi.stored_tables import rows_by_hudi_rs, rows_of_hudi, unpacked
 from tests.published import wait_until, wait_until_published

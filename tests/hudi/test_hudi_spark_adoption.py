@@ -9,7 +9,7 @@ import pytest
 
 import chronolake
 from chronolake.hudi import adopting, releasing
-from chronolake.hudi.history import Options
+from chronolake.hudi.definitions import Options
 from chronolake_model.partition_paths import Spelling
 from tests.hudi import stored_tables
 from tests.hudi.hudi_spark import HudiFailed, HudiSpark
@@ -45,6 +45,10 @@ def adopt(client: chronolake.Client, namespace: str) -> Callable[[Path], chronol
         "logcompacted9",
         "pending8",
         "pendingmor8",
+        "slashed8",
+        "flagged9",
+        "ordered9",
+        "upgraded9",
     ],
 )
 def test_hudi_reads_an_adopted_table_as_before(
@@ -120,6 +124,20 @@ def test_after_the_advised_compaction_hudi_updates_the_records_of_groups_with_lo
     changed = [rows_of_hudi("logonly9")[0][0], 0, "changed", 9.0, 99]
     hudi_spark.write(path, [changed], **written_with(table))
     assert hudi_spark.rows(path) == [changed, *rows_of_hudi("logonly9")[1:]]
+
+
+@pytest.mark.parametrize("name", ["timestamp9", "custom8"])
+def test_hudi_reads_a_table_with_a_key_generator_of_times_when_it_is_released(
+    hudi_spark: HudiSpark,
+    client: chronolake.Client,
+    adopt: Callable[[Path], chronolake.Table],
+    tmp_path: Path,
+    name: str,
+) -> None:
+    path = unpacked(name, tmp_path)
+    table = adopt(path)
+    releasing.release(client, table.name)
+    assert hudi_spark.rows(path) == rows_of_hudi(name)
 
 
 def test_hudi_reads_a_record_once_that_was_updated_in_a_plain_partition_path(

@@ -9,7 +9,7 @@ import pytest
 
 import chronolake
 from chronolake.hudi import adopting, releasing
-from chronolake.hudi.history import Options
+from chronolake.hudi.definitions import Options
 from tests.hudi import stored_tables
 from tests.hudi.hudi_spark import HudiSpark
 from tests.hudi.stored_tables import Rows, rows_by_hudi_rs

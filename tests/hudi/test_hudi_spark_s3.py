@@ -9,7 +9,7 @@ import pytest
 
 import chronolake
 from chronolake.hudi import adopting, releasing
-from chronolake.hudi.history import Options
+from chronolake.hudi.definitions import Options
 from chronolake_model.vocabulary import TableType
 from tests.fix_s3 import S3
 from tests.fix_stores import Store

@@ -109,6 +109,7 @@ def test_version_9_names_several_ordering_fields() -> None:
     "config",
     [
         TableConfig(name="t", type=TableType.COPY_ON_WRITE, version=TableVersion.SIX),
+        TableConfig(name="t", type=TableType.COPY_ON_WRITE, version=TableVersion.THREE),
         TableConfig(name="t", type=TableType.COPY_ON_WRITE, ordering_fields=("a", "b")),
     ],
 )
@@ -134,7 +135,7 @@ def test_missing_required_properties_are_damage(text: bytes, problem: str) -> No
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (b"hoodie.table.version=5", "version '5'; versions 6, 8 and 9 are read; upgrade"),
+        (b"hoodie.table.version=2", "version '2'; versions 3, 4, 5, 6, 8, 9 are read; upgrade"),
         (b"hoodie.table.version=x", "version 'x'"),
         (b"hoodie.table.version=8\nhoodie.timeline.layout.version=1", "has timeline layout 2, not '1'"),
         (

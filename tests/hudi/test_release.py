@@ -11,7 +11,7 @@ import pytest
 import chronolake
 from chronolake.cli import main, output
 from chronolake.hudi import adopting, history, releasing
-from chronolake.hudi.history import CannotAdopt, Options
+from chronolake.hudi.definitions import CannotAdopt, Options
 from chronolake.hudi.releasing import CannotRelease
 from chronolake_hudi import java_properties, properties
 from chronolake_model.schemas import AddColumn

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import chronolake
 import chronolake_spark
 from chronolake.hudi import adopting
-from chronolake.hudi.history import Options
+from chronolake.hudi.definitions import Options
 from tests.hudi.stored_tables import COLUMNS, rows_by_hudi_rs, rows_of_hudi, unpacked
 
 pytestmark = pytest.mark.spark

@@ -47,11 +47,11 @@ def adopt(
     Stop Hudi's writers before. From then on the table is written through Chronolake.
     """
     try:
-        from chronolake.hudi import adopting, history  # noqa: PLC0415  # an extra
+        from chronolake.hudi import adopting, definitions  # noqa: PLC0415  # an extra
     except ImportError as exc:
         context.fail_without("hudi,arrow", exc)
     storage_options = options.storage(storage)
-    wanted = history.Options(
+    wanted = definitions.Options(
         name=table,
         base_path=path,
         roll_back_pending=roll_back_pending,
@@ -61,7 +61,7 @@ def adopt(
     with context.client(retry_seconds=60, storage_options=storage_options) as client:
         try:
             adopted = adopting.adopt(client, wanted, dry_run=dry_run, storage_options=storage_options)
-        except history.CannotAdopt as exc:
+        except definitions.CannotAdopt as exc:
             context.fail("\n".join([f"{path} cannot be adopted:", *(f"- {reason}" for reason in exc.reasons)]))
         except (ValueError, ImportError) as exc:
             context.fail(str(exc))

@@ -14,8 +14,9 @@ import msgspec
 from chronolake import _base_paths, errors
 from chronolake._sync.client import Client
 from chronolake._sync.table import Table
-from chronolake.hudi import folder, history, logs, stored
-from chronolake.hudi.history import WRITER, Adoption, CannotAdopt, Options, Pending
+from chronolake.hudi import folder, history, logs, requirements, samples, stored
+from chronolake.hudi.definitions import CannotAdopt, Options
+from chronolake.hudi.history import WRITER, Adoption, Pending
 from chronolake.hudi.stored import StoredTable
 from chronolake.storage import open_filesystem, storage_failures
 from chronolake_hudi import java_properties, properties
@@ -106,7 +107,8 @@ def _read(files: Files, options: Options, storage_options: Mapping[str, str] | N
             filesystem, root = open_filesystem(
                 options.base_path, options_of(options.properties, storage_options)
             )
-            return logs.with_facts(stored.with_records(table, filesystem, root), filesystem, root)
+            table = logs.with_facts(stored.with_records(table, filesystem, root), filesystem, root)
+            return samples.compared(table, requirements.stated_schema(table), filesystem, root)
     except HudiFormatError as exc:
         raise CannotAdopt([str(exc)]) from exc
 

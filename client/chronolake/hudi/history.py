@@ -7,27 +7,23 @@ from typing import Final
 
 import msgspec
 
-from chronolake.hudi import logs, notes, requirements, served
+from chronolake.hudi import definitions, keeping, logs, notes, requirements, served
+from chronolake.hudi.definitions import TEXT_MAX, CannotAdopt, Options
 from chronolake.hudi.served import KnownFile, MissingFile
 from chronolake.hudi.stored import StoredInstant, StoredTable
 from chronolake.hudi.times import Times
-from chronolake_hudi import metadata, properties
-from chronolake_hudi.properties import MergeMode, TableVersion
+from chronolake_hudi import metadata
 from chronolake_hudi.timeline_files import Layout
-from chronolake_model.adoption import ADOPTED_PROPERTY, AdoptedInstant, AdoptTable
+from chronolake_model.adoption import AdoptedInstant, AdoptTable
 from chronolake_model.file_names import DataFileName, FileKind, relative_path
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.markers import Marker, MarkerKind
-from chronolake_model.partition_paths import DEFAULT_SPELLING, Spelling
-from chronolake_model.publication import PUBLISH_PROPERTY, TABLE_VERSION_PROPERTY
-from chronolake_model.tables import CreateTable, NewBucketIndex, NewField
 from chronolake_model.times import Micros, format_time
-from chronolake_model.vocabulary import Action, IndexType, Operation, State, TableType
+from chronolake_model.vocabulary import Action, Operation, State, TableType
 from chronolake_storage.files import StoredFile
 
 WRITER: Final = "chronolake hudi adopt"
 """The writer of the adopted instants. The same for each try, so that a repeat is the same request."""
-_TEXT_MAX: Final = 16_384
 _OPERATIONS: Final[Mapping[str, Operation]] = {
     **{operation.value.upper(): operation for operation in Operation},
     "INSERT_PREPPED": Operation.INSERT,
@@ -48,14 +44,6 @@ _DROPPED_PENDING: Final = frozenset({Action.CLEAN, Action.ROLLBACK, Action.INDEX
 """Pending, they are removed from the timeline: what they have deleted so far is found missing."""
 
 
-class CannotAdopt(Exception):
-    """The table cannot be adopted. ``reasons`` say why, each with what to do."""
-
-    def __init__(self, reasons: Sequence[str]) -> None:
-        super().__init__("; ".join(reasons))
-        self.reasons = list(reasons)
-
-
 class Pending(msgspec.Struct, frozen=True):
     """An instant that Hudi has not completed. ``paths`` are its files of the timeline, ``markers`` of its data
     files. Without ``is_adopted`` it only leaves the timeline."""
@@ -74,16 +62,6 @@ class Adoption(msgspec.Struct, frozen=True):
     request: AdoptTable
     pending: list[Pending]
     notes: list[str]
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the caller says of the table: its name here, its folder, and how to treat what is there."""
-
-    name: str
-    base_path: str
-    roll_back_pending: bool = False
-    reuse_base_path: bool = False
-    properties: Mapping[str, str] = {}
 
 
 def adoption_of(table: StoredTable, options: Options) -> Adoption:
@@ -150,7 +128,7 @@ class _History:
         if not instants:
             raise CannotAdopt(["it has no completed instant; write to it with Hudi once"])
         request = AdoptTable(
-            definition=self._definition(),
+            definition=definitions.definition_of(self._table, self._options),
             instants=sorted(instants, key=lambda instant: instant.requested_time),
             writer=WRITER,
             cleaned_before=cleaned_before,
@@ -359,7 +337,7 @@ class _History:
             action=Action.SAVEPOINT,
             completion_time=completion,
             target=target,
-            extra_metadata={"comment": comment[:_TEXT_MAX]} if comment else {},
+            extra_metadata={"comment": comment[:TEXT_MAX]} if comment else {},
         )
 
     def _check_saved_files(self, instant: StoredInstant) -> None:
@@ -387,49 +365,14 @@ class _History:
             planned_file_groups=groups,
         )
 
-    def _definition(self) -> CreateTable:
-        config, options = self._table.config, self._options
-        mode = requirements.merge_mode_of(self._table)
-        ordering = config.ordering_fields[0] if config.ordering_fields else None
-        return CreateTable(
-            name=options.name,
-            base_path=options.base_path,
-            schema=[NewField.of(field) for field in requirements.schema_of(self._table)],
-            record_key_fields=list(config.record_key_fields),
-            type=config.type,
-            partition_fields=list(config.partition_fields),
-            ordering_field=ordering if mode is MergeMode.EVENT_TIME else None,
-            index=NewBucketIndex(IndexType.BLOOM),
-            properties={
-                # A table that Hudi could not read behind its adoption is refused, unless told otherwise.
-                PUBLISH_PROPERTY: "true",
-                **options.properties,
-                **self._spelling().properties,
-                ADOPTED_PROPERTY: self._kept_properties(),
-                # Readers that know the table's version go on; version 6 becomes the first that we write.
-                TABLE_VERSION_PROPERTY: str(max(config.version, TableVersion.EIGHT).value),
-            },
-            reuse_base_path=options.reuse_base_path,
-        )
-
-    def _spelling(self) -> Spelling:
-        config = self._table.config
-        if not config.partition_fields:
-            return DEFAULT_SPELLING
-        return Spelling(config.hive_style_partitioning, config.url_encode_partitioning)
-
-    def _kept_properties(self) -> str:
-        text = self._table.text.decode("latin-1")
-        if len(text) > _TEXT_MAX:
-            raise CannotAdopt([f"{properties.PATH} has more than {_TEXT_MAX:,} characters"])
-        return text
-
     def _notes(self, cleaned_before: str | None) -> list[str]:
         known = {*self._completions, *self._archived, *(instant.requested_time for instant in self._pending)}
         left_over = [file.path for time in self._files for file, _ in self._files[time] if time not in known]
         return list(
             notes.of_adoption(
                 self._table,
+                kept=keeping.of(self._table, requirements.schema_of(self._table)),
+                is_hidden=keeping.of_paths_by_generator(self._table),
                 archived=list(self._archived),
                 left_out=[instant.action for instant in self._left_out],
                 left_over=left_over,
@@ -484,5 +427,5 @@ def _extra_metadata(stated: Mapping[str, str]) -> dict[str, str]:
     return {
         key: text
         for key, text in stated.items()
-        if key and key != metadata.SCHEMA_KEY and len(key) <= _TEXT_MAX and len(text) <= _TEXT_MAX
+        if key and key != metadata.SCHEMA_KEY and len(key) <= TEXT_MAX and len(text) <= TEXT_MAX
     }

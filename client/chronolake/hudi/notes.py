@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from chronolake.hudi import logs
+from chronolake.hudi.keeping import Kept
 from chronolake.hudi.stored import StoredTable
 from chronolake_hudi.timeline_files import Layout
+from chronolake_model.publication import PUBLISH_PROPERTY
 from chronolake_model.vocabulary import Action
 
 
 def of_adoption(
     table: StoredTable,
     *,
+    kept: Kept,
+    is_hidden: bool,
     archived: Sequence[str],
     left_out: Sequence[Action],
     left_over: Sequence[str],
@@ -20,9 +24,24 @@ def of_adoption(
 ) -> Iterator[str]:
     """The notes of an adoption.
 
-    ``archived`` are the requested times of archived instants that come in, ``left_out`` the actions of
-    completed instants that do not, ``left_over`` the paths of files of no instant.
+    ``kept`` says why record keys or partition paths are kept, ``is_hidden`` whether Hudi's readers
+    cannot read the guarded table. ``archived`` are the requested times of archived instants that come in,
+    ``left_out`` the actions of completed instants that do not, ``left_over`` the paths
+    of files of no instant.
     """
+    partitions = ", ".join(name.partition(":")[0] for name in table.config.partition_fields)
+    if kept.reasons:
+        yield (
+            f"{'; '.join(kept.reasons)}. Chronolake keeps them as they are: the table is read, cleaned, "
+            "published and released, and records are written to it by a writer of your own, or by Hudi after "
+            "its release"
+        )
+    if is_hidden:
+        yield (
+            "Hudi's readers do not find the table until it is released: without its key generator, whose place "
+            f"the guard against Hudi's writers takes, they would read other values of {partitions}. So "
+            f"{PUBLISH_PROPERTY} is false, unless you give it"
+        )
     if archived:
         unknown = sum(time not in table.archived for time in archived)
         yield (
@@ -36,8 +55,8 @@ def of_adoption(
         )
     if table.layout is Layout.ONE:
         yield (
-            "table version 6 keeps no completion times: each instant completes in the first free "
-            "millisecond behind its requested time, so that as-of reads give what Hudi gave"
+            f"table version {table.config.version.value} keeps no completion times: each instant completes in "
+            "the first free millisecond behind its requested time, so that as-of reads give what Hudi gave"
         )
     yield from logs.notes(table)
     if left_out:

@@ -15,6 +15,7 @@ from chronolake.hudi import folder, stored
 from chronolake.storage import storage_failures
 from chronolake_hudi import java_properties, properties
 from chronolake_model.adoption import ADOPTED_PROPERTY
+from chronolake_model.partition_paths import BY_GENERATOR, KEPT_PROPERTY
 from chronolake_model.publication import PUBLISH_PROPERTY, Publication, PublicationState
 from chronolake_model.storage import options_of
 from chronolake_model.vocabulary import TableType
@@ -54,9 +55,14 @@ def release(
     """
     table = client.table(name)
     definition = table.definition
-    if definition.properties.get(PUBLISH_PROPERTY) == "false":
+    is_off = definition.properties.get(PUBLISH_PROPERTY) == "false"
+    by_generator = definition.properties.get(KEPT_PROPERTY) == BY_GENERATOR
+    if is_off and not by_generator:
         raise CannotRelease(f"{name} is not published, as its property {PUBLISH_PROPERTY} says; unset it first")
     _refuse_pending(table)
+    if by_generator:
+        # Hudi's readers find it from now on, and read it rightly when the guard is out of its folder.
+        table.alter(set={PUBLISH_PROPERTY: "true"})
     publication = _published(table, progress)
     if publication.state is not PublicationState.PUBLISHING or publication.lag_versions:
         raise CannotRelease(f"{name} is not published to its end: {publication.reason or 'it was written to'}")

@@ -6,23 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from chronolake.hudi.stored import StoredTable
-from chronolake_hudi import avro_schema
+from chronolake_hudi import avro_schema, internal_schemas
 from chronolake_hudi.errors import UnsupportedFormat
 from chronolake_hudi.metadata import SCHEMA_KEY
 from chronolake_hudi.properties import MergeMode
 from chronolake_hudi.timeline_files import Layout
+from chronolake_model.file_names import FileKind
 from chronolake_model.tables import Field
 from chronolake_model.vocabulary import Action, State
 
-_GENERATORS: Final = frozenset({"SIMPLE", "COMPLEX", "NON_PARTITION"})
-_GENERATOR_CLASSES: Final[Mapping[str, str]] = {
-    "SimpleKeyGenerator": "SIMPLE",
-    "SimpleAvroKeyGenerator": "SIMPLE",
-    "ComplexKeyGenerator": "COMPLEX",
-    "ComplexAvroKeyGenerator": "COMPLEX",
-    "NonpartitionedKeyGenerator": "NON_PARTITION",
-    "NonpartitionedAvroKeyGenerator": "NON_PARTITION",
-}
 _PAYLOADS: Final[Mapping[str, MergeMode]] = {
     "OverwriteWithLatestAvroPayload": MergeMode.COMMIT_TIME,
     "DefaultHoodieRecordPayload": MergeMode.EVENT_TIME,
@@ -35,14 +27,11 @@ _SWITCHES: Final[Mapping[str, str]] = {
 _PAYLOAD_KEYS: Final = ("hoodie.table.legacy.payload.class", "hoodie.compaction.payload.class")
 _CREATE_SCHEMA: Final = "hoodie.table.create.schema"
 _OTHER_FORMATS: Final = (".orc", ".hfile", ".lance", ".vortex")
-INTERNAL_SCHEMA_KEY: Final = "latest_schema"
-"""The key of the schema of a table with schema on read, in the extra metadata of a commit."""
 
 
 def obstacles(table: StoredTable) -> Iterator[str]:
     """Why the table cannot be adopted, one sentence each; none if it can."""
     yield from _of_properties(table)
-    yield from _of_keys(table)
     yield from _of_merging(table)
     yield from _of_timeline(table)
     yield from _of_files(table)
@@ -61,6 +50,14 @@ def merge_mode_of(table: StoredTable) -> MergeMode | None:
     if config.merge_mode is not None:
         return None if config.merge_mode is MergeMode.CUSTOM else config.merge_mode
     return by_payload if payload else MergeMode.COMMIT_TIME
+
+
+def stated_schema(table: StoredTable) -> list[Field]:
+    """The columns that the last commit states; empty also if Chronolake cannot have them."""
+    try:
+        return schema_of(table)
+    except UnsupportedFormat:
+        return []
 
 
 def schema_of(table: StoredTable) -> list[Field]:
@@ -123,64 +120,14 @@ def _of_switches(others: Mapping[str, str]) -> Iterator[str]:
         yield f"{merging[0]} is set: the table merges records in a way of its own"
 
 
-def _of_keys(table: StoredTable) -> Iterator[str]:
-    config = table.config
-    if not config.record_key_fields:
-        yield "it has no record key fields; a table without them is not adopted"
-    stated = config.others.get("hoodie.table.keygenerator.type", "").upper().removesuffix("_AVRO")
-    name = (config.key_generator_class or "").rpartition(".")[2]
-    generator = _GENERATOR_CLASSES.get(name, name) if name and not config.is_guarded else stated
-    if generator and generator not in _GENERATORS:
-        yield (
-            f"its key generator is {generator}: its partition paths or record keys are not those of its "
-            "columns; simple, complex and non-partitioned key generators can be adopted"
-        )
-    typed = [name for name in config.partition_fields if ":" in name]
-    if typed:
-        yield f"the partition field {typed[0]!r} has a key generator of its own"
-    yield from _of_partitions(table)
-    yield from _of_partition_paths(table)
-
-
-def _of_partitions(table: StoredTable) -> Iterator[str]:
-    try:
-        types = {field.name: field.type for field in schema_of(table)}
-    except UnsupportedFormat:
-        return  # Named among the obstacles of its own.
-    for name in table.config.partition_fields:
-        if types.get(name, "").startswith("timestamp"):
-            yield (
-                f"it is partitioned by the {types[name]} {name!r}: Hudi's writers spell its values in other "
-                "ways than Chronolake's, which would write a record again into another partition; partition "
-                "the table by a date or a string with Hudi"
-            )
-
-
-def _of_partition_paths(table: StoredTable) -> Iterator[str]:
-    fields, is_hive_style = table.config.partition_fields, table.config.hive_style_partitioning
-    for path in sorted({file.partition_path for file, _ in table.data_files}):
-        parts = path.split("/") if path else []
-        if len(parts) != len(fields):
-            yield (
-                f"the partition path {path!r} has {len(parts)} parts, and the table {len(fields)} partition "
-                "fields: a value has a slash; rewrite the table with Hudi with "
-                "hoodie.datasource.write.partitionpath.urlencode=true"
-            )
-            return
-        for field, part in zip(fields, parts, strict=True):
-            if part.startswith(f"{field}=") is not is_hive_style:
-                yield (
-                    f"the partition path {path!r} is not spelled as hoodie.properties says, "
-                    f"hoodie.datasource.write.hive_style_partitioning={str(is_hive_style).lower()}, so a "
-                    "writer could put a record again into another partition; rewrite the table with Hudi"
-                )
-                return
-
-
 def _of_merging(table: StoredTable) -> Iterator[str]:
-    if len(table.config.ordering_fields) > 1:
+    log = next((file.path for file, name in table.data_files if name.kind is FileKind.LOG), None)
+    if len(table.config.ordering_fields) > 1 and log is not None:
         fields = ", ".join(table.config.ordering_fields)
-        yield f"it has several ordering fields, {fields}; Chronolake has one at most"
+        yield (
+            f"it has several ordering fields, {fields}, by which Chronolake does not merge log files, such as "
+            f"{log}: compact all file groups with Hudi, and let a clean of Hudi delete the log files"
+        )
     if merge_mode_of(table) is None:
         yield (
             "it merges records with a class of its own, by its merge mode or payload class; only commit time "
@@ -198,12 +145,13 @@ def _of_timeline(table: StoredTable) -> Iterator[str]:
     for instant in table.instants:
         if instant.action is Action.RESTORE and instant.state is not State.COMPLETED:
             yield f"the restore {instant.requested_time} is pending; complete it with Hudi"
-        if instant.commit is not None and INTERNAL_SCHEMA_KEY in instant.commit.extra_metadata:
-            yield (
-                f"the commit {instant.requested_time} has a schema on read: columns may have been renamed; "
-                "rewrite the table with Hudi without hoodie.schema.on.read.enable"
-            )
-            return
+    times = [name.requested_time for _, name in table.data_files]
+    if (name := internal_schemas.renamed(internal_schemas.in_force(table.schemas, times))) is not None:
+        yield (
+            f"its schema on read has renamed the column {name!r}, or dropped it and added another of this "
+            "name: older files have it under another name. Rewrite them with Hudi (an insert overwrite of the "
+            "whole table, and a clean), without hoodie.schema.on.read.enable"
+        )
 
 
 def _of_files(table: StoredTable) -> Iterator[str]:

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from chronolake_hudi import java_properties, metadata, properties, timeline_files
+from chronolake_hudi import internal_schemas, java_properties, metadata, properties, timeline_files
 from chronolake_hudi.errors import DamagedFile
+from chronolake_hudi.internal_schemas import InternalSchema
 from chronolake_hudi.metadata import (
     CleanMetadata,
     CommitMetadata,
@@ -86,6 +87,13 @@ class LogFacts(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
+class Misfits(msgspec.Struct, frozen=True):
+    """A record that Chronolake would write with another record key, or into another partition; None if none."""
+
+    keys: str | None = None
+    paths: str | None = None
+
+
 class StoredTable(msgspec.Struct, frozen=True, kw_only=True):
     """What the folder of a Hudi table holds.
 
@@ -93,7 +101,7 @@ class StoredTable(msgspec.Struct, frozen=True, kw_only=True):
     completion times and the actions of archived instants, as far as they are known, by requested time.
     ``records`` are the numbers of records, by path, of base files that no instant of the timeline names.
     ``data_files`` have the meaning of their names; ``other_files`` are all that are no data files. ``logs`` has
-    what is in log files, by path.
+    what is in log files, by path. ``schemas`` are those of a table with schema on read.
     """
 
     base_path: str
@@ -107,6 +115,8 @@ class StoredTable(msgspec.Struct, frozen=True, kw_only=True):
     other_files: Sequence[StoredFile]
     records: Mapping[str, int] = {}
     logs: Mapping[str, LogFacts] = {}
+    schemas: Sequence[InternalSchema] = ()
+    misfits: Misfits = Misfits()
 
     @property
     def layout(self) -> Layout:
@@ -136,13 +146,15 @@ def read(files: Files) -> StoredTable:
         )
     config = properties.decode(stored.body)
     data_files, other_files = _data_files(files)
+    instants = _instants(files, config.version.layout)
     return StoredTable(
         base_path=files.base_path,
         config=config,
         stated=java_properties.decode(stored.body, properties.PATH),
         text=stored.body,
         tag=stored.tag,
-        instants=_instants(files, config.version.layout),
+        instants=instants,
+        schemas=_schemas(files, instants),
         archived=_archived(files, config),
         data_files=data_files,
         other_files=other_files,
@@ -256,6 +268,26 @@ def _plan(files: Files, entries: Iterable[tuple[str, TimelineFile]]) -> Compacti
         if file.state is State.REQUESTED and file.action in (Action.COMPACTION, Action.LOGCOMPACTION):
             return metadata.decode(_content(files, path), CompactionPlan, path)
     return None
+
+
+def _schemas(files: Files, instants: Iterable[StoredInstant]) -> list[InternalSchema]:
+    """The schemas of a table with schema on read that are known; none of another."""
+    key = internal_schemas.LATEST_KEY
+    of_commits = [
+        internal_schemas.latest(instant.commit.extra_metadata[key], instant.paths[-1])
+        for instant in instants
+        if instant.commit is not None and instant.commit.extra_metadata.get(key)
+    ]
+    if not of_commits:
+        return []
+    paths = (file.path for file in files.listing(internal_schemas.FOLDER))
+    histories = [
+        schema
+        for path in paths
+        if path.endswith(".schemacommit")
+        for schema in internal_schemas.history(_content(files, path), path)
+    ]
+    return [*histories, *of_commits]
 
 
 def _content(files: Files, path: str) -> bytes:

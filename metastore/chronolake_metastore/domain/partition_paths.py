@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from chronolake_metastore.domain.tables import Table
-from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, Spelling
+from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, Spelling, are_kept
 from chronolake_model.record_keys import escape
 
 
@@ -14,9 +14,11 @@ def check(table: Table, partition_path: str) -> None:
     """Raise ``ValueError`` unless the path has a part for each partition field, in the style of the table.
 
     In hive style each part begins with its field's ``name=``; otherwise none does. Whether a value is escaped
-    cannot be seen.
+    cannot be seen. Paths that are kept have any form.
     """
     definition = table.definition
+    if are_kept(definition.properties):
+        return
     hive_style = Spelling.of(definition.properties).hive_style
     _check(tuple(definition.partition_fields), partition_path, hive_style=hive_style)
 

@@ -26,8 +26,13 @@ from chronolake_model.file_sizes import (
     SMALL_FILE_LIMIT_PROPERTY,
 )
 from chronolake_model.markers import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
-from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, MergeMode
-from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, URL_ENCODE_PROPERTY
+from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, ORDERING_FIELDS_PROPERTY, MergeMode
+from chronolake_model.partition_paths import (
+    BY_GENERATOR,
+    HIVE_STYLE_PROPERTY,
+    KEPT_PROPERTY,
+    URL_ENCODE_PROPERTY,
+)
 from chronolake_model.publication import (
     LOG_BLOCKS_PROPERTY,
     PUBLISH_PROPERTY,
@@ -35,6 +40,7 @@ from chronolake_model.publication import (
     TABLE_VERSION_PROPERTY,
     Publisher,
 )
+from chronolake_model.record_keys import KEPT_KEYS_PROPERTY
 from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_MAX
 from chronolake_model.vocabulary import Yields
 
@@ -90,7 +96,7 @@ def _bytes(*, least: int) -> Property:
 def _is_of_hudi(text: str) -> bool:
     """Whether publication can go on from these properties, which a table had before it was adopted."""
     try:
-        hudi.encode(hudi.adopted(text, "", hudi.TableVersion.EIGHT, hudi.MergeMode.COMMIT_TIME))
+        hudi.encode(hudi.adopted(text, "", hudi.TableVersion.NINE, hudi.MergeMode.COMMIT_TIME))
     except (HudiFormatError, UnicodeEncodeError):
         return False
     return True
@@ -121,6 +127,9 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     ADOPTED_PROPERTY: Property("the text of a hoodie.properties", _is_of_hudi, Change.NEVER),
     HIVE_STYLE_PROPERTY: _one_of("true", "false", change=Change.NEVER),
     URL_ENCODE_PROPERTY: _one_of("true", "false", change=Change.NEVER),
+    KEPT_PROPERTY: _one_of("true", BY_GENERATOR, change=Change.NEVER),
+    KEPT_KEYS_PROPERTY: _one_of("true", change=Change.NEVER),
+    ORDERING_FIELDS_PROPERTY: Property("names of columns", bool, Change.NEVER),
     GRACE_PROPERTY: Property(f"a number of seconds, {GRACE_SECONDS_MAX} at most", _is_grace),
     STREAM_PENDING_MAX: _number("a number of instants", least=1, most=1_000),
     STREAM_WAIT_SECONDS: _number("a number of seconds", least=0, most=366 * 86_400),

@@ -18,6 +18,7 @@ from chronolake_metastore.domain.literals import Kind, Value, order
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import filters as wire
 from chronolake_model.filters import ComparisonOperator, Filter
+from chronolake_model.partition_paths import are_kept
 
 COLUMNS_LISTED_MAX: Final = 100
 """Columns that a refusal names, of those that the table has."""
@@ -129,7 +130,9 @@ class _Checker:
     """Turns a filter into a condition; counts its parts."""
 
     def __init__(self, table: Table) -> None:
-        partitions = table.definition.partition_fields
+        # Paths that are kept do not have the values of the columns.
+        is_kept = are_kept(table.definition.properties)
+        partitions = [] if is_kept else table.definition.partition_fields
         self._table = table
         self._parts = 0
         self._columns = {

@@ -13,7 +13,7 @@ import msgspec
 
 from chronolake_hudi import publishable
 from chronolake_metastore import errors
-from chronolake_metastore.domain import nested_changes, publication, tables
+from chronolake_metastore.domain import definitions, nested_changes, publication
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import ImpossibleEvent, TableSchemaChanged
 from chronolake_metastore.domain.nested_changes import RefusedChangeError
@@ -183,12 +183,12 @@ class _Columns:
         column = self._field(name)
         match schema_change:
             case wire.AddColumn():
-                data_type = tables.check_column(Field(schema_change.name, schema_change.type))
+                data_type = definitions.check_column(Field(schema_change.name, schema_change.type))
                 changed, self.last_field_id = nested_changes.add(column, names, data_type, self.last_field_id)
             case wire.RenameColumn():
                 changed = nested_changes.rename(column, names, schema_change.new_name)
             case wire.WidenColumn():
-                tables.check_column(Field(schema_change.name, schema_change.type))
+                definitions.check_column(Field(schema_change.name, schema_change.type))
                 changed = nested_changes.widen(column, names, schema_change.type)
             case wire.SetNullable():
                 _refuse_required(schema_change)
@@ -198,11 +198,11 @@ class _Columns:
             case _:
                 assert_never(schema_change)
         # The type may have become too long, or too deep.
-        tables.check_column(changed)
+        definitions.check_column(changed)
         self._put(changed)
 
     def _add(self, name: str, schema_change: wire.AddColumn) -> None:
-        data_type = tables.check_column(Field(name, schema_change.type))
+        data_type = definitions.check_column(Field(name, schema_change.type))
         self._refuse_taken(name)
         field_id = self.last_field_id + 1
         nested, self.last_field_id = nested_fields.numbered(data_type, field_id)
@@ -211,7 +211,7 @@ class _Columns:
     def _rename(self, name: str, schema_change: wire.RenameColumn) -> None:
         field = self._field(name)
         self._refuse_role(name, "renamed")
-        tables.check_column(Field(schema_change.new_name, field.type))
+        definitions.check_column(Field(schema_change.new_name, field.type))
         if schema_change.new_name == name:
             raise RefusedChangeError("it already has this name")
         # The same name in another case is allowed.
@@ -222,7 +222,7 @@ class _Columns:
     def _widen(self, name: str, schema_change: wire.WidenColumn) -> None:
         field = self._field(name)
         self._refuse_role(name, "given another type")
-        tables.check_column(Field(name, schema_change.type))
+        definitions.check_column(Field(name, schema_change.type))
         nested_changes.refuse_no_wider(schema_change.type, field.type)
         self._put(msgspec.structs.replace(field, type=schema_change.type))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -11,22 +10,17 @@ from msgspec import UNSET, UnsetType
 from typing_extensions import override
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import base_paths, properties, publication
+from chronolake_metastore.domain import base_paths, definitions, properties, publication
 from chronolake_metastore.domain.base_paths import Neighbour
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import TableAdopted, TableAltered, TableCreated, TableDropped
 from chronolake_metastore.domain.namespaces import Namespace
-from chronolake_model import base_paths as keys, column_types, nested_fields, record_keys, tables as wire
-from chronolake_model.column_types import DataType, StructType
+from chronolake_model import base_paths as keys, nested_fields, tables as wire
 from chronolake_model.markers import TYPE_PROPERTY, MarkersType
-from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, MergeMode
 from chronolake_model.names import split_table_name
 from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT
 from chronolake_model.times import Micros, Tick, format_time, to_datetime
 from chronolake_model.vocabulary import IndexType, TableType, Yields
-
-META_COLUMN_PREFIX: Final = "_hoodie_"
-KEY_TYPES_REFUSED: Final = ("array", "map", "struct", "float", "double", "binary")
 
 
 class Adoption(msgspec.Struct, frozen=True):
@@ -180,7 +174,7 @@ def create(
     wrong.
     """
     definition = command.request
-    _check(definition)
+    definitions.check(definition)
     publication.refuse_unreadable(definition)
     key = base_path_key(command)
     if existing is not None:
@@ -392,107 +386,3 @@ def document(table: Table, metastore_id: UUID, took_over: Iterable[UUID] = ()) -
             for former in definition.former
         ],
     )
-
-
-def check_column(field: wire.Field) -> DataType:
-    """The type of a column. Raises ``InvalidTable`` when no table could have such a column."""
-    if field.name.lower().startswith(META_COLUMN_PREFIX):
-        raise errors.InvalidTable(
-            f"the column {field.name!r} begins with {META_COLUMN_PREFIX}, which is reserved for meta columns",
-            column=field.name,
-        )
-    try:
-        if len(field.type) > wire.TYPE_CHARACTERS_MAX:
-            raise ValueError(f"it has more than {wire.TYPE_CHARACTERS_MAX:,} characters")
-        data_type = column_types.parse(field.type)
-        _refuse_repeated_fields(data_type)
-    except ValueError as exc:
-        raise errors.InvalidTable(
-            f"the column {field.name!r} has the type {field.type[:100]!r}: {exc}", column=field.name
-        ) from exc
-    return data_type
-
-
-def _refuse_repeated_fields(data_type: DataType) -> None:
-    fields = nested_fields.parts(data_type)
-    if isinstance(data_type, StructType):
-        seen: set[str] = set()
-        for field in fields:
-            if field.name.lower() in seen:
-                raise ValueError(f"a struct has the field {field.name!r} twice (case does not count)")
-            seen.add(field.name.lower())
-    for field in fields:
-        _refuse_repeated_fields(field.type)
-
-
-def _check(definition: wire.CreateTable) -> None:
-    _check_schema(definition.schema)
-    properties.refuse_unknown(definition.properties)
-    properties.check(definition.properties)
-    names = {field.name for field in definition.schema}
-    ordering = [definition.ordering_field] if definition.ordering_field is not None else []
-    _check_named("record_key_fields", definition.record_key_fields, names)
-    _check_named("partition_fields", definition.partition_fields, names)
-    _check_named("ordering_field", ordering, names)
-    if not ordering and definition.properties.get(MERGE_MODE_PROPERTY) == MergeMode.EVENT_TIME:
-        raise errors.InvalidTable(
-            f"the property {MERGE_MODE_PROPERTY} is {MergeMode.EVENT_TIME}, and the table has no ordering "
-            "field to compare: give ordering_field",
-            property=MERGE_MODE_PROPERTY,
-        )
-    _check_separable(definition.record_key_fields)
-    types = {field.name: field.type for field in definition.schema}
-    for role, columns in (
-        ("record key", definition.record_key_fields),
-        ("partition", definition.partition_fields),
-        ("ordering", ordering),
-    ):
-        refused = KEY_TYPES_REFUSED[:3] if role == "ordering" else KEY_TYPES_REFUSED
-        for column in columns:
-            if types[column].lower().lstrip().startswith(refused):
-                raise errors.InvalidTable(
-                    f"the {role} field {column!r} is of type {types[column]}; "
-                    f"{', '.join(refused)} cannot be used",
-                    column=column,
-                )
-
-
-def _check_separable(record_key_fields: list[str]) -> None:
-    """Refuse names that would let the text ``a:1,b:2`` of a key have two readings."""
-    if len(record_key_fields) == 1:
-        return
-    for column in record_key_fields:
-        if any(separator in column for separator in record_keys.SEPARATORS):
-            raise errors.InvalidTable(
-                f"the record key field {column!r} has a comma or a colon in its name, which separate the "
-                "fields of a record key of several; rename it",
-                column=column,
-            )
-
-
-def _check_schema(schema: Sequence[wire.Field]) -> None:
-    seen: set[str] = set()
-    count = len(schema)
-    for field in schema:
-        # Spark, Hive and most engines compare names of columns without regard to case.
-        folded = field.name.lower()
-        if folded in seen:
-            raise errors.InvalidTable(
-                f"the schema has the column {field.name!r} twice (case does not count)", column=field.name
-            )
-        count += nested_fields.count(check_column(field))
-        seen.add(folded)
-    if count > wire.COLUMNS_MAX:
-        raise errors.InvalidTable(
-            f"a table has {wire.COLUMNS_MAX:,} columns at most, nested fields included, and not {count:,}"
-        )
-
-
-def _check_named(role: str, columns: list[str], names: set[str]) -> None:
-    if len(set(columns)) != len(columns):
-        raise errors.InvalidTable(f"{role} names a column twice", columns=columns)
-    missing = [column for column in columns if column not in names]
-    if missing:
-        raise errors.InvalidTable(
-            f"{role} names {', '.join(map(repr, missing))}, which the schema does not have", columns=missing
-        )
