@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -60,9 +61,25 @@ def release(
     if is_off and not by_generator:
         raise CannotRelease(f"{name} is not published, as its property {PUBLISH_PROPERTY} says; unset it first")
     _refuse_pending(table)
-    if by_generator:
-        # Hudi's readers find it from now on, and read it rightly when the guard is out of its folder.
-        table.alter(set={PUBLISH_PROPERTY: "true"})
+    if not by_generator:
+        return _give_back(client, table, storage_options, progress)
+    # Hudi's readers find it from now on, and read it rightly when the guard is out of its folder.
+    table.alter(set={PUBLISH_PROPERTY: "true"})
+    try:
+        return _give_back(client, table, storage_options, progress)
+    except (CannotRelease, errors.ChronolakeError):
+        with contextlib.suppress(errors.TableNotFound):
+            table.alter(set={PUBLISH_PROPERTY: "false"})
+        raise
+
+
+def _give_back(
+    client: Client,
+    table: Table,
+    storage_options: Mapping[str, str] | None,
+    progress: Callable[[str], None],
+) -> Released:
+    definition, name = table.definition, table.name
     publication = _published(table, progress)
     if publication.state is not PublicationState.PUBLISHING or publication.lag_versions:
         raise CannotRelease(f"{name} is not published to its end: {publication.reason or 'it was written to'}")
