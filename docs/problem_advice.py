@@ -66,7 +66,10 @@ ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.BASE_PATH_TAKEN: "Choose another base path. If `context.dropped`, `reuse_base_path` takes it "
     "over from the dropped table.",
     ProblemCode.BASE_PATH_SHARED: "See `detail` for the other table; drop one of them, or load it elsewhere.",
-    ProblemCode.METASTORE_MOVED: "Run `chronolake-metastore claim` when the original database is out of use.",
+    ProblemCode.METASTORE_MOVED: (
+        "Send the request to a server of the database that has the claims. If it is to be this one, run "
+        "`chronolake-metastore claim`."
+    ),
     ProblemCode.INTERNAL_ERROR: "See the server's log. Send it again under the same key: it runs at most once.",
     ProblemCode.OVERLOADED: "Send the request again later, under the same key.",
     ProblemCode.DATABASE_UNAVAILABLE: "Send the request again later, under the same key.",

@@ -41,8 +41,8 @@ class ServerProcess:
         self._program = program
         self._process: subprocess.Popen[bytes] | ForkedProgram | None = None
 
-    def start(self) -> ServerProcess:
-        """Start, and wait until it is ready."""
+    def start(self, ready_status: int = 200) -> ServerProcess:
+        """Start, and wait until it is ready. One that only reads answers with another status."""
         assert self._process is None
         arguments = ("serve", "--dsn", self.dsn, "--port", str(self.port), *QUIET, *self._flags)
         # A library that is to be loaded before all others is too late in a process that is forked.
@@ -52,7 +52,7 @@ class ServerProcess:
             with self._log.open("ab") as log:
                 command = [sys.executable, *self._program, *arguments]
                 self._process = subprocess.Popen(command, stderr=log, stdout=log)
-        self._wait_until_ready()
+        self._wait_until_ready(ready_status)
         return self
 
     @property
@@ -90,7 +90,7 @@ class ServerProcess:
         """The log of the server."""
         return self._log.read_text()
 
-    def _wait_until_ready(self) -> None:
+    def _wait_until_ready(self, ready_status: int) -> None:
         deadline = time.monotonic() + START_SECONDS_MAX
         # A client that loads certificates costs more than the request.
         with httpx.Client(base_url=self.url, verify=False) as client:
@@ -98,7 +98,7 @@ class ServerProcess:
                 assert self._process is not None
                 assert self._process.poll() is None, f"the server ended:\n{self.log()}"
                 try:
-                    if client.get("/ready").status_code == 200:
+                    if client.get("/ready").status_code == ready_status:
                         return
                 except httpx.TransportError:
                     pass

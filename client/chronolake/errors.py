@@ -33,7 +33,7 @@
             ├── TableExists
             ├── BasePathTaken       choose another base path, or reuse that of a dropped table
             ├── BasePathShared      no file is deleted: it may belong to another table
-            ├── MetastoreMoved      no file is deleted before an operator claims the tables
+            ├── MetastoreMoved      the server's database is a copy, or a copy continues it
             ├── IllegalTransition
             ├── LeaseLive
             ├── WriteConflict
@@ -248,7 +248,7 @@ class BasePathShared(Conflict):
 
 
 class MetastoreMoved(Conflict):
-    """No file is deleted: the metastore's database was copied, restored or promoted, and not claimed since."""
+    """The server only reads: its database is a copy, or a copy continues it; an operator renews the claims."""
 
 
 class IllegalTransition(Conflict):

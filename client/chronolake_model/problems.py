@@ -44,7 +44,11 @@ class ProblemCode(enum.StrEnum):
         409,
         "Nothing is deleted: the base path may belong to another table too",
     )
-    METASTORE_MOVED = "metastore-moved", 409, "Nothing is deleted: the metastore's database was copied or moved"
+    METASTORE_MOVED = (
+        "metastore-moved",
+        409,
+        "The server's database is a copy, or a copy continues it",
+    )
     ILLEGAL_TRANSITION = "illegal-transition", 409, "The instant's present state does not allow this"
     LEASE_LIVE = "lease-live", 409, "Another writer or publisher still holds its lease"
     WRITE_CONFLICT = "write-conflict", 409, "Another instant wrote the same file groups first"

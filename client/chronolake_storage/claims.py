@@ -59,6 +59,8 @@ class Claim(msgspec.Struct, frozen=True):
     table: str
     claimed_at: str
     """ISO 8601, by the clock of the process that created it; only for messages."""
+    earlier_ids: list[str] = []
+    """Earlier ids of the metastore: its former database, where it still runs, finds itself here."""
 
 
 class Renewal(enum.StrEnum):
@@ -112,6 +114,21 @@ def ensure_claim(
         if files.replace(PATH, _document(now), stored.tag):
             return
     raise ClaimRefused(f"{files.base_path}: its claim changes again and again; try again later")
+
+
+def successor(files: Files, metastore_id: str) -> Claim | None:
+    """The claim of a metastore that was a copy of this one, and continues it by an operator's command.
+
+    None for any other claim, for none, and for one that cannot be read.
+    """
+    stored = files.read(PATH)
+    if stored is None:
+        return None
+    try:
+        claim = _decoded(files, stored)
+    except ClaimRefused:
+        return None
+    return claim if metastore_id in claim.earlier_ids else None
 
 
 def refuse_taken(files: Files, owner: Owner, tables: Callable[[], Iterable[TablePlace]]) -> None:
@@ -214,15 +231,26 @@ def renew(
             refuse_overlap(files, owner, lambda: tables)
             refuse_claim_above(files, owner)
         outcome = Renewal.CLAIMED if stored is None else _renewal_of(files, owner, stored, earlier_ids, force)
-        if dry_run or outcome is Renewal.KEPT or _write(files, owner, stored):
+        succeeded = [*earlier_ids, *_copy_in(files, stored, [owner.metastore_id, *earlier_ids])]
+        if dry_run or outcome is Renewal.KEPT or _write(files, owner, stored, succeeded):
             return outcome
     raise ClaimRefused(f"{files.base_path}: its claim changes again and again; try again later")
 
 
-def _write(files: Files, owner: Owner, stored: Content | None) -> bool:
+def _copy_in(files: Files, stored: Content | None, own_ids: Collection[str]) -> list[str]:
+    """The id of the metastore in a claim, if it has continued this one as a copy; empty if not."""
+    try:
+        claim = None if stored is None else _decoded(files, stored)
+    except ClaimRefused:
+        return []
+    is_copy = claim is not None and not {*claim.earlier_ids}.isdisjoint(own_ids)
+    return [claim.metastore_id] if claim is not None and is_copy and claim.metastore_id not in own_ids else []
+
+
+def _write(files: Files, owner: Owner, stored: Content | None, earlier_ids: Collection[str]) -> bool:
     if stored is None:
-        return files.create(PATH, _document(owner))
-    return files.replace(PATH, _document(owner), stored.tag)
+        return files.create(PATH, _document(owner, earlier_ids))
+    return files.replace(PATH, _document(owner, earlier_ids), stored.tag)
 
 
 def _renewal_of(
@@ -244,13 +272,14 @@ def _renewal_of(
     raise _refused(files, owner, claim, _FORCE)
 
 
-def _document(owner: Owner) -> bytes:
+def _document(owner: Owner, earlier_ids: Collection[str] = ()) -> bytes:
     claim = Claim(
         FORMAT_VERSION,
         owner.metastore_id,
         owner.table_id,
         owner.table,
         datetime.now(UTC).isoformat(timespec="seconds"),
+        list(earlier_ids),
     )
     return msgspec.json.format(msgspec.json.encode(claim), indent=2) + b"\n"
 

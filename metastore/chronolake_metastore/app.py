@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from types import ModuleType
 from typing import Final
 
@@ -14,6 +16,7 @@ from litestar.di import Provide
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.plugins import JsonRenderPlugin
 
+from chronolake_metastore import errors
 from chronolake_metastore.api import (
     adoption,
     cleans,
@@ -63,6 +66,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import publisher_process, reaper
 from chronolake_metastore.workers.deleter import Deleter
+from chronolake_metastore.workers.identity_watch import IdentityWatch
 from chronolake_metastore.workers.sweeper import Sweeper
 from chronolake_metastore.workers.tail import Tail
 
@@ -122,25 +126,33 @@ def create_app(settings: Settings) -> Application:
     notifier = Notifier()
     followers = Followers(settings, metrics)
     catching_up = CatchingUp(database, settings.catch_up_bytes)
-    probe = readiness.Probe(database)
-    sequencer = Sequencer(database, settings, metrics, notifier)
-    marker_batcher = MarkerBatcher(database, settings, metrics)
+    watch = IdentityWatch(database, settings, metrics)
+    probe = readiness.Probe(database, watch.refuse)
+    sequencer = Sequencer(database, settings, metrics, notifier, watch.refuse)
+    marker_batcher = MarkerBatcher(database, settings, metrics, watch.refuse)
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
         async with sequencer.running(), marker_batcher.running(), asyncio.TaskGroup() as workers:
+            # A server that cannot look now refuses commands until it can.
+            with contextlib.suppress(errors.Unavailable):
+                await watch.look()
             running = [
+                watch.run(),
                 Tail(database, followers, notifier).run(),
                 followers.wake(),
                 stalled_clients.run(followers),
             ]
             if settings.reaper_seconds:
-                running.append(reaper.run(database, sequencer, metrics, settings.reaper_seconds))
+                reaping = partial(reaper.run, database, sequencer, metrics, settings.reaper_seconds)
+                running.append(watch.run_while_acting(reaping))
             if settings.deleter_seconds:
-                running.append(Deleter(database, sequencer, metrics, settings).run())
-                running.append(Sweeper(database, sequencer, metrics, settings).run())
+                running.append(watch.run_while_acting(Deleter(database, sequencer, metrics, settings).run))
+                running.append(watch.run_while_acting(Sweeper(database, sequencer, metrics, settings).run))
             if settings.publisher_seconds:
-                running.append(publisher_process.run(settings, notifier, metrics))
+                running.append(
+                    watch.run_while_acting(partial(publisher_process.run, settings, notifier, metrics))
+                )
             tasks = [workers.create_task(worker) for worker in running]
             yield
             for task in tasks:

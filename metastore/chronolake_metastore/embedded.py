@@ -54,9 +54,13 @@ class EmbeddedPostgres:
 
         It sets ``chronolake.place``, by which ``store.identity`` tells a copy of the folder from its original.
         """
-        uri = str(_wheel().utils.PostmasterInfo.read_from_pgdata(self._folder).get_uri())
         options = quote(f"-c chronolake.place={_place(self._folder)}")
-        return f"{uri}{'&' if '?' in uri else '?'}options={options}"
+        return f"{self.uri}{'&' if '?' in self.uri else '?'}options={options}"
+
+    @property
+    def uri(self) -> str:
+        """The DSN without the place, for PostgreSQL's own programs."""
+        return str(_wheel().utils.PostmasterInfo.read_from_pgdata(self._folder).get_uri())
 
     def start(self) -> None:
         """Start PostgreSQL, or find it running, and use it until ``release``.
@@ -188,6 +192,25 @@ def start(data_dir: Path) -> EmbeddedPostgres:
     embedded.start()
     atexit.register(embedded.release)
     return embedded
+
+
+def programs() -> Path:
+    """The folder of PostgreSQL's programs in the wheel. Raises ``ConfigurationError``."""
+    wheel = _wheel()
+    return Path(wheel.utils.POSTGRES_VERSIONS[wheel.TARGET_POSTGRES_VERSION])
+
+
+def own(folder: Path) -> None:
+    """Give a data folder to the account that runs its PostgreSQL, which refuses the files of others.
+
+    That is the user, or the account ``pgserver`` if the user is root, because PostgreSQL does not run as root.
+    """
+    folder.chmod(0o700)
+    if os.geteuid() != 0:
+        return
+    account = _wheel().utils.ensure_user_exists("pgserver")
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
 
 
 def _wheel() -> Any:

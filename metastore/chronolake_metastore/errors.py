@@ -209,11 +209,11 @@ class BasePathShared(Conflict):
 class MetastoreMoved(Conflict):
     code = ProblemCode.METASTORE_MOVED
 
-    def __init__(self, metastore_id: str) -> None:
+    def __init__(self, metastore_id: str, reason: str) -> None:
         super().__init__(
-            f"the metastore {metastore_id} has the identity of another PostgreSQL: its database was copied, "
-            "restored or promoted. Nothing is deleted until an operator runs `chronolake-metastore claim`, "
-            "when the original database is not used any more",
+            f"this server does not act for the metastore {metastore_id}: {reason}. It takes no writes, "
+            "publishes nothing and deletes nothing until an operator runs `chronolake-metastore claim` for its "
+            "database, when no other database of this metastore is used any more",
             metastore_id=metastore_id,
         )
 

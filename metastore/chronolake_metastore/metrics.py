@@ -103,6 +103,11 @@ class Metrics:
             "Files that this server could not delete from storage; each try counts.",
             registry=self.registry,
         )
+        self.acts = Gauge(
+            "chronolake_acts",
+            "1 if this server acts for its metastore; 0 if its database is a copy, or a copy continues it.",
+            registry=self.registry,
+        )
         self.publication_steps = Counter(
             "chronolake_publication_steps",
             "Steps that this server published for Hudi's readers.",

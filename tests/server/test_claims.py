@@ -77,7 +77,7 @@ def test_after_a_move_an_operator_claims_the_tables_and_the_old_database_deletes
     before = (root / claims.PATH).read_bytes()
     first.stop()
     moved = copied()
-    old, new = new_server(dsn), new_server(moved)
+    old = new_server(dsn)
 
     planned = claim(moved, "--dry-run")
     assert (planned.returncode, "its claim would be renewed" in planned.stdout) == (0, True)
@@ -90,7 +90,7 @@ def test_after_a_move_an_operator_claims_the_tables_and_the_old_database_deletes
         with pytest.raises(errors.StorageFailed, match=r"is claimed by the table shop\.orders"):
             client.table("shop.orders").rollback(write.requested_time, writer="gone")
         assert path.exists()
-    with chronolake.connect(new.url) as client:
+    with chronolake.connect(new_server(moved).url) as client:
         client.table("shop.orders").rollback(write.requested_time, writer="gone")
         assert not path.exists()
 

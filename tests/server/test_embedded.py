@@ -32,13 +32,15 @@ SECONDS_MAX = 60.0
 class EmbeddingServer:
     """A ``serve`` with an embedded database in ``data_dir``, as a user starts it."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, *flags: str, ready_status: int = 200) -> None:
+        self._ready_status = ready_status
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "chronolake_metastore", "serve", *QUIET),
                 *("--data-dir", str(data_dir), "--port", str(port), "--log-level", "error"),
+                *flags,
             ]
         )
         wait_until(self.is_ready)
@@ -46,7 +48,7 @@ class EmbeddingServer:
     def is_ready(self) -> bool:
         assert self.process.poll() is None, "the server ended"
         try:
-            return httpx.get(f"{self.url}/ready").status_code == 200
+            return httpx.get(f"{self.url}/ready").status_code == self._ready_status
         except httpx.TransportError:
             return False
 

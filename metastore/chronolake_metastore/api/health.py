@@ -14,6 +14,7 @@ from chronolake_metastore.api import problems
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.queries import publication, readiness
 from chronolake_metastore.store.postgres.engine import Database
+from chronolake_model.problems import ProblemCode
 
 TAGS = ["Operations"]
 
@@ -30,9 +31,16 @@ async def get_health() -> Health:
     return Health()
 
 
-@get("/ready", summary="Can the server serve?", tags=TAGS, responses=problems.of_query())
+@get(
+    "/ready",
+    summary="Can the server serve?",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.METASTORE_MOVED),
+)
 async def get_ready(probe: NamedDependency[readiness.Probe]) -> Health:
-    """Answers 200 when the database answers and has the schema that this server knows, else 503.
+    """Answers 200 when the database answers, takes writes and has the schema that this server knows, else 503.
+
+    A server on a copy of a database answers 409, `metastore-moved`: it only reads.
 
     The answer comes within a few seconds, also without a database.
     """

@@ -56,6 +56,7 @@ _OF_BODIES: Final = (
 _OF_COMMANDS: Final = (
     *_OF_BODIES,
     ProblemCode.IDEMPOTENCY_KEY_REUSED,
+    ProblemCode.METASTORE_MOVED,
     ProblemCode.OVERLOADED,
 )
 

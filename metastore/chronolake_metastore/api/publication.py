@@ -16,7 +16,7 @@ from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.commands import Caller, submit
 from chronolake_metastore.api.parameters import TableInPath
 from chronolake_metastore.api.requests import refuse_nul
-from chronolake_metastore.queries import publication as queries
+from chronolake_metastore.queries import publication as queries, readiness
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.publication import (
@@ -44,9 +44,16 @@ AfterPartition = Annotated[
     tags=TAGS,
     responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
 )
-async def get_publication(table: TableInPath, database: NamedDependency[Database]) -> Publication:
-    """How far the table is published for Hudi's readers."""
-    return await queries.status(database, parameters.table(table))
+async def get_publication(
+    table: TableInPath, database: NamedDependency[Database], probe: NamedDependency[readiness.Probe]
+) -> Publication:
+    """How far the table is published for Hudi's readers.
+
+    `failure` says so if the server does not act for its metastore (`metastore-moved`): then another one may
+    publish the table.
+    """
+    publication = await queries.status(database, parameters.table(table))
+    return msgspec.structs.replace(publication, failure=probe.refusal() or publication.failure)
 
 
 @post(
@@ -54,7 +61,12 @@ async def get_publication(table: TableInPath, database: NamedDependency[Database
     summary="Take the publisher's lease",
     status_code=200,
     tags=TAGS,
-    responses=problems.of_body(ProblemCode.TABLE_NOT_FOUND, ProblemCode.LEASE_LIVE, ProblemCode.NOT_PUBLISHED),
+    responses=problems.of_body(
+        ProblemCode.TABLE_NOT_FOUND,
+        ProblemCode.METASTORE_MOVED,
+        ProblemCode.LEASE_LIVE,
+        ProblemCode.NOT_PUBLISHED,
+    ),
 )
 async def take_publication_lease(
     table: TableInPath, data: JSONBody[TakePublicationLease], database: NamedDependency[Database]

@@ -6,7 +6,7 @@ It has connections of its own: commands of a table and markers of its instants n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -69,7 +69,15 @@ class _Markers(Work[CreateMarkers, list[bool]]):
 class MarkerBatcher:
     """Takes requests for markers from any number of tasks and answers each when its markers are durable."""
 
-    def __init__(self, database: Database, settings: Settings, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        metrics: Metrics,
+        refuse: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``refuse`` raises while this server creates no markers."""
+        self._refuse = refuse
         interval_seconds = settings.marker_interval_ms / MILLISECONDS
         work = _Markers(metrics)
         lanes = [
@@ -92,6 +100,7 @@ class MarkerBatcher:
     async def create(self, request: CreateMarkers) -> list[bool]:
         """Create the markers of one instant and give which of them were new; raises ``TimelineError``."""
         self._batcher.refuse_if_stopped()
+        self._refuse()
         check(request)
         named = request.request.markers
         size_bytes = sum(len(marker.partition_path) + len(marker.file_name) for marker in named)

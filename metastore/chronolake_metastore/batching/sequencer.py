@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -80,7 +80,16 @@ class Sequencer:
     Very large commands have a queue and a lane of their own, so that no other command waits for them.
     """
 
-    def __init__(self, database: Database, settings: Settings, metrics: Metrics, notifier: Notifier) -> None:
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        metrics: Metrics,
+        notifier: Notifier,
+        refuse: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``refuse`` raises while this server takes no commands."""
+        self._refuse = refuse
         self._large_files = settings.group_files_max
         work = _Commands(settings, metrics, notifier)
 
@@ -103,6 +112,7 @@ class Sequencer:
         A caller that is cancelled does not undo its command.
         """
         self._batcher.refuse_if_stopped()
+        self._refuse()
         task = group.task_of(request)
         files = task.handler.files(task.command)
         is_large = files >= self._large_files or task.handler.is_bulk(task.command)

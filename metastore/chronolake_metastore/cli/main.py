@@ -1,9 +1,10 @@
-"""``chronolake-metastore``: serve, migrate, verify, heads, rebuild, claim, openapi."""
+"""``chronolake-metastore``: serve, migrate, verify, heads, rebuild, claim, backup, restore, openapi."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import sys
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import msgspec
@@ -11,7 +12,7 @@ import typer
 
 from chronolake_metastore import errors
 from chronolake_metastore.app import create_app
-from chronolake_metastore.cli import claiming, proving, serving
+from chronolake_metastore.cli import backing_up, claiming, proving, serving
 from chronolake_metastore.cli.options import EVERY, existing, of_settings, source_of
 from chronolake_metastore.proof import verification
 from chronolake_metastore.settings import LogLevel, Settings
@@ -173,6 +174,30 @@ def claim(
         )
     if not claiming.claim(existing(settings), table, new_id=new_id, force=force, dry_run=dry_run):
         raise typer.Exit(1)
+
+
+_Folder = Annotated[Path, typer.Argument(help="The folder of the backup.", metavar="FOLDER")]
+
+
+@app.command()
+@of_settings(log_level=LogLevel.WARNING)
+def backup(settings: Settings, *, folder: _Folder) -> None:
+    """Write a backup of the database into a new folder, while servers write.
+
+    Of an embedded database it is a copy of its data folder, of another one a dump of the schema chronolake.
+    Data files of tables are not part of it.
+    """
+    typer.echo(backing_up.backup(settings, folder))
+
+
+@app.command()
+@of_settings("role", log_level=LogLevel.WARNING)
+def restore(settings: Settings, *, folder: _Folder) -> None:
+    """Restore a backup, into a new --data-dir or into a database without a schema chronolake.
+
+    A server on the restored database only reads until the claims are renewed (chronolake-metastore claim).
+    """
+    typer.echo(backing_up.restore(settings, folder))
 
 
 @app.command()

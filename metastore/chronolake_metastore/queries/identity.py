@@ -1,4 +1,4 @@
-"""The identity of the metastore: only the database that claimed it may delete files of its tables."""
+"""The identity of the metastore: only the database that claimed it may act for its tables."""
 
 from __future__ import annotations
 
@@ -6,12 +6,32 @@ from uuid import UUID
 
 from chronolake_metastore import errors
 from chronolake_metastore.store import identity
-from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_metastore.store.identity import Identity, LastEvent
+from chronolake_metastore.store.pending_plans import Place
+from chronolake_metastore.store.postgres.engine import Database, Reader
+
+
+async def present(database: Database, known: LastEvent | None) -> Identity:
+    """The present identity, and whether the log has an event that is ``known``."""
+    async with database.reading() as connection:
+        return await identity.get(connection, known)
+
+
+async def follow_promotion(database: Database) -> None:
+    """Record that the PostgreSQL of the identity was promoted, for servers that start later."""
+    async with database.committing() as connection:
+        await identity.follow_promotion(connection)
+
+
+async def tables_to_watch(database: Database) -> list[Place]:
+    """The tables whose claims are read now."""
+    async with database.reading() as connection:
+        return await identity.tables_to_watch(connection)
 
 
 async def refuse_foreign_database(connection: Reader) -> UUID:
     """The metastore's id; raises ``MetastoreMoved`` when the database was copied since it was claimed."""
     present = await identity.get(connection)
     if not present.is_of_this_database:
-        raise errors.MetastoreMoved(str(present.metastore_id))
+        raise errors.MetastoreMoved(str(present.metastore_id), "its database was copied, restored or promoted")
     return present.metastore_id

@@ -20,7 +20,7 @@ from chronolake_metastore.domain.instants import format_if, lease_end
 from chronolake_metastore.domain.publication import Position, RecordHudiFiles
 from chronolake_metastore.domain.publication_steps import Builder, Material, partition_file
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.queries import publication_steps, tables
+from chronolake_metastore.queries import identity, publication_steps, tables
 from chronolake_metastore.queries.publication_steps import Pause
 from chronolake_metastore.store import (
     catalog,
@@ -145,6 +145,7 @@ async def take_lease(database: Database, table_name: str, body: wire.TakePublica
             position = (await stored.get(connection, table.table_id)).position
             if position is None or not position.was_begun:
                 raise errors.NotPublished(table.name, _off_reason(table, position))
+        await identity.refuse_foreign_database(connection)
         # No clean is planned meanwhile: it would not see what this publication needs.
         await readers.lock_shared(connection, table.table_id)
         await stored.lock(connection, table.table_id, table.created_at)

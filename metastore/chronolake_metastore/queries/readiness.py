@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from chronolake_metastore import errors
@@ -21,12 +22,17 @@ class Probe:
     Concurrent callers share one check, so a frozen database costs one connection.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, refuse: Callable[[], None] = lambda: None) -> None:
+        """``refuse`` raises while this server takes no commands."""
         self._database = database
+        self._refuse = refuse
         self._checking: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
-        """As ``check``; also raises ``DatabaseUnavailable`` if it takes longer than ``ANSWER_SECONDS``."""
+        """As ``check``; also raises ``DatabaseUnavailable`` if it takes longer than ``ANSWER_SECONDS``.
+
+        Raises ``MetastoreMoved`` if the server may not act for its metastore.
+        """
         if self._checking is None or self._checking.done():
             # The task is not bound to one caller: it continues for the next one after the first gave up.
             self._checking = asyncio.create_task(check(self._database))
@@ -35,6 +41,15 @@ class Probe:
         if not done:
             raise errors.DatabaseUnavailable(f"the database did not answer within {ANSWER_SECONDS:g} seconds")
         self._checking.result()
+        self._refuse()
+
+    def refusal(self) -> str | None:
+        """Why the server takes no commands now; None if it does."""
+        try:
+            self._refuse()
+        except (errors.MetastoreMoved, errors.Unavailable) as exc:
+            return exc.detail
+        return None
 
     async def close(self) -> None:
         """Cancel a running check."""
@@ -66,7 +81,7 @@ async def check(database: Database, *, writes: bool = True) -> None:
         raise errors.DatabaseUnavailable(
             "the log has transaction ids above the current one of this PostgreSQL: the database was restored "
             "from a logical dump of another PostgreSQL, and new events would sort before old ones; restore a "
-            "physical backup, or advance the transaction id (docs/operations.md, Backups)"
+            "physical backup, or advance the transaction id (docs/backups.md)"
         )
 
 

@@ -31,8 +31,8 @@ from chronolake_model.markers import DeletedFile, Marker, file_at
 from chronolake_model.publication import PublicationStep, PublishedFile
 from chronolake_model.storage import options_of
 from chronolake_model.times import parse_time
-from chronolake_storage import opening, publishing
-from chronolake_storage.claims import Owner
+from chronolake_storage import claims, opening, publishing
+from chronolake_storage.claims import Claim, Owner
 from chronolake_storage.errors import StorageError
 from chronolake_storage.files import Deletion, Files
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, marker_of
@@ -231,6 +231,11 @@ class TableStorage:
         async with self._database.reading() as connection:
             owner = await owner_of(connection, place)
         return TableFiles(files, Guard(files, owner, MetastoreOfThread(self._database, place)))
+
+    async def successor(self, place: Place, metastore_id: str) -> Claim | None:
+        """The claim of a metastore that continues this one, see ``claims.successor``."""
+        files = await self.check(place)
+        return await _run(lambda: claims.successor(files, metastore_id))
 
     async def check(self, place: Place) -> Files:
         """Raise ``ConfigurationError`` unless this server sees the table's folder, or its bucket."""

@@ -1,0 +1,86 @@
+"""Backup and restore of the database, by PostgreSQL's own programs (docs/backups.md).
+
+The backup of an embedded PostgreSQL is a copy of its data folder, made while it runs. That of any other one is
+a dump of the schema ``chronolake``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from chronolake_metastore import embedded, errors
+from chronolake_metastore.embedded import EmbeddedPostgres
+
+DUMP: Final = "chronolake.dump"
+"""The file of a dump in the folder of a backup."""
+_FOLDER: Final = "postgres"
+
+
+def back_up_embedded(postgres: EmbeddedPostgres, folder: Path) -> None:
+    """Copy the data folder of a running embedded PostgreSQL. Raises ``ConfigurationError``."""
+    _make_empty(folder)
+    copy = str(folder / _FOLDER)
+    _run(
+        "pg_basebackup",
+        "--dbname",
+        postgres.uri,
+        "--pgdata",
+        copy,
+        "--wal-method",
+        "stream",
+        "--checkpoint",
+        "fast",
+    )
+
+
+def back_up(dsn: str, folder: Path) -> None:
+    """Dump the schema of a database. Raises ``ConfigurationError``."""
+    _make_empty(folder)
+    options = ("--format", "custom", "--schema", "chronolake", "--no-owner", "--no-privileges")
+    _run("pg_dump", *options, "--file", str(folder / DUMP), "--dbname", dsn)
+
+
+def restore_embedded(folder: Path, data_dir: Path) -> None:
+    """Make a data folder of a backup, with files of the account that runs its PostgreSQL.
+
+    Raises ``ConfigurationError`` if there is no backup, or the data folder has a database.
+    """
+    backup, restored = folder / _FOLDER, data_dir.expanduser().resolve() / _FOLDER
+    if not (backup / "PG_VERSION").exists():
+        raise errors.ConfigurationError(
+            f"{folder} has no backup of an embedded database ({_FOLDER}/PG_VERSION)"
+        )
+    if restored.exists():
+        raise errors.ConfigurationError(f"{restored} exists already: restore into another --data-dir")
+    restored.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(backup, restored, symlinks=True)
+    embedded.own(restored)
+
+
+def restore(folder: Path, dsn: str) -> None:
+    """Load a dump into a database that has no schema ``chronolake``. Raises ``ConfigurationError``."""
+    dump = folder / DUMP
+    if not dump.exists():
+        raise errors.ConfigurationError(f"{folder} has no dump of a database ({DUMP})")
+    options = ("--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges")
+    _run("pg_restore", *options, "--dbname", dsn, str(dump))
+
+
+def _make_empty(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if any(folder.iterdir()):
+        raise errors.ConfigurationError(f"{folder} is not empty: name a new folder for each backup")
+
+
+def _run(program: str, *arguments: str) -> None:
+    environment = {**os.environ, "PGAPPNAME": "chronolake-metastore"}
+    command = [str(embedded.programs() / program), *arguments]
+    done = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise errors.ConfigurationError(f"{program} failed: {done.stderr.strip() or done.stdout.strip()}")

@@ -1,0 +1,135 @@
+"""A backup of a running database is restored, as root and as a user, and the copy waits for its claims."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+import chronolake
+from chronolake_metastore import backups
+from tests import command_line
+from tests.fix_server import ServerProcess
+from tests.published import PublishedTable, row
+from tests.server.test_embedded import EmbeddingServer
+
+SECONDS_MAX = 60.0
+
+
+@pytest.fixture
+def original(tmp_path: Path) -> Iterator[EmbeddingServer]:
+    """A server with an embedded database, which publishes."""
+    server = EmbeddingServer(tmp_path / "original", "--publisher-seconds", "0.05")
+    yield server
+    server.process.terminate()
+    server.process.wait(SECONDS_MAX)
+
+
+def succeeds(*arguments: str) -> str:
+    done = command_line.run(*arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_restored_backup_of_a_running_embedded_database_only_reads_until_it_is_claimed(
+    original: EmbeddingServer, tmp_path: Path
+) -> None:
+    backup, restored = str(tmp_path / "backup"), tmp_path / "restored"
+    with chronolake.connect(original.url) as client:
+        table = PublishedTable(client, tmp_path / "lake")
+        table.write(row(1))
+        table.published()
+        succeeds("backup", backup, "--data-dir", str(tmp_path / "original"))
+        succeeds("restore", backup, "--data-dir", str(restored))
+        assert_owned_by_its_account(restored)
+
+        # Beside the running original, which goes on.
+        copy = EmbeddingServer(restored, "--publisher-seconds", "0.05", ready_status=409)
+        table.write(row(2), bucket=1)
+        table.published()
+        assert table.hudi_rows() == table.rows()
+        copy.process.terminate()
+        copy.process.wait(SECONDS_MAX)
+
+        assert succeeds("verify", "--data-dir", str(restored))
+        original.process.terminate()
+        original.process.wait(SECONDS_MAX)
+    succeeds("claim", "--data-dir", str(restored))
+    continued = EmbeddingServer(restored, "--publisher-seconds", "0.05")
+    try:
+        with chronolake.connect(continued.url) as client:
+            assert client.table(table.table.name).begin(writer="w").requested_time
+    finally:
+        continued.process.terminate()
+        continued.process.wait(SECONDS_MAX)
+
+
+def assert_owned_by_its_account(data_dir: Path) -> None:
+    """Every file belongs to the account that runs PostgreSQL, which is another one for root."""
+    account = pwd.getpwnam("pgserver").pw_uid if os.geteuid() == 0 else os.geteuid()
+    assert {path.lstat().st_uid for path in (data_dir / "postgres").rglob("*")} == {account}
+
+
+def test_a_copied_data_folder_of_a_running_database_only_reads(
+    original: EmbeddingServer, tmp_path: Path
+) -> None:
+    with chronolake.connect(original.url) as client:
+        client.create_namespace("shop")
+    shutil.copytree(
+        tmp_path / "original/postgres",
+        tmp_path / "copy/postgres",
+        ignore=lambda _, names: [name for name in names if name.startswith(".s.PGSQL")],
+        copy_function=copy_with_owner,
+    )
+    copy_owner(tmp_path / "original/postgres", tmp_path / "copy/postgres")
+
+    copy = EmbeddingServer(tmp_path / "copy", ready_status=409)
+
+    answer = httpx.post(f"{copy.url}/v1/namespaces", json={"name": "another"})
+    assert answer.json()["code"] == "metastore-moved"
+    assert httpx.get(f"{copy.url}/v1/namespaces/shop").status_code == 200
+    copy.process.terminate()
+    copy.process.wait(SECONDS_MAX)
+
+
+def copy_with_owner(source: str, target: str) -> None:
+    """As ``cp -a``; a file that PostgreSQL removes meanwhile is left out."""
+    try:
+        shutil.copy2(source, target)
+    except FileNotFoundError:
+        return
+
+
+def copy_owner(source: Path, target: Path) -> None:
+    state = source.stat()
+    for path in (target, *target.rglob("*")):
+        os.chown(path, state.st_uid, state.st_gid, follow_symlinks=False)
+
+
+def test_a_dump_is_restored_into_another_database_which_waits_for_its_claims(
+    server: ServerProcess, dsn: str, empty_database: str, tmp_path: Path
+) -> None:
+    httpx.post(f"{server.url}/v1/namespaces", json={"name": "shop"}).raise_for_status()
+    succeeds("backup", str(tmp_path / "backup"), "--dsn", dsn)
+    assert (tmp_path / "backup" / backups.DUMP).exists()
+
+    printed = succeeds("restore", str(tmp_path / "backup"), "--dsn", empty_database)
+
+    assert "chronolake-metastore claim" in printed
+    assert succeeds("verify", "--dsn", empty_database)
+    copy = ServerProcess(empty_database, tmp_path / "copy.log")
+    try:
+        copy.start(ready_status=409)
+    finally:
+        copy.stop()
+
+
+def test_a_backup_never_overwrites(dsn: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    failed = command_line.run("backup", str(tmp_path), "--dsn", dsn)
+    assert "is not empty" in command_line.complaint(failed)
