@@ -27,6 +27,7 @@ from chronolake_model.partition_paths import Spelling, are_kept
 from chronolake_model.schemas import TableSchema
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType
+from chronolake_storage import claims, opening
 from chronolake_storage.publications import Inspection
 
 MISPLACED_MAX: Final = 1_000_000
@@ -52,6 +53,8 @@ class Run:
         self._is_adopted = ADOPTED_PROPERTY in table.properties
         self._as_of = as_of
         self._filesystem, self._root = open_filesystem(table.base_path, storage_options)
+        self._storage_options = storage_options
+        self._base_path, self._metastore_id = table.base_path, table.metastore_id
         self._layout = _layout_of(table, schemas, as_of)
         self._findings: dict[FindingKind, list[Finding]] = defaultdict(list)
         self._totals: Counter[FindingKind] = Counter()
@@ -108,6 +111,19 @@ class Run:
             self._files_of_dropped_tables += 1
         elif orphan.reason not in _ACCOUNTED_FOR:
             self.add(Finding(FindingKind.FOREIGN_FILE, orphan.path, 0, [_origin(orphan)]))
+
+    def check_claim(self) -> bool:
+        """Check who has claimed the base path; gives whether that is this metastore, or nobody."""
+        try:
+            files = opening.open_files(self._base_path, self._storage_options)
+        except ValueError:
+            # A storage without conditional puts has no claims.
+            return True
+        claim = claims.foreign(files, self._metastore_id)
+        if claim is not None:
+            example = f"it is of the metastore {claim.metastore_id}, which made it at {claim.claimed_at}"
+            self.add(Finding(FindingKind.FOREIGN_CLAIM, claims.PATH, 0, [example]))
+        return claim is None
 
     def add_publication(self, inspection: Inspection) -> None:
         """Add what differs from the publication for Hudi's readers."""

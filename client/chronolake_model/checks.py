@@ -50,6 +50,8 @@ class FindingKind(enum.StrEnum):
     """It is in storage, and nothing of the table's timeline accounts for it."""
     FOREIGN_HUDI_FILE = "foreign-hudi-file"
     """It is in ``.hoodie``, and no publisher wrote it: it comes from a writer of Hudi."""
+    FOREIGN_CLAIM = "foreign-claim"
+    """The claim of the base path is of another metastore, which may write and publish there."""
     WRONG_HUDI_FILE = "wrong-hudi-file"
     """A file of the publication for Hudi's readers is missing, or was changed."""
 

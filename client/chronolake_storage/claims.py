@@ -121,6 +121,12 @@ def successor(files: Files, metastore_id: str) -> Claim | None:
 
     None for any other claim, for none, and for one that cannot be read.
     """
+    claim = foreign(files, metastore_id)
+    return claim if claim is not None and metastore_id in claim.earlier_ids else None
+
+
+def foreign(files: Files, metastore_id: str) -> Claim | None:
+    """The claim of another metastore; None for one of this metastore, for none, and for an unreadable one."""
     stored = files.read(PATH)
     if stored is None:
         return None
@@ -128,7 +134,7 @@ def successor(files: Files, metastore_id: str) -> Claim | None:
         claim = _decoded(files, stored)
     except ClaimRefused:
         return None
-    return claim if metastore_id in claim.earlier_ids else None
+    return None if claim.metastore_id == metastore_id else claim
 
 
 def refuse_taken(files: Files, owner: Owner, tables: Callable[[], Iterable[TablePlace]]) -> None:

@@ -36,7 +36,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON chronolake.reader, chronolake.publicatio
 
 GRANT SELECT
     ON chronolake.event, chronolake.event_entry, chronolake.write_stat, chronolake.deleted_file, chronolake.outcome,
-        chronolake.refusal, chronolake.metastore, chronolake.promotion, chronolake.base_path,
+        chronolake.refusal, chronolake.metastore, chronolake.base_path,
         chronolake.audit_history, chronolake.audit_commands, chronolake.audit_pending, chronolake.audit_files,
         chronolake.audit_conflicts, chronolake.audit_rollbacks, chronolake.audit_schemas, chronolake.audit_markers,
         chronolake.audit_deletions, chronolake.audit_tables, chronolake.audit_streams

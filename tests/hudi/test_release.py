@@ -174,6 +174,21 @@ def test_a_table_that_was_created_here_and_changed_its_schema_can_be_released_an
     assert made.hudi_rows() == [*hudi_rows, row(3) | {"note": None}]
 
 
+def test_a_table_with_files_of_another_writer_is_not_released_at_any_try(
+    client: chronolake.Client, tmp_path: Path
+) -> None:
+    made = PublishedTable(client, tmp_path / "lake")
+    made.write(row(1))
+    made.publish()
+    (made.folder / ".hoodie/timeline/29991122193400000.commit.requested").touch()
+
+    for _ in range(3):
+        with pytest.raises(CannotRelease, match=r"29991122193400000\.commit\.requested"):
+            releasing.release(client, made.table.name)
+
+    assert client.table(made.table.name).definition.name == made.table.name
+
+
 def test_a_release_waits_for_another_publisher(client: chronolake.Client, tmp_path: Path) -> None:
     made = PublishedTable(client, tmp_path / "lake")
     made.write(row(1))

@@ -21,6 +21,7 @@ from chronolake_metastore.store.identity import LastEvent, Standing
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import identity_watch
 from chronolake_metastore.workers.identity_watch import IdentityWatch
+from chronolake_model.checks import FindingKind
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from tests import command_line
 from tests.fix_server import ServerProcess
@@ -156,15 +157,15 @@ def test_an_operator_continues_on_a_copy_and_the_original_that_comes_back_stops(
 def test_a_running_original_notices_the_claim_of_a_copy(
     new_server: NewServer, dsn: str, copied: Callable[[], str], tmp_path: Path
 ) -> None:
-    with chronolake.connect(new_server(dsn, *PUBLISHES).url) as client:
-        table = PublishedTable(client, tmp_path / "lake")
-        table.write(row(1))
-        table.published()
-
     async def claimed_meanwhile(watch: IdentityWatch, clock: list[float]) -> None:
         await watch.look()
         watch.refuse()
         await asyncio.to_thread(claim, copied())
+        # The original's own check names the claim, and does not blame a writer of Hudi.
+        checked = await asyncio.to_thread(table.table.check)
+        kinds = {finding.kind for finding in checked.findings}
+        assert FindingKind.FOREIGN_CLAIM in kinds
+        assert FindingKind.FOREIGN_HUDI_FILE not in kinds
         clock[0] += identity_watch.CLAIMS_SECONDS
         await watch.look()
         with pytest.raises(server_errors.MetastoreMoved, match="a copy of its database continues it"):
@@ -175,7 +176,11 @@ def test_a_running_original_notices_the_claim_of_a_copy(
         await watch.look()
         watch.refuse()
 
-    run_watch(dsn, claimed_meanwhile)
+    with chronolake.connect(new_server(dsn, *PUBLISHES).url) as client:
+        table = PublishedTable(client, tmp_path / "lake")
+        table.write(row(1))
+        table.published()
+        run_watch(dsn, claimed_meanwhile)
 
 
 def run_watch(dsn: str, use: Callable[[IdentityWatch, list[float]], Awaitable[None]]) -> None:

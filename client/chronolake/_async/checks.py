@@ -40,7 +40,8 @@ async def check(
     # Last, because listing a large store takes long.
     for orphan in (await table.orphans()).orphans:
         run.add_orphan(orphan)
-    inspection = await table.inspect_publication(reads_contents=sample is None)
+    is_own = await concurrency.run_blocking(run.check_claim)
+    inspection = await table.inspect_publication(reads_contents=sample is None) if is_own else None
     if inspection is not None:
         run.add_publication(inspection)
     return run.report()

@@ -39,7 +39,8 @@ def check(table: Table, as_of: Moment | None, sample: int | None, on_progress: P
     # Last, because listing a large store takes long.
     for orphan in table.orphans().orphans:
         run.add_orphan(orphan)
-    inspection = table.inspect_publication(reads_contents=sample is None)
+    is_own = concurrency.run_blocking(run.check_claim)
+    inspection = table.inspect_publication(reads_contents=sample is None) if is_own else None
     if inspection is not None:
         run.add_publication(inspection)
     return run.report()

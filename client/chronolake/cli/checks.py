@@ -45,6 +45,8 @@ _ADVICE: Final = {
     FindingKind.FOREIGN_FILE: "`chronolake orphans` shows details, and deletes files that are never published.",
     FindingKind.FOREIGN_HUDI_FILE: "A writer of Hudi wrote into the table: Hudi's readers may show wrong rows. "
     "Stop it, take its permission to write away, and remove these files.",
+    FindingKind.FOREIGN_CLAIM: "Another metastore has the folder: a copy of the database that was claimed, or "
+    "another database. This one neither writes nor publishes there; what is in .hoodie was not compared.",
     FindingKind.WRONG_HUDI_FILE: "Run `chronolake hudi publish`: each run compares a part of the files, and "
     "puts them right. Find out who changed them.",
 }

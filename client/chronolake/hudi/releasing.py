@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -81,6 +82,12 @@ def _give_back(
 ) -> Released:
     definition, name = table.definition, table.name
     publication = _published(table, progress)
+    if publication.foreign_files:
+        raise CannotRelease(
+            f"{name} has files in .hoodie that no publisher of this metastore wrote, such as "
+            f"{publication.foreign_files[0]}: Hudi would take them for its own; find their writer and stop it, "
+            "and move them away"
+        )
     if publication.state is not PublicationState.PUBLISHING or publication.lag_versions:
         raise CannotRelease(f"{name} is not published to its end: {publication.reason or 'it was written to'}")
     with storage_failures():
@@ -115,9 +122,11 @@ def _give_back(
 
 def _published(table: Table, progress: Callable[[str], None]) -> Publication:
     until, is_waiting = time.monotonic() + WAIT_SECONDS, False
+    # A publisher of its own: each new one looks for files that no publisher wrote.
+    publisher = f"chronolake-release:{uuid.uuid4().hex[:8]}"
     while True:
         try:
-            return table.publish()
+            return table.publish(publisher=publisher)
         except (errors.LeaseLive, errors.PublicationFenced):
             if time.monotonic() >= until:
                 raise
