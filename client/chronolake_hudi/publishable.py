@@ -96,6 +96,6 @@ def log_obstacle(table: Publishable) -> str | None:
     if field.nullable and ADOPTED_PROPERTY not in table.properties:
         return (
             f"its ordering field {field.name!r} is nullable: Hudi's readers fail at a null in log files, or "
-            "take it for 0; create the table with the column as not nullable, or compact all its log files"
+            "take it for 0; create the table with the column as not nullable, or set hudi.publish to false"
         )
     return None

@@ -133,6 +133,12 @@ class Metrics:
             "Tables whose publication is paused, because Hudi's readers cannot read them as they are.",
             registry=self.registry,
         )
+        self.tables_unpublished = Gauge(
+            "chronolake_table_unpublished",
+            "1 for each table that is not published as it is (paused, failing); the first hundred.",
+            ["table", "why"],
+            registry=self.registry,
+        )
         self.xmin_age = Gauge(
             "chronolake_xmin_age_transactions",
             "Transactions since the oldest one that is still open: what holds the change feed back.",

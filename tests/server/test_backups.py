@@ -36,6 +36,7 @@ def succeeds(*arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_restored_backup_of_a_running_embedded_database_only_reads_until_it_is_claimed(
     original: EmbeddingServer, tmp_path: Path
 ) -> None:

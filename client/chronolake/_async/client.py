@@ -17,6 +17,7 @@ from chronolake._http import endpoint_of
 from chronolake_model import tables as model
 from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
 from chronolake_model.events import LoggedEvent
+from chronolake_model.health import TableHealth
 from chronolake_model.instants import Instant, TimeInterval
 from chronolake_model.names import listed, split_table_name
 from chronolake_model.outcomes import Outcome
@@ -221,6 +222,10 @@ class AsyncClient:
         return self._transport.entries(
             calls.tables.list_all(namespace), lambda page: [self._as_table(table) for table in page.tables]
         )
+
+    def health(self) -> AsyncIterator[TableHealth]:
+        """The state of all tables by name: publication, lag, log files, pending plans."""
+        return self._transport.entries(calls.health.list_all(), lambda page: page.tables)
 
     async def drop_table(self, name: str, *, version: int | None = None) -> None:
         """Drop a table's metadata, never its files; with ``version`` only if its log ends there.

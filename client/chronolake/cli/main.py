@@ -16,6 +16,7 @@ from chronolake.cli import (
     context,
     events,
     files,
+    health,
     hudi,
     instants,
     markers,
@@ -84,6 +85,7 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("partitions")(options.with_common_options(files.partitions))
     app.command("file-group")(options.with_common_options(files.file_group))
     app.command("clean")(options.with_common_options(cleans.clean))
+    app.command("health")(options.with_common_options(health.health))
     app.command("check")(options.with_common_options(checks.check))
     app.command("orphans")(options.with_common_options(orphans.orphans))
     app.add_typer(hudi.app())

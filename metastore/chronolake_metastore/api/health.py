@@ -12,7 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from chronolake_metastore import errors
 from chronolake_metastore.api import problems
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.queries import publication, readiness
+from chronolake_metastore.queries import health as tables_health, publication, readiness
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 
@@ -58,4 +58,8 @@ async def get_metrics(
         lag_seconds, paused = await publication.totals(database)
         metrics.publication_lag.set(lag_seconds)
         metrics.publication_paused.set(paused)
+        unpublished = await tables_health.unpublished(database)
+        metrics.tables_unpublished.clear()
+        for table, why in unpublished:
+            metrics.tables_unpublished.labels(table, why).set(1)
     return Response(generate_latest(metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -199,8 +199,8 @@ def pause_reason(column: str, files: UnreadableFiles | None = None) -> str:
     """Why publication waits when live files have another column under the name, or this one under another."""
     return (
         f"the column {column[:100]!r} was renamed, or has the name of a former column, and files from before "
-        f"are still live{_named(files)}: Hudi's readers would show wrong values; rewrite these files (upsert, "
-        "compact or cluster every file group), or set hudi.publish to false"
+        f"are still live{_named(files)}: Hudi's readers would show wrong values; rewrite these files (an "
+        "upsert of their records, or an overwrite), or set hudi.publish to false"
     )
 
 
@@ -226,6 +226,5 @@ def reason_of_hidden_log(group: str, hidden_by: Micros) -> str:
     return (
         f"the file group {group[:200]!r} has a base file of the instant {format_time(hidden_by)}, which is "
         "pending or undone: Hudi's Spark reader would leave out later log files of the group; complete or roll "
-        "back a pending instant and finish its rollback; delete the files of a restored one with a clean; or "
-        "compact the file group"
+        "back a pending instant and finish its rollback; delete the files of a restored one with a clean"
     )

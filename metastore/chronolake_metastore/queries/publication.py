@@ -129,7 +129,7 @@ async def status(database: Database, table_name: str) -> wire.Publication:
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         progress = await stored.get(connection, table.table_id)
-        return _document(table, progress, await clocks.now(connection))
+        return document(table, progress, await clocks.now(connection))
 
 
 async def take_lease(database: Database, table_name: str, body: wire.TakePublicationLease) -> Lease:
@@ -356,7 +356,7 @@ async def report(database: Database, table_name: str, body: wire.ReportPublicati
         checked = None if body.foreign_files is None else Checked(body.foreign_files, body.check_position)
         if not await stored.report(connection, table.table_id, reported, checked):
             raise errors.PublicationFenced(table.name, body.publisher)
-        return _document(table, await stored.get(connection, table.table_id), now)
+        return document(table, await stored.get(connection, table.table_id), now)
 
 
 async def files_to_record(
@@ -419,7 +419,8 @@ def document_of_lease(lease: Lease) -> wire.PublicationLease:
     )
 
 
-def _document(table: Table, progress: Progress, now: Micros) -> wire.Publication:
+def document(table: Table, progress: Progress, now: Micros) -> wire.Publication:
+    """How far a table is published, as the REST API shows it."""
     position = progress.position
     state, reason = _state(table, position)
     published = 0 if position is None else position.published_version

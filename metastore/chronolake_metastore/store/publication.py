@@ -48,6 +48,8 @@ _ALTERING: Final = ("TableAdopted", "TableAltered", "TableDropped", "TableSchema
 _PROGRESSING: Final = ("DeletionsSwept", "FilesDeleted", "InstantCompleted", "InstantRolledBack")
 _CHANGED: Final = statements.load("publication/find_changed_tables")
 _PLACE: Final = statements.load("publication/find_place")
+_COUNTS: Final = statements.load("health/counts")
+_UNPUBLISHED: Final = statements.load("health/unpublished")
 _TOTALS: Final = statements.load("publication/totals")
 _HAS_FILES: Final = "SELECT EXISTS (SELECT FROM file WHERE table_id = %(table_id)s)"
 _UNREADABLE_FILES: Final = """
@@ -379,6 +381,17 @@ async def place(connection: AsyncConnection, table_id: UUID) -> Place | None:
     """Where the files of a table are; None when it was dropped."""
     row = (await statements.execute(connection, _PLACE, {"table_id": table_id})).one_or_none()
     return None if row is None else place_of(row)
+
+
+async def counts(connection: AsyncConnection, table_ids: Sequence[UUID]) -> dict[UUID, tuple[int, int]]:
+    """Of tables: the log files of their latest slices, and their pending plans."""
+    rows = await statements.execute(connection, _COUNTS, {"table_ids": list(table_ids)})
+    return {table_id: (log_files, pending_plans) for table_id, log_files, pending_plans in rows}
+
+
+async def unpublished(connection: AsyncConnection, limit: int) -> list[tuple[str, str]]:
+    """The first tables that are not published as they are, each with ``paused`` or ``failing``."""
+    return [(table, why) for table, why in await statements.execute(connection, _UNPUBLISHED, {"limit": limit})]
 
 
 async def totals(connection: AsyncConnection) -> tuple[Micros | None, int]:

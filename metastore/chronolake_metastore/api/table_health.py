@@ -1,0 +1,36 @@
+"""/v1/health"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar import get
+from litestar.di import NamedDependency
+from litestar.params import QueryParameter
+
+from chronolake_metastore.api import problems
+from chronolake_metastore.api.parameters import Cursor
+from chronolake_metastore.queries import health as queries, readiness
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_model.health import HEALTH_LIMIT_MAX, HealthPage
+from chronolake_model.problems import ProblemCode
+
+TAGS = ["Operations"]
+
+
+@get(
+    "/health",
+    summary="List the health of tables",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.INVALID_CURSOR),
+)
+async def list_health(
+    database: NamedDependency[Database],
+    probe: NamedDependency[readiness.Probe],
+    limit: Annotated[
+        int, QueryParameter(ge=1, le=HEALTH_LIMIT_MAX, description="The largest number of entries.")
+    ] = HEALTH_LIMIT_MAX,
+    cursor: Cursor = None,
+) -> HealthPage:
+    """Publication, log files and pending plans of each table, in the order of their names."""
+    return await queries.page(database, limit, cursor, probe.refusal())

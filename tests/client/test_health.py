@@ -1,0 +1,73 @@
+"""The health of all tables in one list; the command line says which tables Hudi's readers will not see."""
+
+from __future__ import annotations
+
+import httpx
+
+import chronolake
+from chronolake_model.publication import PublicationState
+from chronolake_model.schemas import RenameColumn
+from tests.client.conftest import Cli
+
+FIELDS = [chronolake.Field("id", "bigint", nullable=False), chronolake.Field("a b", "int")]
+
+
+def made(
+    client: chronolake.Client, namespace: str, name: str, fields: list[chronolake.Field]
+) -> chronolake.Table:
+    name = f"{namespace}.{name}"
+    return client.create_table(name, base_path=f"s3://lake/{name}", schema=fields, record_key_fields=["id"])
+
+
+def test_the_health_of_all_tables_says_which_are_paused_and_why(
+    client: chronolake.Client, namespace: str, cli: Cli
+) -> None:
+    paused = made(client, namespace, "paused", FIELDS)
+    good = made(client, namespace, "good", FIELDS[:1])
+
+    healths = {health.table: health for health in client.health()}
+
+    assert "Avro" in str(healths[paused.name].problem)
+    assert healths[good.name].problem is None
+    assert healths[good.name].publication.state is PublicationState.PUBLISHING
+    assert (healths[good.name].log_files, healths[good.name].pending_plans) == (0, 0)
+    shown = cli("health", "--problems").out
+    assert paused.name in shown
+    assert good.name not in shown
+    listed = [entry["table"] for entry in cli("health", "--json").json["tables"]]
+    assert {paused.name, good.name} <= set(listed)
+    assert listed == sorted(listed)
+
+
+def test_the_health_is_listed_in_pages(client: chronolake.Client, namespace: str, server_url: str) -> None:
+    names = [made(client, namespace, f"t{number}", FIELDS[:1]).name for number in range(3)]
+    listed: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = httpx.get(f"{server_url}/v1/health", params={"limit": "1", **cursor}).json()
+        listed += [entry["table"] for entry in page["tables"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = {"cursor": page["next_cursor"]}
+    assert [name for name in listed if name in names] == names
+    assert httpx.get(f"{server_url}/v1/health", params={"limit": "101"}).status_code == 400
+
+
+def test_creating_a_table_that_hudi_cannot_read_says_so(cli: Cli, namespace: str) -> None:
+    name = f"{namespace}.spaced"
+    created = cli(
+        *("tables", "create", name, "--base-path", f"s3://lake/{name}", "--key", "id"),
+        *("--field", "id:bigint:required", "--field", "a b:int"),
+    )
+    assert "Hudi's readers will not see" in created.err
+    assert "Avro" in created.err
+
+
+def test_a_rename_says_that_hudi_sees_the_table_as_before(
+    cli: Cli, client: chronolake.Client, namespace: str
+) -> None:
+    table = made(client, namespace, "renamed", [FIELDS[0], chronolake.Field("name", "string")])
+    changed = cli("schema", "change", table.name, "--rename", "name=label")
+    assert changed.code == 0
+    assert "until the files with the former names are rewritten" in changed.err
+    table.change_schema([RenameColumn("label", "name")])
