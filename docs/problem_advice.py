@@ -49,7 +49,7 @@ ADVICE: Final[dict[ProblemCode, str]] = {
     ProblemCode.OUTCOME_NOT_FOUND: "It may still be under way. Send it again under its key: it runs once.",
     ProblemCode.NAMESPACE_NOT_EMPTY: "Drop the namespace's tables first.",
     ProblemCode.ILLEGAL_TRANSITION: "Check the present state, `context.state`.",
-    ProblemCode.LEASE_LIVE: "Ask the writer or publisher, or wait until `context.lease_expires_at`.",
+    ProblemCode.LEASE_LIVE: "Ask the writer or publisher, or wait for `context.lease_seconds_left` seconds.",
     ProblemCode.WRITE_CONFLICT: "Roll back, read as of `context.rebase_on` or later, write again. "
     "`context.winner` is the instant that won, `context.file_groups` the file groups in common.",
     ProblemCode.INSTANT_ROLLED_BACK: "Stop writing; begin another instant.",

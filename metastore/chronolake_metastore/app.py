@@ -68,6 +68,7 @@ from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import publisher_process, reaper
 from chronolake_metastore.workers.deleter import Deleter
 from chronolake_metastore.workers.identity_watch import IdentityWatch
+from chronolake_metastore.workers.steady_clock import SteadyClockWatch
 from chronolake_metastore.workers.sweeper import Sweeper
 from chronolake_metastore.workers.tail import Tail
 
@@ -142,6 +143,7 @@ def create_app(settings: Settings) -> Application:
             running = [
                 watch.run(),
                 Tail(database, followers, notifier).run(),
+                SteadyClockWatch(database).run(),
                 followers.wake(),
                 stalled_clients.run(followers),
             ]

@@ -27,6 +27,8 @@ GRANT SELECT, INSERT ON chronolake.clock, chronolake.answer_chain TO chronolake_
 GRANT UPDATE (last_time, version, hash) ON chronolake.clock TO chronolake_server;
 GRANT UPDATE (number, hash) ON chronolake.answer_chain TO chronolake_server;
 GRANT SELECT, UPDATE (last_time) ON chronolake.wall_clock TO chronolake_server;
+GRANT SELECT, UPDATE (last_time, wall_offset_us) ON chronolake.steady_clock TO chronolake_server;
+GRANT SELECT, INSERT ON chronolake.clock_jump TO chronolake_server;
 
 -- Neither log nor projection.
 GRANT SELECT, INSERT, DELETE ON chronolake.marker TO chronolake_server;
@@ -36,7 +38,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON chronolake.reader, chronolake.publicatio
 
 GRANT SELECT
     ON chronolake.event, chronolake.event_entry, chronolake.write_stat, chronolake.deleted_file, chronolake.outcome,
-        chronolake.refusal, chronolake.metastore, chronolake.base_path,
+        chronolake.refusal, chronolake.metastore, chronolake.base_path, chronolake.steady_clock,
+        chronolake.clock_jump,
         chronolake.audit_history, chronolake.audit_commands, chronolake.audit_pending, chronolake.audit_files,
         chronolake.audit_conflicts, chronolake.audit_rollbacks, chronolake.audit_schemas, chronolake.audit_markers,
         chronolake.audit_deletions, chronolake.audit_tables, chronolake.audit_streams

@@ -8,7 +8,7 @@ import pytest
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import actions, instants, leases, rollbacks, tables
-from chronolake_metastore.domain.clock import Clock
+from chronolake_metastore.domain.clock import Clock, Now
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, GroupChange
 from chronolake_metastore.domain.events import (
     Event,
@@ -149,7 +149,7 @@ def test_each_type_of_table_takes_its_own_action(table_type: TableType, action: 
 
 
 def test_the_state_of_an_instant_follows_from_its_events() -> None:
-    origin = Origin("actor", "request", NOW)
+    origin = Origin("actor", "request", Now(NOW, NOW))
     clock = Clock(TABLE.table_id, Tick.MILLISECOND)
     instant: Instant | None = None
     requested = InstantRequested(
@@ -180,5 +180,5 @@ def test_the_state_of_an_instant_follows_from_its_events() -> None:
 def test_a_lease_runs_by_the_wall_clock_even_if_the_tables_clock_is_ahead(ahead_us: int) -> None:
     begin = instants.BeginInstant(TABLE.name, wire.BeginInstant(writer="writer", lease_seconds=LEASE_SECONDS))
     clock = Clock(TABLE.table_id, Tick.MILLISECOND, Micros(NOW + ahead_us))
-    event = next_event(clock, Origin("actor", "request", NOW), instants.begin(TABLE, begin, {}, NOW))
+    event = next_event(clock, Origin("actor", "request", Now(NOW, NOW)), instants.begin(TABLE, begin, {}, NOW))
     assert instants.evolve(None, event).lease_expires_at == NOW + LEASE_SECONDS * SECOND

@@ -24,6 +24,12 @@ MARKERS = "marker"
 WAIT_SECONDS_MAX = 60.0
 WALL_CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 """The result of ``now_us()`` in an unchanged database."""
+STEADY_CLOCK = (
+    "(SELECT chronolake.micros(s.last_time) + least(greatest("
+    "chronolake.now_us() - s.wall_offset_us - chronolake.micros(s.last_time), 0), 2000000)"
+    " FROM chronolake.steady_clock s)"
+)
+"""The result of ``steady_us()`` in an unchanged database."""
 
 
 @contextmanager
@@ -103,10 +109,34 @@ def counts_of(connection: psycopg.Connection[Row], *names: str) -> dict[str, int
 
 
 def set_wall_clock(dsn: str, expression: str) -> None:
-    """Set the servers' only clock to the value of an SQL expression, in microseconds since 1970."""
+    """Set the servers' wall clock to the value of an SQL expression, in microseconds since 1970."""
+    _set_clock(dsn, "now_us", expression)
+
+
+def set_clocks(dsn: str, expression: str, steady: str | None = None) -> None:
+    """Set the wall clock and the steady clock, as if so much time had passed."""
+    _set_clock(dsn, "now_us", expression)
+    _set_clock(dsn, "steady_us", expression if steady is None else steady)
+
+
+def restore_clocks(dsn: str) -> None:
+    """Let both clocks go again."""
+    set_clocks(dsn, WALL_CLOCK, STEADY_CLOCK)
+
+
+def pass_time(dsn: str, seconds: float) -> None:
+    """Set the steady clock ahead, as if so much time had passed."""
     query_nothing(
         dsn,
-        "CREATE OR REPLACE FUNCTION chronolake.now_us() RETURNS bigint "
+        f"UPDATE steady_clock SET last_time = last_time + interval '{seconds} s',"
+        f" wall_offset_us = wall_offset_us - {round(seconds * 1_000_000)}",
+    )
+
+
+def _set_clock(dsn: str, function: str, expression: str) -> None:
+    query_nothing(
+        dsn,
+        f"CREATE OR REPLACE FUNCTION chronolake.{function}() RETURNS bigint "
         f"LANGUAGE sql VOLATILE PARALLEL SAFE RETURN {expression}",
     )
 

@@ -177,15 +177,15 @@ def test_of_eight_writers_of_a_file_group_that_complete_at_once_exactly_one_wins
 
 @pytest.fixture
 def leased(shared_dsn: str, shared_http: httpx.Client) -> Iterator[Table]:
-    """A table over a database whose wall clock stands still at noon, until a test sets it."""
-    database.set_wall_clock(shared_dsn, str(NOON))
+    """A table over a database whose clocks stand still at noon, until a test sets them."""
+    database.set_clocks(shared_dsn, str(NOON))
     yield rest.make_table(shared_http)
-    database.set_wall_clock(shared_dsn, database.WALL_CLOCK)
+    database.restore_clocks(shared_dsn)
 
 
 def test_before_a_lease_ends_another_writer_cannot_roll_back(leased: Table, shared_dsn: str) -> None:
     held = leased.begun(writer="owner", lease_seconds=10)
-    database.set_wall_clock(shared_dsn, str(NOON + 9 * SECOND))
+    database.set_clocks(shared_dsn, str(NOON + 9 * SECOND))
 
     problem = refused(leased.roll_back(held, writer="other"), 409, "lease-live")
 
@@ -201,7 +201,7 @@ def test_the_writer_itself_may_roll_back_at_any_time(leased: Table) -> None:
 
 def test_once_a_lease_has_ended_anybody_may_roll_back(leased: Table, shared_dsn: str) -> None:
     held = leased.begun(writer="owner", lease_seconds=10)
-    database.set_wall_clock(shared_dsn, str(NOON + 11 * SECOND))
+    database.set_clocks(shared_dsn, str(NOON + 11 * SECOND))
 
     assert succeeded(leased.roll_back(held, writer="other", reason="silent"))["state"] == "rolled_back"
 
@@ -209,7 +209,7 @@ def test_once_a_lease_has_ended_anybody_may_roll_back(leased: Table, shared_dsn:
 @pytest.mark.parametrize("verb", ["inflight", "complete", "heartbeat"])
 def test_a_writer_that_was_rolled_back_is_refused(leased: Table, shared_dsn: str, verb: str) -> None:
     held = leased.begun(writer="owner", lease_seconds=10)
-    database.set_wall_clock(shared_dsn, str(NOON + 11 * SECOND))
+    database.set_clocks(shared_dsn, str(NOON + 11 * SECOND))
     succeeded(leased.roll_back(held, writer="other", reason="silent"))
 
     body: Json | None = None if verb == "inflight" else {}
@@ -220,9 +220,9 @@ def test_a_writer_that_was_rolled_back_is_refused(leased: Table, shared_dsn: str
 
 def test_a_heartbeat_makes_the_lease_run_anew(leased: Table, shared_dsn: str) -> None:
     held = leased.begun(writer="owner", lease_seconds=10)
-    database.set_wall_clock(shared_dsn, str(NOON + 9 * SECOND))
+    database.set_clocks(shared_dsn, str(NOON + 9 * SECOND))
     succeeded(leased.heartbeat(held))
-    database.set_wall_clock(shared_dsn, str(NOON + 18 * SECOND))
+    database.set_clocks(shared_dsn, str(NOON + 18 * SECOND))
 
     refused(leased.roll_back(held, writer="other"), 409, "lease-live")
 
@@ -230,14 +230,14 @@ def test_a_heartbeat_makes_the_lease_run_anew(leased: Table, shared_dsn: str) ->
 def test_a_heartbeat_may_request_a_longer_lease(leased: Table, shared_dsn: str) -> None:
     held = leased.begun(writer="owner", lease_seconds=10)
     succeeded(leased.heartbeat(held, lease_seconds=100))
-    database.set_wall_clock(shared_dsn, str(NOON + 99 * SECOND))
+    database.set_clocks(shared_dsn, str(NOON + 99 * SECOND))
 
     refused(leased.roll_back(held, writer="other"), 409, "lease-live")
 
 
 def test_a_late_writer_that_was_not_rolled_back_may_still_complete(leased: Table, shared_dsn: str) -> None:
     held = leased.begun(writer="owner", lease_seconds=10)
-    database.set_wall_clock(shared_dsn, str(NOON + 3_600 * SECOND))
+    database.set_clocks(shared_dsn, str(NOON + 3_600 * SECOND))
 
     assert succeeded(leased.complete(held, write_stat(held)))["state"] == "completed"
 
@@ -251,7 +251,7 @@ def test_a_clock_that_is_set_back_ends_no_lease_early(leased: Table, shared_dsn:
 
 def test_of_concurrent_complete_and_rollback_exactly_one_takes_effect(leased: Table, shared_dsn: str) -> None:
     raced = [leased.begun(writer="owner", lease_seconds=1) for _ in range(16)]
-    database.set_wall_clock(shared_dsn, str(NOON + 10 * SECOND))
+    database.set_clocks(shared_dsn, str(NOON + 10 * SECOND))
 
     with ThreadPoolExecutor(8) as threads:
         completing = [threads.submit(leased.complete, time) for time in raced]

@@ -37,7 +37,7 @@ LOCK = (
 )
 LEASE = (
     "INSERT INTO reader"
-    " SELECT %s, gen_random_uuid(), 'r', moment_of(%s), 60, moment(now_us()) + interval '60 s'"
+    " SELECT %s, gen_random_uuid(), 'r', moment_of(%s), 60, moment(steady_us()) + interval '60 s'"
 )
 
 
@@ -53,7 +53,7 @@ def expire(dsn: str, lease: Json) -> None:
     """Let a lease have ended a second ago."""
     with database.connected(dsn) as connection:
         connection.execute(
-            "UPDATE reader SET expires_at = moment(now_us()) - interval '1 s' WHERE lease_id = %s",
+            "UPDATE reader SET expires_at = moment(steady_us()) - interval '1 s' WHERE lease_id = %s",
             [lease["lease_id"]],
         )
 
@@ -219,7 +219,7 @@ def test_leases_that_ended_long_ago_are_forgotten(table: Table, shared_dsn: str)
     lease = reading(table)
     with database.connected(shared_dsn) as connection:
         connection.execute(
-            "UPDATE reader SET expires_at = moment(now_us()) - interval '2 h' WHERE lease_id = %s",
+            "UPDATE reader SET expires_at = moment(steady_us()) - interval '2 h' WHERE lease_id = %s",
             [lease["lease_id"]],
         )
 

@@ -42,9 +42,7 @@ async def reap_once(dsn: str) -> int:
 
 
 def let_leases_end(dsn: str) -> None:
-    sql.set_wall_clock(
-        dsn, f"(extract(epoch FROM clock_timestamp()) * 1000000)::bigint + {(LEASE_SECONDS + 1) * 1_000_000}"
-    )
+    sql.pass_time(dsn, LEASE_SECONDS + 1)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from tests.fix_server import ServerProcess
 from tests.server import rest
 from tests.server.checkpoints import StreamOfTable
-from tests.server.database import set_wall_clock
+from tests.server.database import pass_time
 from tests.server.rest import Json, Table, log_stat, refused, succeeded, write_stat
 
 LEASE_SECONDS = 60
@@ -17,8 +17,7 @@ EARLY = {"markers.early-conflict-detection": "true"}
 
 def pass_lease(server: ServerProcess) -> None:
     """Set the clock behind the end of the leases."""
-    ahead = (LEASE_SECONDS + 1) * 1_000_000
-    set_wall_clock(server.dsn, f"(extract(epoch FROM clock_timestamp()) * 1000000)::bigint + {ahead}")
+    pass_time(server.dsn, LEASE_SECONDS + 1)
 
 
 def opened(table: Table, name: str = "job") -> StreamOfTable:

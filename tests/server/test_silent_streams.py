@@ -19,9 +19,7 @@ DAY_SECONDS = 86_400
 
 
 def set_clock_ahead(dsn: str, seconds: int) -> None:
-    sql.set_wall_clock(
-        dsn, f"(extract(epoch FROM clock_timestamp()) * 1000000)::bigint + {seconds * 1_000_000}"
-    )
+    sql.set_clocks(dsn, sql.WALL_CLOCK, f"{sql.STEADY_CLOCK} + {seconds * 1_000_000}")
 
 
 def reap(server: ServerProcess, seconds: int) -> int:

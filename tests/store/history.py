@@ -71,13 +71,14 @@ class History:
         self._runner.close()
 
     def pass_seconds(self, seconds: float) -> Micros:
-        """Advance the wall clock. Returns its time."""
+        """Advance both clocks. Returns their time."""
         self.now_us += round(seconds * SECOND_US)
         with psycopg.connect(self.dsn) as connection:
-            connection.execute(
-                "CREATE OR REPLACE FUNCTION chronolake.now_us() RETURNS bigint "
-                f"LANGUAGE sql VOLATILE PARALLEL SAFE RETURN {self.now_us}".encode()
-            )
+            for clock in ("now_us", "steady_us"):
+                connection.execute(
+                    f"CREATE OR REPLACE FUNCTION chronolake.{clock}() RETURNS bigint "
+                    f"LANGUAGE sql VOLATILE PARALLEL SAFE RETURN {self.now_us}".encode()
+                )
         return Micros(self.now_us)
 
     def send(self, *sent: Command, actor: str = "ann", address: str | None = "192.0.2.7") -> list[group.Result]:

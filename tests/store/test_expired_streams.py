@@ -56,7 +56,7 @@ class StreamsOfTables:
             wait_seconds: _table(number, wait_seconds)
             for number, wait_seconds in enumerate([None, 0, WAIT_SECONDS])
         }
-        sql.set_wall_clock(dsn, str(NOW))
+        sql.set_clocks(dsn, str(NOW))
         sql.query_nothing(dsn, "INSERT INTO namespace VALUES ('shop', '{}', now())")
         self._run(catalog.save_tables(list(self.tables.values())))
 

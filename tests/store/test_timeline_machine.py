@@ -380,7 +380,10 @@ class Promises(machines.DatabaseMachine):
         self.now_us = now_us
         for timeline in self.timelines.values():
             timeline.now = now_us
-        self.sql(f"CREATE OR REPLACE FUNCTION chronolake.now_us() RETURNS bigint LANGUAGE sql RETURN {now_us}")
+        for clock in ("now_us", "steady_us"):
+            self.sql(
+                f"CREATE OR REPLACE FUNCTION chronolake.{clock}() RETURNS bigint LANGUAGE sql RETURN {now_us}"
+            )
 
     def compare_snapshots(self, name: str, as_of: int | None) -> None:
         timeline = self.timelines[name]

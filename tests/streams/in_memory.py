@@ -15,6 +15,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.commands.completing import Completion
 from chronolake_metastore.commands.registry import handler_of
 from chronolake_metastore.domain import checkpoints, files, streams
+from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import InstantCompleted, Origin
 from chronolake_metastore.domain.files import Staged
@@ -132,7 +133,7 @@ class InMemory:
             (self._table_id, time): Marks(has_markers=bool(names), had_deletions=False)
             for time, names in self._markers.items()
         }
-        origin = Origin("engine", f"{key}-{uuid4()}", Micros(self._now))
+        origin = Origin("engine", f"{key}-{uuid4()}", Now(Micros(self._now), Micros(self._now)))
         return handler_of(command).decide(self.state, command, evidence, origin).body
 
     def _staged(self, versions: list[int]) -> list[WriteStat]:

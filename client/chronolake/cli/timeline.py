@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -14,7 +15,6 @@ from chronolake import Timeline
 from chronolake._timeline_filter import PENDING
 from chronolake.cli import context, options, output
 from chronolake_model.instants import Instant
-from chronolake_model.times import MICROS_PER_SECOND, from_datetime, parse_time
 from chronolake_model.vocabulary import Action, Operation, State
 
 # The columns that are left out on a narrow screen, in this order. Completion times come last, because reads
@@ -104,12 +104,10 @@ def timeline(  # noqa: PLR0913, PLR0917  # one option per filter of the timeline
             instants = list(selected.reverse().take(limit))
         else:
             instants = [instant for instant in (fetch_one(selected),) if instant is not None]
-        # The server's clock decides when a lease ends.
-        now = client.time().latest if any(instant.lease_expires_at for instant in instants) else None
     if reverse:
         instants.reverse()
     cut_at = limit if fetch_one is None and len(instants) == limit else None
-    output.show({"instants": instants}, lambda console: _print_timeline(console, instants, cut_at, now))
+    output.show({"instants": instants}, lambda console: _print_timeline(console, instants, cut_at))
 
 
 def time() -> None:
@@ -140,16 +138,17 @@ def _between(timeline: Timeline, after: str | None, to: str | None) -> Timeline:
     return timeline if to is None else timeline.before_or_on(to)
 
 
-def _print_timeline(console: Console, instants: list[Instant], cut_at: int | None, now: str | None) -> None:
-    output.print_table(console, _fitting(console, instants, now))
+def _print_timeline(console: Console, instants: list[Instant], cut_at: int | None) -> None:
+    output.print_table(console, _fitting(console, instants))
     if cut_at is not None:
         console.print(f"These are the newest {cut_at}; --limit shows more.")
 
 
-def _fitting(console: Console, instants: list[Instant], now: str | None) -> Table:
+def _fitting(console: Console, instants: list[Instant]) -> Table:
     """The timeline with as many columns as fit on the screen."""
     cells = dict(_CELLS)
-    if now is not None:
+    if any(instant.lease_expires_at for instant in instants):
+        now = datetime.now(UTC)
         cells["lease#"] = lambda instant: _lease(instant, now)
     if any(instant.target for instant in instants):
         cells["target"] = lambda instant: instant.target
@@ -166,11 +165,11 @@ def _table_of(cells: dict[str, Callable[[Instant], object]], instants: list[Inst
     return output.table_of(cells, ([cell(instant) for cell in cells.values()] for instant in instants))
 
 
-def _lease(instant: Instant, now: str) -> str | None:
+def _lease(instant: Instant, now: datetime) -> str | None:
     """The remaining time of a pending instant's lease."""
     if instant.lease_expires_at is None:
         return None
-    seconds = (from_datetime(instant.lease_expires_at) - parse_time(now)) / MICROS_PER_SECOND
+    seconds = (instant.lease_expires_at - now).total_seconds()
     return f"{seconds:,.0f} s left" if seconds > 0 else "ended"
 
 

@@ -13,7 +13,7 @@ from chronolake_metastore.commands.handler import Handler, Loading, Names, Shari
 from chronolake_metastore.commands.tables import CreateTableHandler, NewTable, id_of_new_table, take_over
 from chronolake_metastore.domain import adoption, tables
 from chronolake_metastore.domain.adoption import AdoptTable
-from chronolake_metastore.domain.clock import Clock
+from chronolake_metastore.domain.clock import Clock, Now
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.store import base_paths
@@ -48,9 +48,7 @@ class AdoptTableHandler(Handler[AdoptTable, NewTable]):
         return True
 
     @override
-    def load(
-        self, state: State, command: AdoptTable, evidence: NewTable, now: Micros
-    ) -> Loading[NewTable] | None:
+    def load(self, state: State, command: AdoptTable, evidence: NewTable, now: Now) -> Loading[NewTable] | None:
         creation = self._creating.load(state, command.creation, evidence, now)
         return None if creation is None else self._load(creation, adoption.pending_times(command))
 
@@ -77,7 +75,7 @@ class AdoptTableHandler(Handler[AdoptTable, NewTable]):
         state.start_clock(Clock(table_id, definition.tick))
         for step in steps:
             # An event gets the time of its origin, if that is later than the event before.
-            at = msgspec.structs.replace(origin, now=step.time)
+            at = msgspec.structs.replace(origin, now=msgspec.structs.replace(origin.now, wall=step.time))
             event = state.append(table_id, at, step.payload, step.instant, step.write_stats, step.entries)
             assert event.time == step.time, "the steps are in the order of their times"
         # From here on the times are the server's: behind those of tables that had the name or the folder.

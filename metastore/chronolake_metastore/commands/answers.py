@@ -27,5 +27,5 @@ def answer(status: int, document: msgspec.Struct, table_id: UUID) -> Answer:
 
 def answer_instant(status: int, state: State, table: Table, requested_time: Micros) -> Answer:
     """An instant in its present state."""
-    document = instants.document(table, state.instants[table.table_id, requested_time])
+    document = instants.document(table, state.instants[table.table_id, requested_time], state.wall_offset)
     return answer(status, document, table.table_id)

@@ -23,6 +23,7 @@ from chronolake_metastore.domain.checkpoints import (
     RequestInstant,
     RestartTask,
 )
+from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.events import Origin, Payload, StreamTaskEnded, WriteStatsStaged
 from chronolake_metastore.domain.instants import CompleteInstant, Instant
 from chronolake_metastore.domain.properties import STREAM_EMPTY_COMMITS
@@ -76,7 +77,7 @@ class RequestInstantHandler(Handler[RequestInstant, None]):
     def decide(self, state: State, command: RequestInstant, evidence: None, origin: Origin) -> Answer:
         table = state.table(command.table)
         stream = state.stream(table, command.stream)
-        given = checkpoints.request_instant(table, stream, command, origin.now)
+        given = checkpoints.request_instant(table, stream, command, origin.now.steady)
         status = 200
         if not isinstance(given, Checkpoint):
             state.append(table.table_id, origin, given)
@@ -122,7 +123,7 @@ class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportFacts]):
 
     @override
     def load(
-        self, state: State, command: ReportWriteMetadata, evidence: ReportFacts, now: Micros
+        self, state: State, command: ReportWriteMetadata, evidence: ReportFacts, now: Now
     ) -> Loading[ReportFacts] | None:
         return reports.load(state, command)
 
@@ -157,7 +158,7 @@ class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportFacts]):
             checkpoints.refuse_conflicting(table, instant, stats, state.concurrent)
         reported_files.refuse_exclusive(table, stream, command.request.checkpoint, stats, known)
         reported_files.refuse_unmarked(stats, evidence.unmarked)
-        payload = _staged(state, table, instant, command, stats, origin.now)
+        payload = _staged(state, table, instant, command, stats, origin.now.steady)
         if stats or _says_more(stream, buffered, command):
             state.append(table.table_id, origin, payload, instant.requested_time, stats)
         return _answer_report(table, command, instant, len(stats))
@@ -193,11 +194,11 @@ class CompleteCheckpointsHandler(Handler[CompleteCheckpoints, list[Completion]])
 
     @override
     def load(
-        self, state: State, command: CompleteCheckpoints, evidence: Sequence[Completion], now: Micros
+        self, state: State, command: CompleteCheckpoints, evidence: Sequence[Completion], now: Now
     ) -> Loading[list[Completion]]:
         return self._load(state, _members(state, command), now)
 
-    def _load(self, state: State, members: Sequence[CompleteInstant], now: Micros) -> Loading[list[Completion]]:
+    def _load(self, state: State, members: Sequence[CompleteInstant], now: Now) -> Loading[list[Completion]]:
         completions = yield from combined(self._load_member(state, member, now) for member in members)
         if len(members) < 2:
             return completions
@@ -209,7 +210,7 @@ class CompleteCheckpointsHandler(Handler[CompleteCheckpoints, list[Completion]])
         first, *later = completions
         return [first, *(_with_repeated(completion, repeated.result) for completion in later)]
 
-    def _load_member(self, state: State, member: CompleteInstant, now: Micros) -> Loading[Completion]:
+    def _load_member(self, state: State, member: CompleteInstant, now: Now) -> Loading[Completion]:
         looking = self._one.look_ahead(member)
         ahead = Completion() if looking is None else (yield from looking)
         loading = self._one.load(state, member, ahead, now)
@@ -356,7 +357,7 @@ def _answer_completed(state: State, table: Table, stream: Stream, ended: Sequenc
         table=table.name,
         stream=stream.name,
         instants=[
-            instants.document(table, instant)
+            instants.document(table, instant, state.wall_offset)
             for instant in found.values()
             if instant.state is InstantState.COMPLETED
         ],

@@ -16,6 +16,7 @@ from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, single_query
 from chronolake_metastore.domain import cleans, instants, lists
 from chronolake_metastore.domain.cleans import Deletable, PlanClean
+from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.state import State
@@ -41,17 +42,17 @@ class PlanCleanHandler(Handler[PlanClean, Sequence[Deletable]]):
 
     @override
     def load(
-        self, state: State, command: PlanClean, evidence: Sequence[Deletable], now: Micros
+        self, state: State, command: PlanClean, evidence: Sequence[Deletable], now: Now
     ) -> Loading[Sequence[Deletable]] | None:
         table = state.locked_table(command.table)
         if table is None or _pending(state, table) is not None:
             return None
         return self._load(table, command, now)
 
-    def _load(self, table: Table, command: PlanClean, now: Micros) -> Loading[Sequence[Deletable]]:
+    def _load(self, table: Table, command: PlanClean, now: Now) -> Loading[Sequence[Deletable]]:
         policy = command.request
-        bounds = stored.find_bounds(table.table_id, policy.commits, now)
-        yield [readers.lock(table.table_id), readers.delete_expired_of(table.table_id, now), bounds]
+        bounds = stored.find_bounds(table.table_id, policy, now.steady)
+        yield [readers.lock(table.table_id), readers.delete_expired_of(table.table_id, now.steady), bounds]
         wanted = cleans.scope_of(table, policy, bounds.result, now)
         if wanted is None:
             return ()
@@ -62,7 +63,7 @@ class PlanCleanHandler(Handler[PlanClean, Sequence[Deletable]]):
         table = state.table(command.table)
         pending = _pending(state, table)
         if pending is not None:
-            resumed = cleans.resume(table, pending, command, origin.now)
+            resumed = cleans.resume(table, pending, command, origin.now.steady)
             if resumed is not None:
                 state.append(table.table_id, origin, resumed, pending.requested_time)
             return _answer(200, state, table, pending.requested_time)
@@ -70,7 +71,7 @@ class PlanCleanHandler(Handler[PlanClean, Sequence[Deletable]]):
         if plan is None:
             return answer(200, PlannedClean(table.name, None), table.table_id)
         entries_by_list = lists.entries_by_list(plan_files=[file.path for file in evidence])
-        request = cleans.request(table, command, plan, origin.now)
+        request = cleans.request(table, command, plan, origin.now.steady)
         event = state.append(table.table_id, origin, request, entries_by_list=entries_by_list)
         return _answer(201, state, table, event.time)
 
@@ -80,5 +81,5 @@ def _pending(state: State, table: Table) -> Instant | None:
 
 
 def _answer(status: int, state: State, table: Table, requested_time: Micros) -> Answer:
-    clean = instants.document(table, state.instants[table.table_id, requested_time])
+    clean = instants.document(table, state.instants[table.table_id, requested_time], state.wall_offset)
     return answer(status, PlannedClean(table.name, clean), table.table_id)

@@ -24,6 +24,7 @@ from chronolake_metastore.domain import (
     transactions,
 )
 from chronolake_metastore.domain.cleans import CleanHistory, Undeleted
+from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.files import NOTHING_STAGED, Staged
 from chronolake_metastore.domain.inserts import LatestInserts
@@ -132,7 +133,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
 
     @override
     def load(
-        self, state: State, command: CompleteInstant, evidence: Completion, now: Micros
+        self, state: State, command: CompleteInstant, evidence: Completion, now: Now
     ) -> Loading[Completion] | None:
         entry = state.find_instant(command.table, command.requested_time)
         return None if entry is None else self._load(state, command, evidence, *entry)
@@ -196,7 +197,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             instant,
             request,
             concurrent,
-            origin.now,
+            origin.now.steady,
             evidence.staged,
             evidence.unplanned,
             evidence.left_out,
@@ -252,11 +253,11 @@ class CompleteTogetherHandler(Handler[CompleteTogether, list[Completion]]):
 
     @override
     def load(
-        self, state: State, command: CompleteTogether, evidence: Sequence[Completion], now: Micros
+        self, state: State, command: CompleteTogether, evidence: Sequence[Completion], now: Now
     ) -> Loading[list[Completion]]:
         return combined(self._load_member(state, member, now) for member in command.members)
 
-    def _load_member(self, state: State, member: CompleteInstant, now: Micros) -> Loading[Completion]:
+    def _load_member(self, state: State, member: CompleteInstant, now: Now) -> Loading[Completion]:
         loading = self._one.load(state, member, Completion(), now)
         return Completion() if loading is None else (yield from loading)
 
@@ -272,7 +273,7 @@ class CompleteTogetherHandler(Handler[CompleteTogether, list[Completion]]):
                 streams.refuse_member(table, state.instant(table, member.requested_time), "complete")
                 self._one.complete(state, member, completion, origin)
         completed = [
-            instants.document(table, state.instants[table.table_id, member.requested_time])
+            instants.document(table, state.instants[table.table_id, member.requested_time], state.wall_offset)
             for table, member in zip(tables, command.members, strict=True)
         ]
         return answer(200, CompletedTogether(completed), tables[0].table_id)
@@ -305,7 +306,7 @@ class StageWriteStatsHandler(Handler[StageWriteStats, list[FileGroupName]]):
 
     @override
     def load(
-        self, state: State, command: StageWriteStats, evidence: list[FileGroupName], now: Micros
+        self, state: State, command: StageWriteStats, evidence: list[FileGroupName], now: Now
     ) -> Loading[list[FileGroupName]] | None:
         entry = state.find_instant(command.table, command.requested_time)
         unplanned = None if entry is None else _unplanned(*entry, command.request.write_stats, ())
@@ -319,7 +320,7 @@ class StageWriteStatsHandler(Handler[StageWriteStats, list[FileGroupName]]):
         instant = state.instant(table, command.requested_time)
         streams.refuse_member(table, instant, "take write stats")
         stats = command.request.write_stats
-        payload = staging.stage(table, instant, command.request, state.concurrent, origin.now, evidence)
+        payload = staging.stage(table, instant, command.request, state.concurrent, origin.now.steady, evidence)
         event = state.append(table.table_id, origin, payload, instant.requested_time, stats)
         requested_time = format_time(instant.requested_time, table.definition.tick)
         staged = StagedWriteStats(table.name, requested_time, event.version, payload.summary)

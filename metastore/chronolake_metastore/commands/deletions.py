@@ -13,6 +13,7 @@ from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing
 from chronolake_metastore.domain import deletable, deletions, instants, sweeps
 from chronolake_metastore.domain.actions import WRITES
+from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.deletions import NO_CONTRADICTED_FILES, ContradictedFiles, ReportDeletions
 from chronolake_metastore.domain.events import DeletionsSwept, FilesDeleted, Origin
 from chronolake_metastore.domain.instants import PENDING, Instant
@@ -99,7 +100,7 @@ class _ReportHandler(Handler[ReportT, ContradictedFiles]):
 
     @override
     def load(
-        self, state: State, command: ReportT, evidence: ContradictedFiles, now: Micros
+        self, state: State, command: ReportT, evidence: ContradictedFiles, now: Now
     ) -> Loading[ContradictedFiles] | None:
         entry = state.find_instant(command.table, command.requested_time)
         files = deletions.recorded_order(self.reported(command))
@@ -121,7 +122,7 @@ class ReportDeletionsHandler(_ReportHandler[ReportDeletions]):
     ) -> Answer:
         table = state.table(command.table)
         instant = state.instant(table, command.requested_time)
-        payload = deletions.report(table, instant, command.request, evidence)
+        payload = deletions.report(table, instant, command.request, evidence, origin.now.steady)
         files = deletions.recorded_order(self.reported(command))
         event = state.append_report(table.table_id, origin, payload, instant.requested_time, files)
         requested_time = format_time(instant.requested_time, table.definition.tick)
@@ -142,7 +143,7 @@ class RecordSweepHandler(_ReportHandler[RecordSweep]):
     def decide(self, state: State, command: RecordSweep, evidence: ContradictedFiles, origin: Origin) -> Answer:
         table = state.table(command.table)
         instant = state.instant(table, command.requested_time)
-        payload = sweeps.record(table, instant, command.request, evidence)
+        payload = sweeps.record(table, instant, command.request, evidence, origin.now.steady)
         match payload:
             case FilesDeleted():
                 files = deletions.recorded_order(self.reported(command))

@@ -20,7 +20,7 @@ from chronolake_metastore.commands.handler import Loading, Names, Sharing, combi
 from chronolake_metastore.commands.registry import AnyHandler, handler_of
 from chronolake_metastore.domain.answers import START, grow
 from chronolake_metastore.domain.changes import InstantKey
-from chronolake_metastore.domain.clock import CATALOG_ID, commit_wait, drift
+from chronolake_metastore.domain.clock import CATALOG_ID, Now, commit_wait, drift
 from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.instants import Marks
@@ -156,10 +156,10 @@ async def _run_together(session: Session, tasks: Sequence[Task], drift_max_us: i
     waits = {
         table_id: wait_us / MICROS_PER_SECOND
         for table_id, clock in before.items()
-        if (wait_us := commit_wait(clock, state.clocks[table_id], now, drift_max_us))
+        if (wait_us := commit_wait(clock, state.clocks[table_id], now.wall, drift_max_us))
     }
     commit_waits = [_commit_wait(state, task.names, waits) if waits else 0.0 for task in tasks]
-    drift_us = max((drift(clock, now) for clock in state.clocks.values()), default=0)
+    drift_us = max((drift(clock, now.wall) for clock in state.clocks.values()), default=0)
     return GroupResult(results, commit_waits, drift_us)
 
 
@@ -169,7 +169,7 @@ def _look_ahead(task: Task) -> Loading[Any]:
 
 
 async def _load_evidence(
-    tx: Transaction, state: State, tasks: Sequence[Task], ahead: Sequence[Any], now: Micros
+    tx: Transaction, state: State, tasks: Sequence[Task], ahead: Sequence[Any], now: Now
 ) -> list[Any]:
     """What each handler loads under the locks, in the order of the tasks."""
     loadings = [
@@ -182,7 +182,7 @@ async def _load_evidence(
     return await fetch(tx, combined(loadings))
 
 
-def _load(state: State, task: Task, ahead: Any, now: Micros) -> Loading[Any]:
+def _load(state: State, task: Task, ahead: Any, now: Now) -> Loading[Any]:
     loading = task.handler.load(state, task.command, ahead, now)
     return ahead if loading is None else (yield from loading)
 
@@ -198,9 +198,7 @@ def _catalog(names: Names) -> list[UUID]:
     return [CATALOG_ID] if names.catalog else []
 
 
-async def _load_state(
-    tx: Transaction, tasks: Sequence[Task]
-) -> tuple[State, Micros, dict[str, outcomes.Outcome]]:
+async def _load_state(tx: Transaction, tasks: Sequence[Task]) -> tuple[State, Now, dict[str, outcomes.Outcome]]:
     """Lock and read what the commands name, in one round trip, or two where something is missing."""
     named = [task.names for task in tasks]
     table_names = {table for names in named for table in names.tables}
@@ -256,6 +254,7 @@ async def _load_state(
         marks=_all_marks(results),
         concurrent=concurrent.result,
         streams={**streams_of_tables.result, **named_streams.result},
+        wall_offset=now.result.wall_offset,
     )
     return State(loaded), now.result, known.result
 
@@ -292,7 +291,7 @@ def _all_marks(results: Sequence[FoundInstants]) -> dict[InstantKey, Marks]:
     return known
 
 
-def _decide(state: State, task: Task, evidence: Any, now: Micros, records: _Records) -> Result:
+def _decide(state: State, task: Task, evidence: Any, now: Now, records: _Records) -> Result:
     request = task.request
     outcome = records.known.get(request.request_id)
     if outcome is not None:
@@ -310,14 +309,14 @@ def _decide(state: State, task: Task, evidence: Any, now: Micros, records: _Reco
     except errors.TimelineError as exc:
         if not request.records_refusal:
             return exc
-        refusal = _refusal(state, task, now, exc)
+        refusal = _refusal(state, task, now.wall, exc)
         records.refused.append(refusal)
         document = msgspec.json.encode(
             problem(exc.code, exc.detail, request.path, exc.context, idempotency_key=request.request_id)
         )
-        outcome = _outcome(state, request, now, refusal.table_id, refusal.status, document)
+        outcome = _outcome(state, request, now.wall, refusal.table_id, refusal.status, document)
     else:
-        outcome = _outcome(state, request, now, answer.table_id, answer.status, answer.body)
+        outcome = _outcome(state, request, now.wall, answer.table_id, answer.status, answer.body)
     outcome = _chained(state, task.names, outcome, refusal)
     records.add(outcome)
     return _result(outcome)

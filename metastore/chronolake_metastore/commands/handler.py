@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from chronolake_metastore.commands.answers import Answer
+from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.state import State
@@ -93,9 +94,7 @@ class Handler(ABC, Generic[CommandT, EvidenceT]):
         """Load evidence that never changes, before anything is locked."""
         return None
 
-    def load(
-        self, state: State, command: CommandT, evidence: EvidenceT, now: Micros
-    ) -> Loading[EvidenceT] | None:
+    def load(self, state: State, command: CommandT, evidence: EvidenceT, now: Now) -> Loading[EvidenceT] | None:
         """Load the rest of the evidence, under the locks; ``evidence`` is what ``look_ahead`` found."""
         return None
 

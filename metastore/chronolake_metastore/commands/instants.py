@@ -11,6 +11,7 @@ from typing_extensions import override
 from chronolake_metastore.commands.answers import Answer, answer, answer_instant
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, single_query
 from chronolake_metastore.domain import instants, leases, lists, savepoints, streams
+from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.events import Event, Origin, Payload
 from chronolake_metastore.domain.instants import BeginInstant, Instant, ReturnToRequested, TakeInflight
 from chronolake_metastore.domain.leases import RenewLease
@@ -21,7 +22,7 @@ from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store import file_groups, publication
 from chronolake_model import instants as wire
-from chronolake_model.times import Micros, format_time
+from chronolake_model.times import format_time
 from chronolake_model.vocabulary import Action
 
 ChangeT = TypeVar("ChangeT", TakeInflight, ReturnToRequested, RenewLease, ReleaseSavepoint)
@@ -61,7 +62,7 @@ class BeginInstantHandler(Handler[BeginInstant, Beginning]):
 
     @override
     def load(
-        self, state: State, command: BeginInstant, evidence: Beginning, now: Micros
+        self, state: State, command: BeginInstant, evidence: Beginning, now: Now
     ) -> Loading[Beginning] | None:
         table = state.locked_table(command.table)
         return None if table is None else self._load(table, command)
@@ -78,9 +79,9 @@ class BeginInstantHandler(Handler[BeginInstant, Beginning]):
     @override
     def decide(self, state: State, command: BeginInstant, evidence: Beginning, origin: Origin) -> Answer:
         table = state.table(command.table)
-        payload = instants.begin(table, command, state.concurrent, origin.now, evidence.left_out)
+        payload = instants.begin(table, command, state.concurrent, origin.now.steady, evidence.left_out)
         version = state.clocks[table.table_id].version + 1
-        refuse_unpublished(table.name, table.definition, evidence.gate, version, origin.now)
+        refuse_unpublished(table.name, table.definition, evidence.gate, version, origin.now.steady)
         if command.request.count is None:
             plan = command.request.plan
             entries_by_list = (
@@ -102,7 +103,7 @@ def _resizing(command: BeginInstant) -> wire.Plan | None:
 
 def _documents(state: State, table: Table, begun: Sequence[Event]) -> list[wire.Instant]:
     tick = table.definition.tick
-    first = instants.document(table, state.instants[table.table_id, begun[0].time])
+    first = instants.document(table, state.instants[table.table_id, begun[0].time], state.wall_offset)
     return [
         msgspec.structs.replace(first, requested_time=format_time(event.time, tick), version=event.version)
         for event in begun
@@ -124,7 +125,7 @@ class ChangeInstantHandler(Handler[ChangeT, Gate | None]):
     def decide(self, state: State, command: ChangeT, evidence: Gate | None, origin: Origin) -> Answer:
         table = state.table(command.table)
         instant = state.instant(table, command.requested_time)
-        refuse_unpublished(table.name, table.definition, evidence, instant.version, origin.now)
+        refuse_unpublished(table.name, table.definition, evidence, instant.version, origin.now.steady)
         payload = self.change(table, instant, command, origin)
         state.append(table.table_id, origin, payload, instant.requested_time)
         return answer_instant(200, state, table, instant.requested_time)
@@ -137,7 +138,7 @@ class TakeInflightHandler(ChangeInstantHandler[TakeInflight]):
 
     @override
     def load(
-        self, state: State, command: TakeInflight, evidence: Gate | None, now: Micros
+        self, state: State, command: TakeInflight, evidence: Gate | None, now: Now
     ) -> Loading[Gate | None] | None:
         named = state.find_instant(command.table, command.requested_time)
         if named is None or named[1].action is not Action.COMPACTION:
@@ -146,7 +147,7 @@ class TakeInflightHandler(ChangeInstantHandler[TakeInflight]):
 
     @override
     def change(self, table: Table, instant: Instant, command: TakeInflight, origin: Origin) -> Payload:
-        return instants.take_inflight(table, instant, command, origin.now)
+        return instants.take_inflight(table, instant, command, origin.now.steady)
 
 
 class ReturnToRequestedHandler(ChangeInstantHandler[ReturnToRequested]):
@@ -156,7 +157,7 @@ class ReturnToRequestedHandler(ChangeInstantHandler[ReturnToRequested]):
 
     @override
     def change(self, table: Table, instant: Instant, command: ReturnToRequested, origin: Origin) -> Payload:
-        return instants.return_to_requested(table, instant, command, origin.now)
+        return instants.return_to_requested(table, instant, command, origin.now.steady)
 
 
 class RenewLeaseHandler(ChangeInstantHandler[RenewLease]):
@@ -167,7 +168,7 @@ class RenewLeaseHandler(ChangeInstantHandler[RenewLease]):
     @override
     def change(self, table: Table, instant: Instant, command: RenewLease, origin: Origin) -> Payload:
         streams.refuse_member(table, instant, "keep a lease")
-        return leases.renew(table, instant, command, origin.now)
+        return leases.renew(table, instant, command, origin.now.steady)
 
 
 class ReleaseSavepointHandler(ChangeInstantHandler[ReleaseSavepoint]):

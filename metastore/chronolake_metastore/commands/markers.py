@@ -40,6 +40,7 @@ class _Known(msgspec.Struct, frozen=True):
     table: Table
     instants: dict[Micros, Instant]
     now: Micros
+    """By the steady clock."""
     concurrent: ConcurrentInstants = {}
     marked: dict[FileGroup, set[ConcurrentInstant]] = {}
 
@@ -113,14 +114,14 @@ async def _load(tx: Transaction, name: str, requests: Sequence[CreateMarkers]) -
     [table] = tables.result
     by_time = {instant.requested_time: instant for _, instant in instants.result.instants}
     if not table.detects_early:
-        return _Known(table, by_time, now.result)
+        return _Known(table, by_time, now.result.steady)
     groups = {group for request in requests for group in domain.groups(table, request.request.markers)}
     marked = stored.find_marked(table.table_id, groups)
     concurrent = file_groups.find_concurrent((name, group.partition_path, group.file_id) for group in groups)
     # In this order: an instant that completes in between is found among the concurrent. In the reverse order it
     # would be missed.
     await tx.fetch([marked, concurrent])
-    return _Known(table, by_time, now.result, concurrent.result, marked.result)
+    return _Known(table, by_time, now.result.steady, concurrent.result, marked.result)
 
 
 def _refusal(known: _Known, request: CreateMarkers, names: _Names) -> errors.TimelineError | None:

@@ -7,12 +7,12 @@ from typing_extensions import override
 from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, single_query
 from chronolake_metastore.domain import publication
+from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.publication import FoundFiles, RecordHudiFiles
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.store import publication as stored
 from chronolake_model.publication import RecordedHudiFiles
-from chronolake_model.times import Micros
 
 
 class RecordHudiFilesHandler(Handler[RecordHudiFiles, FoundFiles | None]):
@@ -31,7 +31,7 @@ class RecordHudiFilesHandler(Handler[RecordHudiFiles, FoundFiles | None]):
 
     @override
     def load(
-        self, state: State, command: RecordHudiFiles, evidence: FoundFiles | None, now: Micros
+        self, state: State, command: RecordHudiFiles, evidence: FoundFiles | None, now: Now
     ) -> Loading[FoundFiles | None] | None:
         table = state.locked_table(command.table)
         return None if table is None else single_query(stored.find_found(table.table_id))
@@ -41,7 +41,7 @@ class RecordHudiFilesHandler(Handler[RecordHudiFiles, FoundFiles | None]):
         self, state: State, command: RecordHudiFiles, evidence: FoundFiles | None, origin: Origin
     ) -> Answer:
         table = state.table(command.table)
-        payload = publication.record_files(evidence, command, origin.now)
+        payload = publication.record_files(evidence, command, origin.now.wall)
         event = None if payload is None else state.append(table.table_id, origin, payload)
         recorded = RecordedHudiFiles(table.name, None if event is None else event.version)
         return answer(200, recorded, table.table_id)

@@ -40,7 +40,7 @@ class RollbackInstantHandler(Handler[RollbackInstant, None]):
         if target.state is InstantState.ROLLED_BACK:
             _resume(state, table, target, command, origin)
         else:
-            rollbacks.refuse_rollback(table, target, command, origin.now)
+            rollbacks.refuse_rollback(table, target, command, origin.now.steady)
             roll_back(state, table, command, plan_of(state, table, command, target), origin)
         return answer_instant(200, state, table, target.requested_time)
 
@@ -53,7 +53,7 @@ def plan_of(state: State, table: Table, command: RollbackInstant, target: Instan
 def roll_back(state: State, table: Table, command: RollbackInstant, plan: Plan, origin: Origin) -> None:
     """Append the rollback and what it does to its target."""
     entries_by_list = lists.entries_by_list(plan_files=command.request.files_to_delete)
-    request = rollbacks.request(command, plan, origin.now)
+    request = rollbacks.request(command, plan, origin.now.steady)
     requested = state.append(table.table_id, origin, request, entries_by_list=entries_by_list)
     undo = rollbacks.undo(command, requested.time)
     state.append(table.table_id, origin, undo, command.requested_time)
@@ -66,6 +66,6 @@ def _resume(state: State, table: Table, target: Instant, command: RollbackInstan
     if target.rolled_back_by is None:
         return
     rollback = state.instant(table, target.rolled_back_by)
-    resumed = rollbacks.resume(rollback, command, origin.now)
+    resumed = rollbacks.resume(rollback, command, origin.now.steady)
     if resumed is not None:
         state.append(table.table_id, origin, resumed, rollback.requested_time)

@@ -37,7 +37,7 @@ class CreateSavepointHandler(Handler[CreateSavepoint, None]):
         existing = savepoints.existing(target, known)
         if existing is not None:
             return answer_instant(200, state, table, existing.requested_time)
-        payload = savepoints.create(table, command, target, known, origin.now)
+        payload = savepoints.create(table, command, target, known, origin.now.steady)
         savepoint = state.append(table.table_id, origin, payload)
         empty_completion = rollbacks.empty_completion(command.request.comment)
         state.append(table.table_id, origin, empty_completion, savepoint.time)
@@ -77,7 +77,7 @@ class RestoreTableHandler(Handler[RestoreTable, None]):
             else:
                 undone.append(instant)
         entries_by_list = lists.entries_by_list(plan_instants=[instant.requested_time for instant in undone])
-        request = restores.request(command, undone, origin.now)
+        request = restores.request(command, undone, origin.now.steady)
         requested = state.append(table.table_id, origin, request, entries_by_list=entries_by_list)
         undo = restores.undo(command, requested.time)
         for instant in undone:

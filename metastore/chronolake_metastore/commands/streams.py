@@ -44,7 +44,7 @@ class OpenStreamHandler(Handler[OpenStream, None]):
     def decide(self, state: State, command: OpenStream, evidence: None, origin: Origin) -> Answer:
         table = state.table(command.table)
         stream = state.streams.get((table.table_id, command.stream))
-        opened = streams.open_stream(table, stream, command, origin.now)
+        opened = streams.open_stream(table, stream, command, origin.now.steady)
         state.append(table.table_id, origin, opened)
         restored = opened.restored_checkpoint
         where = "at its beginning" if restored is None else f"from checkpoint {restored}"
@@ -68,7 +68,7 @@ class ExpireStreamHandler(Handler[ExpireStream, None]):
     def decide(self, state: State, command: ExpireStream, evidence: None, origin: Origin) -> Answer:
         table = state.table(command.table)
         stream = state.stream(table, command.stream)
-        closed, dropped = streams.expire(table, stream, command, origin.now)
+        closed, dropped = streams.expire(table, stream, command, origin.now.steady)
         state.append(table.table_id, origin, closed)
         _roll_back(state, table, dropped, command.writer, closed.reason, origin)
         return _answer_stream(200, state, table, command.stream)
@@ -88,7 +88,7 @@ class ChangeStreamHandler(Handler[ChangeT, None]):
     @override
     def decide(self, state: State, command: ChangeT, evidence: None, origin: Origin) -> Answer:
         table = state.table(command.table)
-        payload = self.change(table, state.stream(table, command.stream), command, origin.now)
+        payload = self.change(table, state.stream(table, command.stream), command, origin.now.steady)
         state.append(table.table_id, origin, payload)
         return _answer_stream(200, state, table, command.stream)
 
@@ -149,5 +149,7 @@ def _hand_over(state: State, table: Table, stream: Stream, origin: Origin) -> No
 
 def _answer_stream(status: int, state: State, table: Table, name: str, *, with_tasks: bool = False) -> Answer:
     """The stream. Its tasks are for who opens it: every answer is kept for requests that are repeated."""
-    document = stream_documents.document(table, state.stream(table, name), with_tasks=with_tasks)
+    document = stream_documents.document(
+        table, state.stream(table, name), state.wall_offset, with_tasks=with_tasks
+    )
     return answer(status, document, table.table_id)

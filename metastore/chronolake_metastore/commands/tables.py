@@ -15,7 +15,7 @@ from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing
 from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX, Neighbour, PublishedTime
-from chronolake_metastore.domain.clock import CATALOG_ID, Clock
+from chronolake_metastore.domain.clock import CATALOG_ID, Clock, Now
 from chronolake_metastore.domain.events import BasePathTakenOver, Origin, TableCreated
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import AlterTable, CreateTable, DropTable, FormerHolders, Table
@@ -58,7 +58,7 @@ class CreateTableHandler(Handler[CreateTable, NewTable]):
 
     @override
     def load(
-        self, state: State, command: CreateTable, evidence: NewTable, now: Micros
+        self, state: State, command: CreateTable, evidence: NewTable, now: Now
     ) -> Loading[NewTable] | None:
         return None if command.request.name in state.tables else self._load(command)
 
@@ -148,7 +148,7 @@ class AlterTableHandler(Handler[AlterTable, Alteration]):
 
     @override
     def load(
-        self, state: State, command: AlterTable, evidence: Alteration, now: Micros
+        self, state: State, command: AlterTable, evidence: Alteration, now: Now
     ) -> Loading[Alteration] | None:
         table = state.locked_table(command.name)
         return None if table is None else self._load(table, command.request.name or table.name)

@@ -17,7 +17,7 @@ from chronolake_hudi import properties as hudi
 from chronolake_metastore import errors
 from chronolake_metastore.domain import actions, files, lists
 from chronolake_metastore.domain.base_paths import PublishedTime
-from chronolake_metastore.domain.clock import CATALOG_ID
+from chronolake_metastore.domain.clock import CATALOG_ID, Now
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import (
     InstantCompleted,
@@ -74,18 +74,18 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def history(
-    command: AdoptTable, created: TableCreated, former: FormerHolders, now: Micros
+    command: AdoptTable, created: TableCreated, former: FormerHolders, now: Now
 ) -> tuple[list[Step], TableAdopted]:
     """The history in the order of its times, and the event that ends it.
 
-    ``created`` is the decision for a new table without history, ``now`` the wall's time.
+    ``created`` is the decision for a new table without history.
 
     Raises ``InvalidTable``, ``InvalidWriteStat``, ``InvalidPlan``.
     """
     request = command.request
     _check_definition(request)
     instants = [_Checked.of(instant, index) for index, instant in enumerate(request.instants)]
-    first = _check_times(request, instants, now)
+    first = _check_times(request, instants, now.wall)
     _check_writers_of_name(request, instants, former)
     # The schema numbered, so that column statistics can be checked.
     table = evolve_created(created, CATALOG_ID, Micros(first - _TICK))
@@ -97,7 +97,7 @@ def history(
             raise errors.InvalidWriteStat(f"{_place(instant)}: {exc.detail}", **context) from exc
     cleaned_before = _cleaned_before(request, instants)
     steps = [Step(Micros(first - _TICK), created)]
-    steps.extend(sorted(_steps(request, instants, now), key=lambda step: step.time))
+    steps.extend(sorted(_steps(request, instants, now.steady), key=lambda step: step.time))
     adopted = TableAdopted(
         name=request.definition.name,
         instants=len(instants),

@@ -10,6 +10,7 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.domain import lists
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
+from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import InstantInflight, InstantRequested, LeaseRenewed, Plan
 from chronolake_metastore.domain.instants import Instant, lease_end, refuse_while_leased
@@ -23,7 +24,7 @@ HOW_TO_DELETE: Final = (
     "POST .../deletions, and complete again with a new idempotency key"
 )
 """The advice of a refusal, for files that must be deleted before an instant completes."""
-_MICROS_PER_HOUR: Final = 3_600 * MICROS_PER_SECOND
+MICROS_PER_HOUR: Final = 3_600 * MICROS_PER_SECOND
 
 
 class CleanHistory(msgspec.Struct, frozen=True):
@@ -45,7 +46,8 @@ class Bounds(msgspec.Struct, frozen=True):
     ``oldest_pending`` is the requested time of the oldest pending write; a stream whose lease has ended reads
     nothing, so its instants do not count. ``protected_times`` are the completion
     times as of which savepoints and readers need files. ``followed`` is the first time that a reader holds with
-    all later ones.
+    all later ones. ``jumped_ahead_us`` is how far the wall clock has jumped ahead in the hours of
+    the policy.
     """
 
     nth_newest: Micros | None
@@ -53,6 +55,7 @@ class Bounds(msgspec.Struct, frozen=True):
     protected_times: Sequence[Micros] = ()
     published: Micros | None = None
     followed: Micros | None = None
+    jumped_ahead_us: int = 0
 
 
 class CleanScope(msgspec.Struct, frozen=True):
@@ -82,17 +85,21 @@ class Undeleted(msgspec.Struct, frozen=True):
     path: str | None
 
 
-def scope_of(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Micros) -> CleanScope | None:
-    """The scope of a clean by a policy, at the wall's time ``now``; None if it may delete nothing.
+def scope_of(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Now) -> CleanScope | None:
+    """The scope of a clean by a policy; None if it may delete nothing.
 
     Files that are not served any more may be deleted under every policy. A pending write may read files that
     were live when it was requested, or later: no clean goes beyond its requested time, nor beyond what is
     published for Hudi's readers, nor beyond the time from which on a reader follows the changes.
+
+    Hours are those that have passed: a jump ahead of the wall clock is none. Completion times are by the wall
+    clock, so those from after the jump are retained for longer.
     """
     if policy.retain_versions is not None:
         until: Micros | None = Micros(MICROS_MAX)
     elif policy.retain_hours is not None:
-        until = Micros(max(now - policy.retain_hours * _MICROS_PER_HOUR, 0))
+        wall = now.steady + now.wall_offset - bounds.jumped_ahead_us
+        until = Micros(max(wall - policy.retain_hours * MICROS_PER_HOUR, 0))
     else:
         until = bounds.nth_newest
     known = [time for time in (until, table.cleaned_before) if time is not None]

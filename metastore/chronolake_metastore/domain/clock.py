@@ -13,6 +13,19 @@ CATALOG_ID: Final = UUID(int=0)
 """The log of the catalog: namespaces that are created and dropped."""
 
 
+class Now(msgspec.Struct, frozen=True):
+    """The present, in microseconds, by both clocks of the database.
+
+    Times of tables follow the ``wall`` clock, which is never behind a time that was returned. Leases and other
+    durations end by the ``steady`` clock (docs/decisions/0071-steady-clock.md). ``wall_offset`` is how far the
+    database's wall clock is ahead of it.
+    """
+
+    wall: Micros
+    steady: Micros
+    wall_offset: int = 0
+
+
 class Clock(msgspec.Struct, frozen=True):
     """The head of a table's log: the last time and version issued, and the last event's hash."""
 

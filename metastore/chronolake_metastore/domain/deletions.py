@@ -71,9 +71,13 @@ def is_planned_deletion(instant: Instant) -> bool:
 
 
 def report(
-    table: Table, instant: Instant, request: wire.ReportDeletions, contradicted: ContradictedFiles
+    table: Table,
+    instant: Instant,
+    request: wire.ReportDeletions,
+    contradicted: ContradictedFiles,
+    now: Micros,
 ) -> FilesDeleted:
-    """Record that files were deleted.
+    """Record that files were deleted, at ``now`` by the steady clock.
 
     Raises ``InstantRolledBack`` (its rollback takes the report), ``IllegalTransition`` while a plan waits
     and has no executor, ``LeaseLive``, or ``InvalidDeletion``.
@@ -83,11 +87,15 @@ def report(
         if instant.lease_expires_at is None:
             raise illegal(table, instant, "its plan waits; take it inflight to execute it")
         refuse_another(instant, request.writer)
-    return files_deleted(table, instant, request.files, contradicted)
+    return files_deleted(table, instant, request.files, contradicted, now)
 
 
 def files_deleted(
-    table: Table, instant: Instant, reported: Iterable[DeletedFile], contradicted: ContradictedFiles
+    table: Table,
+    instant: Instant,
+    reported: Iterable[DeletedFile],
+    contradicted: ContradictedFiles,
+    now: Micros,
 ) -> FilesDeleted:
     """The event of files that may be deleted; raises ``InvalidDeletion``."""
     marker = format_time(marked_by(instant), table.definition.tick)
@@ -103,7 +111,10 @@ def files_deleted(
     )
     files_of_report = recorded_order(reported)
     return FilesDeleted(
-        of=marked_by(instant), files=len(files_of_report), deletions_digest=files.digest(files_of_report)
+        of=marked_by(instant),
+        files=len(files_of_report),
+        deletions_digest=files.digest(files_of_report),
+        steady_time=now,
     )
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.answers import START, ChainHead
-from chronolake_metastore.domain.clock import Clock, next_time
+from chronolake_metastore.domain.clock import Clock, Now, next_time
 from chronolake_metastore.domain.lists import ListName, Sealed
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import StreamPlace, WriteSummary
@@ -118,7 +118,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class InstantRequested(Payload, frozen=True, kw_only=True):
-    """``state`` is inflight if the instant began inflight. The lease ends by the wall clock.
+    """``state`` is inflight if the instant began inflight. The lease ends by the steady clock.
 
     A plan that waits for an executor has no lease. ``target`` is the instant that a rollback undoes or a
     savepoint pins, or the savepoint of a restore. ``schema_version`` is the version of the table's schema at
@@ -190,7 +190,8 @@ class InstantCompleted(Payload, frozen=True, kw_only=True):
     ``schema_version`` is the version of the schema that they were written with. After a clean,
     ``cleaned_before`` is the first completion time that the table is served as of, unless another clean has a
     later one. ``buckets`` is the number of buckets that the table has from then on, if the instant has changed
-    it: a clustering that resized the table, or a restore to a state before that.
+    it: a clustering that resized the table, or a restore to a state before that. ``steady_time`` is the time
+    by the steady clock, where a grace period begins with the event.
     """
 
     summary: WriteSummary
@@ -201,6 +202,7 @@ class InstantCompleted(Payload, frozen=True, kw_only=True):
     staged: list[int] = []
     cleaned_before: Micros | None = None
     buckets: int | None = None
+    steady_time: Micros | None = None
 
 
 class InstantRolledBack(Payload, frozen=True, kw_only=True):
@@ -217,12 +219,13 @@ class FilesDeleted(Payload, frozen=True, kw_only=True):
     They are rows of ``deleted_file`` under this event's version; ``files`` is their number and
     ``deletions_digest`` the digest over them. ``of`` is the instant that had marked them; for a clean, it is
     the clean itself. Except after a clean, their names are checked once more later, because a task may finish
-    such a file late.
+    such a file late: the grace period begins at ``steady_time``, by the steady clock.
     """
 
     of: Micros
     files: int
     deletions_digest: str
+    steady_time: Micros | None = None
 
 
 class DeletionsSwept(Payload, frozen=True, kw_only=True):
@@ -240,7 +243,7 @@ class SavepointReleased(Payload, frozen=True, kw_only=True):
 
 
 class LeaseRenewed(Payload, frozen=True, kw_only=True):
-    """The lease ends by the wall clock, not by the table's, which may be ahead of it.
+    """The lease ends by the steady clock.
 
     ``writer`` is the writer that took the lease over, if one did.
     """
@@ -251,7 +254,7 @@ class LeaseRenewed(Payload, frozen=True, kw_only=True):
 
 
 class StreamOpened(Payload, frozen=True, kw_only=True):
-    """A stream has a new epoch. The lease ends by the wall clock.
+    """A stream has a new epoch. The lease ends by the steady clock.
 
     ``restored_checkpoint`` is the checkpoint that the job continues from, if it does.
     """
@@ -392,11 +395,11 @@ class StoredEvent(msgspec.Struct, frozen=True):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """The sender of a command, its request id, and the wall clock of the database."""
+    """The sender of a command, its request id, and the clocks of the database."""
 
     actor: str
     request_id: str
-    now: Micros
+    now: Now
 
 
 class ImpossibleEvent(Exception):
@@ -418,7 +421,7 @@ def next_event(
     A request of an instant is itself the instant: its time is the instant's requested time. ``answers`` is the
     head of the table's chain of answers, which the event's hash covers.
     """
-    time = next_time(clock, origin.now)
+    time = next_time(clock, origin.now.wall)
     if isinstance(payload, InstantRequested):
         instant = time
     version = clock.version + 1

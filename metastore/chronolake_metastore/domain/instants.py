@@ -8,6 +8,7 @@ rolled_back (rollbacks.py). An instant never leaves rolled_back. It leaves compl
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -46,7 +47,8 @@ class Instant(msgspec.Struct, frozen=True):
     ``undone_completion_time`` is the completion time of an instant that a restore, or the release of a
     savepoint, has undone.
 
-    ``unswept_since`` is the time of the last reported deletion that must be checked once more.
+    ``unswept_since`` is the time of the last reported deletion that must be checked once more. The grace period
+    before that check began at ``grace_began_at``, by the steady clock, as ``lease_expires_at`` is.
 
     ``action`` is the one it was begun with until it completes, then its completed name. An instant of a
     ``stream`` has no lease of its own: its lease lasts until the stream ends it.
@@ -70,6 +72,7 @@ class Instant(msgspec.Struct, frozen=True):
     plan: Plan | None = None
     schema_version: int | None = None
     unswept_since: Micros | None = None
+    grace_began_at: Micros | None = None
     stream: StreamPlace | None = None
 
     @property
@@ -109,7 +112,7 @@ def begin(
     now: Micros,
     left_out: LeftOut = (),
 ) -> InstantRequested:
-    """Begin an instant; its lease runs from ``now``, the wall's time.
+    """Begin an instant; its lease runs from ``now``, by the steady clock.
 
     ``left_out`` are the live file groups that the plan of a resize lacks. Raises ``ActionNotSupported``,
     ``InvalidPlan``, or ``WriteConflict`` when another plan has its file groups.
@@ -231,6 +234,7 @@ def complete(
         schema_version=request.schema_version or instant.schema_version,
         staged=request.staged,
         buckets=request.buckets,
+        steady_time=now if _is_swept_after(instant) else None,
     )
 
 
@@ -245,6 +249,11 @@ def in_the_way(instant: Instant, concurrent: conflicts.ConcurrentInstants) -> co
 def lease_end(now: Micros, lease_seconds: int) -> Micros:
     """The end of a lease of so many seconds from ``now``."""
     return Micros(now + lease_seconds * MICROS_PER_SECOND)
+
+
+def by_wall(steady_time: Micros, wall_offset: int) -> datetime:
+    """A time of the steady clock as the wall clock shows it."""
+    return to_datetime(Micros(steady_time + wall_offset))
 
 
 def refuse_unless(table: Table, instant: Instant, allowed: Set[State], move: str) -> None:
@@ -265,16 +274,21 @@ def refuse_unless(table: Table, instant: Instant, allowed: Set[State], move: str
 
 
 def refuse_while_leased(instant: Instant, writer: str, now: Micros) -> None:
-    """Raise ``LeaseLive`` if another writer than ``writer`` holds a lease at ``now``, the wall's time."""
+    """Raise ``LeaseLive`` if another writer than ``writer`` holds a lease at ``now``, by the steady clock."""
     expires = instant.lease_expires_at
     if expires is None or writer == instant.writer or now >= expires:
         return
-    expires_at = to_datetime(expires).isoformat()
+    seconds_left = seconds_until(expires, now)
     raise errors.LeaseLive(
-        f"the lease of {instant.writer!r} runs until {expires_at}; ask that writer, or wait",
+        f"the lease of {instant.writer!r} runs for another {seconds_left} s; ask that writer, or wait",
         writer=instant.writer,
-        lease_expires_at=expires_at,
+        lease_seconds_left=seconds_left,
     )
+
+
+def seconds_until(time: Micros, now: Micros) -> int:
+    """The seconds from ``now`` until ``time``, rounded up."""
+    return -((now - time) // MICROS_PER_SECOND)
 
 
 def refuse_another(instant: Instant, writer: str | None) -> None:
@@ -341,9 +355,9 @@ def _change(instant: Instant, event: Event) -> dict[str, object]:
                 "extra_metadata": payload.extra_metadata,
                 "schema_version": payload.schema_version,
             }
-            if instant.action is Action.ROLLBACK and has_direct_markers(instant):
-                # Its target may continue to create markers in storage, because no server refuses them there.
+            if _is_swept_after(instant):
                 change["unswept_since"] = event.time
+                change["grace_began_at"] = payload.steady_time or event.time
         case InstantRolledBack() as payload:
             change = _undone(instant, payload.reason)
             change |= {"lease_expires_at": None, "rolled_back_by": payload.rollback}
@@ -369,13 +383,21 @@ def _undone(instant: Instant, reason: str) -> dict[str, object]:
     }
 
 
+def _is_swept_after(instant: Instant) -> bool:
+    """Whether its completion begins a grace period before a sweep.
+
+    The target of a rollback may continue to create markers in storage, because no server refuses them there.
+    """
+    return instant.action is Action.ROLLBACK and has_direct_markers(instant)
+
+
 def has_direct_markers(instant: Instant) -> bool:
     """Whether its markers are in storage; of a rollback those of its target."""
     return instant.plan is not None and instant.plan.direct_markers
 
 
-def document(table: Table, instant: Instant) -> wire.Instant:
-    """The instant as the REST API shows it."""
+def document(table: Table, instant: Instant, wall_offset: int) -> wire.Instant:
+    """The instant as the REST API shows it: the end of its lease by the wall clock."""
     tick = table.definition.tick
     expires_at = None if instant.stream is not None else instant.lease_expires_at
     return wire.Instant(
@@ -387,7 +409,7 @@ def document(table: Table, instant: Instant) -> wire.Instant:
         state=instant.state,
         writer=instant.writer,
         lease_seconds=instant.lease_seconds,
-        lease_expires_at=None if expires_at is None else to_datetime(expires_at),
+        lease_expires_at=None if expires_at is None else by_wall(expires_at, wall_offset),
         rollback_reason=instant.rollback_reason,
         summary=instant.summary,
         extra_metadata=instant.extra_metadata,

@@ -22,7 +22,7 @@ class RenewLease(InstantCommand, frozen=True):
 
 
 def renew(table: Table, instant: Instant, command: RenewLease, now: Micros) -> LeaseRenewed:
-    """Renew the lease of a pending instant from ``now``, the wall's time.
+    """Renew the lease of a pending instant from ``now``, by the steady clock.
 
     Raises ``IllegalTransition``, ``InstantRolledBack``, or ``LeaseLive`` when another has taken it over. A
     lease that ended without a rollback is renewed too: its writer is alive, and the instant is still pending.

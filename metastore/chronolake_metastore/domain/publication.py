@@ -63,7 +63,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
         return self.published_version > 0 or self.epoch > 0
 
     def is_leased(self, now: Micros) -> bool:
-        """Whether a publisher has a lease at ``now``, the wall's time."""
+        """Whether a publisher has a lease at ``now``, by the steady clock."""
         return self.lease_expires_at is not None and now < self.lease_expires_at
 
 
@@ -115,13 +115,14 @@ def refuse_unpublished(
 def record_files(last: FoundFiles | None, command: RecordHudiFiles, now: Micros) -> HudiFilesFound | None:
     """The event of foreign files; None when the last one says the same, or is less than an hour old.
 
-    So publishers cannot fill the log by their reports.
+    So publishers cannot fill the log by their reports. If the last time is ahead of ``now``, the wall clock was
+    set back, and its age is not known.
     """
     event = HudiFilesFound(paths=command.paths, total=max(command.total, len(command.paths)))
     if last is None:
         return event if event.total else None
     is_known = (last.paths, last.total) == (event.paths, event.total)
-    return None if is_known or now - last.time < FOUND_SECONDS_MIN * MICROS_PER_SECOND else event
+    return None if is_known or 0 <= now - last.time < FOUND_SECONDS_MIN * MICROS_PER_SECOND else event
 
 
 def is_off(table: Publishable) -> bool:

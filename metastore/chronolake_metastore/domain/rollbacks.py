@@ -45,8 +45,8 @@ class RollbackInstant(InstantCommand, frozen=True):
 def refuse_rollback(table: Table, target: Instant, command: RollbackInstant, now: Micros) -> None:
     """Raise ``IllegalTransition`` unless the instant is pending, and ``LeaseLive`` while its lease runs.
 
-    Raises ``InvalidPlan`` when a file that is named is none of the instant's. ``now`` is the wall's time. The
-    instant must not be rolled back yet.
+    Raises ``InvalidPlan`` when a file that is named is none of the instant's. ``now`` is by the steady clock.
+    The instant must not be rolled back yet.
     """
     if target.state is State.COMPLETED:
         raise illegal(table, target, "a completed instant is undone only by a restore to an earlier savepoint")

@@ -74,7 +74,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     ``renamed`` is by names without a table, or without an instant that is named: what the table is called now
     that had the name last. ``answer_heads`` are the heads of the chains of answers; a chain that is not there
     has no outcome yet. ``table_counts`` says how many tables a namespace has. ``marks`` are of instants that
-    may end.
+    may end. ``wall_offset`` is how far the wall clock is ahead of the steady clock.
     """
 
     clocks: Mapping[UUID, Clock] = {}
@@ -88,6 +88,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     marks: Mapping[InstantKey, Marks] = {}
     concurrent: Mapping[FileGroup, Sequence[ConcurrentInstant]] = {}
     streams: Mapping[StreamKey, Stream] = {}
+    wall_offset: int = 0
 
 
 EMPTY = Loaded(clocks={CATALOG_ID: Clock(CATALOG_ID, Tick.MILLISECOND)})
@@ -98,6 +99,7 @@ class State:
     """Clocks, namespaces, tables and instants as they stand after the events so far, and the changes."""
 
     def __init__(self, loaded: Loaded) -> None:
+        self.wall_offset = loaded.wall_offset
         self.marks = loaded.marks
         self.renamed = loaded.renamed
         self.present_names = loaded.present_names

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from chronolake_metastore.domain.instants import by_wall
 from chronolake_metastore.domain.streams import Checkpoint, Stream, waits_until
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import streams as wire
-from chronolake_model.times import format_time, to_datetime
+from chronolake_model.times import format_time
 
 
 def document(
-    table: Table, stream: Stream, *, with_tasks: bool = True, with_metadata: bool = False
+    table: Table, stream: Stream, wall_offset: int, *, with_tasks: bool = True, with_metadata: bool = False
 ) -> wire.Stream:
-    """The stream as the REST API shows it.
+    """The stream as the REST API shows it: the end of its lease by the wall clock.
 
     An answer to a command is kept for good, so it has no metadata of tasks.
     """
@@ -31,8 +32,8 @@ def document(
         opened_at=format_time(stream.opened_at, tick),
         is_open=stream.is_open,
         lease_seconds=stream.lease_seconds,
-        lease_expires_at=to_datetime(stream.lease_expires_at),
-        waits_until=None if waits is None else to_datetime(waits),
+        lease_expires_at=by_wall(stream.lease_expires_at, wall_offset),
+        waits_until=None if waits is None else by_wall(waits, wall_offset),
         tasks=stream.tasks,
         ended_tasks=len(stream.ended),
         acknowledged_checkpoint=stream.acknowledged,

@@ -36,7 +36,7 @@ from chronolake_metastore.domain.properties import STREAM_WAIT_SECONDS
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import streams as wire
 from chronolake_model.instants import StreamPlace, WriteSummary
-from chronolake_model.times import MICROS_MAX, MICROS_PER_SECOND, Micros, format_time, to_datetime
+from chronolake_model.times import MICROS_MAX, MICROS_PER_SECOND, Micros, format_time
 
 WAIT_SECONDS_DEFAULT: Final = 7 * 86_400
 """How long reported files wait for their stream to be opened again."""
@@ -167,7 +167,7 @@ class ExpireStream(StreamCommand, frozen=True):
 
 
 def open_stream(table: Table, stream: Stream | None, command: OpenStream, now: Micros) -> StreamOpened:
-    """Give the stream its next epoch. ``now`` is the wall's time.
+    """Give the stream its next epoch. ``now`` is by the steady clock.
 
     Raises ``IllegalTransition`` for a job that continues behind a checkpoint whose files are gone.
     """
@@ -262,8 +262,8 @@ def expire(
     ]
     if now < stream.lease_expires_at or not dropped:
         raise errors.LeaseLive(f"nothing of {named(table, stream)} is to be rolled back", writer=stream.writer)
-    expired_at = to_datetime(stream.lease_expires_at).isoformat(timespec="milliseconds")
-    reason = f"the lease of {stream.writer} ended at {expired_at}"
+    ago = (now - stream.lease_expires_at) / MICROS_PER_SECOND
+    reason = f"the lease of {stream.writer} ended {ago:.1f} s ago"
     complete = (
         number
         for number, checkpoint in dropped

@@ -17,7 +17,7 @@ from chronolake_metastore.domain.events import DeletionsSwept, Event, FilesDelet
 from chronolake_metastore.domain.instants import Instant, refuse_unless
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import sweeps as wire
-from chronolake_model.times import parse_time
+from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import Action, State
 
 ENDED: Final = frozenset({State.COMPLETED, State.ROLLED_BACK})
@@ -29,15 +29,16 @@ class RecordSweep(InstantCommand, frozen=True):
 
 
 def record(
-    table: Table, instant: Instant, request: wire.RecordSweep, contradicted: ContradictedFiles
+    table: Table, instant: Instant, request: wire.RecordSweep, contradicted: ContradictedFiles, now: Micros
 ) -> FilesDeleted | DeletionsSwept | None:
     """Record a sweep with its late files, or that it found none; nothing if a deletion came after it.
 
-    Raises ``IllegalTransition`` while the instant is pending, or ``InvalidDeletion``.
+    ``now`` is by the steady clock. Raises ``IllegalTransition`` while the instant is pending, or
+    ``InvalidDeletion``.
     """
     refuse_unless(table, instant, ENDED, "be swept")
     if request.late_files:
-        return deletions.files_deleted(table, instant, request.late_files, contradicted)
+        return deletions.files_deleted(table, instant, request.late_files, contradicted, now)
     since = parse_time(request.unswept_since)
     return DeletionsSwept(since=since) if instant.unswept_since == since else None
 
@@ -48,10 +49,12 @@ def evolve(instant: Instant, event: Event) -> Instant:
     Its version stays: that is of the event which brought it into its state.
     """
     match event.payload:
-        case FilesDeleted() if instant.action is not Action.CLEAN:
-            return msgspec.structs.replace(instant, unswept_since=event.time)
+        case FilesDeleted(steady_time=steady_time) if instant.action is not Action.CLEAN:
+            return msgspec.structs.replace(
+                instant, unswept_since=event.time, grace_began_at=steady_time or event.time
+            )
         case DeletionsSwept():
-            return msgspec.structs.replace(instant, unswept_since=None)
+            return msgspec.structs.replace(instant, unswept_since=None, grace_began_at=None)
         case _:
             # The files of a clean were published, so they are not written again.
             return instant

@@ -34,7 +34,7 @@ async def collect(settings: Settings) -> Heads:
         await session.close()
         await database.close()
     return heads.seal(
-        now,
+        now.wall,
         [
             Head(
                 table=CATALOG if head.table_id == CATALOG_ID else head.table,

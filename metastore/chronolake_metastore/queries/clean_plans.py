@@ -14,7 +14,7 @@ async def preview(database: Database, table_name: str, policy: CleanPolicy) -> C
     """The files that a clean would delete now, and their size; raises ``TableNotFound``."""
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
-        bounds, now = await stored.read_bounds(connection, table.table_id, policy.commits)
+        bounds, now = await stored.read_bounds(connection, table.table_id, policy)
         scope = cleans.scope_of(table, policy, bounds, now)
         deletable_files = (
             []

@@ -23,7 +23,7 @@ async def find(
         if instant is None:
             raise await tables.instant_not_found(connection, table, requested_time)
         others = await file_groups.concurrent_in(connection, table_name, body.file_groups)
-        now = await clocks.now(connection)
+        now = (await clocks.now(connection)).steady
         promised = await streams.promised_in(connection, table.table_id, _replaced(body))
     touched = [
         (

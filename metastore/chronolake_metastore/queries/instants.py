@@ -9,9 +9,9 @@ import msgspec
 
 from chronolake_metastore.domain import instants
 from chronolake_metastore.queries import cursors, paging, tables
-from chronolake_metastore.store import instants as stored
+from chronolake_metastore.store import clocks, instants as stored
 from chronolake_metastore.store.instants import Filter
-from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model import instants as wire
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import TimeOrder
@@ -32,7 +32,8 @@ async def get(database: Database, table_name: str, requested_time: Micros) -> wi
         instant = await stored.get(connection, table.table_id, requested_time)
         if instant is None:
             raise await tables.instant_not_found(connection, table, requested_time)
-    return instants.document(table, instant)
+        wall_offset = await _wall_offset(connection, [instant])
+    return instants.document(table, instant, wall_offset)
 
 
 async def page(
@@ -53,17 +54,19 @@ async def page(
             return await stored.page(connection, table.table_id, wanted, after, number, skipped)
 
         def size_of(instant: instants.Instant) -> int:
-            return paging.json_bytes(instants.document(table, instant))
+            return paging.json_bytes(instants.document(table, instant, 0))
 
         instants_of_page, is_cut = await paging.collect(
             fetch, size_of, limit, database.page_bytes_max, _PORTION
         )
+        wall_offset = await _wall_offset(connection, instants_of_page)
     next_cursor = (
         cursors.encode(_Place(table.table_id, _ordered_by(instants_of_page[-1], wanted.order_by)))
         if is_cut
         else None
     )
-    return wire.InstantPage([instants.document(table, instant) for instant in instants_of_page], next_cursor)
+    documents = [instants.document(table, instant, wall_offset) for instant in instants_of_page]
+    return wire.InstantPage(documents, next_cursor)
 
 
 async def completion_times(
@@ -75,6 +78,12 @@ async def completion_times(
         times = await stored.completion_times(connection, table.table_id, requested_times)
     tick = table.definition.tick
     return wire.CompletionTimes([None if time is None else format_time(time, tick) for time in times])
+
+
+async def _wall_offset(connection: Reader, found: Sequence[instants.Instant]) -> int:
+    """The offset by which leases are shown; instants that have ended have none."""
+    has_leases = any(instant.lease_expires_at is not None for instant in found)
+    return await clocks.wall_offset(connection) if has_leases else 0
 
 
 def _ordered_by(instant: instants.Instant, order_by: TimeOrder) -> Micros:

@@ -16,7 +16,8 @@ from msgspec import UNSET
 from chronolake_hudi import publishable
 from chronolake_metastore import errors
 from chronolake_metastore.domain import publication as domain
-from chronolake_metastore.domain.instants import format_if, lease_end
+from chronolake_metastore.domain.clock import Now
+from chronolake_metastore.domain.instants import by_wall, format_if, lease_end, seconds_until
 from chronolake_metastore.domain.publication import Position, RecordHudiFiles
 from chronolake_metastore.domain.publication_steps import Builder, Material, partition_file
 from chronolake_metastore.domain.tables import Table
@@ -55,6 +56,7 @@ class Lease(msgspec.Struct, frozen=True):
     table: Table
     position: Position
     version: int
+    wall_offset: int
     is_new: bool
     hides: bool
 
@@ -121,7 +123,7 @@ async def totals(database: Database) -> tuple[float, int]:
     async with database.reading() as connection:
         oldest, paused = await stored.totals(connection)
         now = await clocks.now(connection)
-    return 0.0 if oldest is None else max(now - oldest, 0) / MICROS_PER_SECOND, paused
+    return 0.0 if oldest is None else max(now.wall - oldest, 0) / MICROS_PER_SECOND, paused
 
 
 async def status(database: Database, table_name: str) -> wire.Publication:
@@ -152,18 +154,18 @@ async def take_lease(database: Database, table_name: str, body: wire.TakePublica
         progress = await stored.get(connection, table.table_id)
         assert progress.position is not None
         now = await clocks.now(connection)
-        _refuse_other_publisher(table, progress.position, body.publisher, now)
+        _refuse_other_publisher(table, progress.position, body.publisher, now.steady)
         position = progress.position
         if not hides:
-            position = await _unpaused(connection, table, position, now)
+            position = await _unpaused(connection, table, position, now.wall)
         is_new = position.publisher != body.publisher
         is_granted = hides or position.paused_version is None
         if is_granted:
-            position = _granted(position, body, now, hides=hides)
+            position = _granted(position, body, now.steady, hides=hides)
         await stored.save(connection, table.table_id, position)
     if not is_granted:
         raise errors.NotPublished(table.name, f"publication is paused: {position.paused_reason}")
-    return Lease(table, position, progress.version, is_new, hides)
+    return Lease(table, position, progress.version, now.wall_offset, is_new, hides)
 
 
 def _granted(position: Position, body: wire.TakePublicationLease, now: Micros, *, hides: bool) -> Position:
@@ -216,13 +218,14 @@ async def _was_off(connection: Reader, table: Table, position: Position) -> bool
 def _refuse_other_publisher(table: Table, position: Position, publisher: str, now: Micros) -> None:
     if position.is_leased(now) and position.publisher != publisher:
         assert position.lease_expires_at is not None
-        expires_at = to_datetime(position.lease_expires_at).isoformat()
+        seconds_left = seconds_until(position.lease_expires_at, now)
         raise errors.LeaseLive(
-            f"{table.name!r} is published by {position.publisher!r}, whose lease runs until {expires_at}; "
-            "it publishes what has completed by then: wait until the publication has reached your instant",
+            f"{table.name!r} is published by {position.publisher!r}, whose lease runs for another "
+            f"{seconds_left} s; it publishes what has completed by then: wait until the publication has "
+            "reached your instant",
             table=table.name,
             publisher=position.publisher,
-            lease_expires_at=expires_at,
+            lease_seconds_left=seconds_left,
         )
 
 
@@ -325,7 +328,7 @@ def _bounded(material: Material, hidden_until: int | None, after: int) -> tuple[
 async def _pause(database: Database, table: Table, pause: Pause) -> None:
     async with database.committing() as connection:
         now = await clocks.now(connection)
-        await stored.pause(connection, table.table_id, pause.version, pause.reason, now)
+        await stored.pause(connection, table.table_id, pause.version, pause.reason, now.wall)
 
 
 async def report(database: Database, table_name: str, body: wire.ReportPublication) -> wire.Publication:
@@ -348,8 +351,8 @@ async def report(database: Database, table_name: str, body: wire.ReportPublicati
             "publisher": body.publisher,
             "epoch": body.epoch,
             "version": body.version,
-            "now": now,
-            "lease_expires_at": lease_end(now, REPORT_LEASE_SECONDS),
+            "now": now.wall,
+            "lease_expires_at": lease_end(now.steady, REPORT_LEASE_SECONDS),
             "release": body.release,
             "hidden": body.hidden,
         }
@@ -372,7 +375,7 @@ async def files_to_record(
     async with database.reading() as connection:
         table = await tables.find(connection, table_name)
         last = await stored.found(connection, table.table_id)
-        event = domain.record_files(last, command, await clocks.now(connection))
+        event = domain.record_files(last, command, (await clocks.now(connection)).wall)
     return None if event is None else command
 
 
@@ -394,8 +397,10 @@ async def fail(database: Database, table_name: str, publisher: str, failure: str
         assert position is not None
         now = await clocks.now(connection)
         is_off = domain.is_off(table.definition)
-        if position.published_version == 0 and not position.is_leased(now) and not is_off:
-            await stored.save(connection, table.table_id, await _unpaused(connection, table, position, now))
+        if position.published_version == 0 and not position.is_leased(now.steady) and not is_off:
+            await stored.save(
+                connection, table.table_id, await _unpaused(connection, table, position, now.wall)
+            )
         await stored.fail(connection, table.table_id, table.created_at, publisher, failure)
 
 
@@ -412,19 +417,19 @@ def document_of_lease(lease: Lease) -> wire.PublicationLease:
         published_version=position.published_version,
         version=lease.version,
         is_new=lease.is_new,
-        lease_expires_at=to_datetime(position.lease_expires_at),
+        lease_expires_at=by_wall(position.lease_expires_at, lease.wall_offset),
         check_position=position.check_position,
         files_since=format_time(lease.table.created_at) if definition.adoption is UNSET else None,
         hides=lease.hides,
     )
 
 
-def document(table: Table, progress: Progress, now: Micros) -> wire.Publication:
+def document(table: Table, progress: Progress, now: Now) -> wire.Publication:
     """How far a table is published, as the REST API shows it."""
     position = progress.position
     state, reason = _state(table, position)
     published = 0 if position is None else position.published_version
-    lag = 0.0 if progress.oldest is None else max(now - progress.oldest, 0) / MICROS_PER_SECOND
+    lag = 0.0 if progress.oldest is None else max(now.wall - progress.oldest, 0) / MICROS_PER_SECOND
     completion = position.published_completion if position is not None and published else None
     is_off = state is PublicationState.OFF
     document = wire.Publication(
@@ -440,7 +445,7 @@ def document(table: Table, progress: Progress, now: Micros) -> wire.Publication:
     )
     if position is None:
         return document
-    is_leased = position.is_leased(now)
+    expires = position.lease_expires_at if position.is_leased(now.steady) else None
     return msgspec.structs.replace(
         document,
         published_at=_moment(position.published_at),
@@ -448,8 +453,8 @@ def document(table: Table, progress: Progress, now: Micros) -> wire.Publication:
         paused_since=_moment(position.paused_since),
         # While publication is off, the failure says why the table is not hidden yet.
         failure=position.failure if position.may_be_seen or not is_off else None,
-        publisher=position.publisher if is_leased else None,
-        lease_expires_at=_moment(position.lease_expires_at) if is_leased else None,
+        publisher=None if expires is None else position.publisher,
+        lease_expires_at=None if expires is None else by_wall(expires, now.wall_offset),
         foreign_files=position.foreign_files,
         checked_at=_moment(position.checked_at),
     )

@@ -15,14 +15,15 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain.instants import format_if, lease_end
+from chronolake_metastore.domain.clock import Now
+from chronolake_metastore.domain.instants import by_wall, format_if, lease_end
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cleans, cursors, tables
 from chronolake_metastore.store import clocks, readers as stored
 from chronolake_metastore.store.postgres.engine import Database, Reader as Connection
 from chronolake_metastore.store.readers import FIRST, Reader
 from chronolake_model import readers as wire
-from chronolake_model.times import MICROS_PER_SECOND, Bound, Micros, ReadTime, to_datetime
+from chronolake_model.times import MICROS_PER_SECOND, Bound, Micros, ReadTime
 
 EXPIRED_KEPT_US: Final = 3_600 * MICROS_PER_SECOND
 """Leases that ended this long ago are deleted when the next reader of any table takes a lease."""
@@ -44,17 +45,17 @@ async def begin(
             # Unlike a single time, a range from a time that only a savepoint holds cannot be read.
             cleans.in_range(table, as_of)
         now = await clocks.now(connection)
-        await stored.delete_expired(connection, Micros(now - EXPIRED_KEPT_US), EXPIRED_DELETED_MAX)
+        await stored.delete_expired(connection, Micros(now.steady - EXPIRED_KEPT_US), EXPIRED_DELETED_MAX)
         taken = Reader(
             lease_id=uuid.uuid4(),
             reader=body.reader,
             as_of=await tables.last_completion(connection, table, as_of, None),
             follows=body.follows,
             lease_seconds=body.lease_seconds,
-            expires_at=lease_end(now, body.lease_seconds),
+            expires_at=lease_end(now.steady, body.lease_seconds),
         )
         await stored.insert(connection, table.table_id, taken)
-    return _document(table, taken)
+    return _document(table, taken, now)
 
 
 async def renew(
@@ -66,14 +67,14 @@ async def renew(
     """
     async with _leasing(database, table_name) as (connection, table):
         now = await clocks.now(connection)
-        renewed = await stored.renew(connection, table, lease_id, body.lease_seconds, as_of, now)
+        renewed = await stored.renew(connection, table, lease_id, body.lease_seconds, as_of, now.steady)
         if renewed is not None and as_of is not None and not renewed.follows:
             raise errors.InvalidParameter(
                 "the lease holds one completion time and cannot move: take it with follows", parameter="as_of"
             )
     if renewed is None:
         raise errors.ReaderNotFound(table_name, str(lease_id))
-    return _document(table, renewed)
+    return _document(table, renewed, now)
 
 
 async def end(database: Database, table_name: str, lease_id: UUID) -> wire.EndedReading:
@@ -89,9 +90,10 @@ async def page(database: Database, table_name: str, limit: int, cursor: str | No
         table = await tables.find(connection, table_name)
         place = cursors.in_table(cursor, _Place, table.table_id)
         after = FIRST if place is None else place.lease_id
-        leases = await stored.page(connection, table.table_id, await clocks.now(connection), after, limit)
+        now = await clocks.now(connection)
+        leases = await stored.page(connection, table.table_id, now.steady, after, limit)
     next_cursor = cursors.encode(_Place(table.table_id, leases[-1].lease_id)) if len(leases) == limit else None
-    return wire.ReaderPage(table.name, [_document(table, lease) for lease in leases], next_cursor)
+    return wire.ReaderPage(table.name, [_document(table, lease, now) for lease in leases], next_cursor)
 
 
 @asynccontextmanager
@@ -104,7 +106,7 @@ async def _leasing(database: Database, table_name: str) -> AsyncIterator[tuple[C
         yield connection, await tables.find(connection, table_name)
 
 
-def _document(table: Table, reader: Reader) -> wire.ReaderLease:
+def _document(table: Table, reader: Reader, now: Now) -> wire.ReaderLease:
     return wire.ReaderLease(
         table=table.name,
         lease_id=str(reader.lease_id),
@@ -112,5 +114,5 @@ def _document(table: Table, reader: Reader) -> wire.ReaderLease:
         as_of=format_if(reader.as_of, table.definition.tick),
         follows=reader.follows,
         lease_seconds=reader.lease_seconds,
-        expires_at=to_datetime(reader.expires_at),
+        expires_at=by_wall(reader.expires_at, now.wall_offset),
     )

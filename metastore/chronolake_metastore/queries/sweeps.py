@@ -17,7 +17,7 @@ from chronolake_model.times import format_time
 
 class _Place(msgspec.Struct, tag="unswept", frozen=True, array_like=True, forbid_unknown_fields=True):
     table_id: UUID
-    unswept_since: cursors.Time
+    grace_began_at: cursors.Time
     requested_time: cursors.Time
 
 
@@ -40,7 +40,7 @@ async def page(
     next_cursor = None
     if len(instants) == limit:
         last = instants[-1]
-        next_cursor = cursors.encode(_Place(table.table_id, last.unswept_since, last.requested_time))
+        next_cursor = cursors.encode(_Place(table.table_id, last.grace_began_at, last.requested_time))
     tick = table.definition.tick
     listed = [
         UnsweptInstant(
@@ -57,5 +57,5 @@ async def page(
 
 def _after(place: _Place) -> stored.Unswept:
     return msgspec.structs.replace(
-        FIRST, unswept_since=place.unswept_since, requested_time=place.requested_time
+        FIRST, grace_began_at=place.grace_began_at, requested_time=place.requested_time
     )

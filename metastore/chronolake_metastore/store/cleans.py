@@ -9,12 +9,21 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.changes import CleanedFiles
-from chronolake_metastore.domain.cleans import Bounds, CleanHistory, CleanScope, Deletable, Undeleted
+from chronolake_metastore.domain.cleans import (
+    MICROS_PER_HOUR,
+    Bounds,
+    CleanHistory,
+    CleanScope,
+    Deletable,
+    Undeleted,
+)
+from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.lists import Entry
 from chronolake_metastore.store import clocks, instants
 from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
+from chronolake_model.cleans import CleanPolicy
 from chronolake_model.file_names import parse_file_name, relative_path
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, parse_time
@@ -35,7 +44,7 @@ def find_clean_history(table_id: UUID, time: Micros) -> Query[CleanHistory]:
 
 async def is_held(connection: AsyncConnection, table_id: UUID, time: Micros) -> bool:
     """Whether a savepoint pins an instant that completed at this very time, or a reader reads as of it."""
-    named = {"table_id": table_id, "time": time, "now": await clocks.now(connection)}
+    named = {"table_id": table_id, "time": time, "now": (await clocks.now(connection)).steady}
     return bool((await statements.execute(connection, _IS_HELD, named)).scalar_one())
 
 
@@ -45,15 +54,22 @@ def find_pending(table: str) -> Query[FoundInstants]:
     return Query(_FIND_PENDING, {"namespace": namespace, "name": name}, instants.decode)
 
 
-def find_bounds(table_id: UUID, retain_commits: int | None, now: Micros) -> Query[Bounds]:
-    """What bounds a clean at ``now``."""
-    parameters = {"table_id": table_id, "skip": (retain_commits or 1) - 1, "now": now}
+def find_bounds(table_id: UUID, policy: CleanPolicy, now: Micros) -> Query[Bounds]:
+    """What bounds a clean at ``now``, by the steady clock."""
+    hours = policy.retain_hours
+    parameters = {
+        "table_id": table_id,
+        "skip": (policy.commits or 1) - 1,
+        "now": now,
+        "hours_began_at": None if hours is None else now - hours * MICROS_PER_HOUR,
+    }
     return Query(_FIND_BOUNDS, parameters, _bounds)
 
 
 def _bounds(rows: Rows) -> Bounds:
-    [[nth_newest, oldest_pending, protected_times, published, followed]] = rows
-    return Bounds(nth_newest, oldest_pending, [Micros(time) for time in protected_times], published, followed)
+    [[nth_newest, oldest_pending, protected_times, published, followed, jumped_ahead_us]] = rows
+    protected = [Micros(time) for time in protected_times]
+    return Bounds(nth_newest, oldest_pending, protected, published, followed, int(jumped_ahead_us))
 
 
 def find_deletable(table_id: UUID, scope: CleanScope, files: int) -> Query[list[Deletable]]:
@@ -96,12 +112,10 @@ def project(cleaned: Sequence[tuple[CleanedFiles, Sequence[Entry]]]) -> Statemen
     }
 
 
-async def read_bounds(
-    connection: AsyncConnection, table_id: UUID, retain_commits: int | None
-) -> tuple[Bounds, Micros]:
+async def read_bounds(connection: AsyncConnection, table_id: UUID, policy: CleanPolicy) -> tuple[Bounds, Now]:
     """What bounds a clean now, and now, for reading."""
     now = await clocks.now(connection)
-    return await read(connection, find_bounds(table_id, retain_commits, now)), now
+    return await read(connection, find_bounds(table_id, policy, now.steady)), now
 
 
 async def read_deletable(

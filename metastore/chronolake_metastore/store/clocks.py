@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chronolake_metastore.domain.clock import Clock
+from chronolake_metastore.domain.clock import Clock, Now
 from chronolake_metastore.store.postgres import advisory_locks, statements
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, no_rows, read
@@ -18,8 +18,9 @@ from chronolake_model.times import Micros, Tick
 _LOCK_NAMES: Final = statements.load("clocks/lock_table_names")
 _LOCK: Final = statements.load("clocks/lock")
 _SAVE: Final = statements.load("clocks/save")
-_NOW: Final = "SELECT greatest(now_us(), (SELECT micros(last_time) FROM wall_clock))"
+_NOW: Final = statements.load("clocks/now")
 _ADVANCE_WALL_CLOCK: Final = statements.load("clocks/advance_wall_clock")
+_WALL_OFFSET: Final = "SELECT wall_offset_us FROM steady_clock"
 _TICKS: Final = {tick.micros: tick for tick in Tick}
 
 _LAST_TIME: Final = "SELECT micros(last_time) FROM clock WHERE table_id = %(table_id)s"
@@ -58,9 +59,9 @@ def _clocks(rows: Rows) -> dict[UUID, Clock]:
     }
 
 
-def read_now() -> Query[Micros]:
-    """The wall clock of the database, never behind a returned time. Read it when the locks are held."""
-    return Query(_NOW, {}, lambda rows: Micros(rows[0][0]))
+def read_now() -> Query[Now]:
+    """The present by the clocks of the database. Read it when the locks are held."""
+    return Query(_NOW, {}, lambda rows: Now(*rows[0]))
 
 
 def save(clocks: Iterable[Clock]) -> Statement:
@@ -81,9 +82,14 @@ async def advance_wall_clock(connection: AsyncConnection) -> tuple[Micros, Micro
     return Micros(advanced), Micros(latest)
 
 
-async def now(connection: AsyncConnection) -> Micros:
-    """The wall clock of the database, never behind a returned time, for reading."""
+async def now(connection: AsyncConnection) -> Now:
+    """The present by the clocks of the database, for reading."""
     return await read(connection, read_now())
+
+
+async def wall_offset(connection: AsyncConnection) -> int:
+    """How far the wall clock is ahead of the steady clock."""
+    return int((await statements.execute(connection, _WALL_OFFSET)).scalar_one())
 
 
 async def last_time(connection: AsyncConnection, table_id: UUID) -> Micros:

@@ -53,8 +53,8 @@ def find(table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]], now: Micro
 async def known(
     connection: Reader, table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]]
 ) -> list[FileFacts]:
-    """As ``find``, by the database's clock."""
-    return await read(connection, find(table_id, files, await clocks.now(connection))) if files else []
+    """As ``find``, by the steady clock."""
+    return await read(connection, find(table_id, files, (await clocks.now(connection)).steady)) if files else []
 
 
 def _named(table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]]) -> dict[str, object]:

@@ -12,7 +12,7 @@ from chronolake_model.vocabulary import Action, State
 
 
 class ExpiredLease(msgspec.Struct, frozen=True):
-    """A pending instant whose lease has ended; ``is_resize`` if its plan resizes the table."""
+    """A pending instant whose lease ended ``expired_us`` ago; ``is_resize`` if its plan resizes the table."""
 
     table: str
     tick: Tick
@@ -20,15 +20,15 @@ class ExpiredLease(msgspec.Struct, frozen=True):
     action: Action
     state: State
     writer: str
-    expired_at: Micros
+    expired_us: int
     is_resize: bool
 
 
 async def expired(connection: Reader, limit: int) -> list[ExpiredLease]:
-    """Instants of live tables whose lease has ended by the wall clock, the longest ago first."""
+    """Instants of live tables whose lease has ended, the longest ago first."""
     instant, table = schema.instant.c, schema.lake_table.c
     # Once, as a subquery: a volatile function in the condition would rule the index out.
-    now = select(func.moment(func.now_us())).scalar_subquery()
+    now = select(func.moment(func.steady_us())).scalar_subquery()
     query = (
         select(
             table.namespace + "." + table.name,
@@ -37,7 +37,7 @@ async def expired(connection: Reader, limit: int) -> list[ExpiredLease]:
             instant.action,
             instant.state,
             instant.writer,
-            func.micros(instant.lease_expires_at),
+            func.steady_us() - func.micros(instant.lease_expires_at),
             func.coalesce(instant.plan["buckets"].astext, "") != "",
         )
         .join_from(schema.instant, schema.lake_table, table.table_id == instant.table_id)
@@ -53,10 +53,10 @@ async def expired(connection: Reader, limit: int) -> list[ExpiredLease]:
             Action(action),
             State(state),
             writer,
-            Micros(expired_at),
+            expired_us,
             is_resize,
         )
-        for name, tick, requested_time, action, state, writer, expired_at, is_resize in (
+        for name, tick, requested_time, action, state, writer, expired_us, is_resize in (
             await connection.execute(query)
         )
     ]

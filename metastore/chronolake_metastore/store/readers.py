@@ -39,7 +39,7 @@ FIRST: Final = UUID(int=0)
 
 
 class Reader(msgspec.Struct, frozen=True):
-    """The lease of a reader of a table, and its time; ``expires_at`` is by the wall clock.
+    """The lease of a reader of a table, and its time; ``expires_at`` is by the steady clock.
 
     A reader that ``follows`` the changes holds all times from ``as_of`` on.
     """

@@ -20,16 +20,20 @@ _PLACES: Final = statements.load("sweeps/due_tables")
 
 
 class Unswept(msgspec.Struct, frozen=True):
-    """An instant that is due: since when, and whose markers in storage are to be looked at too."""
+    """An instant that is due: since when, and whose markers in storage are to be looked at too.
+
+    ``grace_began_at`` is by the steady clock.
+    """
 
     unswept_since: Micros
+    grace_began_at: Micros
     requested_time: Micros
     action: Action
     state: State
     direct_markers_of: Micros | None = None
 
 
-FIRST: Final = Unswept(Micros(0), Micros(0), Action.COMMIT, State.COMPLETED)
+FIRST: Final = Unswept(Micros(0), Micros(0), Micros(0), Action.COMMIT, State.COMPLETED)
 """Before all that is due."""
 
 
@@ -44,7 +48,7 @@ async def page(
         "table_id": table_id,
         "grace_us": grace_seconds * 1_000_000,
         "leases": leases,
-        "after_since": after.unswept_since,
+        "after_grace": after.grace_began_at,
         "after_time": after.requested_time,
         "limit": limit,
     }
@@ -52,12 +56,13 @@ async def page(
     return [
         Unswept(
             Micros(since),
+            Micros(grace_began_at),
             Micros(requested_time),
             Action(action),
             State(state),
             None if direct is None else Micros(direct),
         )
-        for since, requested_time, action, state, direct in rows
+        for since, grace_began_at, requested_time, action, state, direct in rows
     ]
 
 

@@ -10,10 +10,14 @@ from chronolake_metastore import errors, telemetry
 _log = telemetry.logger(__name__)
 
 
-async def run_periodically(worker: str, look: Callable[[], Awaitable[object]], interval_seconds: float) -> None:
+async def run_periodically(
+    worker: str, look: Callable[[], Awaitable[object]], interval_seconds: float, *, at_once: bool = False
+) -> None:
     """Call ``look`` every ``interval_seconds``, until cancelled. An outage of the database does not end it."""
+    pause = 0.0 if at_once else interval_seconds
     while True:
-        await asyncio.sleep(interval_seconds)
+        await asyncio.sleep(pause)
+        pause = interval_seconds
         try:
             await look()
         except errors.ConnectionLost:

@@ -26,7 +26,7 @@ from chronolake_metastore.store.streams import ExpiredStream
 from chronolake_metastore.workers.periodic import run_periodically
 from chronolake_metastore.workers.submitting import submit
 from chronolake_model import instants as wire
-from chronolake_model.times import format_time, to_datetime
+from chronolake_model.times import MICROS_PER_SECOND, format_time
 from chronolake_model.vocabulary import State
 
 WRITER: Final = "chronolake-reaper"
@@ -96,8 +96,7 @@ async def _submit(sequencer: Sequencer, command: Command) -> None:
 
 def _ending_of(lease: ExpiredLease) -> Command:
     """A write, or a resize, is rolled back. Another instant that keeps its plan waits for another executor."""
-    expired_at = to_datetime(lease.expired_at).isoformat(timespec="milliseconds")
-    reason = f"the lease of {lease.writer} ended at {expired_at}"
+    reason = f"the lease of {lease.writer} ended {lease.expired_us / MICROS_PER_SECOND:.1f} s ago"
     if lease.state is State.INFLIGHT and actions.RULES[lease.action].keeps_plan and not lease.is_resize:
         request = wire.ReturnToRequested(writer=WRITER, reason=reason)
         return ReturnToRequested(lease.table, lease.requested_time, request)

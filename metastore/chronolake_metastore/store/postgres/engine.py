@@ -252,6 +252,13 @@ class Database:
                 yield connection
 
     @asynccontextmanager
+    async def watching(self) -> AsyncIterator[AsyncConnection]:
+        """As ``probing``; each statement is a transaction of its own."""
+        with self.errors():
+            async with self._probing.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+                yield connection
+
+    @asynccontextmanager
     async def committing(self) -> AsyncIterator[AsyncConnection]:
         """A transaction, READ COMMITTED, that commits at the end of the block if that does not raise."""
         with self.errors():

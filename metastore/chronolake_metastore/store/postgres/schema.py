@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 SCHEMA: Final = "chronolake"
 BASELINE: Final = "0024"
 """The first revision of the database. Databases of earlier ones were made by development versions."""
-REVISION: Final = "0039"
+REVISION: Final = "0040"
 """The revision of the database that this server knows."""
 
 metadata: Final = MetaData(schema=SCHEMA)
@@ -60,6 +60,7 @@ instant: Final = Table(
     Column("plan", JSONB),
     Column("schema_version", Integer),
     Column("unswept_since", DateTime(timezone=True)),
+    Column("grace_began_at", DateTime(timezone=True)),
     Column("stream", JSONB),
 )
 

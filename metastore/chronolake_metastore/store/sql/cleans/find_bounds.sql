@@ -1,6 +1,7 @@
 -- The bounds of a clean of a table: the completion time of the last write after skipping the newest ones, the requested
 -- time of the oldest pending write whose stream, if it has one, is not silent, the completion times that savepoints and readers hold, what is published, and the
--- first time that a reader holds with all later ones.
+-- first time that a reader holds with all later ones. Last, how far the wall clock has jumped ahead since the hours of the
+-- policy began: at most, if it was also set back.
 SELECT
     (
         SELECT micros(i.completion_time)
@@ -54,4 +55,12 @@ SELECT
         SELECT micros(min(coalesce(r.as_of, moment(0))))
         FROM reader r
         WHERE r.table_id = %(table_id)s::uuid AND r.follows AND r.expires_at > moment(%(now)s)
+    ),
+    (
+        SELECT coalesce(greatest(max(later.sum_us), 0), 0)
+        FROM (
+            SELECT sum(j.jump_us) OVER (ORDER BY j.steady_time DESC, j.jump_id DESC) AS sum_us
+            FROM clock_jump j
+            WHERE j.steady_time > moment(%(hours_began_at)s::bigint)
+        ) AS later
     )

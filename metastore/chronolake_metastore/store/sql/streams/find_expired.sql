@@ -1,17 +1,17 @@
 -- Streams of live tables whose lease has ended and of which something is to be rolled back (domain/streams.expire), the
 -- longest ago first. Streams that only wait for their job are no candidates: there may be many of them, for days. The server
 -- decides again under the lock of the table.
-WITH wall AS (
-    SELECT moment(now_us()) AS now
+WITH steady AS (
+    SELECT moment(steady_us()) AS now
 ), candidate AS (
     SELECT c.table_id, c.stream AS name
     FROM stream_checkpoint c
     JOIN stream s ON s.table_id = c.table_id AND s.name = c.stream
-    WHERE NOT c.is_reported AND s.lease_expires_at <= (SELECT now FROM wall)
+    WHERE NOT c.is_reported AND s.lease_expires_at <= (SELECT now FROM steady)
     UNION
     SELECT s.table_id, s.name
     FROM stream s
-    WHERE s.lease_expires_at <= (SELECT now - make_interval(secs => %(wait_seconds)s) FROM wall)
+    WHERE s.lease_expires_at <= (SELECT now - make_interval(secs => %(wait_seconds)s) FROM steady)
     UNION
     -- Tables that say themselves how long.
     SELECT s.table_id, s.name
@@ -33,7 +33,7 @@ CROSS JOIN LATERAL (
 ) AS wait
 WHERE s.lease_expires_at <= (
     SELECT CASE buffer.is_reported WHEN true THEN now - make_interval(secs => wait.seconds) WHEN false THEN now END
-    FROM wall
+    FROM steady
 )
 ORDER BY s.lease_expires_at
 LIMIT %(limit)s

@@ -6,7 +6,7 @@ FROM lake_table t
 CROSS JOIN LATERAL (
     SELECT coalesce((t.definition -> 'properties' ->> %(grace_property)s::text)::bigint, %(grace_seconds)s) AS seconds
 ) AS grace
-CROSS JOIN (SELECT now_us() AS us) AS wall
+CROSS JOIN (SELECT steady_us() AS us) AS steady
 WHERE t.dropped_at IS NULL
     AND t.table_id <> ALL (%(left_out)s::uuid[])
     AND EXISTS (
@@ -14,8 +14,8 @@ WHERE t.dropped_at IS NULL
         FROM instant i
         WHERE i.table_id = t.table_id
             AND i.state IN ('completed', 'rolled_back')
-            AND i.unswept_since <= moment(wall.us - grace.seconds * 1000000)
-            AND i.unswept_since + i.lease_seconds * interval '1 second' <= moment(wall.us)
+            AND i.grace_began_at <= moment(steady.us - grace.seconds * 1000000)
+            AND i.grace_began_at + i.lease_seconds * interval '1 second' <= moment(steady.us)
     )
 ORDER BY t.table_id
 LIMIT %(limit)s
