@@ -25,8 +25,8 @@ $(STAMP): pyproject.toml constraints.txt
 	  { echo "Chronolake needs Python 3.11 or newer; say which: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@echo "Installing PostgreSQL, PySpark and the rest into $(VENV): about 1.5 GB, which takes some minutes."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+	@$(BIN)/python tools/install.py --constraint constraints.txt --upgrade pip
+	@$(BIN)/python tools/install.py --constraint constraints.txt \
 	  --editable '.[$(EXTRAS)]' --group dev
 	@touch $@
 

@@ -22,10 +22,10 @@ import msgspec
 from chronolake import errors
 from chronolake.calls.base import Call
 from chronolake_model.backoff import Backoff
+from chronolake_model.environment import URL_VARIABLE
 from chronolake_model.files import ARROW
 from chronolake_model.problems import Problem
 
-URL_VARIABLE = "CHRONOLAKE_URL"
 URL_DEFAULT = "http://127.0.0.1:7077"
 
 RENAMES_MAX: Final = 3

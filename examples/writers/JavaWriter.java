@@ -76,6 +76,8 @@ public class JavaWriter {
         "_hoodie_file_name"
     };
     static final int LEASE_SECONDS = 60;
+    /** The sender in the log. A job of yours has a name by which its owner knows it. */
+    static final String ACTOR = "java-writer";
     static final long RETRY_SECONDS = 60;
     static final int CONFLICTS_MAX = 10;
     static final String CLAIM = ".hoodie/.chronolake-claim.json";
@@ -353,6 +355,7 @@ public class JavaWriter {
         private JsonNode send(String method, String path, HttpRequest.BodyPublisher body) throws Exception {
             HttpRequest.Builder builder = HttpRequest.newBuilder(URI.create(this.url + path)).method(method, body);
             builder.header("Content-Type", "application/json").header("Idempotency-Key", UUID.randomUUID().toString());
+            builder.header("Chronolake-Actor", ACTOR);
             if (this.tableId != null) {
                 builder.header("Chronolake-Table-Id", this.tableId);
             }

@@ -50,6 +50,8 @@ META = (
 )
 FIRST_META_ID = 2_000_000_001
 LEASE_SECONDS = 60
+ACTOR = "python-writer"
+"""The sender in the log. A job of yours has a name by which its owner knows it."""
 RETRY_SECONDS = 60.0
 CONFLICTS_MAX = 10
 CLAIM = ".hoodie/.chronolake-claim.json"
@@ -97,7 +99,11 @@ class Server:
             cursor = page["next_cursor"]
 
     def _send(self, method: str, path: str, body: bytes | None) -> Json:
-        headers = {"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())}
+        headers = {
+            "Content-Type": "application/json",
+            "Idempotency-Key": str(uuid.uuid4()),
+            "Chronolake-Actor": ACTOR,
+        }
         if self._table_id is not None:
             headers["Chronolake-Table-Id"] = self._table_id
         deadline, pause = time.monotonic() + RETRY_SECONDS, 0.1

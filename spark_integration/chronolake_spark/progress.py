@@ -25,12 +25,12 @@ from rich.console import Console
 from rich.status import Status
 
 from chronolake.errors import ChronolakeError
+from chronolake_model.environment import PROGRESS_VARIABLE
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.markers import Marker
 from chronolake_spark.explanations import counted
 
 SETTING: Final = "spark.chronolake.progress"
-VARIABLE: Final = "CHRONOLAKE_PROGRESS"
 _DESCRIPTION: Final = "spark.job.description"
 _FIRST_SECONDS: Final = 1.0
 """Jobs that are done before show no line."""
@@ -189,5 +189,5 @@ def _watch(
 
 
 def _is_off(spark: SparkSession) -> bool:
-    setting = os.environ.get(VARIABLE) or spark.conf.get(SETTING, "on")
+    setting = os.environ.get(PROGRESS_VARIABLE) or spark.conf.get(SETTING, "on")
     return str(setting).lower() in {"off", "false", "0"}

@@ -95,6 +95,7 @@ def test_a_refused_login_is_distinguished_from_a_missing_database(
     unmigrated = complaint(run("serve", "--dsn", empty_database))
 
     assert "cannot connect to PostgreSQL" in unreachable
+    assert 'server at "127.0.0.1", port 9 failed: Connection refused' in unreachable
     assert "no such login" in unknown_login
     assert "run chronolake-metastore migrate" in unmigrated
     for command in ("migrate", "verify", "rebuild"):
@@ -120,6 +121,32 @@ def test_a_libpq_error_of_a_connection_becomes_a_remedy(reason: str, expected: s
 
     assert expected in message
     assert reason in message
+
+
+def test_each_address_that_was_tried_is_named() -> None:
+    refused_by_two = (
+        'connection failed: connection to server at "h", port 2 failed: Connection refused\n'
+        "\tIs the server running on that host and accepting TCP/IP connections?\n"
+        "Multiple connection attempts failed. All failures were:\n"
+        "- host: 'g', port: '1', hostaddr: '192.0.2.1': connection timeout expired\n"
+        "- host: 'h', port: '2', hostaddr: '192.0.2.2': connection failed: Connection refused"
+    )
+
+    message = str(diagnosis.of_connecting(psycopg.OperationalError(refused_by_two)))
+
+    assert "'192.0.2.1'" in message
+    assert "'192.0.2.2'" in message
+    assert "Is the server running" not in message
+
+
+def test_an_unknown_environment_variable_is_named_with_the_nearest(
+    monkeypatch: pytest.MonkeyPatch, empty_database: str
+) -> None:
+    monkeypatch.setenv("CHRONOLAKE_PROT", "1")
+
+    ended = run("serve", "--dsn", empty_database)
+
+    assert "CHRONOLAKE_PROT is unknown and ignored; did you mean CHRONOLAKE_PORT?" in ended.stderr
 
 
 def test_a_missing_or_ungranted_role_is_reported_with_the_grant(plain_login: str) -> None:

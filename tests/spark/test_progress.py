@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from chronolake_model import environment
 from chronolake_model.file_names import base_file_name, log_file_name, write_token
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_spark import SparkTable, progress
@@ -86,11 +87,11 @@ def test_a_terminal_shows_tasks_and_rows_unless_it_is_switched_off(
     assert any(state and " of 2 tasks" in state for state in states)
     assert shown(is_terminal=False) == ""
     asked.set()
-    monkeypatch.setenv(progress.VARIABLE, "off")
+    monkeypatch.setenv(environment.PROGRESS_VARIABLE, "off")
     console = Console(file=io.StringIO(), force_terminal=True)
     with progress.described(spark, "upsert a.x", console):
         pass
-    monkeypatch.delenv(progress.VARIABLE)
+    monkeypatch.delenv(environment.PROGRESS_VARIABLE)
     with progress.shown_by_caller():
         # A second caller, as another ingest in this process, does not wait for the first.
         with progress.shown_by_caller():

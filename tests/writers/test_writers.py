@@ -193,6 +193,18 @@ def test_a_folder_that_another_table_has_claimed_is_not_written_to(
 
 
 @EACH_LANGUAGE
+def test_a_writer_is_not_anonymous_in_the_log(
+    prices: chronolake.Table, shared_server_url: str, tmp_path: Path, language: str
+) -> None:
+    programs.write(language, prices, shared_server_url, "insert", [price(1, 1)], tmp_path)
+
+    with chronolake.connect(shared_server_url) as client:
+        events = list(client.events(table=prices.name))
+
+    assert {event.actor for event in events if event.instant} == {f"{language}-writer"}
+
+
+@EACH_LANGUAGE
 def test_a_date_is_written_as_a_text_or_as_days(
     prices: chronolake.Table, shared_server_url: str, tmp_path: Path, language: str
 ) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -34,6 +35,10 @@ from chronolake.cli import (
     tables,
     timeline,
 )
+from chronolake_model import environment
+
+_MISSPELLED: Final = 0.6
+"""A variable that is as like one of the client's is meant for it. Others may be those of a server."""
 
 
 class _Commands(TyperGroup):
@@ -53,6 +58,8 @@ def main() -> NoReturn:
 
 def run(args: Sequence[str]) -> int:
     """Run one command line; returns its exit code."""
+    for warning in environment.warnings(os.environ, (), _MISSPELLED):
+        print(f"chronolake: {warning}", file=sys.stderr)
     with context.of_one_run():
         try:
             app_for(args)(args=list(args), prog_name="chronolake")

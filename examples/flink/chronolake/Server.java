@@ -48,6 +48,7 @@ final class Server {
         return this.send(this.request(path)
                 .header("Content-Type", "application/json")
                 .header("Idempotency-Key", idempotencyKey.toString())
+                .header("Chronolake-Actor", "flink-sink")
                 .POST(HttpRequest.BodyPublishers.ofString(body.toString())));
     }
 

@@ -14,6 +14,7 @@ from chronolake_metastore import embedded, errors, telemetry
 from chronolake_metastore.embedded import EmbeddedPostgres
 from chronolake_metastore.settings import Setting, Settings, all_settings
 from chronolake_metastore.store.postgres import diagnosis
+from chronolake_model import environment
 
 _DSN_VARIABLE: Final = "CHRONOLAKE_DSN"
 _COMMON: Final = ("dsn", "data_dir", "log_format", "log_level")
@@ -35,6 +36,8 @@ def of_settings(*names: str, **defaults: object) -> Callable[[Callable[..., None
             values["storage_endpoints"] = values.get("storage_endpoints") or ()
             settings = Settings(**values | {"dsn": _refuse_empty(values["dsn"])})
             telemetry.configure(settings.log_format, settings.log_level)
+            for warning in environment.warnings(os.environ, [setting.variable for setting in all_settings()]):
+                typer.echo(f"chronolake-metastore: {warning}", err=True)
             function(settings, **arguments)
 
         _, *others = inspect.signature(function, eval_str=True).parameters.values()

@@ -206,7 +206,7 @@ async def _load_state(tx: Transaction, tasks: Sequence[Task]) -> tuple[State, No
     ending = {name for names in named if names.ending for name in names.instants}
     groups = file_groups.with_previous(chain.from_iterable(names.file_groups for names in named))
     locked = clocks.lock(table_names, catalog_ids)
-    now = clocks.read_now()
+    now = clocks.read_now(appends=True)
     known = outcomes.find(task.request.request_id for task in tasks)
     namespaces = catalog.find_namespaces(chain.from_iterable(names.namespaces for names in named))
     tables = catalog.find_tables(table_names)
@@ -309,7 +309,7 @@ def _decide(state: State, task: Task, evidence: Any, now: Now, records: _Records
     except errors.TimelineError as exc:
         if not request.records_refusal:
             return exc
-        refusal = _refusal(state, task, now.wall, exc)
+        refusal = _refusal(state, task, now, exc)
         records.refused.append(refusal)
         document = msgspec.json.encode(
             problem(exc.code, exc.detail, request.path, exc.context, idempotency_key=request.request_id)
@@ -358,12 +358,12 @@ def _outcome(
     )
 
 
-def _refusal(state: State, task: Task, now: Micros, exc: errors.TimelineError) -> refusals.Refusal:
+def _refusal(state: State, task: Task, now: Now, exc: errors.TimelineError) -> refusals.Refusal:
     request, command = task.request, task.command
     table_id = _table_meant(state, task.names)
     return refusals.Refusal(
         request_id=request.request_id,
-        refused_at=now,
+        refused_at=now.wall,
         actor=request.actor,
         address=request.address,
         command=type(command).__name__,
@@ -375,6 +375,7 @@ def _refusal(state: State, task: Task, now: Micros, exc: errors.TimelineError) -
         code=exc.code,
         detail=bounded_text(exc.detail, DETAIL_CHARS_MAX),
         context=bounded_context(exc.context),
+        transaction_id=now.transaction_id,
     )
 
 

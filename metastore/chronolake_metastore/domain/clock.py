@@ -18,12 +18,14 @@ class Now(msgspec.Struct, frozen=True):
 
     Times of tables follow the ``wall`` clock, which is never behind a time that was returned. Leases and other
     durations end by the ``steady`` clock (docs/decisions/0071-steady-clock.md). ``wall_offset`` is how far the
-    database's wall clock is ahead of it.
+    database's wall clock is ahead of it. ``transaction_id`` is that of the transaction that read them, if it
+    appends to the log.
     """
 
     wall: Micros
     steady: Micros
     wall_offset: int = 0
+    transaction_id: int = 0
 
 
 class Clock(msgspec.Struct, frozen=True):

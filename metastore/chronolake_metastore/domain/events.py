@@ -370,6 +370,7 @@ class Event(msgspec.Struct, frozen=True):
     hash: bytes
     answers: int | None = None
     answers_hash: bytes | None = None
+    transaction_id: int = 0
 
     @property
     def type(self) -> str:
@@ -392,6 +393,7 @@ class StoredEvent(msgspec.Struct, frozen=True):
     hash: bytes
     answers: int | None = None
     answers_hash: bytes | None = None
+    transaction_id: int = 0
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -424,21 +426,21 @@ def next_event(
     time = next_time(clock, origin.now.wall)
     if isinstance(payload, InstantRequested):
         instant = time
-    version = clock.version + 1
-    content = type(payload).__name__, instant, time, origin.actor, origin.request_id, payload
-    return Event(
+    event = Event(
         table_id=clock.table_id,
-        version=version,
+        version=clock.version + 1,
         time=time,
         instant=instant,
         actor=origin.actor,
         request_id=origin.request_id,
         payload=payload,
         previous_hash=clock.head,
-        hash=_seal(clock.head, clock.table_id, version, (*content, answers.number, answers.hash.hex())),
+        hash=b"",
         answers=answers.number,
         answers_hash=answers.hash,
+        transaction_id=origin.now.transaction_id,
     )
+    return msgspec.structs.replace(event, hash=hash_of(event))
 
 
 def advance(clock: Clock, event: Event) -> Clock:
@@ -458,22 +460,16 @@ def encode_payload(payload: Payload) -> bytes:
 
 
 def hash_of(event: Event | StoredEvent) -> bytes:
-    """SHA-256 over the event, its predecessor's hash, and the head of the answers, in canonical JSON.
+    """SHA-256 over the event, its predecessor's hash, the head of the answers and the transaction's id.
 
     For a stored event, it covers the stored payload, including fields that this release does not know.
     """
     payload = event.payload if isinstance(event, Event) else msgspec.json.decode(event.payload)
-    content: tuple[object, ...] = event.type, event.instant, event.time, event.actor, event.request_id, payload
-    if event.answers is not None or event.answers_hash is not None:
-        digest = None if event.answers_hash is None else event.answers_hash.hex()
-        content = *content, event.answers, digest
-    return _seal(event.previous_hash, event.table_id, event.version, content)
-
-
-def _seal(previous_hash: bytes, table_id: UUID, version: int, content: tuple[object, ...]) -> bytes:
+    content = event.type, event.instant, event.time, event.actor, event.request_id, payload
+    answers_hash = None if event.answers_hash is None else event.answers_hash.hex()
     # Lists of plain values and sorted objects: the same bytes come out when the event is read back.
-    sealed = previous_hash.hex(), table_id, version, *content
-    return hashlib.sha256(msgspec.json.encode(sealed, order="sorted")).digest()
+    sealed = event.previous_hash.hex(), event.table_id, event.version, *content, event.answers, answers_hash
+    return hashlib.sha256(msgspec.json.encode((*sealed, event.transaction_id), order="sorted")).digest()
 
 
 def decode(stored: StoredEvent) -> Event:
@@ -497,4 +493,5 @@ def decode(stored: StoredEvent) -> Event:
         hash=stored.hash,
         answers=stored.answers,
         answers_hash=stored.answers_hash,
+        transaction_id=stored.transaction_id,
     )

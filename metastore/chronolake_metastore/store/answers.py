@@ -45,6 +45,7 @@ _REFUSAL_COLUMNS: Final = (
     "status",
     "code",
     "detail",
+    "transaction_id",
 )
 _PLACE_COLUMNS: Final = 3
 _HAS_REFUSAL: Final = _PLACE_COLUMNS + len(_OUTCOME_COLUMNS)

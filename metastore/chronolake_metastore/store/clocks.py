@@ -59,9 +59,12 @@ def _clocks(rows: Rows) -> dict[UUID, Clock]:
     }
 
 
-def read_now() -> Query[Now]:
-    """The present by the clocks of the database. Read it when the locks are held."""
-    return Query(_NOW, {}, lambda rows: Now(*rows[0]))
+def read_now(*, appends: bool = False) -> Query[Now]:
+    """The present by the clocks of the database. Read it when the locks are held.
+
+    A transaction that ``appends`` to the log gets its id with it.
+    """
+    return Query(_NOW, {"appends": appends}, lambda rows: Now(*rows[0]))
 
 
 def save(clocks: Iterable[Clock]) -> Statement:

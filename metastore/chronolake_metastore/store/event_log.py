@@ -158,7 +158,7 @@ def _stored(row: tuple[Any, ...]) -> StoredEvent:
         digest,
         *answer_columns,
     ) = row
-    answers, answers_hash, *_ = answer_columns
+    answers, answers_hash, _, transaction_id = answer_columns
     return StoredEvent(
         table_id=table_id,
         version=version,
@@ -172,4 +172,5 @@ def _stored(row: tuple[Any, ...]) -> StoredEvent:
         hash=bytes(digest),
         answers=answers,
         answers_hash=None if answers_hash is None else bytes(answers_hash),
+        transaction_id=int(transaction_id),
     )

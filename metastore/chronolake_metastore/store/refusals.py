@@ -31,9 +31,10 @@ class Refusal(msgspec.Struct, frozen=True):
     code: str
     detail: str
     context: dict[str, Any]
+    transaction_id: int
 
     def columns(self) -> dict[str, object]:
-        """What the hash of its outcome covers: all but its place in the order across tables."""
+        """What the hash of its outcome covers: all but its position."""
         return msgspec.structs.asdict(self)
 
 
@@ -42,5 +43,7 @@ def append(refusals: Sequence[Refusal]) -> Statement:
     parameters: dict[str, list[Any]] = {
         name: [getattr(refusal, name) for refusal in refusals] for name in Refusal.__struct_fields__
     }
+    # The database states it.
+    del parameters["transaction_id"]
     parameters["context"] = [msgspec.json.encode(refusal.context).decode() for refusal in refusals]
     return _APPEND, parameters

@@ -56,12 +56,19 @@ def refuse_malformed(dsn: str) -> None:
 
 def of_connecting(exc: psycopg.Error) -> errors.ConfigurationError:
     """What to do about a connection that could not be made."""
-    reason = str(exc).strip().splitlines()[-1].removeprefix("connection failed: ") if str(exc) else repr(exc)
+    reason = _reason(exc)
     for pattern, what, advice in _ADVICE:
         if pattern.search(reason):
             return errors.ConfigurationError(f"{what} ({reason}); {advice}")
     what, advice = _NO_ANSWER
     return errors.ConfigurationError(f"{what} ({reason}); {advice}")
+
+
+def _reason(exc: psycopg.Error) -> str:
+    """What libpq says of a connection on one line: every address that it tried, without its question."""
+    lines = [line.strip().removeprefix("connection failed: ") for line in str(exc).splitlines()]
+    said = [line for line in lines if line and not line.startswith("Is the server running")]
+    return "; ".join(said) or repr(exc)
 
 
 async def refuse_unfit(settings: Settings) -> None:

@@ -15,7 +15,7 @@ SELECT
     refusal.request_id IS NOT NULL,
     refusal.request_id, micros(refusal.refused_at), refusal.actor, refusal.address, refusal.command, refusal.table_name,
     refusal.table_id, refusal.version, micros(refusal.instant), refusal.status, refusal.code, refusal.detail,
-    refusal.context::text
+    refusal.transaction_id::text::bigint, refusal.context::text
 FROM page
 LEFT JOIN refusal ON refusal.request_id = page.request_id
 ORDER BY page.chain_id, page.number

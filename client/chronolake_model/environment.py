@@ -1,0 +1,38 @@
+"""The environment variables of Chronolake, so that a misspelled one does not go unnoticed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Final
+
+PREFIX: Final = "CHRONOLAKE_"
+URL_VARIABLE: Final = "CHRONOLAKE_URL"
+PROGRESS_VARIABLE: Final = "CHRONOLAKE_PROGRESS"
+OF_CLIENTS: Final = frozenset({URL_VARIABLE, PROGRESS_VARIABLE})
+OF_TESTS: Final = frozenset(
+    {"CHRONOLAKE_COVID_REVISIONS", "CHRONOLAKE_EXAMPLES", "CHRONOLAKE_HISTORY_SEED", "CHRONOLAKE_TEST_DSN"}
+)
+"""Variables of the tests, which their programs inherit."""
+_OF_KUBERNETES: Final = ("_SERVICE_HOST", "_SERVICE_PORT", "_TCP", "_TCP_ADDR", "_TCP_PORT", "_TCP_PROTO")
+"""Kubernetes sets such variables in every container, for a service whose name begins with chronolake."""
+
+
+def warnings(present: Iterable[str], of_program: Iterable[str], likeness: float = 0.0) -> list[str]:
+    """A sentence for each present variable of Chronolake that is unknown.
+
+    ``of_program`` are the variables that the program knows beside those of clients. It does not know those of
+    another program: so with ``likeness``, only names that are like a known one are unknown; 1 is equality.
+    """
+    known = {*of_program, *OF_CLIENTS}
+    unknown = sorted(
+        name
+        for name in set(present) - known - OF_TESTS
+        if name.startswith(PREFIX) and not name.endswith(_OF_KUBERNETES)
+    )
+    endings = sorted(name.removeprefix(PREFIX) for name in known)
+    return [
+        f"the environment variable {name} is unknown and ignored; did you mean {PREFIX}{nearest}?"
+        for name in unknown
+        for nearest in difflib.get_close_matches(name.removeprefix(PREFIX), endings, 1, likeness)
+    ]
