@@ -52,12 +52,23 @@ class FakedPostgres:
             "FAKETIME_CACHE_DURATION": str(int(CACHE_SECONDS)),
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         }
+        self._faked = faked
+        self._folder = folder
+        self._start()
+
+    def _start(self) -> None:
         with pytest.MonkeyPatch.context() as environment:
-            for name, value in faked.items():
+            for name, value in self._faked.items():
                 environment.setenv(name, value)
-            self._server = EmbeddedPostgres(folder)
+            self._server = EmbeddedPostgres(self._folder)
             self._server.start()
         self.dsn = self._server.dsn
+
+    def fail_over(self, offset: str) -> None:
+        """Stop it, and go on with a clock that is so far off, as on another machine."""
+        self.stop()
+        self.step(offset)
+        self._start()
 
     def step(self, offset: str) -> None:
         """Set the clock so far off the machine's, such as ``-1h``."""
@@ -136,6 +147,40 @@ def test_times_increase_while_the_clock_of_postgresql_jumps_by_an_hour(
         env=os.environ,
     )
     assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def _is_rolled_back_while_another_renews(dead: tuple[rest.Table, str], live: tuple[rest.Table, str]) -> bool:
+    """Renew the lease of a live writer, and look whether a dead one was rolled back."""
+    (dead_table, dead_instant), (live_table, live_instant) = dead, live
+    rest.succeeded(live_table.heartbeat(live_instant))
+    return dead_table.state(dead_instant) == "rolled_back"
+
+
+def test_leases_end_in_their_time_while_the_clock_jumps_by_a_day_and_the_database_fails_over(
+    faked: FakedPostgres, new_server: Callable[..., ServerProcess]
+) -> None:
+    migrations.upgrade(faked.dsn)
+    servers = [new_server(faked.dsn, "--reaper-seconds", "0.5") for _ in range(2)]
+    ended = []
+    with rest.connect(servers[0].url) as http:
+        table = rest.make_table(http)
+        live = table, table.begun(writer="live", lease_seconds=20)
+        for change, offset in [
+            (faked.step, "+1d"),
+            (faked.step, "+0"),
+            (faked.step, "-1d"),
+            (faked.fail_over, "+1d"),
+        ]:
+            change(offset)
+            rest.succeeded(http.get("/v1/time"))
+            dead = table, table.begun(writer="dead", lease_seconds=2)
+            began = time.monotonic()
+            while not _is_rolled_back_while_another_renews(dead, live) and time.monotonic() < began + 60:
+                time.sleep(0.2)
+            ended.append(table.state(dead[1]))
+
+        assert ended == ["rolled_back"] * 4
+        assert table.state(live[1]) == "inflight"
 
 
 def test_the_clock_of_postgresql_is_the_one_that_is_set(faked: FakedPostgres) -> None:

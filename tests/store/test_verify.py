@@ -141,6 +141,23 @@ def test_a_changed_projection_is_detected_and_repaired_by_a_rebuild(history_dsn:
     assert tampering.verify(history_dsn).holds
 
 
+@pytest.mark.parametrize("moved", ["1", "1000000"])
+def test_a_changed_transaction_of_an_event_is_a_changed_event(history_dsn: str, moved: str) -> None:
+    tamper(
+        history_dsn,
+        f"UPDATE event SET transaction_id = (transaction_id::text::bigint + {moved})::text::xid8 {EVENT} 2",
+    )
+
+    assert (Check.HASH, "shop.orders", 2) in failed_checks(history_dsn)
+
+
+def test_a_changed_transaction_of_a_refusal_is_a_changed_outcome(history_dsn: str) -> None:
+    tampering.refuse(history_dsn, "shop.orders")
+    tamper(history_dsn, "UPDATE refusal SET transaction_id = '1'")
+
+    assert {check for check, _, _ in failed_checks(history_dsn)} == {Check.OUTCOME}
+
+
 def test_a_finding_names_the_column_that_differs_and_both_values(history_dsn: str) -> None:
     tamper(history_dsn, "UPDATE file SET records = 11 WHERE superseded_at IS NOT NULL")
 
