@@ -104,7 +104,7 @@ class _ReportHandler(Handler[ReportT, ContradictedFiles]):
     ) -> Loading[ContradictedFiles] | None:
         entry = state.find_instant(command.table, command.requested_time)
         files = deletions.recorded_order(self.reported(command))
-        return _load(evidence, *entry, files, now) if entry is not None and files else None
+        return _load(evidence, *entry, files, now.steady) if entry is not None and files else None
 
 
 class ReportDeletionsHandler(_ReportHandler[ReportDeletions]):
