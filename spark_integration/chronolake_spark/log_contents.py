@@ -32,6 +32,9 @@ from chronolake_spark.log_merge import LogContents
 from chronolake_spark.log_partials import Parts
 from chronolake_spark.stored_slices import StoredFile
 
+_OPERATION: Final = "_hoodie_operation"
+"""A column that Hudi's writers of changelogs put behind its five: ``D`` in a record that deletes its key."""
+_DELETED: Final = "D"
 BLOCK_ROWS: Final = 250_000
 """Records of a block at most: Hudi's readers hold a block in memory."""
 
@@ -208,22 +211,27 @@ def _records(
     names = set(log_blocks.columns_of(block)) if block.is_partial else None
     if block.type is BlockType.AVRO_DATA:
         stored = _only(arrow_types.file_layout(fields), names)
-        rows = pa.Table.from_pylist(list(log_blocks.read_avro(block, file.path)), schema=stored)
+        read = pa.schema([*stored, pa.field(_OPERATION, pa.string())])
+        rows = pa.Table.from_pylist(list(log_blocks.read_avro(block, file.path)), schema=read)
         return *_split(rows, stored, layout), _present(stored, layout, names)
     with pq.ParquetFile(pa.BufferReader(block.content)) as parquet:
         stored = _only(layouts.stored_schema(parquet, None if file.has_field_ids else fields, file.path), names)
-        wanted = dict.fromkeys([*layouts.columns_of(stored, layout), *({IS_DELETED} & {*stored.names})])
-        rows = parquet.read(columns=list(wanted))
+        flags = {IS_DELETED, _OPERATION} & {*parquet.schema_arrow.names}
+        rows = parquet.read(columns=list({*layouts.columns_of(stored, layout), *flags}))
         return *_split(rows, stored, layout), _present(stored, layout, names)
 
 
 def _split(rows: pa.Table, stored: pa.Schema, layout: pa.Schema) -> tuple[pa.Table, pa.Table]:
     """Rows of a file in a layout, and those of them that are flagged as deleted."""
     records = layouts.in_layout(rows, stored, layout)
-    if IS_DELETED not in rows.column_names:
+    is_deleted = np.zeros(len(rows), dtype=np.bool_)
+    if IS_DELETED in rows.column_names:
+        is_deleted |= pc.fill_null(rows[IS_DELETED], False).to_numpy(zero_copy_only=False)
+    if _OPERATION in rows.column_names:
+        is_deleted |= pc.fill_null(pc.equal(rows[_OPERATION], _DELETED), False).to_numpy(zero_copy_only=False)
+    if not is_deleted.any():
         return records, layout.empty_table()
-    is_deleted = pc.fill_null(rows[IS_DELETED], False)
-    return records.filter(pc.invert(is_deleted)), records.filter(is_deleted)
+    return records.filter(pa.array(~is_deleted)), records.filter(pa.array(is_deleted))
 
 
 def _only(stored: pa.Schema, names: Collection[str] | None) -> pa.Schema:

@@ -23,6 +23,8 @@ from chronolake_spark.stored_slices import StoredFile
 from tests.examples import examples
 from tests.spark.test_log_merge import FIELDS, GROUP, SCHEMA, Group, Row, upsert
 
+OPERATION = "_hoodie_operation"
+
 
 def append(group: Group, name: str, *blocks: LogBlock) -> None:
     """Append a log file with these blocks to the slice."""
@@ -143,6 +145,22 @@ def test_a_record_that_is_flagged_as_deleted_deletes_its_key(tmp_path: Path, has
 
     group.write(12, {**upsert(1, 2, 5), IS_DELETED: False}, {**upsert(3, 2, 7), IS_DELETED: False})
     assert group.values() == {2: 0, 3: 2, 4: 1, 5: 0}
+
+
+@pytest.mark.parametrize("parquet", [False, True], ids=["avro", "parquet"])
+def test_a_record_of_a_changelog_that_says_delete_deletes_its_key(group: Group, parquet: bool) -> None:
+    rows = [{**upsert(1, 1, 6), OPERATION: "D"}, {**upsert(2, 1, 6), OPERATION: "U"}]
+    schema = json.loads(group.format.schema)
+    schema["fields"].append({"name": OPERATION, "type": ["null", "string"], "default": None})
+    written = [{**_record(11, row), OPERATION: row[OPERATION]} for row in rows]
+    if parquet:
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_pylist(written), sink)
+        block = log_blocks.parquet_block(f"{11:017d}", json.dumps(schema), sink.getvalue().to_pybytes())
+    else:
+        block = log_blocks.avro_block(f"{11:017d}", json.dumps(schema), written)
+    append(group, "a", block)
+    assert group.values() == {2: 1, 3: 0}
 
 
 def test_a_log_compaction_of_later_instants_is_damaged(group: Group) -> None:
