@@ -219,23 +219,19 @@ def obstacle(block: LogBlock, ordering_field: str | None = None) -> str | None:
 
 
 def columns_of(block: LogBlock) -> list[str]:
-    """The names of the columns in the schema of a block."""
-    schema = msgspec.json.decode(block.header.get(HeaderKey.SCHEMA, "{}"), type=_NamedFields)
-    return [field.name for field in schema.fields]
+    """The names of the columns in the schema of a block; none if it has no schema."""
+    try:
+        # Without a type: the first use of a Struct's decoder in several threads at once is not safe.
+        schema = msgspec.json.decode(block.header.get(HeaderKey.SCHEMA, "{}"))
+        return [str(field["name"]) for field in schema.get("fields", ())]
+    except (msgspec.DecodeError, AttributeError, KeyError, TypeError):
+        return []
 
 
 def compacted_instants(block: LogBlock) -> list[str]:
     """The instants whose blocks in the file group a block of a log compaction takes the place of."""
     text = block.header.get(HeaderKey.COMPACTED_BLOCK_TIMES, "")
     return [time for part in text.split(",") if (time := part.strip())]
-
-
-class _NamedField(msgspec.Struct):
-    name: str
-
-
-class _NamedFields(msgspec.Struct):
-    fields: list[_NamedField] = []
 
 
 def _content_version(block: LogBlock) -> int | None:

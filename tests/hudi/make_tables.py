@@ -145,7 +145,7 @@ MERGE_ON_READ = {
     "hoodie__compact__inline": "false",
     "hoodie__logfile__data__block__format": "avro",
 }
-BUCKETS = {"hoodie__index__type": "BUCKET", "hoodie__bucket__index__num__buckets": "1"}
+IN_LOGS = {"hoodie__index__type": "INMEMORY"}
 AT_ONCE = "'hoodie.compact.inline.max.delta.commits=1'"
 """Plan a compaction behind the first delta commit, not the fifth."""
 LOG_COMPACTION = {
@@ -268,7 +268,7 @@ def pending_logs(table: HudiTable) -> None:
 
 
 def log_only(table: HudiTable) -> None:
-    """A file group that has log files only, as Hudi's bucket index begins them."""
+    """A file group that has log files only, as an index begins them that finds records in log files."""
     table.write(_rows(range(6), 1))
     table.write(_rows([2, 3], 2))
     table.write(_rows([5], 9), "delete")
@@ -397,7 +397,7 @@ RECIPES: dict[str, Recipe] = {
     "partial9": (9, MERGE_ON_READ, partially_updated),
     "logcompacted9": (9, MERGE_ON_READ, log_compacted),
     "logcompacted6": (6, MERGE_ON_READ, log_compacted),
-    "logonly9": (9, {**MERGE_ON_READ, **BUCKETS}, log_only),
+    "logonly9": (9, {**MERGE_ON_READ, **IN_LOGS}, log_only),
     "logs6": (6, {**PARTITIONED, **MERGE_ON_READ}, merge_on_read),
     "rolledback6": (6, MERGE_ON_READ, rolled_back),
     "pendinglogs6": (6, MERGE_ON_READ, pending_logs),

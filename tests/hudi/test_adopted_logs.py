@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import msgspec
@@ -11,8 +12,10 @@ import chronolake
 from chronolake.hudi import adopting, releasing
 from chronolake.hudi.definitions import CannotAdopt, Options
 from chronolake_model.orphans import Orphan, OrphanReason
+from chronolake_spark import stored_slices
 from tests.hudi.log_rows import rows_by_slices
 from tests.hudi.stored_tables import VERSION_6_LOGS, rows_by_hudi_rs, rows_of_hudi, unpacked
+from tests.spark import hand_written
 
 
 def adopted(client: chronolake.Client, namespace: str, path: Path) -> chronolake.Table:
@@ -109,7 +112,23 @@ def test_a_dry_run_names_blocks_that_cannot_be_read(
 def test_a_release_with_file_groups_of_log_files_only_advises_a_compaction_before_the_first_upsert(
     client: chronolake.Client, namespace: str, tmp_path: Path
 ) -> None:
-    released = releasing.release(client, adopted(client, namespace, unpacked("logonly9", tmp_path)).name)
-    assert "1 file group(s), such as 00000000-" in "".join(released.advice)
+    table = adopted(client, namespace, unpacked("mor8", tmp_path))
+    hand_written.commit(table, {("", f"{uuid.UUID(int=1)}-0"): hand_written.log("77")})
+    released = releasing.release(client, table.name)
+    assert f"1 file group(s), such as {uuid.UUID(int=1)}-0" in "".join(released.advice)
+
     released = releasing.release(client, adopted(client, namespace, unpacked("mor9", tmp_path)).name)
     assert "compact it" not in "".join(released.advice)
+
+
+def test_a_clean_deletes_log_files_of_version_6_with_their_slice_and_plans_them_once(
+    client: chronolake.Client, namespace: str, tmp_path: Path
+) -> None:
+    path = unpacked("logs6", tmp_path)
+    table = adopted(client, namespace, path)
+    live = {file.path for slice_ in table.snapshot().slices for file in stored_slices.files_of(slice_)}
+    table.clean(retain_commits=1)
+    left = {str(file.relative_to(path)) for file in path.rglob("*-0_*20*")}
+    assert left == live
+    assert rows_by_slices(table) == rows_of_hudi("logs6") == rows_by_hudi_rs(path)
+    assert table.clean(retain_commits=1) == []

@@ -92,8 +92,10 @@ def _obstacles(table: StoredTable) -> Iterator[str]:
         if is_version_6:
             reason = slices.reason_of_version_6(group, name, writer, facts)
         else:
-            is_live = writer is not None and slices.is_live(group, _completed(writer))
-            reason = facts.problem if is_live else None
+            time = None if writer is None else _completed(writer)
+            if writer is None and slices.counts(name.requested_time):
+                time = name.requested_time  # Archived.
+            reason = facts.problem if time is not None and slices.is_live(group, time) else None
         if reason is not None:
             yield f"the log file {file.path}: {reason}"
 
@@ -158,7 +160,7 @@ class _Slices:
         }
         bases: dict[_Group, set[str]] = {}
         for file, name in table.data_files:
-            if name.kind is FileKind.BASE and self._counts(name.requested_time):
+            if name.kind is FileKind.BASE and self.counts(name.requested_time):
                 bases.setdefault((file.partition_path, name.file_id), set()).add(name.requested_time)
         self._bases: Mapping[_Group, list[str]] = {group: sorted(times) for group, times in bases.items()}
 
@@ -174,7 +176,7 @@ class _Slices:
         if not self.is_live(group, base):
             is_moved = writer is not None and self.is_live(group, _completed(writer))
             return self._other_slice(writer, base) if is_moved else None
-        if not self._counts(base):
+        if not self.counts(base):
             return f"it is named after the compaction {base}, which is not completed; complete it with Hudi"
         if facts.problem is not None or writer is None:
             return facts.problem or self._without_writer(facts)
@@ -209,7 +211,7 @@ class _Slices:
     def _slice_at(self, group: _Group, time: str) -> int:
         return bisect_right(self._bases.get(group, []), time)
 
-    def _counts(self, requested_time: str) -> bool:
+    def counts(self, requested_time: str) -> bool:
         """Whether an instant has completed, or is archived and so has completed too."""
         is_archived = requested_time not in self._listed and requested_time < self._first
         return is_archived or requested_time in self._completed
