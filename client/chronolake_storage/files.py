@@ -12,6 +12,7 @@ from typing import Final, Protocol
 import msgspec
 
 from chronolake_model.file_names import relative_path
+from chronolake_storage.permits import Permit
 
 METADATA_FOLDER: Final = ".hoodie"
 """Hudi's own folder in the base path; no data files are in it."""
@@ -109,8 +110,8 @@ class Files(Protocol):
     def put(self, path: str, body: bytes) -> None:
         """Make an object, or replace one of any content; at each moment it is there whole, old or new."""
 
-    def delete_unguarded(self, paths: Iterable[str]) -> Iterator[Deletion]:
-        """Delete files, many at a time, in order. Only ``chronolake_storage.guard`` may call this."""
+    def delete_permitted(self, permits: Iterable[Permit]) -> Iterator[Deletion]:
+        """Delete files, many at a time, in order. Only ``chronolake_storage.guard`` issues permits."""
 
     def remove_empty_folders_unguarded(self, folder: str) -> None:
         """Remove empty folders in ``folder``, and ``folder`` itself. Only the guard may call this."""

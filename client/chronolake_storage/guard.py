@@ -1,4 +1,4 @@
-"""The deletion guard: client and server delete files of tables only through ``Guard.delete``.
+"""The deletion guard: client and server delete files of tables only through ``Guard``.
 
 A file is deleted only if all of this holds: the base path is claimed by this table, and overlaps that of no
 other table; the path lies below the base path, and not in a folder that another table has claimed; its name
@@ -23,6 +23,7 @@ from chronolake_storage.claims import Owner
 from chronolake_storage.errors import StorageError
 from chronolake_storage.files import METADATA_FOLDER, Deletion, Files, check_path
 from chronolake_storage.overlaps import TablePlace
+from chronolake_storage.permits import Answers, Permit
 
 _PUBLISHED: Final = re.compile(
     rf"{re.escape(METADATA_FOLDER)}/(hoodie\.properties|timeline/[0-9]{{17}}(_[0-9]{{17}}\.[a-z]+|\.[a-z]+\.requested))",
@@ -59,6 +60,21 @@ class Deleting(msgspec.Struct, frozen=True):
     def is_clean(self) -> bool:
         """Whether files are deleted that Hudi's readers may have seen."""
         return self.by is not None and self.files_of is None
+
+
+class Removing(msgspec.Struct, frozen=True):
+    """The deletion of files in ``.hoodie`` that are no data: their paths match ``pattern``.
+
+    The metastore names them itself, or they are of the table's own indexes, so it needs none of them.
+    """
+
+    pattern: re.Pattern[str]
+    what: str
+
+    @property
+    def is_clean(self) -> bool:
+        """As ``Deleting.is_clean``."""
+        return False
 
 
 class Metastore(Protocol):
@@ -110,6 +126,7 @@ class Guard:
     def delete_markers(self, instant: str, markers: Iterable[Marker]) -> Iterator[Deletion]:
         """Delete direct markers of an instant, and then their empty folders."""
         folder = f"{MARKERS_FOLDER}/{instant}"
+        self.check_claim()
         yield from self.delete(Deleting(None, instant), (f"{folder}/{marker.name}" for marker in markers))
         self._files.remove_empty_folders_unguarded(folder)
 
@@ -119,14 +136,14 @@ class Guard:
 
     def remove_published(self, paths: Sequence[str]) -> None:
         """Remove files of the publication, in order: no data files. Raises ``StorageError``."""
-        self._remove(paths, _PUBLISHED, "a publication")
+        self._remove(Removing(_PUBLISHED, "a publication"), paths)
 
     def remove_undone(self, paths: Sequence[str]) -> None:
         """Remove files of Hudi's timeline that name an instant as pending, in order. Raises ``StorageError``.
 
         They are of instants that Hudi did not complete before the table was adopted, and that were undone.
         """
-        self._remove(paths, _PENDING_OF_HUDI, "a pending instant")
+        self._remove(Removing(_PENDING_OF_HUDI, "a pending instant"), paths)
 
     def remove_index_files(self, paths: Sequence[str]) -> None:
         """Remove files of the table's own indexes: no data files. Raises ``StorageError``."""
@@ -134,37 +151,43 @@ class Guard:
         pattern = re.compile(
             rf"{folder}/record/(files/[0-9a-f-]{{36}}\.parquet|manifests/[0-9_]+\.json)", re.ASCII
         )
-        self._remove(paths, pattern, "an index of the table")
+        self._remove(Removing(pattern, "an index of the table"), paths)
 
-    def _remove(self, paths: Sequence[str], pattern: re.Pattern[str], what: str) -> None:
-        self.check_claim()
+    def _remove(self, removing: Removing, paths: Sequence[str]) -> None:
+        answers = self._ask(removing, paths)
         for path in paths:
-            if not pattern.fullmatch(path):
-                raise StorageError(f"{path[:200]!r} is no file of {what}")
-        for deletion in self._files.delete_unguarded(paths):
+            if (reason := answers.refusal(path)) is not None:
+                raise StorageError(f"{self._files.base_path}: {path[:200]!r}: {reason}")
+        for deletion in self._files.delete_permitted([Permit(path, answers) for path in paths]):
             if deletion.failure is not None:
                 raise StorageError(f"{self._files.base_path}/{deletion.path}: {deletion.failure}")
 
     def _delete_part(self, deleting: Deleting, paths: Sequence[str]) -> Iterator[Deletion]:
-        check_claim(self._files, self._owner, self._metastore)
-        refused = {path: reason for path in paths if (reason := refusal(deleting, path)) is not None}
-        files = [path for path in paths if path not in refused and not is_marker(path)]
-        refused |= check_other_claims(self._files, files)
-        files = [path for path in files if path not in refused]
-        if files and not self._own_files_only:
-            check_overlaps(self._files, self._owner, self._metastore)
-        if files and deleting.is_clean:
-            check_hidden(self._files, self._owner, self._metastore)
-        if files:
-            refused |= find_needed(self._metastore, deleting, files)
-        deleted = self._files.delete_unguarded(path for path in paths if path not in refused)
+        answers = self._ask(deleting, paths)
+        refused = answers.refused
+        permits = (Permit(path, answers) for path in paths if path not in refused)
+        deleted = self._files.delete_permitted(permits)
         for path in paths:
             yield Deletion(path, refused[path]) if path in refused else next(deleted)
 
+    def _ask(self, kind: Deleting | Removing, paths: Sequence[str]) -> Answers:
+        """Ask all questions about some files. Raises ``StorageError`` if none of the table may be deleted."""
+        check_claim(self._files, self._owner, self._metastore)
+        by_name = {path: reason for path in paths if (reason := refusal(kind, path)) is not None}
+        named = [path for path in paths if path not in by_name]
+        by_claims = check_other_claims(self._files, named)
+        left = [path for path in named if path not in by_claims]
+        if left and not self._own_files_only:
+            check_overlaps(self._files, self._owner, self._metastore)
+        if left and kind.is_clean:
+            check_hidden(self._files, self._owner, self._metastore)
+        by_need = find_needed(self._metastore, kind, left)
+        return Answers(by_path_and_name=by_name, by_claims=by_claims, by_need=by_need)
 
-def refusal(deleting: Deleting, path: str) -> str | None:
+
+def refusal(kind: Deleting | Removing, path: str) -> str | None:
     """The reason why a path may not be deleted, by the path alone; None if it may."""
-    return check_contained(path) or check_name(deleting, path)
+    return check_contained(path) or check_name(kind, path)
 
 
 def check_claim(files: Files, owner: Owner, metastore: Metastore) -> None:
@@ -226,8 +249,14 @@ def _folders_of(path: str) -> list[str]:
     return ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
 
 
-def check_name(deleting: Deleting, path: str) -> str | None:
-    """The reason why a path is not named as a data file or a marker of the right instant; None if it is."""
+def check_name(kind: Deleting | Removing, path: str) -> str | None:
+    """The reason why a path is not named as a file of this kind, and of the right instant; None if it is."""
+    if isinstance(kind, Removing):
+        return None if kind.pattern.fullmatch(path) else f"it is no file of {kind.what}"
+    return _check_instant(kind, path)
+
+
+def _check_instant(deleting: Deleting, path: str) -> str | None:
     instant = deleting.files_of
     if is_marker(path):
         is_of = instant is not None and marker_of(instant, path) is not None
@@ -240,9 +269,12 @@ def check_name(deleting: Deleting, path: str) -> str | None:
     return None if is_file_of(file, instant) else f"it is not a data file of the instant {instant}"
 
 
-def find_needed(metastore: Metastore, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
-    """The paths that are needed, with the reasons; see ``Metastore.needed_files``."""
-    return metastore.needed_files(deleting, paths)
+def find_needed(metastore: Metastore, kind: Deleting | Removing, paths: Sequence[str]) -> Mapping[str, str]:
+    """The paths that are needed, with the reasons; see ``Metastore.needed_files``. Only data files are."""
+    data_files = [path for path in paths if not is_marker(path)]
+    if isinstance(kind, Removing) or not data_files:
+        return {}
+    return metastore.needed_files(kind, data_files)
 
 
 def is_marker(path: str) -> bool:

@@ -29,6 +29,7 @@ from chronolake_storage.files import (
     check_path,
 )
 from chronolake_storage.mounts import mount_of
+from chronolake_storage.permits import Permit
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _BELOW: Final = _FOLDER | os.O_NOFOLLOW
@@ -188,10 +189,10 @@ class LocalFiles:
             except OSError as exc:
                 raise failed(self._full(path), exc) from exc
 
-    def delete_unguarded(self, paths: Iterable[str]) -> Iterator[Deletion]:
+    def delete_permitted(self, permits: Iterable[Permit]) -> Iterator[Deletion]:
         with self._opened() as folders:
-            for path in paths:
-                yield Deletion(path, _delete(folders, path))
+            for permit in permits:
+                yield Deletion(permit.path, _delete(folders, permit.path))
 
     def remove_empty_folders_unguarded(self, folder: str) -> None:
         with self._opened() as folders, contextlib.suppress(LinkRefused):

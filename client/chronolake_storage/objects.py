@@ -22,6 +22,7 @@ from chronolake_storage.files import (
     StoredFile,
     check_path,
 )
+from chronolake_storage.permits import Permit
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -192,10 +193,10 @@ class ObjectFiles:
         except self._refusals as exc:
             raise failed(self._full(path), exc) from exc
 
-    def delete_unguarded(self, paths: Iterable[str]) -> Iterator[Deletion]:
-        left = iter(paths)
+    def delete_permitted(self, permits: Iterable[Permit]) -> Iterator[Deletion]:
+        left = iter(permits)
         while part := list(islice(left, AT_ONCE)):
-            yield from self._delete_part(part)
+            yield from self._delete_part([permit.path for permit in part])
 
     def remove_empty_folders_unguarded(self, folder: str) -> None:
         pass

@@ -13,6 +13,7 @@ from chronolake.storage import Deletion
 from chronolake_storage import objects
 from tests.fix_s3 import S3, Fault
 from tests.fix_stores import Store
+from tests.permits import permitted
 
 PATHS = ["name=1/a b.parquet", "name=1/hour=2/.c.log.1_0-0-0", "top.parquet"]
 
@@ -52,10 +53,10 @@ def test_a_missing_file_counts_as_deleted(store: Store) -> None:
     storage = store.open()
     storage.create_all_empty(PATHS)
 
-    assert list(storage.files.delete_unguarded([*PATHS, "never/was"])) == [
+    assert list(storage.files.delete_permitted(permitted([*PATHS, "never/was"]))) == [
         Deletion(path) for path in [*PATHS, "never/was"]
     ]
-    assert list(storage.files.delete_unguarded(PATHS)) == [Deletion(path) for path in PATHS]
+    assert list(storage.files.delete_permitted(permitted(PATHS))) == [Deletion(path) for path in PATHS]
     assert list(storage.listing()) == []
 
 
@@ -65,7 +66,7 @@ def test_nothing_outside_the_base_path_is_touched(store: Store, path: str) -> No
 
     with pytest.raises(ValueError, match="not a path below"):
         storage.create_empty(path)
-    [deletion] = storage.files.delete_unguarded([path])
+    [deletion] = storage.files.delete_permitted(permitted([path]))
     assert deletion.failure is not None
 
 
@@ -74,7 +75,7 @@ def test_a_failed_deletion_is_reported_and_the_others_succeed(s3: S3) -> None:
     storage.create_all_empty(["a", "b", "c"])
     s3.faults.append(Fault("DELETE", "/b", 403, "AccessDenied"))
 
-    a, b, c = storage.files.delete_unguarded(["a", "b", "c"])
+    a, b, c = storage.files.delete_permitted(permitted(["a", "b", "c"]))
 
     assert (a, c) == (Deletion("a"), Deletion("c"))
     assert b.failure is not None
@@ -85,7 +86,7 @@ def test_a_failed_deletion_is_reported_and_the_others_succeed(s3: S3) -> None:
 def test_a_failed_deletion_on_a_local_disk_is_reported_too(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
 
-    [deletion] = storages.open_storage(str(tmp_path)).files.delete_unguarded(["a"])
+    [deletion] = storages.open_storage(str(tmp_path)).files.delete_permitted(permitted(["a"]))
 
     assert deletion.failure is not None
     assert (tmp_path / "a" / "b").exists()
@@ -96,7 +97,7 @@ def test_a_throttled_deletion_is_tried_again(s3: S3) -> None:
     storage.create_all_empty(["a", "b"])
     s3.faults.append(Fault("DELETE", "/a", 503, "SlowDown", times=3))
 
-    assert list(storage.files.delete_unguarded(["a", "b"])) == [Deletion("a"), Deletion("b")]
+    assert list(storage.files.delete_permitted(permitted(["a", "b"]))) == [Deletion("a"), Deletion("b")]
     assert s3.faults[0].times == 0
     assert list(storage.listing()) == []
 
@@ -109,7 +110,7 @@ def test_endless_throttling_is_reported_after_a_bounded_number_of_attempts(
     storage.create_empty("a")
     s3.faults.append(Fault("DELETE", "/a", 503, "SlowDown", times=1_000))
 
-    [deletion] = storage.files.delete_unguarded(["a"])
+    [deletion] = storage.files.delete_permitted(permitted(["a"]))
 
     assert deletion.failure is not None
     assert "SlowDown" in deletion.failure
@@ -138,7 +139,7 @@ def test_a_store_that_refuses_is_an_error_of_its_own(s3: S3) -> None:
 def test_paths_are_taken_as_they_are_needed(tmp_path: Path) -> None:
     endless = (str(number) for number in count())
 
-    deletions = storages.open_storage(str(tmp_path)).files.delete_unguarded(endless)
+    deletions = storages.open_storage(str(tmp_path)).files.delete_permitted(permitted(endless))
 
     assert len(list(islice(deletions, 1_500))) == 1_500
 

@@ -11,6 +11,7 @@ import pytest
 from chronolake_storage import opening
 from chronolake_storage.errors import LinkRefused
 from chronolake_storage.files import Files
+from tests.permits import permitted
 
 LINKED = ["day=1/a.parquet", "day=1/hour=2/a.parquet"]
 
@@ -39,7 +40,7 @@ def test_nothing_is_deleted_through_a_linked_folder(root: Path, files: Files, ta
     (root / "orders" / "day=0" / "a.parquet").write_bytes(b"of another partition")
     (root / "orders" / "day=1").symlink_to(root / target)
 
-    deletions = list(files.delete_unguarded(LINKED))
+    deletions = list(files.delete_permitted(permitted(LINKED)))
 
     assert [deletion.path for deletion in deletions] == LINKED
     assert all(deletion.failure is not None and "day=1 is a link" in deletion.failure for deletion in deletions)
@@ -51,7 +52,7 @@ def test_a_link_deeper_down_is_not_followed_either(root: Path, files: Files) -> 
     (root / "orders" / "day=1").mkdir()
     (root / "orders" / "day=1" / "hour=2").symlink_to(root / "victim" / "hour=2")
 
-    [deletion] = files.delete_unguarded(["day=1/hour=2/a.parquet"])
+    [deletion] = files.delete_permitted(permitted(["day=1/hour=2/a.parquet"]))
 
     assert deletion.failure is not None
     assert precious(root) == ["a.parquet", "hour=2/a.parquet"]
@@ -85,7 +86,7 @@ def test_nothing_is_created_or_read_through_a_linked_folder(root: Path, files: F
 def test_a_linked_file_is_removed_itself_and_its_target_stays(root: Path, files: Files) -> None:
     (root / "orders" / "day=0" / "link.parquet").symlink_to(root / "victim" / "a.parquet")
 
-    [deletion] = files.delete_unguarded(["day=0/link.parquet"])
+    [deletion] = files.delete_permitted(permitted(["day=0/link.parquet"]))
 
     assert deletion.failure is None
     assert not (root / "orders" / "day=0" / "link.parquet").is_symlink()
@@ -115,7 +116,7 @@ def test_the_base_path_itself_may_be_a_link(root: Path) -> None:
     (root / "orders" / "day=0" / "a.parquet").write_bytes(b"")
     (root / "alias").symlink_to(root / "orders")
 
-    [deletion] = opening.open_files(str(root / "alias")).delete_unguarded(["day=0/a.parquet"])
+    [deletion] = opening.open_files(str(root / "alias")).delete_permitted(permitted(["day=0/a.parquet"]))
 
     assert deletion.failure is None
     assert not (root / "orders" / "day=0" / "a.parquet").exists()
@@ -140,7 +141,8 @@ def test_a_folder_that_is_swapped_for_a_link_meanwhile_is_never_followed(root: P
     # On a busy machine the swapper may not come in between for long.
     for number in range(300_000):
         outcomes |= {
-            (outcome.failure or "gone").rpartition("/")[2] for outcome in files.delete_unguarded(LINKED)
+            (outcome.failure or "gone").rpartition("/")[2]
+            for outcome in files.delete_permitted(permitted(LINKED))
         }
         if number >= 3_000 and "gone" in outcomes and any("is a link" in outcome for outcome in outcomes):
             break

@@ -57,10 +57,10 @@ class DyingFiles(LocalFiles):
         super().put(path, body)
 
     @override
-    def delete_unguarded(self, paths: Any) -> Any:
-        for path in paths:
+    def delete_permitted(self, permits: Any) -> Any:
+        for permit in permits:
             self._count()
-            yield from super().delete_unguarded([path])
+            yield from super().delete_permitted([permit])
 
 
 class NoMetastore:
