@@ -54,6 +54,7 @@ from chronolake_metastore.api import (
 )
 from chronolake_metastore.api.addresses import Application
 from chronolake_metastore.api.commands import provide_caller
+from chronolake_metastore.api.fast_path import fast_path
 from chronolake_metastore.api.parameters import check_request
 from chronolake_metastore.api.requests import StrictRequest
 from chronolake_metastore.batching.markers import MarkerBatcher
@@ -170,6 +171,7 @@ def create_app(settings: Settings) -> Application:
                 "/v1",
                 route_handlers=V1,
                 before_request=check_request,
+                middleware=[fast_path],
                 dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
             ),
             health.get_health,

@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 from litestar import Request as LitestarRequest, Response
+from litestar.types import HTTPScope
 
 from chronolake_metastore.api import addresses, parameters, problems
-from chronolake_metastore.api.parameters import KEY_HEADER, ActorHeader, IdempotencyKey
+from chronolake_metastore.api.parameters import ACTOR_HEADER, KEY_HEADER, ActorHeader, IdempotencyKey
 from chronolake_metastore.api.requests import refuse_nul
 from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.commands.group import Request
@@ -37,24 +38,26 @@ def provide_caller(
     idempotency_key: IdempotencyKey = None,
     chronolake_actor: ActorHeader = None,
 ) -> Caller:
-    """The caller, from the headers; a request without a key gets one of its own.
+    """The caller of a request that goes Litestar's way."""
+    return caller_of(request.scope, idempotency_key, chronolake_actor)
+
+
+def caller_of(scope: HTTPScope, key: str | None, actor: str | None) -> Caller:
+    """The caller, from the headers of a request; a request without a key gets one of its own.
 
     With this key the command is executed only once, also if the database fails meanwhile.
     """
-    request_id = (
-        f"server-{uuid.uuid4()}" if idempotency_key is None else parameters.header(KEY_HEADER, idempotency_key)
-    )
-    problems.remember_key(request, request_id)
+    request_id = f"server-{uuid.uuid4()}" if key is None else parameters.header(KEY_HEADER, key)
+    problems.remember_key(scope, request_id)
+    client = scope["client"]
     return Caller(
         request_id=request_id,
-        actor=ANONYMOUS
-        if chronolake_actor is None
-        else parameters.header("Chronolake-Actor", chronolake_actor),
-        path=addresses.sent(request.scope),
+        actor=ANONYMOUS if actor is None else parameters.header(ACTOR_HEADER, actor),
+        path=addresses.sent(scope),
         # Where the connection comes from: behind a proxy that is the proxy.
-        address=None if request.client is None else request.client.host,
+        address=None if client is None else client[0],
         # Read from the state of the application: one more dependency would cost a fifth of a request.
-        sequencer=request.app.state.sequencer,
+        sequencer=scope["litestar_app"].state.sequencer,
     )
 
 

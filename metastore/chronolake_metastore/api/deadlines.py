@@ -59,11 +59,12 @@ class _Exchange:
         self._start = self._loop.time()
         self._body_bytes = 0
         self._is_whole = not _has_body(scope)
+        self._whole_at = self._start
         self._has_begun = False
         self._refusing: asyncio.Task[None] | None = None
         self._receiving: asyncio.Task[Any] | None = None
         self._interrupted: asyncio.Task[Any] | None = None
-        self._timer = self._loop.call_at(self._start + seconds, self._check_body)
+        self._timer = self._loop.call_at(self._start + seconds, self._check)
 
     async def receive(self) -> Any:
         """The next part of the request; behind its last part the time of the answer runs.
@@ -85,8 +86,9 @@ class _Exchange:
         if message["type"] == "http.request":
             self._body_bytes += len(message.get("body", b""))
             if not self._is_whole and not message.get("more_body"):
+                # The timer that runs finds this time when it ends: another timer would cost each request more.
                 self._is_whole = True
-                self._set_timer(self._loop.time() + self._seconds)
+                self._whole_at = self._loop.time()
         return message
 
     async def send(self, message: Message) -> None:
@@ -103,20 +105,17 @@ class _Exchange:
         if self._refusing is not None:
             await self._refusing
 
-    def _set_timer(self, at: float) -> None:
-        self._timer.cancel()
-        if not self._has_begun and self._refusing is None:
-            self._timer = self._loop.call_at(at, self._check_body)
-
-    def _check_body(self) -> None:
-        """Refuse the request, unless parts of its body came meanwhile and give it more time."""
-        body_until = self._start + self._seconds + self._body_bytes / BODY_BYTES_PER_SECOND
-        if self._is_whole:
-            self._refuse(self._answer_late())
-        elif body_until <= self._loop.time():
-            self._refuse(self._answer_slow())
+    def _check(self) -> None:
+        """Refuse the request, unless more of it came meanwhile and gives it more time."""
+        until = (
+            self._whole_at + self._seconds
+            if self._is_whole
+            else self._start + self._seconds + self._body_bytes / BODY_BYTES_PER_SECOND
+        )
+        if until > self._loop.time():
+            self._timer = self._loop.call_at(until, self._check)
         else:
-            self._set_timer(body_until)
+            self._refuse(self._answer_late() if self._is_whole else self._answer_slow())
 
     def _refuse(self, answer: Coroutine[Any, Any, None]) -> None:
         if self._receiving is not None:

@@ -26,6 +26,7 @@ FILES_PAGE_MAX: Final = 10_000
 IDEMPOTENCY_KEY_LENGTH_MAX: Final = 255
 UUID_PATTERN: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 KEY_HEADER: Final = "Idempotency-Key"
+ACTOR_HEADER: Final = "Chronolake-Actor"
 
 _TABLE_ID = re.compile(UUID_PATTERN)
 _PRINTABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
@@ -55,7 +56,7 @@ IdempotencyKey = Annotated[
 ActorHeader = Annotated[
     str | None,
     HeaderParameter(
-        name="Chronolake-Actor",
+        name=ACTOR_HEADER,
         description="The sender's name, for the log. It is not verified, because there is no access control.",
     ),
 ]
@@ -159,8 +160,13 @@ async def check_request(request: Request[Any, Any, Any]) -> None:
     """
     _refuse_unknown(request)
     names_table = "table" in request.path_params or b"table=" in request.scope["query_string"]
-    table_id = _table_id(request.headers.get(TABLE_ID_HEADER))
-    expected_id.set(table_id if names_table else None)
+    expect_table(request.headers.get(TABLE_ID_HEADER), names_table=names_table)
+
+
+def expect_table(table_id: str | None, *, names_table: bool) -> None:
+    """Note the value of the header ``TABLE_ID_HEADER`` of a request that names a table, or none."""
+    expected = _table_id(table_id)
+    expected_id.set(expected if names_table else None)
 
 
 def _table_id(value: str | None) -> UUID | None:

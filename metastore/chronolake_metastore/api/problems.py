@@ -105,9 +105,9 @@ def answer(
     return Response(document, status_code=code.status, media_type=MEDIA_TYPE, headers=headers)
 
 
-def remember_key(request: Request[Any, Any, Any], key: str) -> None:
+def remember_key(scope: HTTPScope, key: str) -> None:
     """Remember the idempotency key of a command, for its answer or its problem."""
-    request.scope["state"][_KEY_OF_CALLER] = key
+    scope["state"][_KEY_OF_CALLER] = key
 
 
 def remembered_key(scope: HTTPScope) -> str | None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from litestar import Request
-from litestar.exceptions import InternalServerException
+from litestar.exceptions.http_exceptions import RequestEntityTooLarge
+from litestar.handlers import HTTPRouteHandler
+from litestar.types import Receive
 
 from chronolake_metastore.api import duplicates, known_fields, media_types
 from chronolake_metastore.api.openapi import OptionalBody
@@ -26,41 +30,79 @@ class StrictRequest(Request[Any, Any, Any]):
     text that is no UTF-8 and on deep nesting.
     """
 
+    _sent: bytes | None = None
+
     async def body(self) -> bytes:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
-        """The body as it was sent; ``{}`` where it was left out and may be.
-
-        Raises ``InvalidRequest`` when it cannot be read to its end.
-        """
-        may_be_empty = issubclass(getattr(self.route_handler, "operation_class", object), OptionalBody)
-        body = await self._sent()
-        return b"{}" if may_be_empty and not body else body
-
-    async def _sent(self) -> bytes:
-        try:
-            return await super().body()
-        except InternalServerException as exc:
-            # The only one there: the HTTP server could not read the body to its end.
-            raise InvalidRequest("body: it breaks off, or its chunks are malformed") from exc
+        """The body as it was sent; ``{}`` where it was left out and may be. Raises as ``read`` does."""
+        if self._sent is None:
+            bytes_max = self.route_handler.resolve_request_max_body_size()
+            self._sent = await read(self.receive, self.headers.get("content-length"), bytes_max)
+        return self._sent or (b"{}" if may_be_left_out(self.route_handler) else b"")
 
     async def json(self) -> Any:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
-        """The body as the handler's ``data``; raises ``InvalidRequest`` or ``UnsupportedMediaType``."""
+        """The body as the handler's ``data``; raises as ``decode`` does."""
         body = await self.body()
-        if not body:
-            raise InvalidRequest("the request needs a JSON body")
-        if await self._sent():
-            media_types.refuse_other(self.headers)
-        wanted = self.route_handler.parsed_fn_signature.parameters["data"].annotation
-        try:
-            decoded = msgspec.json.decode(body, type=wanted)
-            twice = duplicates.find(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-            raise InvalidRequest(f"body: {_reason(exc, body)}{known_fields.advice(str(exc), wanted)}") from exc
-        except RecursionError as exc:
-            # msgspec looks through an object of unknown type for its tag, as deep as it goes.
-            raise InvalidRequest("body: it is nested too deeply") from exc
-        if twice is not None:
-            raise InvalidRequest(f"body: an object has the field {twice[:100]!r} twice")
-        return decoded
+        return decode(body, self.headers if self._sent else None, body_type(self.route_handler))
+
+
+def may_be_left_out(handler: HTTPRouteHandler) -> bool:
+    """Whether requests to the handler need no body."""
+    return issubclass(getattr(handler, "operation_class", object), OptionalBody)
+
+
+def body_type(handler: HTTPRouteHandler) -> Any:
+    """The type of the handler's ``data``."""
+    return handler.parsed_fn_signature.parameters["data"].annotation
+
+
+async def read(receive: Receive, announced: str | None, bytes_max: int | None) -> bytes:
+    """The body of a request, whose header announces its length, or none.
+
+    Raises ``RequestEntityTooLarge`` if it is longer than ``bytes_max``, and ``InvalidRequest`` if it cannot be
+    read to its end.
+    """
+    if bytes_max is not None and announced is not None and announced.isdigit() and int(announced) > bytes_max:
+        raise RequestEntityTooLarge
+    parts: list[bytes] = []
+    size_bytes = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise InvalidRequest("body: it breaks off, or its chunks are malformed")
+        if part := message.get("body", b""):
+            parts.append(part)
+            size_bytes += len(part)
+            if bytes_max is not None and size_bytes > bytes_max:
+                raise RequestEntityTooLarge
+        if not message.get("more_body"):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def decode(body: bytes, headers: Mapping[str, str] | None, wanted: Any) -> Any:
+    """The body as a ``wanted``; raises ``InvalidRequest``, or ``UnsupportedMediaType``.
+
+    ``headers``, with names in lower case, are those of the body; none if it was left out.
+    """
+    if not body:
+        raise InvalidRequest("the request needs a JSON body")
+    if headers is not None:
+        media_types.refuse_other(headers)
+    try:
+        decoded = _decoder(wanted).decode(body)
+        twice = duplicates.find(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        raise InvalidRequest(f"body: {_reason(exc, body)}{known_fields.advice(str(exc), wanted)}") from exc
+    except RecursionError as exc:
+        # msgspec looks through an object of unknown type for its tag, as deep as it goes.
+        raise InvalidRequest("body: it is nested too deeply") from exc
+    if twice is not None:
+        raise InvalidRequest(f"body: an object has the field {twice[:100]!r} twice")
+    return decoded
+
+
+@functools.cache
+def _decoder(wanted: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(wanted)
 
 
 def _reason(error: Exception, body: bytes) -> str:

@@ -337,6 +337,8 @@ def lists_of(payload: Payload) -> dict[ListName, Sealed[Any]]:
     """The lists of a payload that have entries: rows beside its event."""
     lists: dict[ListName, Sealed[Any]] = {}
     match payload:
+        case InstantRequested(plan=None):
+            return lists
         case InstantRequested(plan=Plan() as plan):
             lists[ListName.PLAN_FILE_GROUPS] = plan.file_groups
             lists[ListName.PLAN_FILES] = plan.files_to_delete

@@ -266,7 +266,14 @@ class State:
         if isinstance(payload, events.TableCreated):
             self.clocks.setdefault(event.table_id, Clock(event.table_id, payload.definition.tick))
         clock = events.advance(_known(self.clocks, event.table_id, "the log has no clock"), event)
+        self._apply(payload, event)
+        self.clocks[event.table_id] = clock
+
+    def _apply(self, payload: events.Payload, event: events.Event) -> None:
         match payload:
+            case events.InstantRequested() | events.InstantCompleted():
+                # Nearly all events are these. As the last cases they would be compared with all other classes.
+                self._evolve_timeline(event)
             case events.NamespaceCreated():
                 self._create_namespace(payload, event)
             case events.NamespaceDropped():
@@ -285,7 +292,6 @@ class State:
                 self._set_instant(event, sweeps.evolve(self._instant_of(event), event))
             case _:
                 self._evolve_timeline(event)
-        self.clocks[event.table_id] = clock
 
     def _create_namespace(self, payload: events.NamespaceCreated, event: events.Event) -> None:
         self.namespaces[payload.name] = namespaces.evolve_created(payload, event.time)

@@ -52,6 +52,9 @@ _STAT_COLUMNS: Final = (
 
 def append(events: Sequence[Event]) -> Statement:
     """Append ``events``, in their order."""
+    # Instants that are begun together have one payload, which is encoded once.
+    payloads = {id(event.payload): event.payload for event in events}
+    encoded = {key: encode_payload(payload).decode() for key, payload in payloads.items()}
     return _APPEND, {
         "table_id": [event.table_id for event in events],
         "version": [event.version for event in events],
@@ -60,7 +63,7 @@ def append(events: Sequence[Event]) -> Statement:
         "time": [event.time for event in events],
         "actor": [event.actor for event in events],
         "request_id": [event.request_id for event in events],
-        "payload": [encode_payload(event.payload).decode() for event in events],
+        "payload": [encoded[id(event.payload)] for event in events],
         "previous_hash": [event.previous_hash for event in events],
         "hash": [event.hash for event in events],
         "answers": [event.answers for event in events],

@@ -5,6 +5,7 @@ A time is microseconds in the code, and JSON travels as text.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -32,6 +33,8 @@ _COLUMNS: Final[Sequence[Column[Any]]] = tuple(schema.instant.columns)
 _FIELDS: Final = tuple(str(column.name) for column in _COLUMNS[1:])
 """Fields of ``Instant`` in the order of the columns behind the table's id."""
 _JSON_FIELDS: Final = tuple(str(column.name) for column in _COLUMNS if isinstance(column.type, JSONB))
+
+_values: Final = operator.attrgetter(*_FIELDS)
 
 COUNT: Final = len(_COLUMNS)
 
@@ -97,8 +100,8 @@ def decode(row: Sequence[Any]) -> tuple[UUID, Instant]:
 def encode(instants: Sequence[tuple[UUID, Instant]]) -> dict[str, list[Any]]:
     """The parameters of the statement that saves instants."""
     parameters: dict[str, list[Any]] = {"table_id": [table_id for table_id, _ in instants]}
-    for name in _FIELDS:
-        parameters[name] = [getattr(instant, name) for _, instant in instants]
+    values = map(_values, [instant for _, instant in instants])
+    parameters |= {name: list(column) for name, column in zip(_FIELDS, zip(*values, strict=True), strict=True)}
     for name in _JSON_FIELDS:
         parameters[name] = list(map(_json, parameters[name]))
     return parameters

@@ -9,6 +9,7 @@ are not listed below are left to psycopg.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -23,10 +24,8 @@ _NULL: Final = b"\xff\xff\xff\xff"
 _EMPTY: Final = struct.Struct("!iiI")
 _HEAD: Final = struct.Struct("!iiIii")
 _LENGTH: Final = struct.Struct("!i").pack
-_SMALLINT: Final = struct.Struct("!ih").pack
-_INTEGER: Final = struct.Struct("!ii").pack
-_BIGINT: Final = struct.Struct("!iq").pack
-_BOOLEAN: Final = struct.Struct("!i?").pack
+_NUMBERS: Final = {"smallint": (2, "ih"), "integer": (4, "ii"), "bigint": (8, "iq"), "boolean": (1, "i?")}
+"""Of a type of numbers, the length of an element in bytes, and the format of that length and the element."""
 _UUID_LENGTH: Final = _LENGTH(16)
 
 
@@ -48,11 +47,13 @@ def _text(value: str) -> bytes:
     return _LENGTH(len(encoded)) + encoded
 
 
+def _number(type_name: str) -> Callable[[Any], bytes]:
+    length, form = _NUMBERS[type_name]
+    return functools.partial(struct.Struct(f"!{form}").pack, length)
+
+
 _ELEMENTS: Final[dict[str, Callable[[Any], bytes]]] = {
-    "smallint": lambda value: _SMALLINT(2, value),
-    "integer": lambda value: _INTEGER(4, value),
-    "bigint": lambda value: _BIGINT(8, value),
-    "boolean": lambda value: _BOOLEAN(1, value),
+    **{type_name: _number(type_name) for type_name in _NUMBERS},
     "text": _text,
     "bytea": lambda value: _LENGTH(len(value)) + value,
     "uuid": lambda value: _UUID_LENGTH + value.bytes,
@@ -94,16 +95,26 @@ def _declared(sql: str) -> tuple[tuple[str, str], ...]:
 
 
 def _encode(type_name: str, values: Sequence[Any]) -> bytes:
-    array, element = _CLASSES[type_name], _ELEMENTS[type_name]
+    array = _CLASSES[type_name]
     if not values:
         return array(_EMPTY.pack(0, 0, array.element_oid))
     # The second number would say whether there are nulls; PostgreSQL looks for itself.
     head = _HEAD.pack(1, 0, array.element_oid, len(values), 1)
-    return array(b"".join([head, *_elements(element, values)]))
+    return array(b"".join([head, *_elements(type_name, values)]))
 
 
-def _elements(element: Callable[[Any], bytes], values: Sequence[Any]) -> Sequence[bytes]:
+def _elements(type_name: str, values: Sequence[Any]) -> Sequence[bytes]:
+    element = _ELEMENTS[type_name]
     # Most columns of a group have one value in all rows, or are null.
     if values[0] == values[-1] and values.count(values[0]) == len(values):
         return [_NULL if values[0] is None else element(values[0])] * len(values)
+    if type_name in _NUMBERS and None not in values:
+        return [_packed(type_name, values)]
     return [_NULL if value is None else element(value) for value in values]
+
+
+def _packed(type_name: str, values: Sequence[Any]) -> bytes:
+    """Numbers, none of them null, by one call for all."""
+    length, form = _NUMBERS[type_name]
+    elements = itertools.chain.from_iterable(zip(itertools.repeat(length), values))
+    return struct.pack(f"!{form * len(values)}", *elements)
