@@ -8,6 +8,7 @@ Litestar's path. Both use the same functions for headers and bodies, and the sam
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +22,9 @@ from chronolake_metastore.api import commands, parameters, requests
 _TABLE_ID: Final = parameters.TABLE_ID_HEADER.lower()
 _KEY: Final = parameters.KEY_HEADER.lower()
 _ACTOR: Final = parameters.ACTOR_HEADER.lower()
+_IN_PATH: Final = re.compile(r"\{(\w+):str\}")
+_GIVEN: Final = frozenset({"data", "caller", "request"})
+"""Parameters of handlers beside those in the path."""
 
 
 class _Operation(msgspec.Struct, frozen=True):
@@ -52,14 +56,25 @@ def fast_path(app: ASGIApp) -> ASGIApp:
     return routed
 
 
+def takes_fast_path(handler: HTTPRouteHandler) -> bool:
+    """Whether the handler has a body, and else only parameters that the fast path can give it."""
+    parameters_of_handler = handler.parsed_fn_signature.parameters
+    in_path = {
+        part.strip("{}").split(":")[0] for path in handler.paths for part in path.split("/") if "{" in part
+    }
+    return "data" in parameters_of_handler and not parameters_of_handler.keys() - in_path - _GIVEN
+
+
 def _operation_of(scope: Scope) -> _Operation | None:
     """The operation of the handler of ``scope``, or none if its requests take Litestar's path."""
     handler = scope["route_handler"]
-    if scope["type"] != ScopeType.HTTP or not isinstance(handler, HTTPRouteHandler):
+    if (
+        scope["type"] != ScopeType.HTTP
+        or not isinstance(handler, HTTPRouteHandler)
+        or not takes_fast_path(handler)
+    ):
         return None
-    names = set(handler.parsed_fn_signature.parameters)
-    if "data" not in names or names - set(scope["path_params"]) - {"data", "caller", "request"}:
-        return None
+    names = handler.parsed_fn_signature.parameters
     return _Operation(
         handler,
         requests.body_type(handler),
