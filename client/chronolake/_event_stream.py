@@ -14,6 +14,7 @@ import msgspec
 from chronolake import calls, errors
 from chronolake._http import Endpoint, Retries
 from chronolake.calls.base import Call
+from chronolake_model import decoding
 from chronolake_model.events import EventPage, LoggedEvent
 
 _LIVED_SECONDS = 5.0
@@ -80,6 +81,6 @@ def page_size(limit: int | None) -> int:
 
 def _event_of(text: str) -> LoggedEvent:
     try:
-        return msgspec.json.decode(text, type=LoggedEvent)
+        return decoding.decode(text, LoggedEvent)
     except msgspec.DecodeError as exc:
         raise errors.ServerError(f"the stream of events has a message that is not an event: {exc}") from exc

@@ -21,6 +21,7 @@ import msgspec
 
 from chronolake import errors
 from chronolake.calls.base import Call
+from chronolake_model import decoding
 from chronolake_model.backoff import Backoff
 from chronolake_model.environment import URL_VARIABLE
 from chronolake_model.files import ARROW
@@ -187,7 +188,7 @@ def answer_of(call: Call[_Answer], response: httpx.Response) -> _Answer:
     if call.answer is type(None):
         return None
     try:
-        return msgspec.json.decode(response.content, type=call.answer)
+        return decoding.decode(response.content, call.answer)
     except msgspec.DecodeError as exc:
         raise _unexpected(
             response, f"{exc}; is it a Chronolake server, and no newer than this client?"
@@ -300,7 +301,7 @@ def _header_text(text: str) -> str:
 def error_of(response: httpx.Response) -> errors.ChronolakeError:
     """The typed error of a response, by its problem document."""
     try:
-        problem = msgspec.json.decode(response.content, type=Problem)
+        problem = decoding.decode(response.content, Problem)
     except msgspec.DecodeError:
         error = _unexpected(response, "not a problem document; is it a Chronolake server?")
     else:

@@ -36,7 +36,7 @@ from chronolake_hudi.avro_files import UNREADABLE
 from chronolake_hudi.errors import DamagedFile, UnsupportedFormat
 from chronolake_hudi.log_files import BlockType, HeaderKey, LogBlock
 from chronolake_hudi.metadata_schemas import NAMESPACE, array, nullable, record
-from chronolake_model import column_types
+from chronolake_model import column_types, decoding
 
 CONTENT_VERSION: Final = 3
 _ROLLBACK: Final = "0"
@@ -323,7 +323,7 @@ class _Content:
 
 
 def _parsed(schema: str, path: str) -> dict[str, Any]:
-    content = msgspec.json.decode(schema, type=dict[str, Any])
+    content = decoding.decode(schema, dict[str, Any])
     avro_bounds.refuse_unbounded(content, path)
     parsed = fastavro.parse_schema(content)
     assert isinstance(parsed, dict)

@@ -19,6 +19,7 @@ from chronolake_hudi import avro_files, metadata_schemas
 from chronolake_hudi.avro_files import Codec
 from chronolake_hudi.errors import DamagedFile
 from chronolake_hudi.timeline_files import Layout
+from chronolake_model import decoding
 from chronolake_model.vocabulary import Operation
 
 SCHEMA_KEY: Final = "schema"
@@ -225,7 +226,7 @@ def decode(
     try:
         if identifying is not None and identifying not in record:
             raise msgspec.ValidationError(f"Object missing required field `{identifying}`")
-        return msgspec.convert(_without_nulls(record), metadata_type)
+        return decoding.convert(_without_nulls(record), metadata_type)
     except (msgspec.ValidationError, RecursionError) as exc:
         raise DamagedFile(path, f"the file does not hold {metadata_type.__name__} ({exc})", _ADVICE) from exc
 
@@ -234,7 +235,7 @@ def _parse_json(content: bytes, path: str) -> dict[str, Any]:
     if not content:
         raise DamagedFile(path, "the file is empty", _ADVICE)
     try:
-        return msgspec.json.decode(content, type=dict[str, Any])
+        return decoding.decode(content, dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise DamagedFile(path, f"the file is no complete JSON document ({exc})", _ADVICE) from exc
 

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from chronolake_model import decoding
 from chronolake_storage.errors import ClaimRefused, LinkRefused
 from chronolake_storage.files import METADATA_FOLDER, Content, Files
 from chronolake_storage.local import LocalFiles
@@ -184,7 +185,7 @@ def refuse_claim_above(files: Files, owner: Owner) -> None:
     """
     for path, body in files.read_above(PATH):
         try:
-            claim = msgspec.json.decode(body, type=Claim)
+            claim = decoding.decode(body, Claim)
         except (msgspec.DecodeError, UnicodeDecodeError):
             claim = None
         if claim is None or claim.metastore_id != owner.metastore_id:
@@ -292,7 +293,7 @@ def _document(owner: Owner, earlier_ids: Collection[str] = ()) -> bytes:
 
 def _decoded(files: Files, stored: Content) -> Claim:
     try:
-        claim = msgspec.json.decode(stored.body, type=Claim)
+        claim = decoding.decode(stored.body, Claim)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise ClaimRefused(
             f"the claim {files.base_path}/{PATH} cannot be read ({exc}): nothing is deleted or written here. "

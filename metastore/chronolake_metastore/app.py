@@ -72,6 +72,7 @@ from chronolake_metastore.workers.identity_watch import IdentityWatch
 from chronolake_metastore.workers.steady_clock import SteadyClockWatch
 from chronolake_metastore.workers.sweeper import Sweeper
 from chronolake_metastore.workers.tail import Tail
+from chronolake_model import decoding
 
 _NOUNS: Final = (
     namespaces,
@@ -125,6 +126,8 @@ def create_app(settings: Settings) -> Application:
     Its state has the ``sequencer``, the ``marker_batcher``, and the ``followers``, which are closed
     first when the server stops: streams never end by themselves.
     """
+    # Litestar decodes requests by msgspec itself.
+    decoding.prepare("chronolake_model")
     database = Database(settings)
     metrics = Metrics()
     notifier = Notifier()

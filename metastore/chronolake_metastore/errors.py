@@ -63,6 +63,7 @@ from uuid import UUID
 
 import msgspec
 
+from chronolake_model import decoding
 from chronolake_model.problems import Problem, ProblemCode
 
 
@@ -403,7 +404,7 @@ class SchemaUnknown(Unavailable):
 
 def of_recorded(recorded: Recorded) -> TimelineError:
     """The refusal that was recorded, in the class of its code."""
-    problem = msgspec.json.decode(recorded.document, type=Problem)
+    problem = decoding.decode(recorded.document, Problem)
     error_class = next((leaf for leaf in _leaves(TimelineError) if leaf.code == problem.code), UnknownRefusal)
     # Past the class's own constructor, which makes the detail that is here already.
     error = error_class.__new__(error_class)

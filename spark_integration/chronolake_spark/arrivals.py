@@ -17,6 +17,7 @@ import msgspec
 import pyarrow.fs as pafs
 
 from chronolake import storage
+from chronolake_model import decoding
 from chronolake_spark import errors, formats
 
 LOG: Final = "arrivals.jsonl"
@@ -73,7 +74,7 @@ class ArrivalLog:
             return
         whole, _, torn = self._path.read_bytes().rpartition(b"\n")
         for text in whole.splitlines():
-            self._add(msgspec.json.decode(text, type=_Line))
+            self._add(decoding.decode(text, _Line))
         if torn:
             # A crash cut the line off before it counted.
             os.truncate(self._path, len(whole) + 1 if whole else 0)

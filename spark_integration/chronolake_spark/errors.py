@@ -45,6 +45,7 @@ from chronolake.errors import (
     StorageFailed,
     error_of,
 )
+from chronolake_model import decoding
 from chronolake_model.problems import Problem
 from chronolake_model.record_keys import NULL_KEY
 from chronolake_model.tables import Field
@@ -255,7 +256,7 @@ def decoded(text: str) -> ChronolakeError | None:
     match = _ENCODED.search(text)
     if match is None:
         return None
-    problem = msgspec.json.decode(base64.urlsafe_b64decode(match[1]), type=Problem)
+    problem = decoding.decode(base64.urlsafe_b64decode(match[1]), Problem)
     if problem.code == CONNECTION_FAILED:
         return ConnectionFailed(problem.detail)
     if problem.code == STORAGE_FAILED:

@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 import chronolake
 from chronolake._sync.lease import LeaseRenewal
 from chronolake.errors import ChronolakeError
+from chronolake_model import decoding
 from chronolake_model.file_names import write_token
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import Action, IndexType, Operation
@@ -132,7 +133,7 @@ class StagingWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is 
             file
             for message in messages
             if message is not None
-            for file in msgspec.json.decode(message.files, type=list[StagedFile])
+            for file in decoding.decode(message.files, list[StagedFile])
         ]
         # The token of no task: it counts partitions from zero.
         task = Task(len(messages), write_token(len(messages), 0, 0))

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronolake import field_ids
+from chronolake_model import decoding
 from chronolake_model.files import Changes, FileSlice
 from chronolake_spark import columns, index_files, log_merge, stored_slices
 from chronolake_spark.log_merge import LatestChanges
@@ -54,7 +55,7 @@ class ChangedSlice(msgspec.Struct, frozen=True, array_like=True):
 
 def from_json(text: str) -> ChangedSlice:
     """The slice in a text of ``ChangedSlice.to_json``."""
-    return msgspec.json.decode(text, type=ChangedSlice)
+    return decoding.decode(text, ChangedSlice)
 
 
 def of_snapshot(slices: Iterable[FileSlice]) -> list[ChangedSlice]:

@@ -8,6 +8,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from chronolake_model import decoding
 from chronolake_spark import index_entries, index_files
 from chronolake_spark.index_entries import ChangedSlice
 from chronolake_spark.index_files import IndexFile
@@ -30,7 +31,7 @@ def distributed(spark: SparkSession, index_folder: str) -> Distributed:
         files = entries.repartitionById(shards, entries[_SHARD]).mapInArrow(
             _Files(reader, index_folder), _FILES
         )
-        return [msgspec.json.decode(row[0], type=IndexFile) for row in files.collect()]
+        return [decoding.decode(row[0], IndexFile) for row in files.collect()]
 
     return write
 

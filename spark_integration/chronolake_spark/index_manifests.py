@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 
 from chronolake import storage
+from chronolake_model import decoding
 from chronolake_spark.index_files import IndexFile
 from chronolake_storage.files import Files, StoredFile
 from chronolake_storage.guard import INDEX_FOLDER
@@ -146,7 +147,7 @@ class StoredManifests:
         if content is None:
             return None
         try:
-            manifest = msgspec.json.decode(content.body, type=Manifest)
+            manifest = decoding.decode(content.body, Manifest)
         except (msgspec.DecodeError, UnicodeDecodeError):
             # The index of another release, or an object that was cut off: it is made again.
             return None

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 import chronolake
+from chronolake_model import decoding
 from chronolake_model.instants import Instant
 from chronolake_model.tables import PROPERTIES_BYTES_MAX
 from chronolake_model.vocabulary import State, TimeOrder
@@ -92,7 +93,7 @@ def portions(
 def _add(digests: dict[str, set[str]], instant: Instant) -> None:
     for name, text in instant.extra_metadata.items():
         if name == FILES or name.startswith(f"{FILES}."):
-            for path, digest in msgspec.json.decode(text, type=dict[str, str]).items():
+            for path, digest in decoding.decode(text, dict[str, str]).items():
                 digests.setdefault(path, set()).add(digest)
 
 

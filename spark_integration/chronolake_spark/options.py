@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from chronolake_model import decoding
 from chronolake_model.files import FileGroupName
 from chronolake_model.markers import TYPE_PROPERTY, MarkersType
 from chronolake_model.streams import StreamInstant
@@ -90,7 +91,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     @classmethod
     def from_json(cls, text: str) -> WriteOptions:
         """The options in a text of ``to_json``."""
-        return msgspec.json.decode(text, type=cls)
+        return decoding.decode(text, cls)
 
 
 def has_direct_markers(table: Table, markers: MarkersType | None) -> bool:
@@ -105,4 +106,4 @@ def secrets_to_json(storage_options: Mapping[str, str]) -> str:
 
 def secrets_from_json(text: str) -> dict[str, str]:
     """The options in a text of ``secrets_to_json``."""
-    return msgspec.json.decode(text, type=dict[str, str])
+    return decoding.decode(text, dict[str, str])

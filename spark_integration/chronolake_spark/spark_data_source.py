@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake.errors import ChronolakeError, RequestRefused, StorageFailed
+from chronolake_model import decoding
 from chronolake_model.file_names import bucket_of, write_token
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.tables import SchemaField
@@ -356,7 +357,7 @@ def _group_of(name: StoredSlice | FileGroupName) -> FileGroup:
 
 
 def _stats_of(messages: Sequence[Message | None]) -> list[WriteStat]:
-    lists = [msgspec.json.decode(message.stats, type=list[WriteStat]) for message in messages if message]
+    lists = [decoding.decode(message.stats, list[WriteStat]) for message in messages if message]
     return [stat for stats in lists for stat in stats]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from chronolake_model import decoding
 from chronolake_model.files import DataFile, FileSlice
 
 
@@ -42,7 +43,7 @@ class StoredSlice(msgspec.Struct, frozen=True, array_like=True):
 
 def from_json(text: str) -> StoredSlice:
     """The slice in a text of ``StoredSlice.to_json``."""
-    return msgspec.json.decode(text, type=StoredSlice)
+    return decoding.decode(text, StoredSlice)
 
 
 def of(slice_: FileSlice) -> StoredSlice:

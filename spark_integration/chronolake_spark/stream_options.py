@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from chronolake_model import decoding
 from chronolake_model.times import Bound, digits_of
 from chronolake_spark import errors, format_options
 from chronolake_spark.format_options import FormatOptions, Use, View
@@ -112,7 +113,7 @@ def _begin(given: Mapping[str, str]) -> str | StreamOffset | FeedCursor:
 
 def _offset(text: str) -> StreamOffset:
     try:
-        return StreamOffset.of(msgspec.json.decode(text, type=dict[str, Any]))
+        return StreamOffset.of(decoding.decode(text, dict[str, Any]))
     except (msgspec.DecodeError, errors.InvalidOption):
         raise errors.InvalidOption(
             f"the option from: {text[:100]!r} is not the endOffset of a query's lastProgress",

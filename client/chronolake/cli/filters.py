@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 import chronolake
-from chronolake_model import filter_text
+from chronolake_model import decoding, filter_text
 from chronolake_model.files import Snapshot
 from chronolake_model.filters import Filter
 
@@ -21,7 +21,7 @@ WhereOption = Annotated[
         "a filter of the REST API in JSON.",
     ),
 ]
-_JSON: Final[msgspec.json.Decoder[Filter]] = msgspec.json.Decoder(Filter)
+_JSON: Final[msgspec.json.Decoder[Filter]] = decoding.decoder(Filter)
 
 
 def snapshot(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +15,7 @@ from litestar.types import Receive
 from chronolake_metastore.api import duplicates, known_fields, media_types
 from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.problems import InvalidRequest
+from chronolake_model import decoding
 from chronolake_model.times import Micros, ReadTime, parse_read_time, parse_time
 
 # An escaped NUL: an odd number of backslashes before u0000. PostgreSQL cannot store it.
@@ -88,7 +88,7 @@ def decode(body: bytes, headers: Mapping[str, str] | None, wanted: Any) -> Any:
     if headers is not None:
         media_types.refuse_other(headers)
     try:
-        decoded = _decoder(wanted).decode(body)
+        decoded = decoding.decode(body, wanted)
         twice = duplicates.find(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
         raise InvalidRequest(f"body: {_reason(exc, body)}{known_fields.advice(str(exc), wanted)}") from exc
@@ -98,11 +98,6 @@ def decode(body: bytes, headers: Mapping[str, str] | None, wanted: Any) -> Any:
     if twice is not None:
         raise InvalidRequest(f"body: an object has the field {twice[:100]!r} twice")
     return decoded
-
-
-@functools.cache
-def _decoder(wanted: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(wanted)
 
 
 def _reason(error: Exception, body: bytes) -> str:

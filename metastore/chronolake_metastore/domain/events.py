@@ -11,6 +11,7 @@ import msgspec
 from chronolake_metastore.domain.answers import START, ChainHead
 from chronolake_metastore.domain.clock import Clock, Now, next_time
 from chronolake_metastore.domain.lists import ListName, Sealed
+from chronolake_model import decoding
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import StreamPlace, WriteSummary
 from chronolake_model.schemas import SchemaChange
@@ -480,7 +481,7 @@ def decode(stored: StoredEvent) -> Event:
     if form is None:
         raise ValueError(f"{stored.type!r} is not a type of event")
     try:
-        payload = msgspec.json.decode(stored.payload, type=form)
+        payload = decoding.decode(stored.payload, form)
     except msgspec.ValidationError as exc:
         raise ValueError(f"the payload is not that of {stored.type}: {exc}") from exc
     return Event(

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from chronolake_model import decoding
 from chronolake_model.times import Micros, Tick, format_time
 
 _NAME: Final = re.compile(r"heads-[0-9]{20}\.json", re.ASCII)
@@ -70,7 +71,7 @@ def encode(document: Heads) -> bytes:
 def decode(name: str, content: bytes) -> Heads:
     """The document that was stored under ``name``; raises ``ValueError``, saying what is wrong with it."""
     try:
-        document = msgspec.json.decode(content, type=Heads)
+        document = decoding.decode(content, Heads)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise ValueError(f"it is not a document of heads: {exc}") from exc
     if document.schema_version not in _SCHEMA_VERSIONS:

@@ -36,6 +36,7 @@ from chronolake_metastore.store import proof, replay_tables
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Transaction
 from chronolake_metastore.store.replay_tables import Difference, ReplaySession
+from chronolake_model import decoding
 from chronolake_model.names import split_table_name
 
 CATALOG: Final = "(catalog)"
@@ -368,7 +369,7 @@ def _seals(event: Event) -> bool:
 
 
 def _row(text: str | None) -> dict[str, object] | None:
-    return None if text is None else msgspec.json.decode(text, type=dict[str, object])
+    return None if text is None else decoding.decode(text, dict[str, object])
 
 
 def _text_of(row: dict[str, object] | None, columns: Sequence[str] | None) -> str:

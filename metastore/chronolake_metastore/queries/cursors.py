@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
+from chronolake_model import decoding
 from chronolake_model.times import MICROS_MAX
 
 Time = Annotated[int, msgspec.Meta(ge=0, le=MICROS_MAX)]
@@ -40,7 +41,7 @@ def decode(cursor: str, place: type[Place]) -> Place:
     padded = cursor + "=" * (-len(cursor) % 4)
     try:
         raw = base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True)
-        decoded = msgspec.json.decode(raw, type=place)
+        decoded = decoding.decode(raw, place)
     # msgspec recurses into nested lists while it looks for the tag of a place.
     except (UnicodeError, binascii.Error, msgspec.MsgspecError, RecursionError) as exc:
         raise errors.InvalidCursor(_ADVICE) from exc

@@ -14,6 +14,7 @@ from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_metastore.domain.tables import Definition, FormerHolders, Table
 from chronolake_metastore.store.postgres import schema, statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
+from chronolake_model import decoding
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 
@@ -108,7 +109,7 @@ def table_of(table_id: UUID, definition: str, created_at: int, cleaned_before: i
     """A live table, from its columns."""
     return Table(
         table_id,
-        msgspec.json.decode(definition, type=Definition),
+        decoding.decode(definition, Definition),
         Micros(created_at),
         cleaned_before=None if cleaned_before is None else Micros(cleaned_before),
     )

@@ -16,6 +16,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.store.postgres import schema
+from chronolake_model import decoding
 
 _PARAMETER_TYPES: Final = {
     BigInteger: "bigint",
@@ -94,7 +95,7 @@ def decode(row: Sequence[Any]) -> tuple[UUID, Instant]:
     for name in _JSON_FIELDS:
         if fields[name] is not None:
             fields[name] = msgspec.json.decode(fields[name])
-    return row[0], msgspec.convert(fields, Instant)
+    return row[0], decoding.convert(fields, Instant)
 
 
 def encode(instants: Sequence[tuple[UUID, Instant]]) -> dict[str, list[Any]]:

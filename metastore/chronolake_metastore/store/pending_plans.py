@@ -11,6 +11,7 @@ import msgspec
 from chronolake_metastore.domain.events import Plan
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_model import decoding
 from chronolake_model.times import Micros, Tick
 from chronolake_model.vocabulary import Action
 
@@ -52,7 +53,7 @@ async def page(connection: Reader, left_out: Iterable[UUID], limit: int) -> list
             Action(action),
             Micros(requested_time),
             Micros(marked_by),
-            msgspec.json.decode(plan, type=Plan),
+            decoding.decode(plan, Plan),
         )
         for *place, action, requested_time, marked_by, plan in rows
     ]

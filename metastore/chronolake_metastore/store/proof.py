@@ -12,6 +12,7 @@ from msgspec import UNSET
 from chronolake_metastore.domain.proof import SharedBasePath
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Transaction
+from chronolake_model import decoding
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros
@@ -24,7 +25,7 @@ _OUTCOMES_WITHOUT_EVENT: Final = statements.load("outcomes/find_without_event")
 _CHAIN_HEADS: Final = statements.load("events/find_chain_heads")
 _FIND_HASHES: Final = statements.load("events/find_hashes")
 _SHARED_BASE_PATHS: Final = statements.load("base_paths/find_shared")
-_COLUMN_STATS: Final = msgspec.json.Decoder(list[ColumnStats])
+_COLUMN_STATS: Final = decoding.decoder(list[ColumnStats])
 _REQUESTS_WITHOUT_OUTCOME: Final = """
     SELECT request_id
     FROM unnest(%(request_ids)s::text[]) AS named (request_id)

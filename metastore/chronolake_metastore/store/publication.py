@@ -22,6 +22,7 @@ from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.pending_plans import Place, place_of
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
+from chronolake_model import decoding
 from chronolake_model.publication import CheckPosition
 from chronolake_model.times import Micros
 
@@ -198,7 +199,7 @@ def _found(rows: Rows) -> FoundFiles | None:
     if not rows:
         return None
     [[time, payload]] = rows
-    event = msgspec.json.decode(payload, type=HudiFilesFound)
+    event = decoding.decode(payload, HudiFilesFound)
     return FoundFiles(Micros(time), event.paths, event.total)
 
 
@@ -224,7 +225,7 @@ async def get(connection: AsyncConnection, table_id: UUID) -> Progress:
     if columns[0] is not None:
         fields = dict(zip(_COLUMNS, columns, strict=True))
         position = Position(
-            **fields | {"check_position": msgspec.convert(fields["check_position"], CheckPosition)}
+            **fields | {"check_position": decoding.convert(fields["check_position"], CheckPosition)}
         )
     return Progress(position, version, None if oldest is None else Micros(oldest))
 
@@ -345,7 +346,7 @@ async def changes_of_table(connection: AsyncConnection, table_id: UUID, until: i
 
 
 def _event(version: int, time: int, instant: int | None, name: str, payload: str) -> LogEvent:
-    decoded = msgspec.json.decode(payload, type=PAYLOADS[name])
+    decoded = decoding.decode(payload, PAYLOADS[name])
     return LogEvent(version, Micros(time), None if instant is None else Micros(instant), decoded)
 
 

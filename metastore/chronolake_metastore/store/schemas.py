@@ -14,6 +14,7 @@ from chronolake_metastore.domain.changes import SchemaOfTable
 from chronolake_metastore.domain.schemas import Schema
 from chronolake_metastore.store.postgres import schema, statements
 from chronolake_metastore.store.postgres.transaction import Statement
+from chronolake_model import decoding
 from chronolake_model.tables import SchemaField
 from chronolake_model.times import Micros
 
@@ -53,6 +54,4 @@ def _select(table_id: UUID) -> Select[Any]:
 
 
 def _schema(schema_version: int, fields: str, created_at: int, version: int) -> Schema:
-    return Schema(
-        schema_version, msgspec.json.decode(fields, type=list[SchemaField]), Micros(created_at), version
-    )
+    return Schema(schema_version, decoding.decode(fields, list[SchemaField]), Micros(created_at), version)

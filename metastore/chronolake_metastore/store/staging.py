@@ -10,6 +10,7 @@ import msgspec
 from chronolake_metastore.domain.files import Touched
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, no_rows
+from chronolake_model import decoding
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import WriteSummary
 from chronolake_model.names import split_table_name
@@ -19,7 +20,7 @@ from chronolake_model.vocabulary import Touch
 _FIND: Final = statements.load("staging/find")
 _FIND_REPEATED: Final = statements.load("staging/find_repeated_files")
 _FIND_GROUPS: Final = statements.load("staging/find_groups_to_check")
-_SUMMARY: Final = msgspec.json.Decoder(WriteSummary)
+_SUMMARY: Final = decoding.decoder(WriteSummary)
 
 # Lanes look rows up one by one; here as many are compared as an instant has files.
 _IN_SETS: Final = "SET LOCAL enable_hashjoin = on"

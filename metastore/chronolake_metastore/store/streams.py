@@ -20,6 +20,7 @@ from chronolake_metastore.store import instants
 from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
+from chronolake_model import decoding
 from chronolake_model.files import FileGroupName
 from chronolake_model.names import split_table_name
 from chronolake_model.times import MICROS_PER_SECOND, Micros
@@ -39,9 +40,9 @@ _DELETE_CHECKPOINTS: Final = """
     USING unnest(%(table_id)s::uuid[], %(requested_time)s::bigint[]) AS ended (table_id, requested_time)
     WHERE c.table_id = ended.table_id AND c.requested_time = moment(ended.requested_time)
 """
-_TASKS: Final = msgspec.json.Decoder(dict[str, TaskReports])
-_ATTEMPTS: Final = msgspec.json.Decoder(dict[str, int])
-_ENDED: Final = msgspec.json.Decoder(list[str])
+_TASKS: Final = decoding.decoder(dict[str, TaskReports])
+_ATTEMPTS: Final = decoding.decoder(dict[str, int])
+_ENDED: Final = decoding.decoder(list[str])
 _STREAM_COLUMNS: Final = 14
 
 StreamName = tuple[str, str]

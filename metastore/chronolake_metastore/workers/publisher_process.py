@@ -27,6 +27,7 @@ from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers.publisher import Counts, Publisher
+from chronolake_model import decoding
 
 NICENESS: Final = 10
 """About a tenth of a processor for it, while the server and PostgreSQL want all of them."""
@@ -98,7 +99,7 @@ async def _count(process: Process, metrics: Metrics) -> None:
     assert process.stdout is not None
     before = Counts()
     while line := await process.stdout.readline():
-        counts = msgspec.json.decode(line, type=Counts)
+        counts = decoding.decode(line, Counts)
         metrics.publication_steps.inc(counts.steps - before.steps)
         metrics.publication_failures.inc(counts.failures - before.failures)
         metrics.publication_foreign_files.inc(counts.foreign_files - before.foreign_files)
@@ -117,7 +118,7 @@ def main() -> None:
 async def _publish(name: str) -> None:
     reader = asyncio.StreamReader(_LINE_BYTES_MAX)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    settings = msgspec.json.decode(await reader.readline(), type=Settings, dec_hook=_decoded)
+    settings = decoding.decode_with(await reader.readline(), Settings, _decoded)
     telemetry.configure(settings.log_format, settings.log_level)
     database = Database(msgspec.structs.replace(settings, pool_size=CONNECTIONS))
     notifier, counts = Notifier(), Counts()
