@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 import msgspec
@@ -21,14 +23,24 @@ from chronolake_model.vocabulary import Action, Operation
 
 ADOPTED_PROPERTY: Final = "hudi.adopted"
 """The properties of the Hudi table when it was adopted, as the text of hoodie.properties."""
+ADOPTING_PROPERTY: Final = "hudi.adopting"
+"""The digest of Hudi's timeline, as ``timeline_digest`` makes it, from which the history was made.
+
+The table has it until its folder is guarded, and the timeline there was found unchanged."""
 ADOPTED_INSTANTS_MAX: Final = 100_000
 ADOPTED_METADATA_BYTES_MAX: Final = 64 * PROPERTIES_BYTES_MAX
 """Bytes, as JSON, of the metadata of all instants of an adopted table."""
 HUDI_TIME_PATTERN: Final = r"^[0-9]{17}$"
+TIMELINE_DIGEST_PATTERN: Final = r"^[0-9a-f]{64}$"
 HudiTime = Annotated[
     str,
     Meta(pattern=patterns.of_decoder(HUDI_TIME_PATTERN), description="A time as Hudi writes it, 17 digits."),
 ]
+
+
+def timeline_digest(paths: Iterable[str]) -> str:
+    """The digest of the names of all files of a timeline, in any order."""
+    return hashlib.sha256("\n".join(sorted(paths)).encode()).hexdigest()
 
 
 class AdoptedInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -23,8 +23,9 @@ from chronolake_model.times import INSTANT_TIME_PATTERN
 from chronolake_model.vocabulary import Action, Operation, State, Touch
 
 LEASE_SECONDS_DEFAULT = 60
+LEASE_SECONDS_MAX = 86_400
 LeaseSeconds = Annotated[
-    int, Meta(ge=1, le=86_400, description="How long the writer may stay silent, in seconds.")
+    int, Meta(ge=1, le=LEASE_SECONDS_MAX, description="How long the writer may stay silent, in seconds.")
 ]
 Writer = Annotated[str, Meta(min_length=1, max_length=255, description="The writer: a job, a host, a process.")]
 Reason = Annotated[str, Meta(max_length=4_096)]

@@ -176,7 +176,8 @@ class PublicationFiles(msgspec.Struct, frozen=True):
     ``written`` are the files of the timeline that the events up to ``version`` wrote, each with the version of
     its step; ``removed`` are those that they removed. ``properties`` is the content of ``hoodie.properties`` by
     now; null while the table is hidden from readers. ``adopted_at`` is the time up to which Hudi itself wrote
-    the timeline of an adopted table: its files of earlier times stay as they are.
+    the timeline of an adopted table: its files of earlier times stay as they are, also those of the layout of
+    version 6.
     """
 
     table: str

@@ -296,11 +296,15 @@ def put_right(
 
 
 def _is_of_hudi(path: str, adopted_at: str) -> bool:
-    """Whether Hudi wrote a file before the table was adopted: instants of later times are of other writers."""
+    """Whether Hudi wrote a file before the table was adopted: instants of later times are of other writers.
+
+    An instant that was requested before, and has completed since, is of another writer too.
+    """
     folder, _, name = path.rpartition("/")
     if folder == METADATA_FOLDER:
         return not name[:17].isdigit() or name[:17] <= adopted_at
-    return folder != TIMELINE_FOLDER or name[:17] <= adopted_at
+    last = name.partition(".")[0].rpartition("_")[2]
+    return folder != TIMELINE_FOLDER or last <= adopted_at
 
 
 def _is_temporary(path: str) -> bool:

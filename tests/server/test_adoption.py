@@ -183,7 +183,6 @@ def test_a_dry_run_changes_nothing(shared_http: httpx.Client) -> None:
         ([commit(T[1], T[1])], "twice"),
         ([commit(T[1], T[2]), commit(T[2], T[3])], "twice"),
         ([commit("20260231000000000", T[3])], "not a time"),
-        ([], "no instants"),
         ([commit(T[1], T[2], action="deltacommit")], "has no deltacommit"),
         ([commit(T[1], T[2], action="rollback")], "has no rollback"),
         ([commit(T[1], T[2], action="clustering")], "has the operation cluster"),
@@ -307,3 +306,27 @@ def test_an_adopted_table_is_written_verified_and_rebuilt(dsn: str, new_server: 
     asyncio.run(rebuilding.rebuild(Settings(dsn=dsn)))
     with rest.connect(server.start().url) as http:
         assert live_files(Table(http, table.name)) == before
+
+
+def test_a_table_takes_no_writes_until_its_adoption_is_finished(shared_http: httpx.Client) -> None:
+    request = body(shared_http, *HISTORY, table={"properties": {"hudi.adopting": "0" * 64}})
+    name = succeeded(adopt(shared_http, request))["table"]["name"]
+    table, url = Table(shared_http, name), f"/v1/tables/{name}"
+
+    for path, refusal in (
+        ("instants", {"writer": "w", "action": "commit"}),
+        ("savepoints", {"writer": "w", "instant": T[1]}),
+        ("cleans", {"writer": "w", "retain_commits": 1}),
+        ("deletable", {"files": [{"partition_path": "", "file_name": stat(T[1])["file_name"]}]}),
+    ):
+        problem = refused(shared_http.post(f"{url}/{path}", json=refusal), 409, "illegal-transition")
+        assert "its adoption from Hudi is not finished; run chronolake hudi adopt again" in problem["detail"]
+    lease = shared_http.post(f"{url}/publication/lease", json={"publisher": "p"})
+    problem = refused(lease, 409, "not-published")
+    assert "its adoption from Hudi is not finished" in problem["detail"]
+
+    succeeded(shared_http.patch(url, json={"unset": ["hudi.adopting"]}))
+    assert succeeded(shared_http.post(f"{url}/instants", json={"writer": "w", "action": "commit"}))
+    again = shared_http.patch(url, json={"set": {"hudi.adopting": "0" * 64}})
+    assert "cannot change" in refused(again, 422, "invalid-table")["detail"]
+    assert table.name == name

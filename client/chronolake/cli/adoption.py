@@ -60,7 +60,9 @@ def adopt(
     )
     with context.client(retry_seconds=60, storage_options=storage_options) as client:
         try:
-            adopted = adopting.adopt(client, wanted, dry_run=dry_run, storage_options=storage_options)
+            adopted = adopting.adopt(
+                client, wanted, dry_run=dry_run, storage_options=storage_options, progress=context.progress
+            )
         except definitions.CannotAdopt as exc:
             context.fail("\n".join([f"{path} cannot be adopted:", *(f"- {reason}" for reason in exc.reasons)]))
         except (ValueError, ImportError) as exc:
@@ -81,9 +83,12 @@ def release(
         context.fail_without("hudi,arrow", exc)
     storage_options = options.storage(storage)
     with context.client(storage_options=storage_options) as client:
-        client.table(table)  # an unknown table is an error before the question
-        options.confirm(f"Release table {table} to Hudi, and drop it here?", yes)
         try:
+            releasing.find(client, table)  # an unknown table is an error before the question
+        except releasing.CannotRelease as exc:
+            context.fail(str(exc), exit_code=output.NOT_FOUND)
+        try:
+            options.confirm(f"Release table {table} to Hudi, and drop it here?", yes)
             released = releasing.release(
                 client, table, storage_options=storage_options, progress=context.progress
             )

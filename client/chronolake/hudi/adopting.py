@@ -1,30 +1,33 @@
 """Adopts a Hudi table: checks it, brings its history in, and takes its folder over.
 
 Nothing is changed before the metastore has the table. From then on each step can be repeated: a second run
-continues where the first one ended.
+continues where the first one ended, if Hudi's timeline is still the one from which the history was made
+(docs/decisions/0042-adoption.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NoReturn
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NoReturn
 
 import msgspec
 
 from chronolake import _base_paths, errors
 from chronolake._sync.client import Client
 from chronolake._sync.table import Table
-from chronolake.hudi import folder, history, logs, requirements, samples, stored
+from chronolake.hudi import folder, history, logs, readable, requirements, samples, stored
 from chronolake.hudi.definitions import CannotAdopt, Options
 from chronolake.hudi.history import WRITER, Adoption, Pending
-from chronolake.hudi.stored import StoredTable
+from chronolake.hudi.stored import StoredInstant, StoredTable
 from chronolake.storage import open_filesystem, storage_failures
 from chronolake_hudi import java_properties, properties
 from chronolake_hudi.errors import HudiFormatError
 from chronolake_hudi.timeline_files import Layout
-from chronolake_model.adoption import ADOPTED_PROPERTY
+from chronolake_model.adoption import ADOPTED_PROPERTY, ADOPTING_PROPERTY, timeline_digest
+from chronolake_model.instants import Instant
 from chronolake_model.storage import options_of
-from chronolake_model.vocabulary import State
+from chronolake_model.vocabulary import Action, State
 from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import ClaimRefused, FolderMissing
@@ -33,6 +36,16 @@ from chronolake_storage.overlaps import TablePlace
 
 _REASON = "it was pending when the table was adopted from Hudi"
 _MARKERS_AT_ONCE = 10_000
+_WRITES: Final = frozenset(
+    {
+        Action.COMMIT,
+        Action.DELTACOMMIT,
+        Action.REPLACECOMMIT,
+        Action.COMPACTION,
+        Action.LOGCOMPACTION,
+        Action.CLUSTERING,
+    }
+)
 
 
 class Adopted(msgspec.Struct, frozen=True):
@@ -53,9 +66,16 @@ class Adopted(msgspec.Struct, frozen=True):
 
 
 def adopt(
-    client: Client, options: Options, *, dry_run: bool = False, storage_options: Mapping[str, str] | None = None
+    client: Client,
+    options: Options,
+    *,
+    dry_run: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    progress: Callable[[str], None] = lambda message: None,
 ) -> Adopted:
     """Adopt a table, or with ``dry_run`` only check all that can be checked.
+
+    The base files that come in are opened, for ``readable.CHECK_SECONDS`` at most; ``progress`` hears of it.
 
     Raises ``CannotAdopt`` and the errors of ``Client.adopt_table`` before anything is changed, and
     ``StorageFailed``.
@@ -68,26 +88,21 @@ def adopt(
         except FolderMissing as exc:
             reason = "this machine sees no such folder: give the folder of the Hudi table"
             raise CannotAdopt([reason]) from exc
-    existing = None if dry_run else _begun_before(client, options)
-    table = _read(files, options, storage_options)
-    if existing is None:
-        adoption = _check(client, files, table, options)
-        if dry_run:
-            return _result(table, adoption, None, [])
-        answer = client.adopt_table(adoption.request)
-        existing = client.table_of(answer.table)
-        _take_folder(client, existing, files, table)
-        pending: Sequence[Pending] = adoption.pending
-    else:
-        _take_folder(client, existing, files, table)
-        adoption = None
-        pending = history.pending_of(table)
-    rolled_back = _roll_back(existing, pending)
-    if table.layout is Layout.ONE:
-        _publish(existing)
-    if adoption is None:
-        return _result_of_repeat(existing, table, rolled_back)
-    return _result(table, adoption, existing, rolled_back)
+    begun = None if dry_run else _begun_before(client, options)
+    if begun is not None:
+        return _finish(client, begun, files)
+    with storage_failures():
+        filesystem, root = open_filesystem(options.base_path, options_of(options.properties, storage_options))
+    table = _with_records(_read(files), filesystem, root)
+    adoption = _check(client, files, table, options)
+    adoption = _readable(adoption, filesystem, root, progress)
+    if dry_run:
+        return _result(table, adoption, None, [])
+    adopted = client.table_of(client.adopt_table(adoption.request).table)
+    _take_folder(client, adopted, files, table.text)
+    rolled_back = _roll_back(adopted, adoption.pending)
+    _publish(adopted)
+    return _result(table, adoption, adopted, rolled_back)
 
 
 def _begun_before(client: Client, options: Options) -> Table | None:
@@ -100,15 +115,35 @@ def _begun_before(client: Client, options: Options) -> Table | None:
     return table if is_same and ADOPTED_PROPERTY in table.definition.properties else None
 
 
-def _read(files: Files, options: Options, storage_options: Mapping[str, str] | None) -> StoredTable:
+def _read(files: Files, former: bytes | None = None) -> StoredTable:
+    with _cannot_adopt(), storage_failures():
+        return stored.read(files, former)
+
+
+def _with_records(table: StoredTable, filesystem: Any, root: str) -> StoredTable:
+    with _cannot_adopt(), storage_failures():
+        table = logs.with_facts(stored.with_records(table, filesystem, root), filesystem, root)
+        return samples.compared(table, requirements.stated_schema(table), filesystem, root)
+
+
+def _readable(adoption: Adoption, filesystem: Any, root: str, progress: Callable[[str], None]) -> Adoption:
+    """The adoption, if its files can be read. Raises ``CannotAdopt``."""
+    checked = readable.check(adoption.request, filesystem, root, progress)
+    if checked.reasons:
+        raise CannotAdopt(checked.reasons)
+    if checked.opened == checked.files:
+        return adoption
+    note = (
+        f"{checked.opened:,} of {checked.files:,} base files were opened, the newest first, in "
+        f"{readable.CHECK_SECONDS:.0f} seconds; the others were not checked"
+    )
+    return msgspec.structs.replace(adoption, notes=[*adoption.notes, note])
+
+
+@contextlib.contextmanager
+def _cannot_adopt() -> Iterator[None]:
     try:
-        with storage_failures():
-            table = stored.read(files)
-            filesystem, root = open_filesystem(
-                options.base_path, options_of(options.properties, storage_options)
-            )
-            table = logs.with_facts(stored.with_records(table, filesystem, root), filesystem, root)
-            return samples.compared(table, requirements.stated_schema(table), filesystem, root)
+        yield
     except HudiFormatError as exc:
         raise CannotAdopt([str(exc)]) from exc
 
@@ -124,6 +159,8 @@ def _check(client: Client, files: Files, table: StoredTable, options: Options) -
         raise CannotAdopt(reasons)
     try:
         check = client.check_adoption(adoption.request)
+    except (errors.InvalidTable, errors.InvalidPlan) as exc:
+        raise CannotAdopt([f"a table of Chronolake cannot have it: {exc}"]) from exc
     except errors.InvalidWriteStat as exc:
         time = exc.context.get("requested_time")
         path = next((entry.paths[-1] for entry in table.instants if entry.requested_time == time), None)
@@ -156,28 +193,59 @@ def _places(client: Client) -> Iterator[TablePlace]:
         yield TablePlace(definition.table_id, definition.name, definition.base_path)
 
 
-def _take_folder(client: Client, table: Table, files: Files, before: StoredTable) -> None:
-    """Claim the folder and guard the table; if Hudi has written meanwhile, give it back as it was."""
+def _finish(client: Client, table: Table, files: Files) -> Adopted:
+    """Do what an earlier run has left to do. Raises ``CannotAdopt`` if Hudi has written to the table since."""
+    former = table.definition.properties[ADOPTED_PROPERTY].encode("latin-1")
+    _take_folder(client, table, files, former)
+    before = _read(files, former)
+    known = {instant.requested_time: instant for instant in table.instants()}
+    rolled_back = _roll_back(table, _left_pending(before, known))
+    _refuse_unknown(table, before, known)
+    _publish(table)
+    return _result_of_repeat(table, before, rolled_back)
+
+
+def _take_folder(client: Client, table: Table, files: Files, former: bytes) -> None:
+    """Claim the folder and guard the table; if Hudi has written since the history was made, give it back.
+
+    Behind this the adoption is finished, and the table may be written to. A second run does nothing.
+    """
+    version = table.reload().publication().version
+    digest = table.reload().definition.properties.get(ADOPTING_PROPERTY)
+    if digest is None:
+        return
     table.claim_storage()
+    layout = properties.decode(former).version.layout
     with storage_failures():
-        content = files.read(properties.PATH, stored.PROPERTIES_BYTES_MAX)
-        # A publisher of a server may have been faster.
-        if not _is_guarded(content, table) and (
-            content is None
-            or content.tag != before.tag
-            or not files.replace(
-                properties.PATH, folder.guarded(before, table.definition.table_id), content.tag
-            )
-        ):
-            _give_back(client, table, "hoodie.properties has changed")
+        why = _changed(table, files, layout, digest)
+        if why is None and not _guard(table, files, former):
+            why = "hoodie.properties has changed"
         # A writer that began before the guard was there.
-        listed = {path for instant in before.instants for path in instant.paths}
-        later = sorted(set(stored.timeline_paths(files, before.layout)) ^ listed)
-        if later:
-            present = files.read(properties.PATH, stored.PROPERTIES_BYTES_MAX)
-            if present is not None:
-                files.replace(properties.PATH, before.text, present.tag)
-            _give_back(client, table, f"the timeline has changed: {later[0]}")
+        why = why or _changed(table, files, layout, digest)
+        if why is not None:
+            _give_back(client, table, files, former, version, why)
+    table.alter(unset=[ADOPTING_PROPERTY])
+
+
+def _changed(table: Table, files: Files, layout: Layout, digest: str) -> str | None:
+    """What has changed in the timeline since the history was made from it; None if nothing has."""
+    paths = stored.timeline_paths(files, layout)
+    if timeline_digest(paths) == digest:
+        return None
+    known = {instant.requested_time for instant in table.instants()}
+    new = [path for path in paths if path.rpartition("/")[2].partition(".")[0].partition("_")[0] not in known]
+    return f"the timeline has changed, {new[-1]}" if new else "files of the timeline have changed or are gone"
+
+
+def _guard(table: Table, files: Files, former: bytes) -> bool:
+    """Write the guard, unless it is there; False if the properties are not those that were adopted."""
+    content = files.read(properties.PATH, stored.PROPERTIES_BYTES_MAX)
+    if _is_guarded(content, table):
+        return True
+    guarded = folder.guarded(former, table.definition.table_id)
+    return (
+        content is not None and content.body == former and files.replace(properties.PATH, guarded, content.tag)
+    )
 
 
 def _is_guarded(content: Content | None, table: Table) -> bool:
@@ -187,8 +255,16 @@ def _is_guarded(content: Content | None, table: Table) -> bool:
     return stated.get(properties.TABLE_ID_KEY) == table.definition.table_id
 
 
-def _give_back(client: Client, table: Table, why: str) -> NoReturn:
-    client.drop_table(table.name)
+def _give_back(client: Client, table: Table, files: Files, former: bytes, version: int, why: str) -> NoReturn:
+    """Take the guard out of the folder, and drop the table, whose log ended at ``version``.
+
+    In this order: a guard that no table has would lock Hudi out. While its adoption is not finished, a table
+    takes no writes, so none is lost.
+    """
+    content = files.read(properties.PATH, stored.PROPERTIES_BYTES_MAX)
+    if content is not None and _is_guarded(content, table):
+        files.replace(properties.PATH, former, content.tag)
+    client.drop_table(table.name, version=version)
     raise CannotAdopt(
         [
             f"Hudi has written to the table while it was adopted ({why}); it is as Hudi left it, and "
@@ -197,25 +273,68 @@ def _give_back(client: Client, table: Table, why: str) -> NoReturn:
     )
 
 
+def _left_pending(before: StoredTable, known: Mapping[str, Instant]) -> list[Pending]:
+    """The pending instants that the adoption is to undo: not those that were begun here since."""
+
+    def is_left(pending: Pending) -> bool:
+        of_table = known.get(pending.requested_time)
+        return not pending.is_adopted if of_table is None else of_table.writer == WRITER
+
+    return [pending for pending in history.pending_of(before) if is_left(pending)]
+
+
+def _refuse_unknown(table: Table, before: StoredTable, known: Mapping[str, Instant]) -> None:
+    """Raise ``CannotAdopt`` if Hudi's timeline has writes that the table does not have."""
+    unknown = [instant.paths[-1] for instant in before.instants if _is_unknown(instant, known)]
+    if unknown:
+        raise CannotAdopt(
+            [
+                f"a writer of Hudi, which the guard does not stop because it was running before, has written "
+                f"{unknown[0]} after {table.name} was adopted, so {table.name} does not have it: stop that "
+                "writer. If nothing was written through Chronolake since, drop the table (chronolake tables "
+                "drop), take the lines hoodie.table.keygenerator.class and chronolake.table-id out of "
+                "hoodie.properties, and adopt it again with --reuse-base-path; else copy the rows of that "
+                "instant into the table, and remove its files"
+            ]
+        )
+
+
+def _is_unknown(instant: StoredInstant, known: Mapping[str, Instant]) -> bool:
+    if instant.action not in _WRITES or instant.is_schema_only:
+        return False
+    of_table = known.get(instant.requested_time)
+    return of_table is None or (instant.state is State.COMPLETED and of_table.state is not State.COMPLETED)
+
+
 def _roll_back(table: Table, pending: Iterable[Pending]) -> list[str]:
     """Undo what was pending, by the ordinary rollback, and then take it off Hudi's timeline."""
     undone = []
     for instant in pending:
         if instant.is_adopted:
-            if table.instant(instant.requested_time).state is not State.ROLLED_BACK:
+            is_rolled_back = table.instant(instant.requested_time).state is State.ROLLED_BACK
+            if not is_rolled_back:
                 for at in range(0, len(instant.markers), _MARKERS_AT_ONCE):
                     part = instant.markers[at : at + _MARKERS_AT_ONCE]
                     table.create_markers(instant.requested_time, part, writer=WRITER)
                 table.rollback(instant.requested_time, _REASON, writer=WRITER, execute=True)
             table.finish_rollbacks()
+            if is_rolled_back and instant.markers:
+                _delete_unmarked(table, instant.requested_time)
         undone.append(instant.requested_time)
         # The inflight file first: a requested instant alone has no files.
         table.remove_undone_of_hudi(sorted(instant.paths))
     return undone
 
 
+def _delete_unmarked(table: Table, requested_time: str) -> None:
+    """Delete the files of an instant that a server has rolled back, after its lease, before it had markers."""
+    report = table.orphans()
+    left = [orphan for orphan in report.orphans if orphan.requested_time == requested_time]
+    table.delete_orphans(msgspec.structs.replace(report, orphans=left))
+
+
 def _publish(table: Table) -> None:
-    """Write the timeline anew, in the layout of version 8, unless a server is at it."""
+    """Publish the table to its end, unless a server is at it: of version 6, the whole timeline."""
     try:
         table.publish()
     except (errors.LeaseLive, errors.NotPublished, errors.PublicationFenced):

@@ -11,7 +11,7 @@ from chronolake.hudi import keeping, requirements
 from chronolake.hudi.stored import StoredTable
 from chronolake_hudi import properties
 from chronolake_hudi.properties import MergeMode, TableVersion
-from chronolake_model.adoption import ADOPTED_PROPERTY
+from chronolake_model.adoption import ADOPTED_PROPERTY, ADOPTING_PROPERTY, timeline_digest
 from chronolake_model.merge_modes import ORDERING_FIELDS_PROPERTY
 from chronolake_model.partition_paths import BY_GENERATOR, DEFAULT_SPELLING, KEPT_PROPERTY, Spelling
 from chronolake_model.publication import PUBLISH_PROPERTY, TABLE_VERSION_PROPERTY
@@ -43,7 +43,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 def definition_of(table: StoredTable, options: Options) -> CreateTable:
     """The definition of the table in the request that adopts it. Raises ``CannotAdopt``."""
     config = table.config
-    mode = requirements.merge_mode_of(table)
+    mode = requirements.merge_mode_of(config)
     ordering = config.ordering_fields if mode is MergeMode.EVENT_TIME else ()
     schema = requirements.schema_of(table)
     kept = keeping.of(table, schema)
@@ -66,6 +66,7 @@ def definition_of(table: StoredTable, options: Options) -> CreateTable:
             **({KEPT_PROPERTY: BY_GENERATOR if by_generator else "true"} if kept.paths else {}),
             **({ORDERING_FIELDS_PROPERTY: ",".join(ordering)} if len(ordering) > 1 else {}),
             ADOPTED_PROPERTY: _kept_properties(table),
+            ADOPTING_PROPERTY: timeline_digest(path for instant in table.instants for path in instant.paths),
             # Readers that know the table's version go on; version 6 becomes the first that we write.
             TABLE_VERSION_PROPERTY: str(_published_version(table).value),
         },

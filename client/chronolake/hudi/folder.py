@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from chronolake.hudi import requirements
-from chronolake.hudi.stored import StoredTable
 from chronolake_hudi import java_properties, properties
 from chronolake_hudi.properties import MergeMode
 from chronolake_hudi.timeline_files import Layout
@@ -18,17 +17,18 @@ _CHECKSUM: Final = "hoodie.table.checksum"
 """Java compares it only if it is there."""
 
 
-def guarded(table: StoredTable, table_id: str) -> bytes:
-    """The properties of an adopted table: as they were, with the guard, and without the metadata table.
+def guarded(former: bytes, table_id: str) -> bytes:
+    """The properties of an adopted table: ``former`` with the guard, and without the metadata table.
 
     The metadata table is not updated from now on, so no reader may use it. A table of version 6 stays one until
     its timeline is published in the layout of version 8.
     """
-    if table.layout is Layout.TWO:
-        mode = requirements.merge_mode_of(table) or MergeMode.COMMIT_TIME
-        text = table.text.decode("latin-1")
-        return properties.encode(properties.adopted(text, table_id, table.config.version, mode))
-    kept = {key: text for key, text in table.stated.items() if key not in {*_METADATA_TABLE, _CHECKSUM}}
+    config = properties.decode(former)
+    if config.version.layout is Layout.TWO:
+        mode = requirements.merge_mode_of(config) or MergeMode.COMMIT_TIME
+        return properties.encode(properties.adopted(former.decode("latin-1"), table_id, config.version, mode))
+    stated = java_properties.decode(former, properties.PATH)
+    kept = {key: text for key, text in stated.items() if key not in {*_METADATA_TABLE, _CHECKSUM}}
     kept |= {GENERATOR_CLASS: properties.GUARD_CLASS, properties.TABLE_ID_KEY: table_id}
     return java_properties.encode(kept, "Written by Chronolake; change the table through Chronolake only")
 

@@ -17,6 +17,7 @@ from chronolake_hudi.timeline_files import Layout
 from chronolake_model.adoption import AdoptedInstant, AdoptTable
 from chronolake_model.file_names import DataFileName, FileKind, relative_path
 from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.instants import LEASE_SECONDS_MAX
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action, Operation, State, TableType
@@ -125,14 +126,14 @@ class _History:
             *(self._savepoint(instant) for instant in self._savepoints),
             *(self._pending_instant(instant) for instant in self._pending if instant.is_adopted),
         ]
-        if not instants:
-            raise CannotAdopt(["it has no completed instant; write to it with Hudi once"])
         request = AdoptTable(
             definition=definitions.definition_of(self._table, self._options),
             instants=sorted(instants, key=lambda instant: instant.requested_time),
             writer=WRITER,
             cleaned_before=cleaned_before,
             is_published=self._table.layout is Layout.TWO,
+            # No server rolls back what Hudi may still complete: first the folder is guarded.
+            lease_seconds=LEASE_SECONDS_MAX,
         )
         return Adoption(request, list(self._pending), self._notes(cleaned_before))
 

@@ -123,7 +123,7 @@ def notes(table: StoredTable) -> Iterator[str]:
 
 def _ordering_field(table: StoredTable) -> str | None:
     fields = table.config.ordering_fields
-    is_ordered = requirements.merge_mode_of(table) is MergeMode.EVENT_TIME
+    is_ordered = requirements.merge_mode_of(table.config) is MergeMode.EVENT_TIME
     return fields[0] if fields and is_ordered else None
 
 

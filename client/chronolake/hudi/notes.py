@@ -70,6 +70,12 @@ def of_adoption(
             "Chronolake keeps their digits and reads them as UTC: for a state from before the adoption, give "
             "the time as it is in Hudi's timeline. New instants are in UTC"
         )
+    if table.strays:
+        yield (
+            f"{len(table.strays)} file(s) in folders that are no partitions are not of the table, such as "
+            f"{table.strays[0].path}: Hudi's readers do not see them, and they are not brought in; chronolake "
+            "check names them as foreign until they are moved out of the table's folder"
+        )
     if left_over:
         yield (
             f"{len(left_over)} left-over file(s) of no instant are not brought in, such as {left_over[0]}; "

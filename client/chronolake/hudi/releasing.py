@@ -55,7 +55,7 @@ def release(
     Raises ``CannotRelease`` and the errors of ``Table.publish`` and ``Client.drop_table`` before the table is
     dropped, and ``StorageFailed``.
     """
-    table = client.table(name)
+    table = find(client, name)
     definition = table.definition
     is_off = definition.properties.get(PUBLISH_PROPERTY) == "false"
     by_generator = definition.properties.get(KEPT_PROPERTY) == BY_GENERATOR
@@ -118,6 +118,18 @@ def _give_back(
         key_generator=after.get(folder.GENERATOR_CLASS) or after[folder.GENERATOR_TYPE],
         advice=_advice(after, log_only),
     )
+
+
+def find(client: Client, name: str) -> Table:
+    """The table to release. Raises ``CannotRelease`` if there is none."""
+    try:
+        return client.table(name)
+    except errors.TableNotFound as exc:
+        raise CannotRelease(
+            f"{exc} If a release of it was killed, the table is dropped and its folder still keeps Hudi's "
+            f"writers out: take the lines {folder.GENERATOR_CLASS} and {properties.TABLE_ID_KEY} out of "
+            f"{properties.PATH} in its folder, and Hudi writes it again"
+        ) from exc
 
 
 def _published(table: Table, progress: Callable[[str], None]) -> Publication:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from chronolake.hudi.stored import StoredTable
-from chronolake_hudi import avro_schema, internal_schemas
+from chronolake_hudi import avro_schema, internal_schemas, properties
 from chronolake_hudi.errors import UnsupportedFormat
 from chronolake_hudi.metadata import SCHEMA_KEY
-from chronolake_hudi.properties import MergeMode
+from chronolake_hudi.properties import MergeMode, TableConfig
 from chronolake_hudi.timeline_files import Layout
 from chronolake_model.file_names import FileKind
 from chronolake_model.tables import Field
@@ -37,14 +37,16 @@ def obstacles(table: StoredTable) -> Iterator[str]:
     yield from _of_files(table)
     try:
         if not schema_of(table):
-            yield "no commit states the table's schema; write to it with Hudi once"
+            yield (
+                "neither a commit nor hoodie.table.create.schema states the table's schema; write to it with "
+                "Hudi once"
+            )
     except UnsupportedFormat as exc:
         yield str(exc)
 
 
-def merge_mode_of(table: StoredTable) -> MergeMode | None:
+def merge_mode_of(config: TableConfig) -> MergeMode | None:
     """Which of two records of one key wins; None if the table's payload class is neither of the two modes."""
-    config = table.config
     payload = next((config.others[key] for key in _PAYLOAD_KEYS if config.others.get(key)), "")
     by_payload = _PAYLOADS.get(payload.rpartition(".")[2])
     if config.merge_mode is not None:
@@ -61,7 +63,10 @@ def stated_schema(table: StoredTable) -> list[Field]:
 
 
 def schema_of(table: StoredTable) -> list[Field]:
-    """The columns that the last commit states; empty if none does. Raises ``UnsupportedFormat``."""
+    """The columns that the last commit states, or the creation; empty if none does.
+
+    Raises ``UnsupportedFormat``.
+    """
     commits = [
         (instant.completion_time or instant.requested_time, instant)
         for instant in table.instants
@@ -72,9 +77,10 @@ def schema_of(table: StoredTable) -> list[Field]:
         for _, instant in sorted(commits, key=lambda entry: entry[0])
         if instant.commit is not None and instant.commit.extra_metadata.get(SCHEMA_KEY)
     ]
-    if not stated:
+    created = table.config.others.get(_CREATE_SCHEMA)
+    if not stated and not created:
         return []
-    text, path = stated[-1]
+    text, path = stated[-1] if stated else (created or "", properties.PATH)
     if "-timestamp-millis" in text or '"timestamp-millis"' in text:
         raise UnsupportedFormat(
             path, "a column has timestamps of milliseconds", "change its type to timestamp-micros with Hudi"
@@ -128,7 +134,7 @@ def _of_merging(table: StoredTable) -> Iterator[str]:
             f"it has several ordering fields, {fields}, by which Chronolake does not merge log files, such as "
             f"{log}: compact all file groups with Hudi, and let a clean of Hudi delete the log files"
         )
-    if merge_mode_of(table) is None:
+    if merge_mode_of(table.config) is None:
         yield (
             "it merges records with a class of its own, by its merge mode or payload class; only commit time "
             "and event time ordering can be adopted"
@@ -160,5 +166,8 @@ def _of_files(table: StoredTable) -> Iterator[str]:
             yield f"{file.path} is no Parquet file; only Parquet is read"
             return
         if file.file_name.endswith(".parquet") and not file.file_name.startswith("."):
-            yield f"{file.path} has a name that Hudi 0.14 and later do not write; rewrite it with Hudi"
+            yield (
+                f"{file.path} lies in a partition and has no name of a file of Hudi, so no commit names it: "
+                "move it out of the table's folder"
+            )
             return

@@ -32,6 +32,7 @@ FILE_BYTES_MAX: Final = 256 * 1024 * 1024
 PROPERTIES_BYTES_MAX: Final = 1024 * 1024
 _ADVICE: Final = "restore the file from a copy, or remove the instant with Hudi's tools"
 _WRITES: Final = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
+_PARTITION_METADATA: Final = ".hoodie_partition_metadata"
 _INSTANT: Final = re.compile(r"[0-9]{14,}[._]")
 
 
@@ -97,18 +98,18 @@ class Misfits(msgspec.Struct, frozen=True):
 class StoredTable(msgspec.Struct, frozen=True, kw_only=True):
     """What the folder of a Hudi table holds.
 
-    ``text`` are all properties as they are written, ``tag`` is that of their file. ``archived`` are the
+    ``text`` are all properties as they are written. ``archived`` are the
     completion times and the actions of archived instants, as far as they are known, by requested time.
     ``records`` are the numbers of records, by path, of base files that no instant of the timeline names.
     ``data_files`` have the meaning of their names; ``other_files`` are all that are no data files. ``logs`` has
-    what is in log files, by path. ``schemas`` are those of a table with schema on read.
+    what is in log files, by path. ``schemas`` are those of a table with schema on read. ``strays`` are
+    files in folders that are no partitions: Hudi's readers do not see them.
     """
 
     base_path: str
     config: TableConfig
     stated: Mapping[str, str]
     text: bytes
-    tag: str
     instants: Sequence[StoredInstant]
     archived: Mapping[str, tuple[str, str]]
     data_files: Sequence[tuple[StoredFile, DataFileName]]
@@ -117,6 +118,7 @@ class StoredTable(msgspec.Struct, frozen=True, kw_only=True):
     logs: Mapping[str, LogFacts] = {}
     schemas: Sequence[InternalSchema] = ()
     misfits: Misfits = Misfits()
+    strays: Sequence[StoredFile] = ()
 
     @property
     def layout(self) -> Layout:
@@ -134,9 +136,10 @@ class StoredTable(msgspec.Struct, frozen=True, kw_only=True):
         return next((time for time in times if time not in saved), times[-1] if times else None)
 
 
-def read(files: Files) -> StoredTable:
+def read(files: Files, former: bytes | None = None) -> StoredTable:
     """The Hudi table below a base path.
 
+    ``former`` are the properties that it had when it was adopted, which say where its former timeline is.
     Raises ``HudiFormatError`` if a file of it is damaged or of an unknown form, ``StorageError``.
     """
     stored = files.read(properties.PATH, PROPERTIES_BYTES_MAX)
@@ -144,20 +147,22 @@ def read(files: Files) -> StoredTable:
         raise DamagedFile(
             f"{files.base_path}/{properties.PATH}", "there is no such file", "name the folder of a Hudi table"
         )
-    config = properties.decode(stored.body)
-    data_files, other_files = _data_files(files)
+    text = stored.body if former is None else former
+    config = properties.decode(text)
     instants = _instants(files, config.version.layout)
+    listed, strays = _in_partitions(list(files.listing()), instants)
+    data_files, other_files = _data_files(listed)
     return StoredTable(
         base_path=files.base_path,
         config=config,
-        stated=java_properties.decode(stored.body, properties.PATH),
-        text=stored.body,
-        tag=stored.tag,
+        stated=java_properties.decode(text, properties.PATH),
+        text=text,
         instants=instants,
         schemas=_schemas(files, instants),
         archived=_archived(files, config),
         data_files=data_files,
         other_files=other_files,
+        strays=strays,
     )
 
 
@@ -195,9 +200,26 @@ def timeline_paths(files: Files, layout: Layout) -> list[str]:
     return sorted(f"{folder}/{name}" for name in names if _INSTANT.match(name))
 
 
-def _data_files(files: Files) -> tuple[list[tuple[StoredFile, DataFileName]], list[StoredFile]]:
+def _in_partitions(
+    listed: Sequence[StoredFile], instants: Iterable[StoredInstant]
+) -> tuple[list[StoredFile], list[StoredFile]]:
+    """The files in partitions, and those in other folders.
+
+    Hudi writes a file into each partition that says so. A partition that a commit names is one in any case.
+    """
+    folders = {
+        path for instant in instants if instant.commit for path in instant.commit.partition_to_write_stats
+    }
+    folders |= {file.partition_path for file in listed if file.file_name.startswith(_PARTITION_METADATA)}
+    inside = [file for file in listed if not file.partition_path or file.partition_path in folders]
+    return inside, [file for file in listed if file.partition_path and file.partition_path not in folders]
+
+
+def _data_files(
+    listed: Iterable[StoredFile],
+) -> tuple[list[tuple[StoredFile, DataFileName]], list[StoredFile]]:
     data_files, others = [], []
-    for file in files.listing():
+    for file in listed:
         try:
             data_files.append((file, parse_file_name(file.file_name)))
         except ValueError:

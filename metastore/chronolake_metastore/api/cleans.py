@@ -22,7 +22,9 @@ TAGS = ["Cleans"]
     "/tables/{table:str}/cleans",
     summary="Plan a clean",
     tags=TAGS,
-    responses=problems.of_command(ProblemCode.TABLE_NOT_FOUND, ProblemCode.LEASE_LIVE),
+    responses=problems.of_command(
+        ProblemCode.TABLE_NOT_FOUND, ProblemCode.LEASE_LIVE, ProblemCode.ILLEGAL_TRANSITION
+    ),
 )
 async def plan_clean(
     table: TableInPath, data: JSONBody[PlanClean], caller: NamedDependency[Caller]

@@ -21,6 +21,7 @@ _REFUSALS = (
     ProblemCode.TABLE_NOT_FOUND,
     ProblemCode.BASE_PATH_SHARED,
     ProblemCode.METASTORE_MOVED,
+    ProblemCode.ILLEGAL_TRANSITION,
     ProblemCode.INVALID_REQUEST,
     ProblemCode.BODY_TOO_LARGE,
 )

@@ -49,6 +49,7 @@ _TRANSITION = (
         ProblemCode.WRITE_CONFLICT,
         ProblemCode.ACTION_NOT_SUPPORTED,
         ProblemCode.INVALID_PLAN,
+        ProblemCode.ILLEGAL_TRANSITION,
     ),
 )
 async def begin_instant(

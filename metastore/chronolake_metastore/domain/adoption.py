@@ -150,11 +150,12 @@ def _check_spelling(definition: CreateTableRequest) -> None:
 
 
 def _check_times(request: wire.AdoptTable, instants: Sequence[_Checked], now: Micros) -> Micros:
-    """The first time; raises ``InvalidTable`` unless all are past and unique, in the order of each instant."""
+    """The first time; raises ``InvalidTable`` unless all are past and unique, in the order of each instant.
+
+    A table that was never written to has none: its first time is the present one.
+    """
     if not instants:
-        raise errors.InvalidTable(
-            f"{request.definition.name!r} has no instants: create the table instead of adopting it"
-        )
+        return Micros(now - now % _TICK)
     seen: set[Micros] = set()
     for instant in instants:
         for time in _times_of(instant):

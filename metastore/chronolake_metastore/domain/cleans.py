@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import lists
+from chronolake_metastore.domain import lists, properties
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
 from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.commands import Command
@@ -123,7 +123,11 @@ def plan(files: Sequence[Deletable]) -> Plan | None:
 
 
 def request(table: Table, command: PlanClean, plan: Plan, now: Micros) -> InstantRequested:
-    """The clean: inflight, with a lease for its executor. Without an executor, the plan waits."""
+    """The clean: inflight, with a lease for its executor. Without an executor, the plan waits.
+
+    Raises ``IllegalTransition`` while the table is being adopted.
+    """
+    properties.refuse_unfinished(table.name, table.definition.properties)
     body = command.request
     return InstantRequested(
         action=Action.CLEAN,

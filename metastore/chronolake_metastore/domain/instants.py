@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import actions, conflicts, files, lists, plans, resizes
+from chronolake_metastore.domain import actions, conflicts, files, lists, plans, properties, resizes
 from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.events import (
     Event,
@@ -115,8 +115,10 @@ def begin(
     """Begin an instant; its lease runs from ``now``, by the steady clock.
 
     ``left_out`` are the live file groups that the plan of a resize lacks. Raises ``ActionNotSupported``,
-    ``InvalidPlan``, or ``WriteConflict`` when another plan has its file groups.
+    ``InvalidPlan``, ``WriteConflict`` when another plan has its file groups, or ``IllegalTransition`` while the
+    table is being adopted.
     """
+    properties.refuse_unfinished(table.name, table.definition.properties)
     request = command.request
     rules = actions.RULES[request.action]
     _refuse_unsupported(table, request, rules)

@@ -18,7 +18,7 @@ from chronolake_hudi import properties as hudi
 from chronolake_hudi.errors import HudiFormatError
 from chronolake_metastore import errors
 from chronolake_model import storage
-from chronolake_model.adoption import ADOPTED_PROPERTY
+from chronolake_model.adoption import ADOPTED_PROPERTY, ADOPTING_PROPERTY, TIMELINE_DIGEST_PATTERN
 from chronolake_model.file_sizes import (
     BYTES_MAX,
     MAX_FILE_SIZE_PROPERTY,
@@ -52,6 +52,11 @@ STREAM_WAIT_SECONDS: Final = "streams.wait-seconds"
 STREAM_EMPTY_COMMITS: Final = "streams.empty-commits"
 
 
+UNFINISHED: Final = (
+    "its adoption from Hudi is not finished; run chronolake hudi adopt again, with the same folder and name"
+)
+
+
 class Change(enum.Enum):
     """When a property may be set to another value, or removed."""
 
@@ -59,6 +64,8 @@ class Change(enum.Enum):
     """Pending instants use the value at their begin, or do not depend on it."""
     WITHOUT_PENDING = enum.auto()
     """While no instant of the table is pending: its writer would go on with the value before."""
+    REMOVAL = enum.auto()
+    """It is set at the beginning or never, and may be removed."""
     NEVER = enum.auto()
     """It says how the files are written, from the first one on."""
 
@@ -102,6 +109,10 @@ def _is_of_hudi(text: str) -> bool:
     return True
 
 
+def _is_digest(text: str) -> bool:
+    return re.fullmatch(TIMELINE_DIGEST_PATTERN, text) is not None
+
+
 def _of_storage(option: str) -> Property:
     """An option of the storage. Pending writers write to the storage before; rollbacks delete there."""
     match option:
@@ -125,6 +136,7 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     LOG_BLOCKS_PROPERTY: _one_of("avro", "parquet"),
     MERGE_MODE_PROPERTY: _one_of(*MergeMode, change=Change.NEVER),
     ADOPTED_PROPERTY: Property("the text of a hoodie.properties", _is_of_hudi, Change.NEVER),
+    ADOPTING_PROPERTY: Property("a digest of 64 digits", _is_digest, Change.REMOVAL),
     HIVE_STYLE_PROPERTY: _one_of("true", "false", change=Change.NEVER),
     URL_ENCODE_PROPERTY: _one_of("true", "false", change=Change.NEVER),
     KEPT_PROPERTY: _one_of("true", BY_GENERATOR, change=Change.NEVER),
@@ -197,9 +209,16 @@ def held_by_pending(names: Iterable[str]) -> list[str]:
     return _that_change(names, Change.WITHOUT_PENDING)
 
 
-def fixed(names: Iterable[str]) -> list[str]:
-    """Those of the properties that a table has from its creation, or never."""
-    return _that_change(names, Change.NEVER)
+def fixed(set_: Iterable[str], unset: Iterable[str]) -> list[str]:
+    """Those of the properties to set and to unset that a table has from its creation, or never."""
+    set_names = list(set_)
+    return _that_change([*set_names, *unset], Change.NEVER) + _that_change(set_names, Change.REMOVAL)
+
+
+def refuse_unfinished(table_name: str, of_table: Mapping[str, str]) -> None:
+    """Raise ``IllegalTransition`` while the adoption of a table is not finished: Hudi may still write to it."""
+    if ADOPTING_PROPERTY in of_table:
+        raise errors.IllegalTransition(f"{table_name!r}: {UNFINISHED}", table=table_name)
 
 
 def _that_change(names: Iterable[str], change: Change) -> list[str]:

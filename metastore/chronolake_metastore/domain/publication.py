@@ -16,6 +16,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import HudiFilesFound
 from chronolake_model import column_types, nested_fields
+from chronolake_model.adoption import ADOPTING_PROPERTY
 from chronolake_model.column_types import DataType
 from chronolake_model.publication import (
     PUBLISH_PROPERTY,
@@ -129,6 +130,11 @@ def is_off(table: Publishable) -> bool:
     """Whether the table is not to be published."""
     text = table.properties.get(PUBLISH_PROPERTY)
     return text == "false" or (text is None and table.tick is Tick.MICROSECOND)
+
+
+def is_being_adopted(table: Publishable) -> bool:
+    """Whether the folder may still be Hudi's: until the adoption is finished, no publisher changes it."""
+    return ADOPTING_PROPERTY in table.properties
 
 
 def is_demanded(table: Publishable) -> bool:

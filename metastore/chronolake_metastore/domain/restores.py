@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import lists, resizes
+from chronolake_metastore.domain import lists, properties, resizes
 from chronolake_metastore.domain.actions import WRITES
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import (
@@ -55,8 +55,10 @@ def plan(table: Table, command: RestoreTable, known: Sequence[Instant]) -> list[
 
     ``known`` are the savepoints of the table, and the instants that are pending or completed after the pinned
     one. Raises ``InstantNotFound``, ``IllegalTransition`` when the instant named is no savepoint,
-    ``Savepointed`` when a later savepoint is in the way, and ``InvalidPlan`` when there are too many.
+    ``Savepointed`` when a later savepoint is in the way, and ``InvalidPlan`` when there are too many. While the
+    table is being adopted, it raises ``IllegalTransition`` too.
     """
+    properties.refuse_unfinished(table.name, table.definition.properties)
     savepoint = _savepoint(table, command.savepoint, known)
     saved = _saved(savepoint, known)
     later = [

@@ -24,10 +24,12 @@ from chronolake_model.vocabulary import IndexType, TableType, Yields
 
 
 class Adoption(msgspec.Struct, frozen=True):
-    """The end of a history that Hudi itself has published in the table's folder: what is later is ours."""
+    """The end of the history that a table has brought from Hudi. Unless it ``is_published``, the timeline is
+    written anew, and Hudi's former one stays beside it."""
 
     version: int
     time: Micros
+    is_published: bool = True
 
 
 class FormerBuckets(msgspec.Struct, frozen=True):
@@ -44,7 +46,7 @@ class Definition(msgspec.Struct, frozen=True):
     ``last_field_id`` is the greatest field id that a column or a nested field of it ever had.
 
     ``markers_required_since`` is when the property that requires markers was set, of a table that was created
-    without it. ``adoption`` is that of a table whose folder had a timeline before. ``former_buckets`` are the
+    without it. ``adoption`` is that of a table that Hudi has written before. ``former_buckets`` are the
     earlier numbers of buckets, oldest first.
     """
 
@@ -236,9 +238,9 @@ def _check_change(table: Table, request: wire.AlterTable) -> None:
     if request.name is None and not request.set and not request.unset:
         raise errors.InvalidTable(f"nothing of {table.name!r} would change; give name, set or unset")
     named = [*request.set, *request.unset]
-    for fixed in properties.fixed(named):
+    for fixed in properties.fixed(request.set, request.unset):
         raise errors.InvalidTable(
-            f"the property {fixed} says how the files of {table.name!r} are written, and cannot change",
+            f"the property {fixed} is of the beginning of {table.name!r}, and cannot change",
             property=fixed,
         )
     if len(set(named)) != len(named):
@@ -344,10 +346,10 @@ def evolve_adopted(table: Table, event: TableAdopted, version: int, time: Micros
     """The table behind the history that it brought with it."""
     if event.cleaned_before is not None:
         table = evolve_cleaned(table, event.cleaned_before)
-    if not event.is_published:
-        return table
-    definition = msgspec.structs.replace(table.definition, adoption=Adoption(version, time))
-    return msgspec.structs.replace(table, definition=definition)
+    adoption = Adoption(version, time, event.is_published)
+    return msgspec.structs.replace(
+        table, definition=msgspec.structs.replace(table.definition, adoption=adoption)
+    )
 
 
 def evolve_cleaned(table: Table, before: Micros) -> Table:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import deletable as domain
+from chronolake_metastore.domain import deletable as domain, properties
 from chronolake_metastore.domain.deletable import AsOrphans, ForInstant, Question
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import identity, tables
@@ -46,8 +46,8 @@ async def refusals(
 ) -> list[RefusedDeletion]:
     """The files that ``writer`` may not delete for an instant.
 
-    Raises ``MetastoreMoved``, ``TableNotFound``, ``BasePathShared`` or ``InstantNotFound``: then no file may be
-    deleted.
+    Raises ``MetastoreMoved``, ``TableNotFound``, ``BasePathShared``, ``InstantNotFound``, or
+    ``IllegalTransition`` while the table is being adopted: then no file may be deleted.
     """
     table = await _own(connection, table_id)
     instant = await instants.get(connection, table_id, requested_time)
@@ -100,7 +100,10 @@ async def _own(connection: Reader, table_id: UUID) -> Table:
             table=state.table,
             other_table=other,
         )
-    return await tables.find(connection, state.table)
+    table = await tables.find(connection, state.table)
+    # Until the adoption is finished, Hudi may complete the instants of such files.
+    properties.refuse_unfinished(table.name, table.definition.properties)
+    return table
 
 
 async def _answer(connection: Reader, table: Table, refusals: list[RefusedDeletion]) -> Deletable:

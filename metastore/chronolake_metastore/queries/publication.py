@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from chronolake_hudi import publishable
 from chronolake_metastore import errors
-from chronolake_metastore.domain import publication as domain
+from chronolake_metastore.domain import properties, publication as domain
 from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.instants import by_wall, format_if, lease_end, seconds_until
 from chronolake_metastore.domain.publication import Position, RecordHudiFiles
@@ -93,7 +93,7 @@ async def target(database: Database, table_id: UUID) -> Target | None:
     is_of_server = domain.publisher_of(definition) is wire.Publisher.SERVER
     return Target(
         place,
-        has_work=has_work and is_of_server,
+        has_work=has_work and is_of_server and not domain.is_being_adopted(definition),
         is_of_server=is_of_server,
         is_hidden=is_off and position is not None and position.hidden_at is not None,
         needs_storage=is_off or publishable.obstacle(definition) is None,
@@ -135,13 +135,17 @@ async def status(database: Database, table_name: str) -> wire.Publication:
 
 
 async def take_lease(database: Database, table_name: str, body: wire.TakePublicationLease) -> Lease:
-    """Become the publisher; raises ``TableNotFound``, ``LeaseLive``, or ``NotPublished`` if off or paused.
+    """Become the publisher; raises ``TableNotFound``, ``LeaseLive``, or ``NotPublished``.
+
+    The last one holds while the table is off, paused or being adopted.
 
     While publication is off, a table that a publisher has begun has a lease to hide it. If it is hidden
     already, the publisher looks whether ``hoodie.properties`` is there again.
     """
     async with database.committing() as connection:
         table = await tables.find(connection, table_name)
+        if domain.is_being_adopted(table.definition):
+            raise errors.NotPublished(table.name, properties.UNFINISHED)
         hides = domain.is_off(table.definition)
         if hides:
             position = (await stored.get(connection, table.table_id)).position
@@ -270,7 +274,7 @@ async def files(database: Database, table_name: str, after: int) -> wire.Publica
         position = (await stored.get(connection, table.table_id)).position
         until = 0 if position is None else position.published_version
         adoption = table.definition.adoption
-        if adoption is not UNSET:
+        if adoption is not UNSET and adoption.is_published:
             after = max(after, adoption.version)
         if position is None or until < after:
             return wire.PublicationFiles(table.name, {}, [], after, is_last=True)
@@ -406,7 +410,8 @@ async def fail(database: Database, table_name: str, publisher: str, failure: str
 
 def document_of_lease(lease: Lease) -> wire.PublicationLease:
     """The lease as the REST API shows it."""
-    position, definition = lease.position, lease.table.definition
+    position, adoption = lease.position, lease.table.definition.adoption
+    is_of_hudi = adoption is not UNSET and adoption.is_published
     assert position.publisher is not None
     assert position.lease_expires_at is not None
     return wire.PublicationLease(
@@ -419,7 +424,7 @@ def document_of_lease(lease: Lease) -> wire.PublicationLease:
         is_new=lease.is_new,
         lease_expires_at=by_wall(position.lease_expires_at, lease.wall_offset),
         check_position=position.check_position,
-        files_since=format_time(lease.table.created_at) if definition.adoption is UNSET else None,
+        files_since=None if is_of_hudi else format_time(lease.table.created_at),
         hides=lease.hides,
     )
 
@@ -463,6 +468,8 @@ def document(table: Table, progress: Progress, now: Now) -> wire.Publication:
 def _state(table: Table, position: Position | None) -> tuple[PublicationState, str | None]:
     if domain.is_off(table.definition):
         return PublicationState.OFF, _off_reason(table, position)
+    if domain.is_being_adopted(table.definition):
+        return PublicationState.PAUSED, properties.UNFINISHED
     if position is not None and position.paused_reason is not None:
         return PublicationState.PAUSED, position.paused_reason
     obstacle = publishable.obstacle(table.definition)
