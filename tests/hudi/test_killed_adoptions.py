@@ -109,8 +109,10 @@ def check(client: chronolake.Client, adopters: Adopters, repeat: Request, layout
     table = client.table(repeat.table)
     known = {instant.requested_time for instant in table.instants(state=State.COMPLETED)}
     assert commits_in_storage(Path(repeat.folder), layout) <= known
-    assert table.publication().foreign_files == []
-    assert table.publication().lag_versions == 0
+    publication = table.publication()
+    assert publication.foreign_files == []
+    # While the lease of a publisher that was killed runs, others wait.
+    assert publication.lag_versions == 0 or publication.publisher is not None
 
 
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
