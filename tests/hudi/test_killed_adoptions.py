@@ -115,12 +115,12 @@ def check(client: chronolake.Client, adopters: Adopters, repeat: Request, layout
     assert publication.lag_versions == 0 or publication.publisher is not None
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("name", "layout", "between"),
     [
         ("cow9", Layout.TWO, last_commit_aside),
-        ("mor9", Layout.TWO, last_commit_aside),
+        pytest.param("mor9", Layout.TWO, last_commit_aside, marks=pytest.mark.slow),
         ("cow6", Layout.ONE, last_commit_aside),
         ("pending8", Layout.TWO, nothing_between),
         ("pending8", Layout.TWO, pending_completes),
