@@ -25,6 +25,7 @@ from chronolake._sync.lease import LeaseRenewal
 from chronolake.errors import ChronolakeError
 from chronolake_model import decoding
 from chronolake_model.file_names import write_token
+from chronolake_model.markers import file_at
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import Action, IndexType, Operation
 from chronolake_spark import (
@@ -141,6 +142,10 @@ class StagingWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is 
             with self._own.connected() as table, self._renewed(table):
                 own, rows, lookup = self._by_file_group(table, files, task.write_token)
                 written = bucket_writer.write(rows, own.job, task, own.markers(table), lookup)
+                # Completing first would be refused each time, and each refusal is recorded.
+                staged = [file_at(file.path) for file in files]
+                if staged:
+                    table.write(own.job.requested_time).delete_marked(staged)
         except ChronolakeError as error:
             raise encoded_error(error) from error
         own.commit([message_of(written)])

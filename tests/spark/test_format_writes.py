@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession, functions as sf
@@ -94,7 +95,7 @@ def test_rows_are_staged_merged_and_nothing_stays_behind(
     assert {instant.state for instant in table.metastore.instants()} == {State.COMPLETED}
 
 
-def test_sql_inserts_into_views(spark: SparkSession, new_table: NewTable):
+def test_sql_inserts_into_views_and_no_completion_is_refused(spark: SparkSession, new_table: NewTable):
     table = new_table(orders(spark), "id", buckets=2)
     name = table.name.removeprefix("spark.")
     chronolake_spark.views(spark, "spark", table._client.url)
@@ -122,6 +123,8 @@ def test_sql_inserts_into_views(spark: SparkSession, new_table: NewTable):
     with pytest.raises(PySparkException, match="the mode overwrite replaces"):
         spark.sql("INSERT OVERWRITE by_hand SELECT 1, 'de', 9.0, null, null, null")
     assert orphans_of(table) == []
+    # Staged files are deleted before the completion, because each refusal is recorded.
+    assert "unreconciled-markers" not in httpx.get(f"{table._client.url}/metrics").text
 
 
 def test_nested_columns_are_inserted(spark: SparkSession, new_table: NewTable):
