@@ -269,3 +269,16 @@ def test_nan_is_the_largest_value_as_in_spark(spark: SparkSession, new_table: Ne
     assert [row.id for row in table.read().where(condition).select("id").collect()] == [2]
     table.delete(condition)
     assert [row.id for row in table.read().select("id").collect()] == [1]
+
+
+def test_changes_leave_out_a_record_that_came_and_went_within_their_range(
+    spark: SparkSession, table: SparkTable
+) -> None:
+    start = table.metastore.snapshot().as_of
+    came = table.upsert(visits(spark, (300, "fr", None, "short")))
+    went = table.delete(visits(spark, (300, "fr", None, None)))
+
+    assert rows_of(table.changes(start, went)) == []
+    ranges = [(start, came), (came, went)]
+    changes = [rows_of(table.changes(*of).select("id", "_change_type")) for of in ranges]
+    assert changes == [[(300, "upsert")], [(300, "delete")]]
