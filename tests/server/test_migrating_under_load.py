@@ -17,7 +17,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import chronolake_migrations
 from chronolake_metastore.store.postgres import schema
@@ -70,7 +70,9 @@ def run_next(*arguments: str) -> str:
 def migrated(dsn: str, server: ServerProcess, later: None, tmp_path: Path) -> Migrated:
     with rest.connect(server.url) as http:
         table = rest.make_table(http, partition_fields=["day"], index={"type": "bucket", "buckets": WRITERS})
-    dsn_of_next = make_conninfo(dsn, options=next_release.OPTION)
+    # The options of the embedded PostgreSQL stay: they say where it is, and without them it is a copy.
+    present = conninfo_to_dict(dsn).get("options") or ""
+    dsn_of_next = make_conninfo(dsn, options=f"{present} {next_release.OPTION}".strip())
     successor = ServerProcess(dsn_of_next, tmp_path / "next.log", program=NEXT)
     load = Load([server.url, successor.url], table.name)
 

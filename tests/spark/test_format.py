@@ -109,7 +109,7 @@ FILTERS = (
     "price != 'NaN'",
     "price = 'NaN' or country = 'fr'",
     "not (price > 5)",
-    "day >= '2026-01-05' and id < 9223372036854775808",
+    "day >= '2026-01-05' and id < 9223372036854775807",
     "country starts with 'd' and price is null",
 )
 

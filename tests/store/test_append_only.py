@@ -9,7 +9,7 @@ LOG = ("event", "event_entry", "write_stat", "outcome", "refusal", "metastore")
 CHANGES = (
     "UPDATE chronolake.{table} SET {column} = {column}",
     "DELETE FROM chronolake.{table}",
-    "TRUNCATE chronolake.{table}",
+    "TRUNCATE chronolake.{table} CASCADE",
 )
 
 

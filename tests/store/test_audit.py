@@ -22,7 +22,7 @@ from tests.store.streamed import Streamed
 Row = dict[str, Any]
 
 LOG = ("event", "event_entry", "write_stat", "deleted_file", "outcome", "refusal")
-READABLE_BESIDES = ("metastore", "base_path")
+READABLE_BESIDES = ("metastore", "base_path", "steady_clock", "clock_jump")
 """Tables that the auditor may read besides the views and the log."""
 VIEWS = (
     "audit_history",
