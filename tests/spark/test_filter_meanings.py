@@ -216,7 +216,6 @@ def test_many_texts_select_the_same_rows(
         ('"o""dd" = \'odd\'', "write the name of a column in backquotes"),
         ("s = '${spark.app.name}'", "by a variable"),
         ("p = '0.1'", "compares these values in another type"),
-        ("n not in ('0.1')", "compares these values in another type"),
     ],
 )
 def test_a_text_with_another_meaning_in_sql_is_no_filter(
