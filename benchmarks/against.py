@@ -50,11 +50,11 @@ def main() -> None:
 
 def figures(lines: Iterator[str] | Sequence[str]) -> Figures:
     """The figures that a benchmark prints, each the first number of a line ``name: figure``."""
-    found = {}
+    values = {}
     for line in lines:
         if (match := _LINE.fullmatch(line.rstrip())) and (number := _NUMBER.search(match["figure"])):
-            found[_MEASURED.sub("", match["name"])] = float(number[0].replace(",", ""))
-    return found
+            values[_MEASURED.sub("", match["name"])] = float(number[0].replace(",", ""))
+    return values
 
 
 def _unpack(revision: str, folder: str) -> None:

@@ -22,7 +22,7 @@ LAST_LINES: Final = 40
 
 
 def progress(lines: Iterable[str]) -> Iterator[str]:
-    """What to print of pip's output: a line for each package, and the number of those that are installed."""
+    """The lines to print of pip's output: one for each package, and the number of packages to install."""
     for line in lines:
         package = _PACKAGE.match(line)
         if package and ".metadata (" not in line:

@@ -113,7 +113,7 @@ class Run:
             self.add(Finding(FindingKind.FOREIGN_FILE, orphan.path, 0, [_origin(orphan)]))
 
     def check_claim(self) -> bool:
-        """Check who has claimed the base path; gives whether that is this metastore, or nobody."""
+        """Report a foreign claim of the base path; give whether it is unclaimed or this metastore's."""
         try:
             files = opening.open_files(self._base_path, self._storage_options)
         except ValueError:

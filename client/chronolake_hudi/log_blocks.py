@@ -45,7 +45,7 @@ _SEVERAL: Final = "ArrayWrapper"
 """Holds the values of several ordering fields, which tables of version 9 may have."""
 _INT: Final = struct.Struct(">i")
 COMPACT: Final = "compact the table with the Hudi that wrote it"
-"""What to do about a block that cannot be read."""
+"""The advice for a block that cannot be read."""
 _ADVICE: Final = "restore the file from a copy, or restore the table to an instant before this file"
 
 

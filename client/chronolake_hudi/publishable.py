@@ -1,4 +1,4 @@
-"""Which tables Hudi's readers cannot read, by their definitions.
+"""Tables that Hudi's readers cannot read, by their definitions.
 
 Hudi reads some of them wrongly without an error, so the server does not publish them (docs/concepts/hudi.md).
 Clients say so before they create such a table.
@@ -25,7 +25,7 @@ TICK_OBSTACLE: Final = (
 
 
 class Publishable(Protocol):
-    """What of a table decides whether Hudi can read it: its definition, or the request to create it."""
+    """A definition of a table, or the request to create one: it decides whether Hudi can read the table."""
 
     @property
     def schema(self) -> Sequence[Field]:

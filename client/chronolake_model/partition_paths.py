@@ -17,10 +17,10 @@ from chronolake_model.record_keys import DEFAULT_PARTITION, escape
 HIVE_STYLE_PROPERTY: Final = "partition-paths.hive-style"
 URL_ENCODE_PROPERTY: Final = "partition-paths.url-encode"
 KEPT_PROPERTY: Final = "partition-paths.kept"
-"""Of an adopted table whose partition paths are not made of the values of its partition fields as others are.
+"""A property of adopted tables: their partition paths are not spelled as Chronolake spells values of columns.
 
-They are kept as they are: the values of its columns are in the files alone (docs/decisions/0075). The value is
-``true``, or ``BY_GENERATOR``.
+The paths are kept, and the values of columns are in the files alone (docs/decisions/0075). It is ``true``, or
+``BY_GENERATOR``.
 """
 BY_GENERATOR: Final = "by-generator"
 """A key generator of Hudi makes them, such as of a time. Hudi's readers must know it."""

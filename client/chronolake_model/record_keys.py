@@ -13,7 +13,7 @@ NULL_KEY: Final = "__null__"
 EMPTY_KEY: Final = "__empty__"
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 KEPT_KEYS_PROPERTY: Final = "record-keys.kept"
-"""Of an adopted table whose record keys are not made of its columns as docs/writing.md says (0075)."""
+"""A property of adopted tables: their record keys are not spelled as docs/writing.md says (0075)."""
 HASH_SEED: Final = 42
 """The seed of the first key field's xxhash64; each field's hash is the seed of the next (Spark's xxhash64)."""
 

@@ -23,7 +23,7 @@ from chronolake_spark.schema import quoted
 
 _DAY_MICROS: Final = 86_400_000_000
 _VALUE: Final = "\ue000"
-"""What stands for the value of a row in the text of an error."""
+"""The placeholder of the value of a row in the text of an error."""
 _HEX_MAX: Final = 80
 
 

@@ -44,7 +44,7 @@ class LogContents:
     parts: Parts | None = None
 
     def only(self, keys: pa.Array) -> LogContents:
-        """Those with one of these record keys (texts)."""
+        """The contents with one of these record keys (texts)."""
         is_wanted = pc.is_in(self.records[columns.RECORD_KEY], value_set=keys)
         is_deleted = pc.is_in(self.deletes[KEY], value_set=keys.cast(self.deletes[KEY].type))
         parts = None if self.parts is None else self.parts.filter(_mask(is_wanted))

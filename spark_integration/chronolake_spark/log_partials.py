@@ -25,7 +25,7 @@ _NULL: Final = -2
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Which columns records have: ``of_record`` has for each 0 for all, n for those of ``columns[n - 1]``."""
+    """The columns of each record: 0 in ``of_record`` means all, n means those of ``columns[n - 1]``."""
 
     of_record: _Rows
     columns: Sequence[frozenset[str]]
@@ -36,7 +36,7 @@ class Parts:
         return known[self.of_record]
 
     def filter(self, is_wanted: Mask) -> Parts:
-        """Those of some of the records."""
+        """The parts of some of the records."""
         return Parts(self.of_record[is_wanted], self.columns)
 
 

@@ -55,9 +55,9 @@ def _in_parquet(
     first = 1
     for batch in parquet.iter_batches(columns=names):
         check()
-        found = dict(_bad_rows(batch, reading))
-        for index in sorted(found):
-            yield found[index](f"{file}, row {first + index}", {"file": str(file), "row": first + index})
+        bad_rows = dict(_bad_rows(batch, reading))
+        for index in sorted(bad_rows):
+            yield bad_rows[index](f"{file}, row {first + index}", {"file": str(file), "row": first + index})
         first += len(batch)
 
 

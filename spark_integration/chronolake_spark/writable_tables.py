@@ -1,4 +1,4 @@
-"""Which tables Spark writes: not each that was adopted from Hudi, because a record could be stored twice."""
+"""Tables that Spark writes. Some that were adopted from Hudi are not: a record could be stored twice."""
 
 from __future__ import annotations
 

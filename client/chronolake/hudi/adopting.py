@@ -228,7 +228,7 @@ def _take_folder(client: Client, table: Table, files: Files, former: bytes) -> N
 
 
 def _changed(table: Table, files: Files, layout: Layout, digest: str) -> str | None:
-    """What has changed in the timeline since the history was made from it; None if nothing has."""
+    """The change of the timeline since the history was made from it; None if there is none."""
     paths = stored.timeline_paths(files, layout)
     if timeline_digest(paths) == digest:
         return None

@@ -31,7 +31,7 @@ class CannotAdopt(Exception):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the caller says of the table: its name here, its folder, and how to treat what is there."""
+    """The options of an adoption: the name of the table here, its folder, and how to treat its files."""
 
     name: str
     base_path: str

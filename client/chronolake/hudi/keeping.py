@@ -56,7 +56,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 def of(table: StoredTable, schema: Sequence[Field]) -> Kept:
-    """What is kept of a table with these columns."""
+    """The properties that keep record keys or partition paths of a table with these columns as they are."""
     types = {field.name: field.type.strip().lower() for field in schema}
     return Kept(
         next(_of_keys(table, types), table.misfits.keys), next(_of_paths(table, types), table.misfits.paths)

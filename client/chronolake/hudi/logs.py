@@ -53,8 +53,8 @@ def with_facts(table: StoredTable, filesystem: Any, root: str) -> StoredTable:
 
     logs = [file for file, name in table.data_files if name.kind is FileKind.LOG]
     with ThreadPoolExecutor(READERS) as readers:
-        found = list(readers.map(facts, logs))
-    by_path = {file.path: facts_of_file for file, facts_of_file in zip(logs, found, strict=True)}
+        facts_of_logs = list(readers.map(facts, logs))
+    by_path = {file.path: facts_of_file for file, facts_of_file in zip(logs, facts_of_logs, strict=True)}
     return msgspec.structs.replace(table, logs=by_path)
 
 
@@ -101,7 +101,7 @@ def _obstacles(table: StoredTable) -> Iterator[str]:
 
 
 def notes(table: StoredTable) -> Iterator[str]:
-    """What of the log files differs from Hudi's own view, for the operator."""
+    """Differences of the log files from Hudi's own view, for the operator."""
     writers = writers_of(table)
     moved = [
         file.path

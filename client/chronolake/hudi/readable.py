@@ -40,7 +40,7 @@ def check(request: AdoptTable, filesystem: Any, root: str, progress: Callable[[s
         for stat in instant.write_stats
         if not stat.file_name.startswith(".")
     ]
-    begun = now = told = time.monotonic()
+    begun = now = reported = time.monotonic()
     reasons: list[str] = []
     opened = 0
     with ThreadPoolExecutor(READERS) as readers:
@@ -50,9 +50,9 @@ def check(request: AdoptTable, filesystem: Any, root: str, progress: Callable[[s
             reasons += [problem for problem in problems if problem is not None]
             opened += len(part)
             now = time.monotonic()
-            if now - told >= PROGRESS_SECONDS:
+            if now - reported >= PROGRESS_SECONDS:
                 progress(f"opened {opened:,} of {len(files):,} files")
-                told = now
+                reported = now
     return Checked(reasons[:REASONS_MAX], len(files), opened)
 
 

@@ -205,7 +205,7 @@ def _in_partitions(
 ) -> tuple[list[StoredFile], list[StoredFile]]:
     """The files in partitions, and those in other folders.
 
-    Hudi writes a file into each partition that says so. A partition that a commit names is one in any case.
+    A folder is a partition if it has Hudi's file of partition metadata, or if a commit names it.
     """
     folders = {
         path for instant in instants if instant.commit for path in instant.commit.partition_to_write_stats

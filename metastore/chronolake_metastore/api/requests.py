@@ -61,7 +61,7 @@ async def read(receive: Receive, announced: str | None, bytes_max: int | None) -
     Raises ``RequestEntityTooLarge`` if it is longer than ``bytes_max``, and ``InvalidRequest`` if it cannot be
     read to its end.
     """
-    if bytes_max is not None and announced is not None and announced.isdigit() and int(announced) > bytes_max:
+    if bytes_max is not None and announced is not None and announced.isdecimal() and int(announced) > bytes_max:
         raise RequestEntityTooLarge
     parts: list[bytes] = []
     size_bytes = 0

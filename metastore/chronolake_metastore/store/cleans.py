@@ -55,7 +55,7 @@ def find_pending(table: str) -> Query[FoundInstants]:
 
 
 def find_bounds(table_id: UUID, policy: CleanPolicy, now: Micros) -> Query[Bounds]:
-    """What bounds a clean at ``now``, by the steady clock."""
+    """The bounds of a clean at ``now``, by the steady clock."""
     hours = policy.retain_hours
     parameters = {
         "table_id": table_id,

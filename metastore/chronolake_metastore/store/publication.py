@@ -385,7 +385,7 @@ async def place(connection: AsyncConnection, table_id: UUID) -> Place | None:
 
 
 async def counts(connection: AsyncConnection, table_ids: Sequence[UUID]) -> dict[UUID, tuple[int, int]]:
-    """Of tables: the log files of their latest slices, and their pending plans."""
+    """The log files of the latest slices of tables, and their pending plans."""
     rows = await statements.execute(connection, _COUNTS, {"table_ids": list(table_ids)})
     return {table_id: (log_files, pending_plans) for table_id, log_files, pending_plans in rows}
 

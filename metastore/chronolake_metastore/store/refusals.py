@@ -34,7 +34,7 @@ class Refusal(msgspec.Struct, frozen=True):
     transaction_id: int
 
     def columns(self) -> dict[str, object]:
-        """What the hash of its outcome covers: all but its position."""
+        """The columns that the hash of its outcome covers: all but the position."""
         return msgspec.structs.asdict(self)
 
 

@@ -25,7 +25,7 @@ _EMPTY: Final = struct.Struct("!iiI")
 _HEAD: Final = struct.Struct("!iiIii")
 _LENGTH: Final = struct.Struct("!i").pack
 _NUMBERS: Final = {"smallint": (2, "ih"), "integer": (4, "ii"), "bigint": (8, "iq"), "boolean": (1, "i?")}
-"""Of a type of numbers, the length of an element in bytes, and the format of that length and the element."""
+"""Types of numbers: the length of an element in bytes, and the format of that length and the element."""
 _UUID_LENGTH: Final = _LENGTH(16)
 
 

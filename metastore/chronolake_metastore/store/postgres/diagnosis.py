@@ -65,10 +65,10 @@ def of_connecting(exc: psycopg.Error) -> errors.ConfigurationError:
 
 
 def _reason(exc: psycopg.Error) -> str:
-    """What libpq says of a connection on one line: every address that it tried, without its question."""
+    """The message of libpq about a connection on one line: each address that it tried, without its question."""
     lines = [line.strip().removeprefix("connection failed: ") for line in str(exc).splitlines()]
-    said = [line for line in lines if line and not line.startswith("Is the server running")]
-    return "; ".join(said) or repr(exc)
+    reasons = [line for line in lines if line and not line.startswith("Is the server running")]
+    return "; ".join(reasons) or repr(exc)
 
 
 async def refuse_unfit(settings: Settings) -> None:
