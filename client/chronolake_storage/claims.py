@@ -18,7 +18,7 @@ from chronolake_model import decoding
 from chronolake_storage.errors import ClaimRefused, LinkRefused
 from chronolake_storage.files import METADATA_FOLDER, Content, Files
 from chronolake_storage.local import LocalFiles
-from chronolake_storage.overlaps import TablePlace, find_overlapping
+from chronolake_storage.overlaps import TablePlace, find_overlapping, is_spelled_above
 
 PATH: Final = f"{METADATA_FOLDER}/.chronolake-claim.json"
 """The path of the claim, relative to the base path."""
@@ -178,25 +178,34 @@ def _size_unless_linked(files: Files, path: str) -> int | None:
 
 
 def refuse_claim_above(files: Files, owner: Owner) -> None:
-    """Raise ``ClaimRefused`` when the base path lies in a folder that a table of another metastore has claimed.
+    """Raise ``ClaimRefused`` when the base path lies in a folder that another table has claimed.
 
-    A claim above by the same metastore is that of a dropped table, because base paths of live tables do not
-    overlap.
+    Only a claim of the same metastore, above the base path as it is written, does not matter: it is that of a
+    dropped table, because base paths of live tables do not overlap, and the metastore compares the files of
+    both. It does not know that a link or a mount leads to a dropped table.
     """
     for path, body in files.read_above(PATH):
         try:
             claim = decoding.decode(body, Claim)
         except (msgspec.DecodeError, UnicodeDecodeError):
             claim = None
-        if claim is None or claim.metastore_id != owner.metastore_id:
-            problem = (
-                "cannot be read" if claim is None else f"is of the table {claim.table} of another metastore"
-            )
-            raise ClaimRefused(
-                f"{files.base_path} of the table {owner.table} lies in a claimed folder, and the claim "
-                f"{path} {problem}: nothing is deleted or written here. If that table no longer exists, remove "
-                "its claim; otherwise create this table at another base path"
-            )
+        if claim is None:
+            problem = "cannot be read"
+        elif claim.metastore_id != owner.metastore_id:
+            problem = f"is of the table {claim.table} of another metastore"
+        elif not _is_spelled(files, path.removesuffix(PATH)):
+            problem = f"is of the table {claim.table}, to which a link or a mount leads"
+        else:
+            continue
+        raise ClaimRefused(
+            f"{files.base_path} of the table {owner.table} lies in a claimed folder, and the claim "
+            f"{path} {problem}: nothing is deleted or written here. If that table no longer exists, remove "
+            "its claim; otherwise create this table at another base path"
+        )
+
+
+def _is_spelled(files: Files, folder: str) -> bool:
+    return not isinstance(files, LocalFiles) or is_spelled_above(folder, files.base_path)
 
 
 def refuse_overlap(files: Files, owner: Owner, tables: Callable[[], Iterable[TablePlace]]) -> None:

@@ -95,7 +95,8 @@ class Files(Protocol):
     def read_above(self, path: str) -> Iterator[tuple[str, bytes]]:
         """The small objects at this path in each folder above the base path, with their full paths.
 
-        Links in the base path are resolved first. Objects without read permission are left out.
+        Links in the base path are resolved first. If the base path lies in a bind mount, the folders above the
+        mounted folder count too, where another mount shows them. Objects without read permission are left out.
         """
 
     def create(self, path: str, body: bytes) -> bool:

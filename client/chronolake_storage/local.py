@@ -28,7 +28,7 @@ from chronolake_storage.files import (
     StoredFile,
     check_path,
 )
-from chronolake_storage.mounts import mount_of
+from chronolake_storage.mounts import folders_above, mount_of, paths_above_mount, present
 from chronolake_storage.permits import Permit
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -113,9 +113,8 @@ class LocalFiles:
 
     def read_above(self, path: str) -> Iterator[tuple[str, bytes]]:
         check_path(path)
-        folder = os.path.realpath(self._root)
-        while (above := os.path.dirname(folder)) != folder:
-            folder = above
+        folders = [*folders_above(os.path.realpath(self._root)), *paths_above_mount(self._root, present())]
+        for folder in folders:
             full = f"{folder.rstrip('/')}/{path}"
             body = _read(None, full, full, CONTENT_BYTES_MAX)
             if body is not None:

@@ -7,12 +7,14 @@ folder, so the folders are compared again before a first claim and before deleti
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from chronolake_model import base_paths
 from chronolake_model.base_paths import Kind
+from chronolake_storage import mounts
+from chronolake_storage.mounts import DeviceFolder, Mount
 
 
 class TablePlace(msgspec.Struct, frozen=True):
@@ -31,31 +33,48 @@ class _Folder(msgspec.Struct, frozen=True):
     """Device and inode of the folder; None if it does not exist or cannot be accessed."""
     above: frozenset[tuple[int, int]]
     """Devices and inodes of all folders above it."""
+    on_device: DeviceFolder | None
+    """The folder in its file system: what lies above the folder that a mount shows has no path here."""
 
 
 def find_overlapping(folder: str, tables: Iterable[TablePlace]) -> TablePlace | None:
     """The first of ``tables`` whose folder overlaps the local ``folder``; None if there is none.
 
+    A mount below the folder of a table belongs to that table, because its readers and writers may follow it.
     Tables in object stores, and tables whose base paths cannot be compared, are skipped.
     """
-    own = _resolved(folder)
-    return next((table for table in tables if _overlaps(own, table.base_path)), None)
+    mounted = mounts.present()
+    own = _resolved(folder, mounted)
+    return next((table for table in tables if _overlaps(own, table.base_path, mounted)), None)
 
 
-def _overlaps(own: _Folder, base_path: str) -> bool:
+def is_spelled_above(folder: str, base_path: str) -> bool:
+    """Whether a folder is one of those above ``base_path`` as it is written, without resolving its links."""
+    identity = _identity(folder)
+    return identity is not None and identity in map(_identity, mounts.folders_above(os.path.abspath(base_path)))
+
+
+def _overlaps(own: _Folder, base_path: str, mounted: Mapping[int, Mount]) -> bool:
     try:
         path = _local_path(base_path)
     except ValueError:
         return False
     if path is None:
         return False
-    other = _resolved(path)
+    other = _resolved(path, mounted)
     return (
         own.path.startswith(other.path)
         or other.path.startswith(own.path)
         or _is_within(own, other)
         or _is_within(other, own)
+        or any(map(own.on_device.overlaps, _on_devices(other, mounted)) if own.on_device else ())
     )
+
+
+def _on_devices(folder: _Folder, mounted: Mapping[int, Mount]) -> list[DeviceFolder]:
+    """A folder in its file system, and the folders that mounts below it show."""
+    below = [mount.shows for mount in mounted.values() if mount.point.startswith(folder.path)]
+    return below if folder.on_device is None else [folder.on_device, *below]
 
 
 def _is_within(folder: _Folder, other: _Folder) -> bool:
@@ -68,16 +87,14 @@ def _local_path(base_path: str) -> str | None:
     return location.path if location.kind is Kind.FILE else None
 
 
-def _resolved(path: str) -> _Folder:
+def _resolved(path: str, mounted: Mapping[int, Mount]) -> _Folder:
     real = os.path.realpath(path)
-    above, folder = set(), real
-    while (parent := os.path.dirname(folder)) != folder:
-        folder = parent
-        above.add(_identity(folder))
+    above = map(_identity, mounts.folders_above(real))
     return _Folder(
         f"{real.rstrip('/')}/",
         _identity(real),
         frozenset(identity for identity in above if identity is not None),
+        mounts.device_folder(real, mounted),
     )
 
 

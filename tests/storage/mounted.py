@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_storage import claims
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import StorageError
 from chronolake_storage.guard import Deleting, Guard
@@ -23,7 +27,7 @@ class NeedsNothing:
         return OWNER
 
     def tables(self) -> Sequence[TablePlace]:
-        return []
+        return tables
 
     def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
         return {}
@@ -33,6 +37,21 @@ class NeedsNothing:
 
 
 files = LocalFiles("orders")
+tables: list[TablePlace] = []
+"""The other tables of the metastore."""
+
+
+def add_table(folder: str) -> None:
+    """Let the metastore have the table ``shop.other`` in a folder of the working directory."""
+    tables.append(TablePlace("table-2", "shop.other", os.path.abspath(folder)))
+
+
+def claim(folder: str, owner: Owner) -> None:
+    """Claim a folder, whatever lies in it."""
+    LocalFiles(folder).create(
+        claims.PATH,
+        msgspec.json.encode(claims.Claim(1, owner.metastore_id, owner.table_id, owner.table, "2026-01-01")),
+    )
 
 
 def delete(path: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Mounts below a base path are never followed: a bind mount may lead into the folder of another table.
+"""Mounts below a base path are never followed, and nothing is deleted where a mount leads to another table.
 
 Each test mounts for real, in a mount namespace of its own, so that nothing is left to unmount.
 """
@@ -132,3 +132,70 @@ def test_a_base_path_may_be_a_mount_itself(lake: Path) -> None:
 
     assert failure == "None"
     assert not (lake / "orders" / "day=1" / NAME).exists()
+
+
+SHARED = {
+    "a part of another table": ("mount --bind other/day=1 orders", "other"),
+    "a part of another table that has no other path": (
+        "mkdir 'a b' && mount --bind other 'a b' && mount --bind other/day=1 orders "
+        "&& mount -t tmpfs none other",
+        "a b",
+    ),
+    "a folder below a part of another table": (
+        "mount --bind other lent && mv orders gone && ln -s lent/day=1 orders",
+        "other",
+    ),
+    "a folder that is mounted into another table": (
+        "mkdir other/day=2 && mount --bind orders other/day=2",
+        "other",
+    ),
+    "a folder whose parent is mounted into another table": (
+        "mkdir other/day=2 && mount --bind . other/day=2",
+        "other",
+    ),
+}
+
+
+@pytest.mark.parametrize(("mount", "other"), SHARED.values(), ids=SHARED)
+def test_nothing_is_claimed_or_deleted_where_a_mount_shares_a_folder_with_another_table(
+    lake: Path, mount: str, other: str
+) -> None:
+    (lake / "lent").mkdir()
+    (lake / "orders" / NAME).touch()
+    (lake / "other/day=1" / NAME).touch()
+    code = f"""
+[path] = [path for path in (NAME, f"day=1/{{NAME}}") if os.path.exists(f"orders/{{path}}")][:1]
+add_table({other!r})
+print(delete(path))
+claim("orders", OWNER)
+print(delete(path))
+print(os.path.exists(f"orders/{{path}}"))
+"""
+    unclaimed, claimed, exists = mounted(lake, mount, code)
+
+    assert "orders of the table shop.orders overlaps" in unclaimed
+    assert "orders of the table shop.orders overlaps" in claimed
+    assert exists == "True"
+
+
+@pytest.mark.parametrize("metastore", ["metastore-1", "metastore-2"])
+def test_nothing_is_claimed_or_deleted_in_a_mount_of_a_folder_below_a_claim(lake: Path, metastore: str) -> None:
+    code = f"""
+claim("other", Owner({metastore!r}, "table-2", "shop.other"))
+print(delete(NAME))
+claim("orders", OWNER)
+print(delete(NAME))
+"""
+    unclaimed, claimed = mounted(lake, "mount --bind other/day=1 orders", code)
+
+    assert "other/.hoodie/.chronolake-claim.json is of the table shop.other" in unclaimed
+    assert "other/.hoodie/.chronolake-claim.json is of the table shop.other" in claimed
+    assert (lake / "other" / "day=1" / NAME).read_bytes() == b"precious"
+
+
+def test_mounts_of_different_folders_of_a_disk_do_not_overlap(lake: Path) -> None:
+    mount = "mkdir -p lent && mount --bind other/day=1 lent && mount --bind orders orders"
+
+    [failure] = mounted(lake, mount, "add_table('other')\nadd_table('lent')\nprint(delete(f'day=1/{NAME}'))")
+
+    assert failure == "None"
