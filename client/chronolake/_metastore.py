@@ -11,7 +11,7 @@ from chronolake.calls.base import Call
 from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
 from chronolake_model.markers import DELETIONS_MAX, DeletedFile, file_at
 from chronolake_model.publication import Publication
-from chronolake_model.tables import Table, TablePage
+from chronolake_model.tables import DroppedTablePage, Table, TablePage
 from chronolake_storage.claims import Owner
 from chronolake_storage.guard import Deleting
 from chronolake_storage.overlaps import TablePlace
@@ -45,6 +45,14 @@ class RestMetastore:
             page: TablePage = self._send(call)
             yield from (TablePlace(table.table_id, table.name, table.base_path) for table in page.tables)
             call = None if page.next_cursor is None else call.page_at(page.next_cursor)
+        dropped_call: Call[DroppedTablePage] | None = calls.tables.list_dropped()
+        while dropped_call is not None:
+            dropped: DroppedTablePage = self._send(dropped_call)
+            yield from (
+                TablePlace(table.table_id, table.name, table.base_path, is_dropped=True)
+                for table in dropped.tables
+            )
+            dropped_call = None if dropped.next_cursor is None else dropped_call.page_at(dropped.next_cursor)
 
     def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
         """As ``Metastore.needed_files``. Raises ``TableNotFound`` if the table was dropped."""

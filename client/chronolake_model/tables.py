@@ -283,6 +283,23 @@ class Table(msgspec.Struct, frozen=True):
         return merge_modes.merge_field(self.ordering_field, self.properties)
 
 
+class DroppedTable(msgspec.Struct, frozen=True):
+    """A dropped table that published files; nobody else may delete them."""
+
+    table_id: str
+    name: str
+    """Its last name, which another table may have now."""
+    base_path: str
+    """The normal form of its base path."""
+
+
+class DroppedTablePage(msgspec.Struct, frozen=True):
+    """Dropped tables in the order of their ids."""
+
+    tables: list[DroppedTable]
+    next_cursor: str | None
+
+
 class TablePage(msgspec.Struct, frozen=True):
     """Tables in the order of their names."""
 

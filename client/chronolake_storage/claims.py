@@ -83,9 +83,9 @@ def ensure_claim(
     """Make sure that ``owner`` has the claim of the base path: create it if there is none.
 
     ``present`` reads the table from the metastore, and is called only if another table has the claim.
-    ``tables`` reads all live tables, and is called only if a folder on a local disk has no claim. No claim is
-    created in a folder that now overlaps that of another table, nor below a folder that a table of another
-    metastore has claimed.
+    ``tables`` reads the tables of the metastore, see ``guard.Metastore``, and is called only if a folder on a
+    local disk has no claim. No claim is created in a folder that now overlaps that of another table, nor below
+    a folder that another table has claimed, see ``refuse_claim_above``.
 
     The claim of a dropped table is replaced if ``owner`` took over its base path in the metastore. No other
     claim is replaced: two live tables of one metastore may share a folder that has two names. Files in a folder
@@ -213,12 +213,14 @@ def refuse_overlap(files: Files, owner: Owner, tables: Callable[[], Iterable[Tab
     if not isinstance(files, LocalFiles):
         # Object stores have no links, so base paths that did not overlap at creation never do.
         return
-    other = find_overlapping(files.base_path, (table for table in tables() if table.table_id != owner.table_id))
+    own_ids = {owner.table_id, *owner.took_over}
+    other = find_overlapping(files.base_path, (table for table in tables() if table.table_id not in own_ids))
     if other is not None:
+        kind, advice = ("dropped ", "") if other.is_dropped else ("", ", or drop one of the tables")
         raise ClaimRefused(
-            f"{files.base_path} of the table {owner.table} overlaps {other.base_path} of the table "
-            f"{other.table}: a link or a mount makes both the same folder, so nothing is deleted or written "
-            "here; remove the link or the mount, or drop one of the tables"
+            f"{files.base_path} of the table {owner.table} overlaps {other.base_path} of the {kind}table "
+            f"{other.table}: a link or a mount leads from one folder to the other, so nothing is deleted or "
+            f"written here; remove the link or the mount{advice}"
         )
 
 
@@ -237,7 +239,7 @@ def renew(
 ) -> Renewal:
     """Renew the claim of ``owner``, at the command of an operator.
 
-    ``earlier_ids`` are the earlier ids of the metastore, ``tables`` all its live tables. Raises
+    ``earlier_ids`` are the earlier ids of the metastore, ``tables`` its tables as for ``ensure_claim``. Raises
     ``ClaimRefused`` for the claim of another metastore or table, unless ``force``, and where ``ensure_claim``
     would not create a first claim.
     """

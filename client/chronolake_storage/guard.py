@@ -84,7 +84,10 @@ class Metastore(Protocol):
         """The table as it is in the metastore now; None if it was dropped."""
 
     def tables(self) -> Iterable[TablePlace]:
-        """All live tables of the metastore; called before first claims and before deletions on a local disk."""
+        """All live tables of the metastore, and the dropped ones that published files.
+
+        It is called before first claims and before deletions on a local disk.
+        """
 
     def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
         """The files that may not be deleted, with the reasons."""

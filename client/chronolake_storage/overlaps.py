@@ -12,22 +12,25 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from chronolake_model import base_paths
-from chronolake_model.base_paths import Kind
+from chronolake_model.base_paths import Kind, Location
 from chronolake_storage import mounts
 from chronolake_storage.mounts import DeviceFolder, Mount
 
 
 class TablePlace(msgspec.Struct, frozen=True):
-    """A live table of a metastore, and its base path."""
+    """A live table of a metastore, or a dropped one that published files, and its base path."""
 
     table_id: str
     table: str
     base_path: str
+    is_dropped: bool = False
 
 
 class _Folder(msgspec.Struct, frozen=True):
     """A folder with its links resolved: its path with a slash at the end, and its devices and inodes."""
 
+    key: str
+    """The key of the base path as it is written."""
     path: str
     identity: tuple[int, int] | None
     """Device and inode of the folder; None if it does not exist or cannot be accessed."""
@@ -41,11 +44,12 @@ def find_overlapping(folder: str, tables: Iterable[TablePlace]) -> TablePlace | 
     """The first of ``tables`` whose folder overlaps the local ``folder``; None if there is none.
 
     A mount below the folder of a table belongs to that table, because its readers and writers may follow it.
-    Tables in object stores, and tables whose base paths cannot be compared, are skipped.
+    Skipped are tables in object stores, tables whose base paths cannot be compared, and dropped tables whose
+    base paths overlap as they are written: the metastore knows of these, and keeps the files they published.
     """
     mounted = mounts.present()
     own = _resolved(folder, mounted)
-    return next((table for table in tables if _overlaps(own, table.base_path, mounted)), None)
+    return next((table for table in tables if _overlaps(own, table, mounted)), None)
 
 
 def is_spelled_above(folder: str, base_path: str) -> bool:
@@ -54,14 +58,16 @@ def is_spelled_above(folder: str, base_path: str) -> bool:
     return identity is not None and identity in map(_identity, mounts.folders_above(os.path.abspath(base_path)))
 
 
-def _overlaps(own: _Folder, base_path: str, mounted: Mapping[int, Mount]) -> bool:
+def _overlaps(own: _Folder, table: TablePlace, mounted: Mapping[int, Mount]) -> bool:
     try:
-        path = _local_path(base_path)
+        location = base_paths.parse(table.base_path)
     except ValueError:
         return False
-    if path is None:
+    if location.kind is not Kind.FILE:
         return False
-    other = _resolved(path, mounted)
+    other = _resolved(location.path, mounted)
+    if table.is_dropped and (own.key.startswith(other.key) or other.key.startswith(own.key)):
+        return False
     return (
         own.path.startswith(other.path)
         or other.path.startswith(own.path)
@@ -82,15 +88,11 @@ def _is_within(folder: _Folder, other: _Folder) -> bool:
     return other.identity is not None and (other.identity == folder.identity or other.identity in folder.above)
 
 
-def _local_path(base_path: str) -> str | None:
-    location = base_paths.parse(base_path)
-    return location.path if location.kind is Kind.FILE else None
-
-
 def _resolved(path: str, mounted: Mapping[int, Mount]) -> _Folder:
     real = os.path.realpath(path)
     above = map(_identity, mounts.folders_above(real))
     return _Folder(
+        Location(Kind.FILE, "", path).key,
         f"{real.rstrip('/')}/",
         _identity(real),
         frozenset(identity for identity in above if identity is not None),

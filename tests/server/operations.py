@@ -100,6 +100,7 @@ OPERATIONS = (
     Operation("GET", "/v1/namespaces/{namespace}"),
     Operation("DELETE", "/v1/namespaces/{namespace}"),
     Operation("GET", "/v1/tables"),
+    Operation("GET", "/v1/dropped-tables"),
     Operation(
         "POST",
         "/v1/tables",

@@ -13,6 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import chronolake
 from chronolake import errors
+from chronolake_model.file_names import bucket_file_id
 from chronolake_storage import claims
 from tests.client.stored import base
 from tests.command_line import run
@@ -213,3 +214,33 @@ def test_of_two_live_tables_in_one_folder_only_the_first_has_the_claim(
         (root.parent / "alias").unlink()
         # The server executes the rollback, which waits.
         wait_until(lambda: not path.exists())
+
+
+def test_nothing_is_claimed_or_deleted_where_a_link_leads_to_a_dropped_table(
+    new_server: NewServer, dsn: str, root: Path
+) -> None:
+    server = new_server(dsn, *DELETES)
+    with chronolake.connect(server.url) as client:
+        dropped = made(client, root, **{"hudi.publish": "false"})
+        with dropped.begin() as published:
+            file_name = base(published, 0).file_name
+            published.add(chronolake.WriteStat("", bucket_file_id(0), file_name, 100, 3))
+        client.drop_table("shop.orders")
+        # A writer in another language may have made none.
+        (root / claims.PATH).unlink(missing_ok=True)
+        other = client.create_table(
+            "shop.other", base_path=f"{root.parent}/alias", schema=SCHEMA, record_key_fields=["id"]
+        )
+        (root.parent / "alias").symlink_to(root)
+        write, path = wrote(other, root)
+        assert [table.name for table in client.dropped_tables()] == ["shop.orders"]
+
+        with pytest.raises(errors.StorageFailed, match=r"overlaps .* of the dropped table shop\.orders"):
+            other.claim_storage()
+        refused = claim(dsn, "--table", "shop.other")
+        assert (refused.returncode, "the dropped table shop.orders" in refused.stdout) == (1, True)
+        other.rollback(write.requested_time, writer="gone", execute=False)
+        wait_until(lambda: "of the dropped table shop.orders" in server.log())
+
+        assert path.exists()
+        assert not (root / claims.PATH).exists()

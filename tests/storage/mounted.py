@@ -41,9 +41,9 @@ tables: list[TablePlace] = []
 """The other tables of the metastore."""
 
 
-def add_table(folder: str) -> None:
+def add_table(folder: str, *, is_dropped: bool = False) -> None:
     """Let the metastore have the table ``shop.other`` in a folder of the working directory."""
-    tables.append(TablePlace("table-2", "shop.other", os.path.abspath(folder)))
+    tables.append(TablePlace("table-2", "shop.other", os.path.abspath(folder), is_dropped))
 
 
 def claim(folder: str, owner: Owner) -> None:

@@ -92,6 +92,20 @@ def test_a_base_path_that_is_a_link_is_claimed_where_no_other_table_is(root: Pat
     assert files.read(claims.PATH) is not None
 
 
+@pytest.mark.parametrize(
+    "folder", ["real", "real/orders", "real/orders/day=1"], ids=["around", "the same", "within"]
+)
+def test_a_dropped_table_whose_base_path_overlaps_as_it_is_written_does_not_matter(
+    root: Path, folder: str
+) -> None:
+    files = opening.open_files(str(root / "real" / "orders"))
+    dropped = TablePlace("table-a", "shop.a", f"file://{root}/{folder}/", is_dropped=True)
+
+    claims.ensure_claim(files, OURS, present, lambda: [dropped])
+
+    assert files.read(claims.PATH) is not None
+
+
 def test_tables_are_not_listed_once_a_claim_exists(root: Path) -> None:
     files = opening.open_files(str(root / "real" / "orders"))
     claims.ensure_claim(files, OURS, present, list)

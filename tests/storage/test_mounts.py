@@ -156,16 +156,17 @@ SHARED = {
 }
 
 
+@pytest.mark.parametrize("is_dropped", [False, True], ids=["live", "dropped"])
 @pytest.mark.parametrize(("mount", "other"), SHARED.values(), ids=SHARED)
 def test_nothing_is_claimed_or_deleted_where_a_mount_shares_a_folder_with_another_table(
-    lake: Path, mount: str, other: str
+    lake: Path, mount: str, other: str, is_dropped: bool
 ) -> None:
     (lake / "lent").mkdir()
     (lake / "orders" / NAME).touch()
     (lake / "other/day=1" / NAME).touch()
     code = f"""
 [path] = [path for path in (NAME, f"day=1/{{NAME}}") if os.path.exists(f"orders/{{path}}")][:1]
-add_table({other!r})
+add_table({other!r}, is_dropped={is_dropped})
 print(delete(path))
 claim("orders", OWNER)
 print(delete(path))

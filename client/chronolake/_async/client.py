@@ -223,6 +223,10 @@ class AsyncClient:
             calls.tables.list_all(namespace), lambda page: [self._as_table(table) for table in page.tables]
         )
 
+    def dropped_tables(self) -> AsyncIterator[model.DroppedTable]:
+        """All dropped tables that published files."""
+        return self._transport.entries(calls.tables.list_dropped(), lambda page: page.tables)
+
     def health(self) -> AsyncIterator[TableHealth]:
         """The state of all tables by name: publication, lag, log files, pending plans."""
         return self._transport.entries(calls.health.list_all(), lambda page: page.tables)

@@ -224,6 +224,10 @@ class Client:
             calls.tables.list_all(namespace), lambda page: [self._as_table(table) for table in page.tables]
         )
 
+    def dropped_tables(self) -> Iterator[model.DroppedTable]:
+        """All dropped tables that published files."""
+        return self._transport.entries(calls.tables.list_dropped(), lambda page: page.tables)
+
     def health(self) -> Iterator[TableHealth]:
         """The state of all tables by name: publication, lag, log files, pending plans."""
         return self._transport.entries(calls.health.list_all(), lambda page: page.tables)

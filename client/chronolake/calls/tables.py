@@ -7,7 +7,7 @@ import msgspec
 from chronolake import _base_paths
 from chronolake.calls import base
 from chronolake.calls.base import Call, post, query, table_path
-from chronolake_model.tables import AlterTable, CreateTable, Table, TablePage
+from chronolake_model.tables import AlterTable, CreateTable, DroppedTablePage, Table, TablePage
 
 
 def create(body: CreateTable) -> Call[Table]:
@@ -28,6 +28,11 @@ def get(name: str) -> Call[Table]:
 def list_all(in_namespace: str | None) -> Call[TablePage]:
     """All tables, or those of one namespace, by name."""
     return Call("GET", "/v1/tables", TablePage, query(namespace=in_namespace, limit=base.LIMIT_MAX))
+
+
+def list_dropped() -> Call[DroppedTablePage]:
+    """All dropped tables that published files."""
+    return Call("GET", "/v1/dropped-tables", DroppedTablePage, query(limit=base.LIMIT_MAX))
 
 
 def alter(name: str, body: AlterTable) -> Call[Table]:

@@ -191,6 +191,8 @@ def _places(client: Client) -> Iterator[TablePlace]:
     for table in client.tables():
         definition = table.definition
         yield TablePlace(definition.table_id, definition.name, definition.base_path)
+    for dropped in client.dropped_tables():
+        yield TablePlace(dropped.table_id, dropped.name, dropped.base_path, is_dropped=True)
 
 
 def _finish(client: Client, table: Table, files: Files) -> Adopted:

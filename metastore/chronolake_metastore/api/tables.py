@@ -18,7 +18,7 @@ from chronolake_metastore.domain import tables
 from chronolake_metastore.queries import tables as queries
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
-from chronolake_model.tables import AlterTable, CreateTable, Table, TablePage
+from chronolake_model.tables import AlterTable, CreateTable, DroppedTablePage, Table, TablePage
 
 TAGS = ["Tables"]
 _REFUSALS: Final = (
@@ -76,6 +76,22 @@ async def list_tables(
     """Tables in the order of their names, page by page."""
     within = None if namespace is None else parameters.namespace(namespace)
     return await queries.page(database, within, limit, cursor)
+
+
+@get(
+    "/dropped-tables",
+    summary="List dropped tables that published files",
+    tags=TAGS,
+    responses=problems.of_query(ProblemCode.INVALID_CURSOR),
+)
+async def list_dropped_tables(
+    database: NamedDependency[Database], limit: Limit = parameters.PAGE_DEFAULT, cursor: Cursor = None
+) -> DroppedTablePage:
+    """Dropped tables whose files may still exist, in the order of their ids, page by page.
+
+    Where a link or a mount of a machine leads into the folder of one of them, nothing may be deleted.
+    """
+    return await queries.page_of_dropped(database, limit, cursor)
 
 
 @get(

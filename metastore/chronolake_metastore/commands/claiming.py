@@ -74,6 +74,7 @@ async def claim(
         exists = False
         places = [place async for place in _places(database)]
         tables = [TablePlace(str(place.table_id), place.table, place.base_path) for place in places]
+        tables += [table async for table in _dropped(database)]
         for place in places:
             if table is None or place.table == table:
                 exists = True
@@ -117,6 +118,18 @@ async def _places(database: Database) -> AsyncIterator[Place]:
         for place in page:
             yield place
         after = page[-1].table_id
+
+
+async def _dropped(database: Database) -> AsyncIterator[TablePlace]:
+    after = UUID(int=0)
+    while True:
+        async with database.reading() as connection:
+            page = await base_paths.dropped(connection, after, PAGE)
+        if not page:
+            return
+        for table in page:
+            yield TablePlace(table.table_id, table.name, table.base_path, is_dropped=True)
+        after = UUID(page[-1].table_id)
 
 
 async def _owner(database: Database, place: Place, identities: Identities) -> Owner:

@@ -116,3 +116,12 @@ async def page(database: Database, namespace: str | None, limit: int, cursor: st
         )
     next_cursor = cursors.encode(split_table_name(page_of_tables[-1].name)) if is_cut else None
     return wire.TablePage([tables.document(table, metastore_id) for table in page_of_tables], next_cursor)
+
+
+async def page_of_dropped(database: Database, limit: int, cursor: str | None) -> wire.DroppedTablePage:
+    """Dropped tables that published files, in the order of their ids; raises ``InvalidCursor``."""
+    after = UUID(int=0) if cursor is None else cursors.decode(cursor, UUID)
+    async with database.reading() as connection:
+        dropped = await base_paths.dropped(connection, after, limit + 1)
+    page = dropped[:limit]
+    return wire.DroppedTablePage(page, cursors.encode(page[-1].table_id) if len(dropped) > limit else None)

@@ -10,12 +10,14 @@ from chronolake_metastore.domain.base_paths import BasePath, Neighbour, Publishe
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_metastore.store.postgres.transaction import Query, Statement
+from chronolake_model.tables import DroppedTable
 from chronolake_model.times import Micros
 
 _FIND_NEIGHBOURS: Final = statements.load("base_paths/find_overlapping_tables")
 _SAVE: Final = statements.load("base_paths/save")
 _TAKE: Final = statements.load("base_paths/take_over")
 _PUBLISHED_TIMES: Final = statements.load("base_paths/find_published_times")
+_DROPPED: Final = statements.load("tables/dropped")
 _TOOK_OVER: Final = statements.load("base_paths/find_taken_over")
 
 
@@ -35,6 +37,12 @@ def find_published_time(
         parameters,
         lambda rows: next((PublishedTime(Micros(time), table) for time, table in rows), None),
     )
+
+
+async def dropped(connection: Reader, after: UUID, limit: int) -> list[DroppedTable]:
+    """Dropped tables behind ``after`` that published files, by table id."""
+    rows = await statements.execute(connection, _DROPPED, {"after": after, "limit": limit})
+    return [DroppedTable(str(table_id), table, key) for table_id, table, key in rows]
 
 
 async def took_over(connection: Reader, table_id: UUID) -> list[UUID]:

@@ -30,6 +30,7 @@ from chronolake_model.deletable import RefusedDeletion
 from chronolake_model.markers import DeletedFile, Marker, file_at
 from chronolake_model.publication import PublicationStep, PublishedFile
 from chronolake_model.storage import options_of
+from chronolake_model.tables import DroppedTable
 from chronolake_model.times import parse_time
 from chronolake_storage import claims, opening, publishing
 from chronolake_storage.claims import Claim, Owner
@@ -76,6 +77,10 @@ class MetastoreOfThread:
         while page := self._wait_for(self._tables(after)):
             yield from (TablePlace(str(place.table_id), place.table, place.base_path) for place in page)
             after = page[-1].table_id
+        after = UUID(int=0)
+        while dropped := self._wait_for(self._dropped(after)):
+            yield from (TablePlace(t.table_id, t.name, t.base_path, is_dropped=True) for t in dropped)
+            after = UUID(dropped[-1].table_id)
 
     def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
         """As ``Metastore.needed_files``."""
@@ -96,6 +101,10 @@ class MetastoreOfThread:
     async def _tables(self, after: UUID) -> list[Place]:
         async with self._database.reading() as connection:
             return await identity.tables(connection, after, TABLES_AT_ONCE)
+
+    async def _dropped(self, after: UUID) -> list[DroppedTable]:
+        async with self._database.reading() as connection:
+            return await base_paths.dropped(connection, after, TABLES_AT_ONCE)
 
     async def _needed(self, deleting: Deleting, files: list[DeletedFile]) -> list[RefusedDeletion]:
         assert deleting.by is not None, "a server deletes no orphans"
