@@ -40,17 +40,17 @@ def main(arguments: list[str]) -> int:
         [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as pip:
         assert pip.stdout is not None
-        said: list[str] = []
-        for shown in progress(_kept(pip.stdout, said)):
+        printed: list[str] = []
+        for shown in progress(_kept(pip.stdout, printed)):
             print(shown, flush=True)
     if pip.returncode:
-        print("".join(said[-LAST_LINES:]), file=sys.stderr, end="")
+        print("".join(printed[-LAST_LINES:]), file=sys.stderr, end="")
     return pip.returncode
 
 
-def _kept(lines: Iterable[str], said: list[str]) -> Iterator[str]:
+def _kept(lines: Iterable[str], printed: list[str]) -> Iterator[str]:
     for line in lines:
-        said.append(line)
+        printed.append(line)
         yield line
 
 

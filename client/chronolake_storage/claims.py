@@ -3,6 +3,9 @@
 The first client or server that accesses a table's storage creates it by a conditional put, so of two
 metastores exactly one gets the folder. It is read before each batch of deletions. It lies beside
 ``hoodie.properties``, and Hudi's readers ignore it, because it is not an instant.
+
+It also records the head of the table's log, outside of the database: a database that lacks this event is an
+earlier state of the one that recorded it (docs/decisions/0069-copies.md).
 """
 
 from __future__ import annotations
@@ -10,12 +13,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from chronolake_model import decoding
-from chronolake_storage.errors import ClaimRefused, LinkRefused
+from chronolake_storage.errors import ClaimRefused, LinkRefused, LogBehind
 from chronolake_storage.files import METADATA_FOLDER, Content, Files
 from chronolake_storage.local import LocalFiles
 from chronolake_storage.overlaps import TablePlace, find_overlapping, is_spelled_above
@@ -23,7 +26,7 @@ from chronolake_storage.overlaps import TablePlace, find_overlapping, is_spelled
 PATH: Final = f"{METADATA_FOLDER}/.chronolake-claim.json"
 """The path of the claim, relative to the base path."""
 FORMAT_VERSION: Final = 1
-TRIES_MAX: Final = 3
+TRIES_MAX: Final = 8
 """A claim that changes between reading and replacing is read again; this is the most tries."""
 
 
@@ -51,6 +54,27 @@ class Owner(msgspec.Struct, frozen=True):
     took_over: Sequence[str] = ()
 
 
+class Head(msgspec.Struct, frozen=True):
+    """The last event of a table's log: its version, and its hash in hexadecimal digits."""
+
+    version: int
+    hash: str
+
+
+class LogState(msgspec.Struct, frozen=True):
+    """The head of a table's log now, and whether the log has the event that a claim records."""
+
+    head: Head
+    has_recorded: bool
+
+
+class Log(Protocol):
+    """The log of a table. It is called in the thread that deletes or publishes."""
+
+    def state(self, recorded: Head | None) -> LogState:
+        """Read the head, and look for ``recorded``, which counts as found if it is None."""
+
+
 class Claim(msgspec.Struct, frozen=True):
     """The content of the claim object."""
 
@@ -62,6 +86,8 @@ class Claim(msgspec.Struct, frozen=True):
     """ISO 8601, by the clock of the process that created it; only for messages."""
     earlier_ids: list[str] = []
     """Earlier ids of the metastore: its former database, where it still runs, finds itself here."""
+    log_head: Head | None = None
+    """The head of the table's log when a server last published or deleted files; None before the first time."""
 
 
 class Renewal(enum.StrEnum):
@@ -78,8 +104,12 @@ class Renewal(enum.StrEnum):
 
 
 def ensure_claim(
-    files: Files, owner: Owner, present: Callable[[], Owner | None], tables: Callable[[], Iterable[TablePlace]]
-) -> None:
+    files: Files,
+    owner: Owner,
+    present: Callable[[], Owner | None],
+    tables: Callable[[], Iterable[TablePlace]],
+    log: Log | None = None,
+) -> Head | None:
     """Make sure that ``owner`` has the claim of the base path: create it if there is none.
 
     ``present`` reads the table from the metastore, and is called only if another table has the claim.
@@ -91,51 +121,78 @@ def ensure_claim(
     claim is replaced: two live tables of one metastore may share a folder that has two names. Files in a folder
     without a claim do not matter: they are older than claims.
 
-    Raises ``ClaimRefused`` when another table has the claim, the folder overlaps that of another table, or the
-    claim cannot be read; ``StorageError``.
+    With a ``log``, its head is recorded in the claim, and returned. Of two copies of a database that have
+    diverged, only the one that records its head first goes on.
+
+    Raises ``LogBehind`` when the log lacks the event that the claim records; ``ClaimRefused`` when another
+    table has the claim, the folder overlaps that of another table, or the claim cannot be read;
+    ``StorageError``.
     """
     for _ in range(TRIES_MAX):
         stored = files.read(PATH)
         if stored is None:
             refuse_overlap(files, owner, tables)
             refuse_claim_above(files, owner)
-            if files.create(PATH, _document(owner)):
-                return
+            if files.create(PATH, _document(owner)) and log is None:
+                return None
             continue
         claim = _decoded(files, stored)
-        if _is_of(claim, owner):
-            return
-        now = present()
-        if now is None or now.table_id != owner.table_id or now.metastore_id != claim.metastore_id:
-            raise _refused(files, owner, claim, _RENEW)
-        if _is_of(claim, now):
-            return
-        if claim.table_id not in now.took_over:
-            raise _refused(files, owner, claim, _RENEW)
-        if files.replace(PATH, _document(now), stored.tag):
-            return
+        if not _is_of(claim, owner):
+            now = _present_owner(files, owner, claim, present)
+            if not _is_of(claim, now):
+                if files.replace(PATH, _document(now), stored.tag) and log is None:
+                    return None
+                continue
+        if log is None:
+            return None
+        head = _record_head(files, stored, claim, log)
+        if head is not None:
+            return head
     raise ClaimRefused(f"{files.base_path}: its claim changes again and again; try again later")
 
 
-def successor(files: Files, metastore_id: str) -> Claim | None:
-    """The claim of a metastore that was a copy of this one, and continues it by an operator's command.
+def _present_owner(files: Files, owner: Owner, claim: Claim, present: Callable[[], Owner | None]) -> Owner:
+    """The table as it is in the metastore now, if the claim is its own, or it may take it; else raises."""
+    now = present()
+    if now is None or now.table_id != owner.table_id or now.metastore_id != claim.metastore_id:
+        raise _refused(files, owner, claim, _RENEW)
+    if claim.table_id not in (now.table_id, *now.took_over):
+        raise _refused(files, owner, claim, _RENEW)
+    return now
 
-    None for any other claim, for none, and for one that cannot be read.
-    """
-    claim = foreign(files, metastore_id)
-    return claim if claim is not None and metastore_id in claim.earlier_ids else None
+
+def _record_head(files: Files, stored: Content, claim: Claim, log: Log) -> Head | None:
+    """Record the head of the log, and return it; None if the claim was changed meanwhile."""
+    recorded = claim.log_head
+    state = log.state(recorded)
+    if not state.has_recorded:
+        assert recorded is not None, "a log has each event of none"
+        raise LogBehind(
+            f"{files.base_path}: the claim records the event {recorded.version} of the table {claim.table}, "
+            "and the log lacks it, so the database is an earlier state of the metastore: nothing is deleted or "
+            "written here. If the metastore is to go on with this database, run chronolake-metastore claim"
+        )
+    if recorded == state.head:
+        return recorded
+    replacement = msgspec.structs.replace(claim, log_head=state.head)
+    return state.head if files.replace(PATH, _encoded(replacement), stored.tag) else None
 
 
-def foreign(files: Files, metastore_id: str) -> Claim | None:
-    """The claim of another metastore; None for one of this metastore, for none, and for an unreadable one."""
+def find(files: Files) -> Claim | None:
+    """The claim of the base path; None if there is none, or it cannot be read."""
     stored = files.read(PATH)
     if stored is None:
         return None
     try:
-        claim = _decoded(files, stored)
+        return _decoded(files, stored)
     except ClaimRefused:
         return None
-    return None if claim.metastore_id == metastore_id else claim
+
+
+def foreign(files: Files, metastore_id: str) -> Claim | None:
+    """The claim of another metastore; None for one of this metastore, for none, and for an unreadable one."""
+    claim = find(files)
+    return None if claim is None or claim.metastore_id == metastore_id else claim
 
 
 def refuse_taken(files: Files, owner: Owner, tables: Callable[[], Iterable[TablePlace]]) -> None:
@@ -299,6 +356,10 @@ def _document(owner: Owner, earlier_ids: Collection[str] = ()) -> bytes:
         datetime.now(UTC).isoformat(timespec="seconds"),
         list(earlier_ids),
     )
+    return _encoded(claim)
+
+
+def _encoded(claim: Claim) -> bytes:
     return msgspec.json.format(msgspec.json.encode(claim), indent=2) + b"\n"
 
 

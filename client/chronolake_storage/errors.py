@@ -5,6 +5,7 @@ StorageError
 │   └── FolderMissing  the folder, which the first file makes
 ├── LinkRefused      a link or a mount lies below the base path; none is followed there
 └── ClaimRefused     the base path is claimed by another table or another metastore
+    └── LogBehind    the log of the table lacks the event that the claim records
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ class LinkRefused(StorageError):
 
 class ClaimRefused(StorageError):
     """The base path belongs to another table, or its claim cannot be read. Nothing was deleted."""
+
+
+class LogBehind(ClaimRefused):
+    """The log of the table lacks the event that its claim records. Nothing was deleted."""
 
 
 def reason(exc: BaseException) -> str:

@@ -1,10 +1,10 @@
 """The deletion guard: client and server delete files of tables only through ``Guard``.
 
 A file is deleted only if all of this holds: the base path is claimed by this table, and overlaps that of no
-other table; the path lies below the base path, and not in a folder that another table has claimed; its name
-is that of a data file or a marker of the instant; and no live slice, savepoint or reader of any table needs
-it. A clean deletes nothing while the table is hidden from Hudi's readers and visible in storage. Other
-files are kept, and reported with the reason.
+other table; the log has the event that the claim records; the path lies below the base path, and not in a
+folder that another table has claimed; its name is that of a data file or a marker of the instant; and no live
+slice, savepoint or reader of any table needs it. A clean deletes nothing while the table is hidden from Hudi's
+readers and visible in storage. Other files are kept, and reported with the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.markers import Marker, file_at, is_file_of, parse_marker
 from chronolake_storage import claims, visibility
-from chronolake_storage.claims import Owner
+from chronolake_storage.claims import Head, Log, Owner
 from chronolake_storage.errors import StorageError
 from chronolake_storage.files import METADATA_FOLDER, Deletion, Files, check_path
 from chronolake_storage.overlaps import TablePlace
@@ -99,13 +99,23 @@ class Metastore(Protocol):
 class Guard:
     """Deletes files of one table. Threads may share it.
 
-    With ``own_files_only``, the caller deletes only files that it wrote, so folders of tables are not compared.
+    With a ``log``, its head is compared with the claim, and recorded there, before anything is deleted or
+    published. With ``own_files_only``, the caller deletes only files that it wrote, so folders of tables are
+    not compared.
     """
 
     def __init__(
-        self, files: Files, owner: Owner, metastore: Metastore, *, own_files_only: bool = False
+        self,
+        files: Files,
+        owner: Owner,
+        metastore: Metastore,
+        *,
+        log: Log | None = None,
+        own_files_only: bool = False,
     ) -> None:
         self._files = files
+        self._log = log
+        self._recorded_version = 0
         self._own_files_only = own_files_only
         self._owner = owner
         self._metastore = metastore
@@ -135,7 +145,13 @@ class Guard:
 
     def check_claim(self) -> None:
         """Raise ``ClaimRefused`` unless the base path is this table's; claim it if it is unclaimed."""
-        check_claim(self._files, self._owner, self._metastore)
+        head = check_claim(self._files, self._owner, self._metastore, self._log)
+        self._recorded_version = 0 if head is None else head.version
+
+    def record_version(self, version: int) -> None:
+        """Make sure that the claim records the log up to ``version``, whose files are published next."""
+        if self._log is not None and version > self._recorded_version:
+            self.check_claim()
 
     def remove_published(self, paths: Sequence[str]) -> None:
         """Remove files of the publication, in order: no data files. Raises ``StorageError``."""
@@ -175,7 +191,7 @@ class Guard:
 
     def _ask(self, kind: Deleting | Removing, paths: Sequence[str]) -> Answers:
         """Ask all questions about some files. Raises ``StorageError`` if none of the table may be deleted."""
-        check_claim(self._files, self._owner, self._metastore)
+        self.check_claim()
         by_name = {path: reason for path in paths if (reason := refusal(kind, path)) is not None}
         named = [path for path in paths if path not in by_name]
         by_claims = check_other_claims(self._files, named)
@@ -193,9 +209,9 @@ def refusal(kind: Deleting | Removing, path: str) -> str | None:
     return check_contained(path) or check_name(kind, path)
 
 
-def check_claim(files: Files, owner: Owner, metastore: Metastore) -> None:
-    """Raise ``ClaimRefused`` unless this table has the claim of the base path."""
-    claims.ensure_claim(files, owner, metastore.owner, metastore.tables)
+def check_claim(files: Files, owner: Owner, metastore: Metastore, log: Log | None) -> Head | None:
+    """Raise ``ClaimRefused`` unless this table has the claim of the base path; see ``claims.ensure_claim``."""
+    return claims.ensure_claim(files, owner, metastore.owner, metastore.tables, log)
 
 
 def check_overlaps(files: Files, owner: Owner, metastore: Metastore) -> None:

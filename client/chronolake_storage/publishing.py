@@ -118,6 +118,7 @@ def execute(files: Files, guard: Guard, steps: Sequence[PublicationStep], *, is_
     While the table ``is_hidden`` from readers, the order matters only for ``hoodie.properties``: it goes first
     when it is removed, and comes last when it is written.
     """
+    guard.record_version(max((step.version for step in steps), default=0))
     if is_hidden:
         _execute_hidden(files, guard, steps)
         return

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +18,11 @@ from chronolake_metastore import backups
 from tests import command_line
 from tests.fix_server import ServerProcess
 from tests.published import PublishedTable, row
-from tests.server.test_embedded import EmbeddingServer
+from tests.server.test_embedded import EmbeddingServer, postgres_of
+from tests.waiting import wait_until
 
 SECONDS_MAX = 60.0
+ACTS = ("--publisher-seconds", "0.05", "--deleter-seconds", "0.05")
 
 
 @pytest.fixture
@@ -96,6 +100,74 @@ def test_a_copied_data_folder_of_a_running_database_only_reads(
     assert httpx.get(f"{copy.url}/v1/namespaces/shop").status_code == 200
     copy.process.terminate()
     copy.process.wait(SECONDS_MAX)
+
+
+class Servers:
+    """Servers with an embedded database, one after another: a start ends the one before."""
+
+    def __init__(self) -> None:
+        self._running: EmbeddingServer | None = None
+        self._data_dir = Path()
+
+    def __call__(self, data_dir: Path, *flags: str, ready_status: int = 200) -> EmbeddingServer:
+        self.end()
+        self._data_dir = data_dir
+        self._running = EmbeddingServer(data_dir, *ACTS, *flags, ready_status=ready_status)
+        return self._running
+
+    def end(self) -> None:
+        if self._running is not None:
+            self._running.end(signal.SIGTERM)
+            wait_until(lambda: not postgres_of(self._data_dir))
+            self._running = None
+
+
+@pytest.fixture
+def start() -> Iterator[Servers]:
+    servers = Servers()
+    yield servers
+    servers.end()
+
+
+def test_a_data_folder_that_is_restored_in_place_only_reads_until_it_is_claimed(
+    start: Servers, tmp_path: Path
+) -> None:
+    folder, backup = tmp_path / "data", tmp_path / "backup"
+    with chronolake.connect(start(folder).url) as client:
+        table = PublishedTable(client, tmp_path / "lake", properties={"deletions.executor": "server"})
+        write = table.table.begin(writer="w", lease_seconds=1)
+        [file] = table.files(write.requested_time, [row(1)])
+        write.mark(*table.markers([file]))
+    start.end()
+    copy_in_place(folder, backup)
+    with chronolake.connect(start(folder).url) as client:
+        table.table = client.table(table.table.name)
+        again = table.table.write(write.requested_time)
+        again.add(file)
+        again.complete()
+        table.published()
+        path = table.folder / file.partition_path / file.file_name
+    start.end()
+    copy_in_place(backup, folder)
+
+    # The lease has expired, and this state does not know that the file is published.
+    restored = start(folder, "--reaper-seconds", "0.05", ready_status=409)
+
+    answer = httpx.post(f"{restored.url}/v1/namespaces", json={"name": "another"})
+    assert (answer.json()["code"], "its database is an earlier state" in answer.text) == (
+        "metastore-moved",
+        True,
+    )
+    assert path.exists()
+
+    start.end()
+    succeeds("claim", "--data-dir", str(folder))
+    start(folder)
+
+
+def copy_in_place(source: Path, target: Path) -> None:
+    """As ``cp -a SOURCE/. TARGET/``: files that exist keep their inodes."""
+    subprocess.run(["cp", "-a", f"{source}/.", str(target)], check=True)
 
 
 def copy_with_owner(source: str, target: str) -> None:

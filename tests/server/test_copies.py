@@ -21,8 +21,12 @@ from chronolake_metastore.store.identity import LastEvent, Standing
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import identity_watch
 from chronolake_metastore.workers.identity_watch import IdentityWatch
+from chronolake_metastore.workers.table_storage import TableStorage
 from chronolake_model.checks import FindingKind
 from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_model.markers import DeletedFile
+from chronolake_storage import claims
+from chronolake_storage.guard import Deleting
 from tests import command_line
 from tests.fix_server import ServerProcess
 from tests.published import PUBLISHES, PublishedTable, row
@@ -58,11 +62,11 @@ def claim(dsn: str, *flags: str) -> None:
 
 
 def stored(table: PublishedTable) -> dict[str, bytes]:
-    """Every file of a table's folder."""
+    """Every file of a table's folder, but the claim: the original records there how far its log has come."""
     return {
         str(path.relative_to(table.folder)): path.read_bytes()
         for path in table.folder.rglob("*")
-        if path.is_file()
+        if path.is_file() and path != table.folder / claims.PATH
     }
 
 
@@ -249,3 +253,50 @@ def test_a_database_that_lacks_an_event_which_a_server_has_seen_is_an_earlier_st
         assert (earlier.standing, earlier.has_last_event) == (Standing.OWN, False)
 
     asyncio.run(run())
+
+
+def test_a_copy_from_the_past_with_the_identity_of_its_original_publishes_and_deletes_nothing(
+    new_server: NewServer, dsn: str, copied: Callable[[], str], tmp_path: Path
+) -> None:
+    original = new_server(dsn, *PUBLISHES)
+    with chronolake.connect(original.url) as client:
+        table = PublishedTable(client, tmp_path / "lake")
+        table.write(row(1))
+        table.published()
+        past = copied()
+        # A snapshot of its volume would have the same identity.
+        with psycopg.connect(past) as connection:
+            connection.execute("ALTER TABLE chronolake.metastore DISABLE TRIGGER ALL")
+            connection.execute("UPDATE chronolake.metastore SET database = chronolake.this_database()")
+            connection.execute("ALTER TABLE chronolake.metastore ENABLE ALWAYS TRIGGER metastore_append_only")
+        table.write(row(2), bucket=1)
+        table.published()
+        before = stored(table)
+
+        async def only_reads(watch: IdentityWatch, _: list[float]) -> None:
+            await watch.look()
+            with pytest.raises(server_errors.MetastoreMoved, match="its database is an earlier state"):
+                watch.refuse()
+
+        run_watch(past, only_reads)
+        asyncio.run(refuses_storage(past))
+        assert stored(table) == before
+
+        claim(past)
+        run_watch(past, acts)
+
+
+async def refuses_storage(dsn: str) -> None:
+    """The publisher and the deleter find out themselves, for tables whose claims the watch has not read."""
+    database = Database(Settings(dsn=dsn))
+    try:
+        async with database.reading() as connection:
+            place = (await identity.tables_to_watch(connection))[0]
+        files = await TableStorage(database, []).opened(place)
+        with pytest.raises(server_errors.ConfigurationError, match="the log lacks it"):
+            await files.begin_publication(None)
+        deleted = DeletedFile("day=a", base_file_name(bucket_file_id(1), "0-0-0", "20260101000000000"))
+        with pytest.raises(server_errors.ConfigurationError, match="the log lacks it"):
+            await files.delete(Deleting("20260101000000000", "20260101000000000"), [deleted])
+    finally:
+        await database.close()

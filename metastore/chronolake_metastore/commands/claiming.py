@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import uuid
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from typing import Final
 from uuid import UUID
 
@@ -13,18 +13,20 @@ import msgspec
 
 from chronolake_metastore import errors, object_storage
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import base_paths, identity, instants
+from chronolake_metastore.store import base_paths, event_log, identity, instants
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.storage import options_of
 from chronolake_storage import claims, opening
-from chronolake_storage.claims import Owner, Renewal
+from chronolake_storage.claims import Claim, Owner, Renewal
 from chronolake_storage.errors import BasePathMissing, StorageError
 from chronolake_storage.files import Files
 from chronolake_storage.overlaps import TablePlace
 
 PAGE: Final = 200
 """Tables that are read at once."""
+_FAILURES: Final = (StorageError, ImportError, ValueError, errors.ConfigurationError)
+"""How the access to a table's storage fails."""
 
 
 class Claimed(msgspec.Struct, frozen=True):
@@ -65,14 +67,18 @@ async def claim(
 ) -> Identities:
     """Renew the identity if this PostgreSQL is not the one that it was made in, then claim each live table.
 
+    It is renewed, too, if the claim of a table records an event that the log lacks: then this database is an
+    earlier state of the metastore, and the later one, if it runs still, must not act.
+
     ``new_id`` renews it in any case: for a copy that cannot be distinguished from its original. It may be
     called again, and continues where it stopped. Raises ``TableNotFound``, ``DatabaseUnavailable``.
     """
     database = Database(settings)
     try:
-        identities = await _identities(database, new_id=new_id, dry_run=dry_run)
         exists = False
         places = [place async for place in _places(database)]
+        new_id = new_id or await _is_behind(database, settings, places)
+        identities = await _identities(database, new_id=new_id, dry_run=dry_run)
         tables = [TablePlace(str(place.table_id), place.table, place.base_path) for place in places]
         tables += [table async for table in _dropped(database)]
         for place in places:
@@ -106,6 +112,18 @@ async def _identities(database: Database, *, new_id: bool, dry_run: bool) -> Ide
         return Identities([*all_identities, uuid.uuid4()], is_new=True)
     async with database.committing() as connection:
         return Identities(await identity.renew(connection), is_new=True)
+
+
+async def _is_behind(database: Database, settings: Settings, places: Iterable[Place]) -> bool:
+    """Whether a claim records an event that the log lacks. Storage that fails is told of by the renewal."""
+    async with database.reading() as connection:
+        present = await identity.get(connection)
+    for place in places:
+        claim = await asyncio.to_thread(_find_claim, place, settings.storage_endpoints)
+        async with database.reading() as connection:
+            if await event_log.is_behind(connection, place.table_id, claim, present.metastore_id):
+                return True
+    return False
 
 
 async def _places(database: Database) -> AsyncIterator[Place]:
@@ -148,14 +166,25 @@ async def _with_history(database: Database, place: Place, claimed: Claimed) -> C
     return msgspec.structs.replace(claimed, was_never_written=not has_instants)
 
 
+def _open(place: Place, storage_endpoints: Collection[str]) -> Files:
+    options = options_of(place.properties)
+    object_storage.refuse_endpoint(options, storage_endpoints)
+    files = opening.open_files(place.base_path, options)
+    files.check()
+    return files
+
+
+def _find_claim(place: Place, storage_endpoints: Collection[str]) -> Claim | None:
+    try:
+        return claims.find(_open(place, storage_endpoints))
+    except _FAILURES:
+        return None
+
+
 def _claim(place: Place, storage_endpoints: Collection[str], renew: Callable[[Files], Renewal]) -> Claimed:
     try:
-        options = options_of(place.properties)
-        object_storage.refuse_endpoint(options, storage_endpoints)
-        files = opening.open_files(place.base_path, options)
-        files.check()
-        renewal = renew(files)
-    except (StorageError, ImportError, ValueError, errors.ConfigurationError) as exc:
+        renewal = renew(_open(place, storage_endpoints))
+    except _FAILURES as exc:
         is_missing = isinstance(exc, BasePathMissing)
         return Claimed(place.table, place.base_path, None, str(exc), is_missing=is_missing)
     return Claimed(place.table, place.base_path, renewal)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 from chronolake_metastore import errors
-from chronolake_metastore.store import identity
+from chronolake_metastore.store import event_log, identity
 from chronolake_metastore.store.identity import Identity, LastEvent
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_storage.claims import Claim
 
 
 async def present(database: Database, known: LastEvent | None) -> Identity:
@@ -27,6 +28,12 @@ async def tables_to_watch(database: Database) -> list[Place]:
     """The tables whose claims are read now."""
     async with database.reading() as connection:
         return await identity.tables_to_watch(connection)
+
+
+async def is_behind(database: Database, place: Place, claim: Claim | None, metastore_id: UUID) -> bool:
+    """As ``event_log.is_behind``."""
+    async with database.reading() as connection:
+        return await event_log.is_behind(connection, place.table_id, claim, metastore_id)
 
 
 async def refuse_foreign_database(connection: Reader) -> UUID:

@@ -14,9 +14,11 @@ from chronolake_metastore.domain import files
 from chronolake_metastore.domain.changes import WrittenFiles
 from chronolake_metastore.domain.events import Event, StoredEvent, encode_payload
 from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_metastore.store.postgres.transaction import Statement, Transaction
 from chronolake_model.files import WriteStat
 from chronolake_model.times import Micros
+from chronolake_storage.claims import Claim, Head, LogState
 
 _APPEND: Final = statements.load("events/append")
 _APPEND_WRITE_STATS: Final = statements.load("write_stats/append")
@@ -33,6 +35,7 @@ _READ: Final = """
     ORDER BY event.transaction_id, event.position
     LIMIT %(limit)s
 """
+_FIND_HEAD: Final = statements.load("events/find_head")
 _HORIZON: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"
 _IS_AHEAD: Final = (
     "SELECT EXISTS (SELECT FROM event WHERE transaction_id >= pg_snapshot_xmax(pg_current_snapshot()))"
@@ -97,6 +100,21 @@ def _column_stats(stat: WriteStat) -> str | None:
 
 def _has_field_ids(stat: WriteStat) -> bool | None:
     return None if stat.has_field_ids is UNSET else stat.has_field_ids
+
+
+async def state(connection: Reader, table_id: UUID, recorded: Head | None) -> LogState:
+    """The head of a table's log, and whether the log has the event that is ``recorded``."""
+    version, event_hash = (None, None) if recorded is None else (recorded.version, recorded.hash)
+    named = {"table_id": table_id, "version": version, "hash": event_hash}
+    [[head_version, head_hash, has_recorded]] = await statements.execute(connection, _FIND_HEAD, named)
+    return LogState(Head(head_version, head_hash), has_recorded)
+
+
+async def is_behind(connection: Reader, table_id: UUID, claim: Claim | None, metastore_id: UUID) -> bool:
+    """Whether the claim is of this table and metastore, and records an event that the log lacks."""
+    if claim is None or (claim.table_id, claim.metastore_id) != (str(table_id), str(metastore_id)):
+        return False
+    return not (await state(connection, table_id, claim.log_head)).has_recorded
 
 
 class Cursor(msgspec.Struct, frozen=True):

@@ -52,7 +52,7 @@ class IdentityWatch:
         self._was_confirmed = False
         self._metastore_id: UUID | None = None
         self._claims_read_at = -math.inf
-        self._successor: errors.MetastoreMoved | None = None
+        self._refused_by_claim: errors.MetastoreMoved | None = None
         self._refusal: errors.MetastoreMoved | errors.DatabaseUnavailable | None = errors.DatabaseUnavailable(
             "the server does not know yet whether its database is a copy; send the request again, with the "
             "same idempotency key"
@@ -95,9 +95,9 @@ class IdentityWatch:
             is_renewed = self._metastore_id != present.metastore_id
             self._metastore_id = present.metastore_id
             if is_renewed or self._clock() - self._claims_read_at >= CLAIMS_SECONDS:
-                self._successor = await self._read_claims(present)
+                self._refused_by_claim = await self._read_claims(present)
                 self._claims_read_at = self._clock()
-            refusal = self._successor
+            refusal = self._refused_by_claim
         else:
             self._claims_read_at = -math.inf
         self._set(refusal)
@@ -117,23 +117,32 @@ class IdentityWatch:
         return None if reason is None else errors.MetastoreMoved(str(present.metastore_id), reason)
 
     async def _read_claims(self, present: Identity) -> errors.MetastoreMoved | None:
-        """Why a claim in storage says that a copy of this metastore continues it; None if none does."""
+        """Why a claim in storage says that this database may not act; None if none does.
+
+        A copy of this metastore continues it, or the claim records an event that the log lacks.
+        """
         places = await queries.tables_to_watch(self._database)
         try:
             async with asyncio.timeout(CLAIMS_SECONDS_MAX):
-                reasons = await asyncio.gather(*(self._succession(place, present) for place in places))
+                reasons = await asyncio.gather(*(self._refusal_by_claim(place, present) for place in places))
         except TimeoutError:
             return None
         return next((reason for reason in reasons if reason is not None), None)
 
-    async def _succession(self, place: Place, present: Identity) -> errors.MetastoreMoved | None:
+    async def _refusal_by_claim(self, place: Place, present: Identity) -> errors.MetastoreMoved | None:
         with contextlib.suppress(errors.ConfigurationError):
-            successor = await self._storage.successor(place, str(present.metastore_id))
-            if successor is not None:
+            claim = await self._storage.claim(place)
+            if claim is not None and str(present.metastore_id) in claim.earlier_ids:
                 return errors.MetastoreMoved(
                     str(present.metastore_id),
-                    f"a copy of its database continues it as the metastore {successor.metastore_id}, which has "
-                    f"claimed {place.base_path} of the table {place.table} at {successor.claimed_at}",
+                    f"a copy of its database continues it as the metastore {claim.metastore_id}, which has "
+                    f"claimed {place.base_path} of the table {place.table} at {claim.claimed_at}",
+                )
+            if await queries.is_behind(self._database, place, claim, present.metastore_id):
+                return errors.MetastoreMoved(
+                    str(present.metastore_id),
+                    f"the log of the table {place.table} lacks an event that the claim in {place.base_path} "
+                    "records, so its database is an earlier state",
                 )
         return None
 

@@ -21,7 +21,7 @@ from uuid import UUID
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.object_storage import configuration_errors, refuse_endpoint
 from chronolake_metastore.queries import deletable, publication
-from chronolake_metastore.store import base_paths, catalog, identity
+from chronolake_metastore.store import base_paths, catalog, event_log, identity
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_metastore.workers.threads import in_thread
@@ -33,7 +33,7 @@ from chronolake_model.storage import options_of
 from chronolake_model.tables import DroppedTable
 from chronolake_model.times import parse_time
 from chronolake_storage import claims, opening, publishing
-from chronolake_storage.claims import Claim, Owner
+from chronolake_storage.claims import Claim, Head, LogState, Owner
 from chronolake_storage.errors import StorageError
 from chronolake_storage.files import Deletion, Files
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, marker_of
@@ -60,7 +60,7 @@ _log = telemetry.logger(__name__)
 
 
 class MetastoreOfThread:
-    """The metastore as the guard sees it, for the thread that deletes."""
+    """The metastore and the log as the guard sees them, for the thread that deletes."""
 
     def __init__(self, database: Database, place: Place) -> None:
         self._database = database
@@ -70,6 +70,10 @@ class MetastoreOfThread:
     def owner(self) -> Owner | None:
         """As ``Metastore.owner``."""
         return self._wait_for(self._owner())
+
+    def state(self, recorded: Head | None) -> LogState:
+        """As ``Log.state``."""
+        return self._wait_for(self._state(recorded))
 
     def tables(self) -> Iterator[TablePlace]:
         """As ``Metastore.tables``, read page by page."""
@@ -97,6 +101,10 @@ class MetastoreOfThread:
             if table is None or table.table_id != self._place.table_id:
                 return None
             return await owner_of(connection, self._place)
+
+    async def _state(self, recorded: Head | None) -> LogState:
+        async with self._database.reading() as connection:
+            return await event_log.state(connection, self._place.table_id, recorded)
 
     async def _tables(self, after: UUID) -> list[Place]:
         async with self._database.reading() as connection:
@@ -239,12 +247,13 @@ class TableStorage:
         files = await self.check(place)
         async with self._database.reading() as connection:
             owner = await owner_of(connection, place)
-        return TableFiles(files, Guard(files, owner, MetastoreOfThread(self._database, place)))
+        metastore = MetastoreOfThread(self._database, place)
+        return TableFiles(files, Guard(files, owner, metastore, log=metastore))
 
-    async def successor(self, place: Place, metastore_id: str) -> Claim | None:
-        """The claim of a metastore that continues this one, see ``claims.successor``."""
+    async def claim(self, place: Place) -> Claim | None:
+        """The claim of the table's base path, see ``claims.find``."""
         files = await self.check(place)
-        return await _run(lambda: claims.successor(files, metastore_id))
+        return await _run(lambda: claims.find(files))
 
     async def check(self, place: Place) -> Files:
         """Raise ``ConfigurationError`` unless this server sees the table's folder, or its bucket."""
