@@ -94,6 +94,7 @@ class Operation:
 OPERATIONS = (
     Operation("GET", "/health"),
     Operation("GET", "/ready"),
+    Operation("GET", "/v1/health"),
     Operation("GET", "/v1/time"),
     Operation("GET", "/v1/namespaces"),
     Operation("POST", "/v1/namespaces", lambda _: {"name": "other", "properties": {"owner": "me"}}),

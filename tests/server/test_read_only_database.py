@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
+import sqlalchemy
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from chronolake_metastore.queries import readiness
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.postgres.engine import Database
 from tests.command_line import complaint, run
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
 from tests.server.rest import refused, succeeded
+
+READ_ONLY = sqlalchemy.text("SHOW default_transaction_read_only")
 
 
 @contextmanager
@@ -43,6 +50,22 @@ def test_a_server_is_not_ready_while_postgresql_is_read_only(
         assert succeeded(readable)["requested_time"] == begun
         assert http.get("/ready").status_code == 200
         assert table.begun() > begun
+
+
+def test_connections_that_began_while_postgresql_was_read_only_do_not_keep_a_server_from_being_ready(
+    dsn: str,
+) -> None:
+    async def look() -> None:
+        database = Database(Settings(dsn=dsn))
+        try:
+            with read_only(dsn):
+                async with database.probing() as one, database.probing() as another:
+                    assert (await another.scalar(READ_ONLY), await one.scalar(READ_ONLY)) == ("on", "on")
+            await readiness.check(database)
+        finally:
+            await database.close()
+
+    asyncio.run(look())
 
 
 def test_a_server_does_not_start_on_a_read_only_postgresql(dsn: str) -> None:

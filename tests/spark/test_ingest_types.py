@@ -182,7 +182,7 @@ def test_strings_become_the_types_of_the_table_as_in_csv(
 
     write_rows(tmp_path / "in" / f"2.{suffix}", [{"id": "01", "at": None, "text": "x"}])
     assert run() == 1
-    assert f"2.{suffix}, column id: the string '01' does not fit bigint" in capsys.readouterr().err
+    assert f"2.{suffix}, row 1, column id: the string '01' does not fit bigint" in capsys.readouterr().err
     assert table().read().count() == 2
 
 

@@ -29,10 +29,17 @@ class MarkedInstant:
     is_unswept: bool = False
     """Whether its deletions are to be looked at once more."""
     published: set[File] = field(default_factory=set)
+    staged: set[File] = field(default_factory=set)
+    """Files that it may publish when it completes, so that no report may name them before."""
 
     @property
     def is_pending(self) -> bool:
         return self.state in (State.REQUESTED, State.INFLIGHT)
+
+    @property
+    def needed(self) -> set[File]:
+        """Its files that must not be deleted."""
+        return self.published | (self.staged if self.is_pending else set())
 
 
 @dataclass

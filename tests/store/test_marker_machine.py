@@ -139,9 +139,8 @@ class Markers(machines.DatabaseMachine):
         stats = [
             WriteStat("", bucket_file_id(file[0]), self.name(instant.time, file), 100, 10) for file in files
         ]
-        staged = (
-            self.staged(instant, stats) if is_staged and stats and instant.state is State.INFLIGHT else None
-        )
+        is_staged &= bool(stats) and instant.state is State.INFLIGHT
+        staged = self.staged(instant, files, stats) if is_staged else None
         request = wire.CompleteInstant(
             [] if staged else stats, writer=writer, staged=[] if staged is None else [staged]
         )
@@ -171,7 +170,7 @@ class Markers(machines.DatabaseMachine):
             )
         known = owner.marked | owner.deleted
         if (not owner.is_direct and not set(files) <= known) or (
-            instant.target is None and owner.published & set(files)
+            instant.target is None and owner.needed & set(files)
         ):
             refusals |= {Code.INVALID_DELETION}
 
@@ -404,11 +403,12 @@ class Markers(machines.DatabaseMachine):
     def usually(self, data: DataObject) -> bool:
         return data.draw(st.integers(0, 7)) < 7
 
-    def staged(self, instant: MarkedInstant, stats: Sequence[WriteStat]) -> int | None:
+    def staged(self, instant: MarkedInstant, files: Sequence[File], stats: Sequence[WriteStat]) -> int | None:
         """The version under which they are staged; none where that was refused, as completing would be."""
         request = wire.StageWriteStats([*stats])
         [result] = self.run([self.request(staging.StageWriteStats(TABLE, Micros(instant.time), request))])
         if isinstance(result, Answer):
+            instant.staged |= set(files)
             return msgspec.json.decode(result.body, type=wire.StagedWriteStats).version
         assert result.code is Code.WRITE_CONFLICT
         return None

@@ -69,10 +69,9 @@ async def check(database: Database, *, writes: bool = True) -> None:
     async with database.probing() as connection:
         revision = await engine.revision(connection)
         is_ahead = revision == schema.REVISION and await event_log.is_ahead_of_transactions(connection)
-        is_read_only = writes and await engine.is_read_only(connection)
     if revision != schema.REVISION:
         raise errors.DatabaseUnavailable(diagnosis.of_revision(revision), found=revision, known=schema.REVISION)
-    if is_read_only:
+    if writes and await engine.is_read_only(database):
         raise errors.DatabaseUnavailable(
             "PostgreSQL is read-only: it is a standby, or default_transaction_read_only is on; point the DSN "
             "to the primary, or switch the setting off"

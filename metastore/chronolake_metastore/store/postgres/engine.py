@@ -36,6 +36,7 @@ CONNECT_TIMEOUT_SECONDS = 5
 SILENT_SECONDS_MAX = STATEMENT_TIMEOUT_MS / 1_000 + 10.0
 """By then PostgreSQL would have ended any statement itself."""
 PROBE_SILENT_SECONDS = 2.0
+PROBING_CONNECTIONS = 2
 PUBLICATION_PAGES_MAX = 2
 """Pages of steps of publications that are made at a time: one with 100,000 files takes 250 MB."""
 FOLLOWING_CONNECTIONS = 3
@@ -171,7 +172,7 @@ class Database:
         self.publication_slots = asyncio.Semaphore(PUBLICATION_PAGES_MAX)
         """One is held while a page of steps of a publication is made."""
         self._engine = self._pool(settings.pool_size, SILENT_SECONDS_MAX)
-        self._probing = self._pool(2, PROBE_SILENT_SECONDS)
+        self._probing = self._pool(PROBING_CONNECTIONS, PROBE_SILENT_SECONDS)
         self._following = self._pool(FOLLOWING_CONNECTIONS, SILENT_SECONDS_MAX)
 
     def _pool(self, size: int, silent_seconds: float) -> AsyncEngine:
@@ -290,20 +291,23 @@ async def revision(connection: AsyncConnection) -> str | None:
     return rows.scalar_one_or_none()
 
 
-async def is_read_only(connection: AsyncConnection) -> bool:
+async def is_read_only(database: Database) -> bool:
     """Whether PostgreSQL refuses writes: a standby, or ``default_transaction_read_only``.
 
-    A connection keeps the setting with which it began, so a read-only one is closed.
+    A connection keeps the setting with which it began. So a read-only one is closed and another is asked, until
+    it is one that began now.
     """
-    rows = await statements.execute(
-        connection,
-        "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean"
-        " OR current_setting('default_transaction_read_only')::boolean",
-    )
-    is_read_only = bool(rows.scalar_one())
-    if is_read_only:
-        await connection.invalidate()
-    return is_read_only
+    for _ in range(PROBING_CONNECTIONS + 1):
+        async with database.probing() as connection:
+            rows = await statements.execute(
+                connection,
+                "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean"
+                " OR current_setting('default_transaction_read_only')::boolean",
+            )
+            if not rows.scalar_one():
+                return False
+            await connection.invalidate()
+    return True
 
 
 async def xmin_age(connection: AsyncConnection) -> int:
