@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import importlib
 import os
+import pwd
 import subprocess
 import sys
 import time
@@ -139,6 +140,7 @@ class EmbeddedPostgres:
             self._wait_until_ready()
             return
         _forget_ended(self._folder)
+        _refuse_files_of_others(self._folder)
         try:
             # It would stop PostgreSQL by a list of process ids, which a kill -9 leaves wrong.
             server = _wheel().get_server(self._folder, cleanup_mode=None)
@@ -201,16 +203,40 @@ def programs() -> Path:
 
 
 def own(folder: Path) -> None:
-    """Give a data folder to the account that runs its PostgreSQL, which refuses the files of others.
-
-    That is the user, or the account ``pgserver`` if the user is root, because PostgreSQL does not run as root.
-    """
+    """Give a data folder to the account that runs its PostgreSQL, which refuses the files of others."""
     folder.chmod(0o700)
     if os.geteuid() != 0:
         return
-    account = _wheel().utils.ensure_user_exists("pgserver")
+    account = _account()
     for path in (folder, *folder.rglob("*")):
         os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
+
+
+def _refuse_files_of_others(folder: Path) -> None:
+    """Raise ``RuntimeError`` if the files of a database belong to another account than its PostgreSQL."""
+    version = folder / "PG_VERSION"
+    if not version.exists():
+        return
+    account = _account()
+    if (owner := version.stat().st_uid) != account.pw_uid:
+        raise RuntimeError(
+            f"its files belong to the user {_name_of(owner)}, and its PostgreSQL runs as {account.pw_name}; "
+            f"run chown -R {account.pw_name} {folder}"
+        )
+
+
+def _account() -> pwd.struct_passwd:
+    """The account that runs PostgreSQL: the user, or ``pgserver`` for root, as whom PostgreSQL does not run."""
+    if os.geteuid() != 0:
+        return pwd.getpwuid(os.geteuid())
+    account: pwd.struct_passwd = _wheel().utils.ensure_user_exists("pgserver")
+    return account
+
+
+def _name_of(user_id: int) -> str:
+    with contextlib.suppress(KeyError):
+        return pwd.getpwuid(user_id).pw_name
+    return str(user_id)
 
 
 def _wheel() -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,9 @@ import httpx
 import psutil  # type: ignore[import-untyped]
 import pytest
 
+from chronolake_metastore import embedded
 from chronolake_metastore.embedded import EmbeddedPostgres
+from chronolake_metastore.errors import ConfigurationError
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import identity
 from chronolake_metastore.store.postgres import migrations
@@ -55,6 +58,18 @@ class EmbeddingServer:
     def end(self, how: signal.Signals) -> None:
         self.process.send_signal(how)
         self.process.wait(SECONDS_MAX)
+
+
+def test_a_data_folder_whose_files_belong_to_another_is_refused_with_the_command_that_mends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "postgres").mkdir()
+    (tmp_path / "postgres/PG_VERSION").write_text("18\n")
+    other = pwd.getpwnam("daemon")
+    monkeypatch.setattr(embedded, "_account", lambda: other)
+
+    with pytest.raises(ConfigurationError, match=f"chown -R daemon {tmp_path / 'postgres'}"):
+        EmbeddedPostgres(tmp_path).start()
 
 
 def postgres_of(data_dir: Path) -> list[psutil.Process]:

@@ -37,9 +37,13 @@ def changes(http: httpx.Client, table: rest.Table, **between: str) -> rest.Json:
         ("/v1/tables/{table}/instants?states=inflight", "did you mean state"),
         ("/v1/tables/{table}?verbose=1", "it takes none"),
         ("/v1/time?zone=UTC", "it takes none"),
+        ("/v1/health?limit=1&limit=2", "limit is given twice"),
+        ("/v1/tables/{table}/changes?from=0&from=0", "from is given twice"),
+        ("/v1/health?limit=1.0", "limit is a whole number"),
+        ("/v1/tables/{table}/instants?skip=null", "skip is a whole number"),
     ],
 )
-def test_an_unknown_parameter_is_refused(
+def test_a_parameter_that_is_unknown_or_ambiguous_is_refused(
     shared_http: httpx.Client, table: rest.Table, path: str, advice: str
 ) -> None:
     refused = rest.refused(shared_http.get(path.format(table=table.name)), 400, "invalid-parameter")

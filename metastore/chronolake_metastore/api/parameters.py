@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args, get_origin
 from uuid import UUID
 
 from litestar import Request
@@ -32,6 +32,8 @@ _TABLE_ID = re.compile(UUID_PATTERN)
 _PRINTABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _SCHEMA_VERSION = re.compile(r"[1-9][0-9]{0,9}")
 _NAME = re.compile(NAME_PATTERN, re.ASCII)
+_NUMBERS: Final = (int, int | None)
+_NUMBER = re.compile(r"[+-]?[0-9]+")
 
 TableInPath = FromPath[str]
 RequestedTimeInPath = FromPath[str]
@@ -180,20 +182,30 @@ def _table_id(value: str | None) -> UUID | None:
 
 
 def _refuse_unknown(request: Request[Any, Any, Any]) -> None:
-    """Raise ``InvalidParameter`` for a parameter that the endpoint does not know, and for ``null`` as a number.
+    """Raise ``InvalidParameter`` for parameters that are unknown, given twice, or no whole numbers.
 
-    Otherwise both would be silently ignored: ``asof`` would give the present table.
+    Otherwise they would be silently ignored: ``asof`` would give the present table, ``null`` the default.
     """
     if not request.scope["query_string"]:
         return
     known = _annotations_in_query(request.route_handler)
+    seen: set[str] = set()
     for name, value in request.query_params.multi_items():
-        if known.get(name) == int | None and value.lower() == "null":
-            raise errors.InvalidParameter(f"{name} is a number, not null; leave it out", parameter=name)
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             advice = f"did you mean {close[0]}?" if close else f"it takes {', '.join(sorted(known)) or 'none'}"
             raise errors.InvalidParameter(f"there is no parameter {name!r} here; {advice}", parameter=name)
+        if known[name] in _NUMBERS and not _NUMBER.fullmatch(value):
+            raise errors.InvalidParameter(
+                f"{name} is a whole number; leave it out for its default", parameter=name
+            )
+        if name in seen and not _takes_many(known[name]):
+            raise errors.InvalidParameter(f"{name} is given twice; give one value", parameter=name)
+        seen.add(name)
+
+
+def _takes_many(annotation: Any) -> bool:
+    return any(get_origin(type_) is list for type_ in get_args(annotation))
 
 
 @functools.cache

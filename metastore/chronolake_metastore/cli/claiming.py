@@ -26,6 +26,11 @@ _WOULD: Final = {
     Renewal.FORCED: "its claim would be taken from another by force",
 }
 
+_ORIGINAL: Final = (
+    "If a server of the original database runs, stop it: it may take writes for another minute after a claim, "
+    "and this metastore does not have them."
+)
+
 
 def claim(settings: Settings, table: str | None, *, new_id: bool, force: bool, dry_run: bool) -> bool:
     """Claim, and print the result of each table. Gives whether no table was refused."""
@@ -43,6 +48,8 @@ def claim(settings: Settings, table: str | None, *, new_id: bool, force: bool, d
     identities = asyncio.run(run())
     tables = "table" if refused == 1 else "tables"
     typer.echo(f"{_named(identities, dry_run=dry_run)}; {refused} {tables} not claimed")
+    if identities.is_new:
+        typer.echo(_ORIGINAL)
     return not refused
 
 
