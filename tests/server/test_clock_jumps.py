@@ -1,7 +1,8 @@
 """Leases are durations: a jump of the database's clock changes their end by seconds, not by its length.
 
 Promise 6 of docs/architecture.md. A test sets the wall clock that the servers read, and lets time pass by the
-steady clock. ``test_faked_clock`` has the same with the clock of a whole PostgreSQL.
+steady clock. ``test_faked_clock`` has the same with the clock of a whole PostgreSQL,
+``test_failover`` with that of a promoted standby.
 """
 
 from __future__ import annotations

@@ -1,31 +1,26 @@
 """One clock, though that of the whole PostgreSQL process jumps an hour back and forth, twenty times under load.
 
-Unlike test_clock_set_back, which sets the function that servers read, libfaketime moves all that PostgreSQL
-knows of the time but its monotonic clock. Timeouts end too early or too late; processes disagree for a second.
+Unlike test_clock_set_back, which sets the function that servers read, libfaketime moves the clock of the whole
+process. Timeouts end too early or too late; processes disagree for a second.
 """
 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from importlib import resources
 from itertools import pairwise
-from pathlib import Path
 
 import psycopg
 import pytest
 
-from chronolake_metastore.embedded import EmbeddedPostgres
 from chronolake_metastore.store.postgres import migrations
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
+from tests.server.faked_postgres import CACHE_SECONDS, FakedPostgres
 from tests.server.load import Load
 
 pytestmark = pytest.mark.slow
@@ -33,61 +28,12 @@ pytestmark = pytest.mark.slow
 WRITERS = 16
 STEPS = 20
 BETWEEN_STEPS = 24
-CACHE_SECONDS = 1.0
-"""How long a process goes by the clock that it has seen last; libfaketime knows whole seconds only."""
 DEADLINE_SECONDS = 600.0
-
-
-class FakedPostgres:
-    """A PostgreSQL of its own, whose clock is set by ``step``."""
-
-    def __init__(self, folder: Path) -> None:
-        self._clock = folder / "clock"
-        self.step("+0")
-        folder.chmod(0o755)
-        library = resources.files("libfaketime") / "vendor" / "libfaketime" / "src" / "libfaketime.so.1"
-        faked = {
-            "LD_PRELOAD": str(library),
-            "FAKETIME_TIMESTAMP_FILE": str(self._clock),
-            "FAKETIME_CACHE_DURATION": str(int(CACHE_SECONDS)),
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        }
-        self._faked = faked
-        self._folder = folder
-        self._start()
-
-    def _start(self) -> None:
-        with pytest.MonkeyPatch.context() as environment:
-            for name, value in self._faked.items():
-                environment.setenv(name, value)
-            self._server = EmbeddedPostgres(self._folder)
-            self._server.start()
-        self.dsn = self._server.dsn
-
-    def fail_over(self, offset: str) -> None:
-        """Stop it, and go on with a clock that is so far off, as on another machine."""
-        self.stop()
-        self.step(offset)
-        self._start()
-
-    def step(self, offset: str) -> None:
-        """Set the clock so far off the machine's, such as ``-1h``."""
-        written = self._clock.with_suffix(".new")
-        written.write_text(offset + "\n")
-        written.chmod(0o644)
-        written.rename(self._clock)
-
-    def stop(self) -> None:
-        """Stop it."""
-        self._server.release()
 
 
 @pytest.fixture
 def faked() -> Iterator[FakedPostgres]:
-    # As in fix_postgres: pytest's own folder is closed to the user that PostgreSQL runs as.
-    folder = Path(tempfile.mkdtemp(prefix="chronolake-faketime-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    postgres = FakedPostgres(folder)
+    postgres = FakedPostgres.make()
     yield postgres
     postgres.stop()
 
@@ -156,7 +102,7 @@ def _is_rolled_back_while_another_renews(dead: tuple[rest.Table, str], live: tup
     return dead_table.state(dead_instant) == "rolled_back"
 
 
-def test_leases_end_in_their_time_while_the_clock_jumps_by_a_day_and_the_database_fails_over(
+def test_leases_end_in_their_time_while_the_clock_jumps_by_a_day_and_the_database_starts_with_another(
     faked: FakedPostgres, new_server: Callable[..., ServerProcess]
 ) -> None:
     migrations.upgrade(faked.dsn)
@@ -169,7 +115,7 @@ def test_leases_end_in_their_time_while_the_clock_jumps_by_a_day_and_the_databas
             (faked.step, "+1d"),
             (faked.step, "+0"),
             (faked.step, "-1d"),
-            (faked.fail_over, "+1d"),
+            (faked.start_again, "+1d"),
         ]:
             change(offset)
             rest.succeeded(http.get("/v1/time"))
