@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chronolake import _keys, _utf8, field_ids
-from chronolake_hudi import log_files
-from chronolake_hudi.log_files import BlockType
+from chronolake_hudi import log_blocks, log_files
+from chronolake_hudi.log_files import BlockType, LogBlock
 from chronolake_model import meta_columns as meta
 from chronolake_model.checks import Finding, FindingKind
 from chronolake_model.partition_paths import DEFAULT_SPELLING, Spelling
@@ -154,15 +154,32 @@ def check_texts(table: pa.Table, name: str, tally: Tally) -> pa.Array | None:
 
 
 def check_texts_of_log(stream: pa.NativeFile, path: str, size_bytes: int, tally: Tally) -> None:
-    """Add the records with strings that are not UTF-8. Raises errors of the format, and pyarrow's.
+    """Add the records and deletes with strings that are not UTF-8.
 
-    Blocks of Avro have no such strings: a reader of Avro fails at them.
+    Raises errors of the format, and pyarrow's.
     """
     for block in log_files.read(stream, size_bytes, path):
         if block.type is BlockType.PARQUET_DATA:
             records = pq.read_table(pa.BufferReader(block.content))
             for name in records.column_names:
                 check_texts(records, name, tally)
+        elif block.type in (BlockType.AVRO_DATA, BlockType.DELETE):
+            _check_texts_of_avro(block, path, tally)
+
+
+def _check_texts_of_avro(block: LogBlock, path: str, tally: Tally) -> None:
+    examples = [_invalid_text(row, record) for row, record in enumerate(log_blocks.read_escaped(block, path))]
+    is_wrong = pa.array([example is not None for example in examples], pa.bool_())
+    tally.of_records(FindingKind.INVALID_TEXT, is_wrong, lambda row: examples[row] or "")
+
+
+def _invalid_text(row: int, record: Mapping[str, Any]) -> str | None:
+    invalid = _utf8.first_escaped(row, record)
+    if invalid is None:
+        return None
+    key = str(record.get(meta.RECORD_KEY, record.get("recordKey")))
+    shown = key.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return f"{invalid.path}: {invalid.excerpt}, record key {shown}"
 
 
 def keys_of(file: pq.ParquetFile, layout: Layout) -> Iterator[pa.Array]:

@@ -5,6 +5,7 @@ Needs pyarrow. Columns are validated by Arrow as a whole; only a column that is 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -44,6 +45,14 @@ def first_invalid(name: str, column: pa.Array | pa.ChunkedArray) -> InvalidText 
     return None
 
 
+def first_escaped(row: int, record: Mapping[str, object]) -> InvalidText | None:
+    """The first string of a record of Avro that is not UTF-8. Surrogates stand for its bytes in the record."""
+    for name, value in record.items():
+        for path, text in _escaped(name, value):
+            return InvalidText(row, path, text)
+    return None
+
+
 def has_texts(type_: pa.DataType) -> bool:
     """Whether values of this type have strings, at any depth."""
     if pa.types.is_dictionary(type_):
@@ -69,6 +78,26 @@ def invalid_rows(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         texts = rows.cast(pa.binary()).to_pylist()
         return pa.array([text is not None and not _is_utf8(text) for text in texts], pa.bool_())
     return pa.array([not _is_valid(_rows(rows, row, 1)) for row in range(len(rows))], pa.bool_())
+
+
+def _escaped(path: str, value: object) -> Iterator[tuple[str, bytes]]:
+    match value:
+        case str():
+            text = value.encode(errors="surrogateescape")
+            if not _is_utf8(text):
+                yield path, text
+        case tuple():
+            # A record of a union, after its name.
+            yield from _escaped(path, value[1])
+        case list():
+            for item in value:
+                yield from _escaped(f"{path}.element", item)
+        case dict():
+            for name, part in value.items():
+                yield from _escaped(f"{path}.key", name)
+                yield from _escaped(f"{path}.{name}", part)
+        case _:
+            pass
 
 
 def _is_text(type_: pa.DataType) -> bool:

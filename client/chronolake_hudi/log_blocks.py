@@ -245,7 +245,25 @@ def read_avro(block: LogBlock, path: str) -> Iterator[dict[str, Any]]:
     Raises ``DamagedFile`` when the content ends too early or too late, and ``UnsupportedFormat`` for another
     version of the content.
     """
-    content = _Content(block, BlockType.AVRO_DATA, path)
+    return _avro_records(_Content(block, BlockType.AVRO_DATA, path))
+
+
+def read_deletes(block: LogBlock, path: str) -> list[DeletedRecord]:
+    """The keys that a delete block deletes. Raises as ``read_avro`` does."""
+    records = _delete_records(_Content(block, BlockType.DELETE, path))
+    return [_from_avro(values_of_record, path) for values_of_record in records]
+
+
+def read_escaped(block: LogBlock, path: str) -> Iterator[dict[str, Any]]:
+    """The records of an Avro block or of a delete block, also with strings that are not UTF-8.
+
+    In such strings surrogates stand for bytes, as ``surrogateescape`` does. Raises as ``read_avro`` does.
+    """
+    content = _Content(block, block.type, path, unicode_errors="surrogateescape")
+    return iter(_delete_records(content)) if block.type is BlockType.DELETE else _avro_records(content)
+
+
+def _avro_records(content: _Content) -> Iterator[dict[str, Any]]:
     schema = content.schema()
     for _ in range(content.number()):
         encoded = content.take(content.number())
@@ -253,22 +271,23 @@ def read_avro(block: LogBlock, path: str) -> Iterator[dict[str, Any]]:
     content.check_end()
 
 
-def read_deletes(block: LogBlock, path: str) -> list[DeletedRecord]:
-    """The keys that a delete block deletes. Raises as ``read_avro`` does."""
-    content = _Content(block, BlockType.DELETE, path)
+def _delete_records(content: _Content) -> list[dict[str, Any]]:
     encoded = content.take(content.number())
     content.check_end()
-    values = content.record(encoded, _delete_list())
-    return [_from_avro(values_of_record, path) for values_of_record in values["deleteRecordList"]]
+    deleted: list[dict[str, Any]] = content.record(encoded, _delete_list())["deleteRecordList"]
+    return deleted
 
 
 class _Content:
     """The content of a block with a version at its beginning."""
 
-    def __init__(self, block: LogBlock, expected: BlockType, path: str) -> None:
+    def __init__(
+        self, block: LogBlock, expected: BlockType, path: str, *, unicode_errors: str = "strict"
+    ) -> None:
         assert block.type is expected
         self._block = block
         self._path = path
+        self._unicode_errors = unicode_errors
         self._offset = 0
         if (version := self.number()) != CONTENT_VERSION:
             raise UnsupportedFormat(
@@ -308,7 +327,12 @@ class _Content:
             avro_values.refuse_many(encoded, schema, self._path, _ADVICE)
             # A record of a union with other records comes with its name.
             values: object = fastavro.schemaless_reader(
-                stream, dict(schema), None, return_record_name=True, return_record_name_override=True
+                stream,
+                dict(schema),
+                None,
+                return_record_name=True,
+                handle_unicode_errors=self._unicode_errors,
+                return_record_name_override=True,
             )
         except UNREADABLE as exc:
             raise self.damaged(f"a record cannot be read ({type(exc).__name__}: {exc})") from exc

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from chronolake import _file_checks, _utf8
-from chronolake_hudi import log_blocks, log_files
+from chronolake_hudi import avro_schema, log_blocks, log_files
+from chronolake_hudi.log_files import LogBlock
 from chronolake_model import meta_columns as meta
-from chronolake_model.checks import FindingKind
+from chronolake_model.checks import Finding, FindingKind
+from chronolake_model.tables import SchemaField
 
 BAD = b"TREL\xc3"
 TEXTS = st.one_of(
@@ -85,11 +87,57 @@ def test_a_check_finds_such_strings_in_the_records_of_a_log_file():
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({meta.RECORD_KEY: keys, "s": TEXT, "n": [1, 2, 3]}), sink)
     block = log_blocks.parquet_block("20260101000000000", "{}", sink.getvalue().to_pybytes())
-    content = log_files.encode(block)
-    tally = _file_checks.Tally("region=eu/.a.log.1_0-0-0")
 
-    _file_checks.check_texts_of_log(pa.BufferReader(content), "a.log", len(content), tally)
-
-    [finding] = tally.findings()
+    [finding] = findings_of_log(log_files.encode(block))
     assert (finding.kind, finding.records) == (FindingKind.INVALID_TEXT, 1)
     assert finding.examples == [f"s: {BAD!r}, record key 2"]
+
+
+def avro_string(text: bytes) -> bytes:
+    """A short string in Avro's binary form, which may have any bytes."""
+    return bytes([2 * len(text)]) + text
+
+
+def with_bytes(block: LogBlock, text: str, other: bytes) -> bytes:
+    """A log file of a block, with other bytes for a string in it; both have the same length."""
+    assert len(text) == len(other)
+    content = block.content.replace(avro_string(text.encode()), avro_string(other))
+    return log_files.encode(LogBlock(block.type, block.header, content))
+
+
+def findings_of_log(content: bytes) -> list[Finding]:
+    tally = _file_checks.Tally("region=eu/.a.log.1_0-0-0")
+    _file_checks.check_texts_of_log(pa.BufferReader(content), "a.log", len(content), tally)
+    return tally.findings()
+
+
+@pytest.mark.parametrize(
+    ("type_", "column", "path"),
+    [
+        ("string", "here!", "s"),
+        ("array<string>", ["a", "here!"], "s.element"),
+        ("map<string, int>", {"here!": 1}, "s.key"),
+        ("map<string, string>", {"k": "here!"}, "s.k"),
+        ("struct<n: int, t: string>", {"n": 1, "t": "here!"}, "s.t"),
+    ],
+)
+def test_a_check_finds_such_strings_in_records_of_avro(type_: str, column: object, path: str):
+    fields = [SchemaField("id", "bigint", field_id=1), SchemaField("s", type_, field_id=2)]
+    schema = avro_schema.encode(avro_schema.of_table("orders", fields, meta=True))
+    record = {name: "x" for name in meta.META} | {"id": 1, "s": column}
+    others = {name: "y" for name in meta.META} | {"id": 2, "s": None}
+    block = log_blocks.avro_block("20260101000000000", schema, [others, record, others])
+
+    assert findings_of_log(log_files.encode(block)) == []
+    [finding] = findings_of_log(with_bytes(block, "here!", BAD))
+    assert (finding.kind, finding.records) == (FindingKind.INVALID_TEXT, 1)
+    assert finding.examples == [f"{path}: {BAD!r}, record key x"]
+
+
+def test_a_check_finds_such_keys_of_records_that_a_log_file_deletes():
+    deleted = [log_blocks.DeletedRecord("other", "eu"), log_blocks.DeletedRecord("here!", "eu")]
+    block = log_blocks.delete_block("20260101000000000", "{}", deleted)
+
+    [finding] = findings_of_log(with_bytes(block, "here!", BAD))
+    assert (finding.kind, finding.records) == (FindingKind.INVALID_TEXT, 1)
+    assert finding.examples == [f"recordKey: {BAD!r}, record key TREL\\xc3"]

@@ -31,7 +31,8 @@ _ADVICE: Final = {
     FindingKind.WRONG_TYPE: _REWRITE,
     FindingKind.INVALID_TEXT: "hudi-rs and lookups fail at these files. Write the records again with other "
     "strings, by Spark, which reads them: "
-    "table.overwrite(table.read().withColumn('c', make_valid_utf8('c')), 'all').",
+    "table.overwrite(table.read().withColumn('c', make_valid_utf8('c')), 'all'). Log files in Avro with such "
+    "strings cannot be read: restore the table to a savepoint before them.",
     FindingKind.WRONG_FIELD_ID: _REWRITE,
     FindingKind.NO_RECORD_KEY: _REWRITE,
     FindingKind.WRONG_RECORD_KEY: _REWRITE,
