@@ -124,6 +124,12 @@ def test_the_decisions_are_numbered_without_gaps_and_listed() -> None:
     assert [name for name in names if name not in _text("docs/decisions/README.md")] == []
 
 
+def test_a_decision_record_has_at_most_400_words() -> None:
+    words = {path.name: len(path.read_text("utf-8").split()) for path in (ROOT / "docs/decisions").glob("*.md")}
+    del words["README.md"]
+    assert {name: count for name, count in words.items() if count > 400} == {}
+
+
 def _text(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
