@@ -24,6 +24,7 @@ from chronolake_model.file_names import (
     relative_path,
 )
 from chronolake_model.files import PartitionPath
+from chronolake_model.tables import Table
 
 MARKERS_MAX: Final = 10_000
 """Markers of one request."""
@@ -56,6 +57,11 @@ class MarkersType(enum.StrEnum):
     SERVER = "server"
     DIRECT = "direct"
     """In the table's own storage, an empty object each: for writers whose executors cannot reach the server."""
+
+
+def has_direct_markers(table: Table, markers: MarkersType | None) -> bool:
+    """Whether the markers of a write are in storage; ``markers`` overrides the property of the table."""
+    return (markers or table.properties.get(TYPE_PROPERTY)) == MarkersType.DIRECT
 
 
 class Executor(enum.StrEnum):

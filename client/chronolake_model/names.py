@@ -16,6 +16,11 @@ def listed(names: Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things, for people."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def split_table_name(name: str) -> tuple[str, str]:
     """Namespace and table of ``namespace.table``; raises ``ValueError`` when ``name`` is no such thing."""
     if not _TABLE_NAME.fullmatch(name):

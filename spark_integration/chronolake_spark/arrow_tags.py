@@ -24,7 +24,6 @@ from chronolake_spark import (
     column_names,
     columns,
     errors,
-    merge,
     partition_lengths,
     text_checks,
 )
@@ -95,7 +94,9 @@ class Tagging:
             columns.BUCKET: pa.array(_keys.buckets(texts, self.table.index.buckets), pa.int32()),
             columns.DELETE: pa.repeat(pa.scalar(self.deletes), len(rows)),
         }
-        order = {name: merge.ordering_values(own, field) for name, field in order_columns(self.table).items()}
+        order = {
+            name: arrow_types.ordering_values(own, field) for name, field in order_columns(self.table).items()
+        }
         return pa.table(control | order | own)
 
     def _column(self, rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, assert_never
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chronolake import field_ids
 from chronolake_model import column_types
@@ -80,3 +81,12 @@ def _without_small_integers(field: pa.Field) -> pa.Field:
         key, item = (_without_small_integers(part) for part in (data_type.key_field, data_type.item_field))
         return field.with_type(pa.map_(key, item))
     return field
+
+
+def ordering_values(table: pa.Table | Mapping[str, pa.ChunkedArray], ordering_field: str) -> pa.ChunkedArray:
+    """The ordering values of the rows. NaN is null."""
+    ordering = table[ordering_field]
+    if pa.types.is_floating(ordering.type):
+        # NaN compares with nothing, not even itself: the outcome would depend on the order of arrival.
+        ordering = pc.if_else(pc.is_nan(ordering), pa.scalar(None, ordering.type), ordering)
+    return ordering

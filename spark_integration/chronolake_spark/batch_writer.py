@@ -24,10 +24,9 @@ from chronolake_spark import (
     write,
 )
 from chronolake_spark.batch_checks import BatchOperation
-from chronolake_spark.conflict_retries import OnConflict
-from chronolake_spark.merge import Duplicates
-from chronolake_spark.replays import Planned, Replayed
-from chronolake_spark.stream_batches import Batch, BatchStream
+from chronolake_spark.choices import Duplicates, OnConflict, Replayed
+from chronolake_spark.replays import Planned
+from chronolake_spark.stream_batches import BatchStream, StreamBatch
 from chronolake_spark.tables import SparkTable
 from chronolake_spark.write import Rows, Settings
 
@@ -229,7 +228,7 @@ class _BatchTable(SparkTable):
         super().__init__(spark, client, table)
         self._stream = stream
         self._planned = planned
-        self._batch = Batch(stream, planned)
+        self._batch = StreamBatch(stream, planned)
 
     def _write(self, rows: Rows, settings: Settings) -> Instant:  # type: ignore[explicit-override]
         batch = replays.metadata(self._stream.query_id, self._planned)

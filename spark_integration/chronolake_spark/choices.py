@@ -1,13 +1,29 @@
-"""Arguments that are one of some words. No Spark."""
+"""Arguments that are one of some words: the words, and the refusal of others."""
 
 from __future__ import annotations
 
 import difflib
 import enum
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar
+
+OnConflict: TypeAlias = Literal["fail", "retry"]
+"""What a write does that lost a conflict."""
+Duplicates: TypeAlias = Literal["fail", "drop"]
+"""What an insert does with keys that exist."""
+Replayed: TypeAlias = Literal["fail", "skip"]
+"""What a stream does with a batch that has completed with another plan."""
 
 _Choice = TypeVar("_Choice", bound=enum.StrEnum)
+
+
+class Replaces(enum.StrEnum):
+    """The file groups that an overwrite replaces."""
+
+    PARTITIONS = "dynamic"
+    """Those of the partitions that it writes to."""
+    TABLE = "all"
+    """All of the table."""
 
 
 def of(name: str, value: object, choices: type[_Choice]) -> _Choice:

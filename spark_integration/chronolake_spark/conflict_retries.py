@@ -11,12 +11,11 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from typing import Final, Literal, TypeAlias, TypeVar, get_args
+from typing import Final, TypeVar, get_args
 
 from chronolake.errors import WriteConflict
 from chronolake_model.backoff import Backoff
-
-OnConflict: TypeAlias = Literal["fail", "retry"]
+from chronolake_spark.choices import OnConflict
 
 RETRIES: Final = "conflicts.retries"
 """The extra metadata of an instant that has the number of earlier tries, which lost a conflict."""

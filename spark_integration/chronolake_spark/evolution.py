@@ -14,8 +14,8 @@ from chronolake_model.files import FileSlice
 from chronolake_model.tables import NestedField, SchemaField, Table
 from chronolake_spark import arrow_types, columns, schema, slice_reader, stored_slices
 from chronolake_spark.base_files import Folder
-from chronolake_spark.numbered_groups import NumberedGroup
 from chronolake_spark.slice_reader import SliceReader
+from chronolake_spark.stored_slices import StoredSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,11 @@ def versions(table: chronolake.Table, definition: Table, slices: Iterable[FileSl
     return Versions(definition, fields, table.storage_options)
 
 
-def fields_of_groups(
-    table: chronolake.Table, definition: Table, groups: Iterable[NumberedGroup]
+def fields_of_slices(
+    table: chronolake.Table, definition: Table, slices: Iterable[StoredSlice]
 ) -> dict[int, list[SchemaField]]:
-    """The columns of the schema versions of the files of file groups, and of the definition."""
-    stored = [group.slice_ for group in groups if group.slice_ is not None]
-    used = {file.schema_version for slice_ in stored for file in slice_.files}
+    """The columns of the schema versions of the files of slices, and of the definition."""
+    used = {file.schema_version for slice_ in slices for file in slice_.files}
     return {**_fields(table, definition, used), definition.schema_version: definition.schema}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from chronolake_model.files import DataFile, FileSlice
+from chronolake_model.names import counted
 
 _SHOWN: int = 5
 _UNITS = ("B", "KB", "MB", "GB", "TB")
@@ -128,11 +129,6 @@ def _paths(groups: Groups) -> list[str]:
         if files.count > len(files.paths):
             lines.append(f"    … and {files.count - len(files.paths):,} more")
     return lines
-
-
-def counted(count: int, noun: str) -> str:
-    """A number of things, for people."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _size(size_bytes: int) -> str:

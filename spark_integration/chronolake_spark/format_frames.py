@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
 from chronolake_spark import errors, format_options, schema, tables
+from chronolake_spark.choices import Replaces
 from chronolake_spark.format_options import FormatOptions, Use, View, WriteOperation
-from chronolake_spark.new_groups import Replaces
 from chronolake_spark.tables import SparkTable
 
 

@@ -10,16 +10,16 @@ from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
+from chronolake_model import decoding
 from chronolake_model.markers import MarkersType
 from chronolake_model.times import Moment, digits_of
 from chronolake_spark import choices, errors
-from chronolake_spark.conflict_retries import OnConflict
-from chronolake_spark.merge import Duplicates
-from chronolake_spark.new_groups import Replaces
-from chronolake_spark.options import SECRETS_OPTION, secrets_from_json
-from chronolake_spark.replays import Replayed
+from chronolake_spark.choices import Duplicates, OnConflict, Replaces, Replayed
 
 FORMAT: Final = "chronolake"
+SECRETS_OPTION: Final = "storage_secrets"
+"""How the storage is reached. Spark shows the options of a write in its plans and logs, but not those of such a
+name (``spark.redaction.regex``)."""
 
 _TABLE: Final = ("table", "path", "url", SECRETS_OPTION)
 _READ: Final = ("as_of", "from", "to", "filter", "view", "meta_columns")
@@ -173,6 +173,16 @@ def parse(options: Mapping[str, str], use: Use = Use.ANY) -> FormatOptions:
     )
 
 
+def of_jvm(java_map: Any, path: str | None) -> dict[str, str]:
+    """The options in a map of the JVM, with small letters."""
+    entries = java_map.iterator()
+    options = {}
+    while entries.hasNext():
+        entry = entries.next()
+        options[str(entry._1()).lower()] = str(entry._2())
+    return options if path is None else {**options, "path": path}
+
+
 def refuse_mode(mode: str, options: FormatOptions) -> None:
     """Raise ``InvalidOption`` unless rows can be written to an existing table in this mode."""
     match mode.lower():
@@ -216,6 +226,16 @@ def refuse_options_of_read_streams(options: FormatOptions) -> None:
         raise errors.InvalidOption(
             f"the options {', '.join(names)} are for readStream: leave them out of spark.read"
         )
+
+
+def secrets_to_json(storage_options: Mapping[str, str]) -> str:
+    """The text of the option that holds secrets."""
+    return msgspec.json.encode(storage_options).decode()
+
+
+def secrets_from_json(text: str) -> dict[str, str]:
+    """The options in a text of ``secrets_to_json``."""
+    return decoding.decode(text, dict[str, str])
 
 
 def _refuse_unknown(name: str, use: Use) -> None:

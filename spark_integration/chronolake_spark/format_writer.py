@@ -36,6 +36,7 @@ from chronolake_spark import (
     errors,
     evolution,
     format_options,
+    numbered_groups,
     record_index,
     rollbacks,
     schema,
@@ -48,9 +49,9 @@ from chronolake_spark import (
 from chronolake_spark.arrow_tags import Tagging
 from chronolake_spark.base_files import Folder
 from chronolake_spark.bucket_writer import Task
+from chronolake_spark.choices import Replaces
 from chronolake_spark.format_options import FormatOptions, WriteOperation
 from chronolake_spark.merge import Existing
-from chronolake_spark.new_groups import Replaces
 from chronolake_spark.spark_data_source import ChronolakeWriter, encoded_error, message_of
 from chronolake_spark.staging import StagedFile, Stager
 from chronolake_spark.stored_groups import FileGroup, Lookup
@@ -177,7 +178,7 @@ class StagingWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is 
         places = staged_places.find(keys, table, time, self._treatment)
         stager = Stager(folder, TaskMarkers(self._own.markers(table)), time, token)
         rows = staging.regrouped(stager, places.rows(staging.tables(folder, files)))
-        fields = evolution.fields_of_groups(table, table.definition, places.groups)
+        fields = evolution.fields_of_slices(table, table.definition, numbered_groups.slices_of(places.groups))
         return self._own.with_groups(places.groups, fields), rows, None
 
     @contextlib.contextmanager

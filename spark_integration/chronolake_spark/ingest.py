@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from chronolake.cli import context, options, output
+from chronolake_model.names import counted
 from chronolake_model.tables import BucketIndex, index_of
 from chronolake_model.vocabulary import IndexType, TableType
 
@@ -391,7 +392,7 @@ def _run(job: IngestJob, console: Console, stopping: Cancellation, *, dry_run: b
 
 def set_aside_line(job: IngestJob) -> str:
     """The line about bad rows."""
-    rows = plural(len(job.bad_rows), "row")
+    rows = counted(len(job.bad_rows), "row")
     first = job.bad_rows[0].problem
     return f"Set aside in {job.request.bad_rows}: {rows} that cannot be loaded; the first: {first}"
 
@@ -408,7 +409,7 @@ def _outcome(job: IngestJob, commits: int, *, dry_run: bool) -> str:
         return "It was a dry run: nothing was written."
     if commits:
         return (
-            f"{plural(commits, 'commit')} of {table} completed before, and nothing else was loaded. "
+            f"{counted(commits, 'commit')} of {table} completed before, and nothing else was loaded. "
             "Run the same command again to load the other files."
         )
     if job.has_created_table:
@@ -442,7 +443,7 @@ def _print_prepared(console: Console, job: IngestJob, prepared: Prepared) -> Non
 def line(batch: Batch, committed: Committed | None) -> str:
     if committed is None:
         return f"  {batch.name}: the table has {'it' if len(batch.files) == 1 else 'them'} already"
-    bad_rows = f", {plural(committed.bad_rows, 'row')} set aside" if committed.bad_rows else ""
+    bad_rows = f", {counted(committed.bad_rows, 'row')} set aside" if committed.bad_rows else ""
     return (
         f"  {batch.name}: {_counts([committed])}{bad_rows}, completed {output.utc(committed.completion_time)} "
         f"({committed.seconds:.2f} s)"
@@ -453,7 +454,7 @@ def _counts(commits: Sequence[Committed]) -> str:
     """The counts of rows by result. The first number is the sum of the others."""
     rows = [commit.rows for commit in commits]
     return (
-        f"{plural(sum(counts.read for counts in rows), 'row')} read"
+        f"{counted(sum(counts.read for counts in rows), 'row')} read"
         f" = {sum(counts.inserted for counts in rows):,} inserted"
         f" + {sum(counts.updated for counts in rows):,} updated"
         f" + {sum(counts.deleted for counts in rows):,} deleted"
@@ -464,18 +465,14 @@ def _counts(commits: Sequence[Committed]) -> str:
 
 def _print_summary(console: Console, result: IngestResult) -> None:
     commits = result.commits
-    skipped = f"; the table had {plural(len(result.skipped), 'file')} already" if result.skipped else ""
+    skipped = f"; the table had {counted(len(result.skipped), 'file')} already" if result.skipped else ""
     if result.dry_run:
         console.print(
-            f"{result.table}: {plural(result.rows or 0, 'row')} can be loaded{skipped}; nothing was written"
+            f"{result.table}: {counted(result.rows or 0, 'row')} can be loaded{skipped}; nothing was written"
         )
         return
-    done = f"{plural(len(commits), 'commit')}: {_counts(commits)}" if commits else "nothing new to load"
+    done = f"{counted(len(commits), 'commit')}: {_counts(commits)}" if commits else "nothing new to load"
     console.print(f"{result.table}: {done}{skipped}")
     console.print("What to look at next:")
     for command in ("timeline", "snapshot", "changes"):
         console.print(f"  chronolake {command} {result.table}")
-
-
-def plural(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -10,6 +10,7 @@ from rich.console import Console
 import chronolake
 from chronolake.cli import context, output
 from chronolake.errors import TableNotFound
+from chronolake_model.names import counted
 from chronolake_spark import arrivals, follow_job, hudi_visibility, ingest, progress
 from chronolake_spark.follow_job import Following
 from chronolake_spark.ingest_batches import Batch
@@ -35,7 +36,7 @@ def follow(
 ) -> None:
     """Load files as they arrive, until a signal ends it."""
     stopping.outcome = lambda commits: (
-        f"{ingest.plural(commits, 'commit')} of {request.table} completed. Run the same command again to go on."
+        f"{counted(commits, 'commit')} of {request.table} completed. Run the same command again to go on."
     )
 
     # The query calls report in another thread, which has no options of the command.

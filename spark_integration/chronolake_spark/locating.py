@@ -17,11 +17,11 @@ from pyspark.sql import Column, DataFrame, functions as sf
 from pyspark.storagelevel import StorageLevel
 
 import chronolake
+from chronolake_model.names import counted
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import candidates, columns, errors, evolution, file_index, progress, schema, targets
 from chronolake_spark.candidates import Candidates
-from chronolake_spark.explanations import counted
 from chronolake_spark.numbered_groups import NumberedGroup
 from chronolake_spark.targets import Counts
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark import columns, log_merge, merge
+from chronolake_spark import arrow_types, columns, log_merge, merge
 from chronolake_spark.merge import Decision, Existing, Mask
 from chronolake_spark.slice_reader import SliceReader
 from chronolake_spark.stored_slices import StoredSlice
@@ -79,7 +79,7 @@ def _inserted(reader: SliceReader, stored: StoredSlice, incoming: pa.Table, exis
     if reader.ordering_field is None or not len(gone := changes.deletes):
         return decision
     deleted_at = gone[log_merge.ORDERING].take(_places(incoming, gone[log_merge.KEY]))
-    own = merge.ordering_values(incoming, reader.ordering_field)
+    own = arrow_types.ordering_values(incoming, reader.ordering_field)
     is_late = pc.or_(
         pc.fill_null(pc.less(own, deleted_at), False), pc.and_(pc.is_null(own), pc.is_valid(deleted_at))
     )
@@ -103,11 +103,11 @@ def _deciding(
     is_live = pc.is_valid(at_live := _places(deletes, live[columns.RECORD_KEY]))
     known = pc.if_else(
         is_live,
-        merge.ordering_values(live, ordering_field).take(at_live),
+        arrow_types.ordering_values(live, ordering_field).take(at_live),
         gone[log_merge.ORDERING].take(_places(deletes, gone[log_merge.KEY])),
     )
     # The times of a session have its zone, those of files UTC: the moments are the same.
-    own = merge.ordering_values(deletes, ordering_field).cast(known.type)
+    own = arrow_types.ordering_values(deletes, ordering_field).cast(known.type)
     has_value = pc.is_valid(own)
     is_late = pc.fill_null(pc.less(own, known), False)
     is_kept = pc.if_else(has_value, pc.invert(is_late), is_live)

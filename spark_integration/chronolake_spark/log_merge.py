@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark import columns, log_partials, merge
+from chronolake_spark import arrow_types, columns, log_partials
 from chronolake_spark.log_partials import Laid, Parts
 from chronolake_spark.merge import Mask
 
@@ -158,7 +158,7 @@ def _wins(base: pa.Table, changes: pa.Table, ordering_field: str | None) -> Mask
     """Row by row: whether the record of the base file wins against the change of its key."""
     if ordering_field is None:
         return np.zeros(len(changes), dtype=np.bool_)
-    ordering = merge.ordering_values(base, ordering_field)
+    ordering = arrow_types.ordering_values(base, ordering_field)
     ranks: npt.NDArray[np.int8] = changes[_RANK].to_numpy()
     is_greater = _mask(pc.fill_null(pc.greater(ordering, changes[ORDERING]), False))
     # Without a barrier, the rank of a change is never less than that of null.
@@ -174,7 +174,7 @@ def _versions_of_records(records: pa.Table, times: pa.ChunkedArray, ordering_fie
         _RANK: pa.array(np.full(len(records), _WITH_VALUE, np.int8)),
     }
     if ordering_field is not None:
-        arrays[ORDERING] = merge.ordering_values(records, ordering_field)
+        arrays[ORDERING] = arrow_types.ordering_values(records, ordering_field)
         arrays[_RANK] = pa.array(_ranks(arrays[ORDERING]))
     return pa.table(arrays)
 

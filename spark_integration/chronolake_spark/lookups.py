@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake_model.files import FileSlice, Snapshot
@@ -19,13 +21,28 @@ from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import Table
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark import arrow_types, columns, lookup_keys, slice_reader, stored_slices
+from chronolake_spark import arrow_types, columns, lookup_keys, schema, slice_reader, stored_slices
 from chronolake_spark.base_files import Folder
 from chronolake_spark.lookup_keys import Key, WantedKeys
 from chronolake_spark.record_index import RecordIndex
 from chronolake_spark.slice_reader import SliceReader
 
 _THREADS: Final = 8
+
+
+def records(
+    spark: SparkSession,
+    table: chronolake.Table,
+    keys: Sequence[Key],
+    as_of: Moment | None,
+    *,
+    meta_columns: bool,
+) -> DataFrame:
+    """The records with these keys, which the driver reads. Raises as ``find``."""
+    rows, definition = find(table, keys, as_of)
+    names = [*(columns.META if meta_columns else ()), *(field.name for field in definition.schema)]
+    struct = schema.file_struct_of(definition.schema)
+    return spark.createDataFrame(rows.select(names), StructType([struct[name] for name in names]))
 
 
 def find(table: chronolake.Table, keys: Sequence[Key], as_of: Moment | None = None) -> tuple[pa.Table, Table]:

@@ -12,16 +12,15 @@ again.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark import columns, distinct_keys
+from chronolake_spark import arrow_types, columns, distinct_keys
 
 Mask = npt.NDArray[np.bool_]
 
@@ -34,10 +33,6 @@ class Existing(enum.StrEnum):
     DROP = "drop"
     UNCHECKED = "unchecked"
     """It is not looked up: both records are kept. For callers who know that all keys are new."""
-
-
-Duplicates: TypeAlias = Literal["fail", "drop"]
-"""What an insert does with keys that exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +152,7 @@ def _sortable(
     """The sort columns of the rows: key, ordering value, row order."""
     sortable: dict[str, pa.Array | pa.ChunkedArray] = {"key": key_numbers}
     if ordering_field is not None:
-        ordering = ordering_values(incoming, ordering_field)
+        ordering = arrow_types.ordering_values(incoming, ordering_field)
         sortable |= {"rank": pa.array(_rank(incoming, ordering)), "ordering": ordering}
     return sortable | {
         name: incoming[name] for name in incoming.column_names if name.startswith(columns.ORDER_PREFIX)
@@ -228,7 +223,8 @@ def _wins(stored: pa.Table, incoming: pa.Table, ordering_field: str | None) -> M
     """Row by row: whether the incoming record replaces the stored one of the same key."""
     if ordering_field is None:
         return np.ones(len(stored), dtype=np.bool_)
-    old, new = ordering_values(stored, ordering_field), ordering_values(incoming, ordering_field)
+    old = arrow_types.ordering_values(stored, ordering_field)
+    new = arrow_types.ordering_values(incoming, ordering_field)
     is_later = _mask(pc.fill_null(pc.greater_equal(new, old), False))
     old_is_null = _mask(pc.is_null(old))
     wins: Mask = is_later | old_is_null | (_rank(incoming, new) == 2)
@@ -250,12 +246,3 @@ def _mask(booleans: pa.Array | pa.ChunkedArray) -> Mask:
 def _keys(table: pa.Table) -> pa.Array:
     # large_string, because the keys of a large file group may exceed the 2 GB limit of string offsets.
     return table[columns.RECORD_KEY].cast(pa.large_string()).combine_chunks()
-
-
-def ordering_values(table: pa.Table | Mapping[str, pa.ChunkedArray], ordering_field: str) -> pa.ChunkedArray:
-    """The ordering values of the rows. NaN is null."""
-    ordering = table[ordering_field]
-    if pa.types.is_floating(ordering.type):
-        # NaN compares with nothing, not even itself: the outcome would depend on the order of arrival.
-        ordering = pc.if_else(pc.is_nan(ordering), pa.scalar(None, ordering.type), ordering)
-    return ordering

@@ -7,7 +7,6 @@ bucket open the same one, and the server sees their conflict.
 
 from __future__ import annotations
 
-import enum
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -16,16 +15,8 @@ from chronolake_model.file_names import bucket_file_id, bucket_of, generation_of
 from chronolake_model.files import FileGroupName
 from chronolake_model.slices import ReplacedFileGroup
 from chronolake_spark import partial_snapshots
+from chronolake_spark.choices import Replaces
 from chronolake_spark.stored_slices import StoredSlice
-
-
-class Replaces(enum.StrEnum):
-    """The file groups that an overwrite replaces."""
-
-    PARTITIONS = "dynamic"
-    """Those of the partitions that it writes to."""
-    TABLE = "all"
-    """All of the table."""
 
 
 def to_open(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from chronolake_spark.stored_slices import StoredSlice
@@ -19,3 +21,8 @@ class NumberedGroup(msgspec.Struct, frozen=True, array_like=True):
     file_id: str
     slice_: StoredSlice | None = None
     rewrites: bool = False
+
+
+def slices_of(groups: Iterable[NumberedGroup]) -> list[StoredSlice]:
+    """The slices of those file groups that have one."""
+    return [group.slice_ for group in groups if group.slice_ is not None]

@@ -9,18 +9,15 @@ import msgspec
 
 from chronolake_model import decoding
 from chronolake_model.files import FileGroupName
-from chronolake_model.markers import TYPE_PROPERTY, MarkersType
+from chronolake_model.markers import MarkersType
 from chronolake_model.streams import StreamInstant
 from chronolake_model.tables import SchemaField, Table
+from chronolake_spark.choices import Replaces
 from chronolake_spark.merge import Existing
-from chronolake_spark.new_groups import Replaces
 from chronolake_spark.numbered_groups import NumberedGroup
 from chronolake_spark.stored_slices import StoredSlice
 
 WRITE_OPTION: Final = "write"
-SECRETS_OPTION: Final = "storage_secrets"
-"""How the storage is reached. Spark shows the options of a write in its plans and logs, but not those of such a
-name (``spark.redaction.regex``)."""
 
 
 class Fetched(msgspec.Struct, frozen=True):
@@ -33,6 +30,10 @@ class Fetched(msgspec.Struct, frozen=True):
     slices: list[StoredSlice]
     new_groups: list[FileGroupName]
     fields: dict[int, list[SchemaField]]
+
+
+STREAM_TASK: Final = "spark"
+"""The task of a stream: the committer of a write reports for all tasks of Spark."""
 
 
 class BatchOptions(msgspec.Struct, frozen=True):
@@ -92,18 +93,3 @@ class WriteOptions(msgspec.Struct, frozen=True):
     def from_json(cls, text: str) -> WriteOptions:
         """The options in a text of ``to_json``."""
         return decoding.decode(text, cls)
-
-
-def has_direct_markers(table: Table, markers: MarkersType | None) -> bool:
-    """Whether the markers of a write are in storage, and not with the server."""
-    return (markers or table.properties.get(TYPE_PROPERTY)) == MarkersType.DIRECT
-
-
-def secrets_to_json(storage_options: Mapping[str, str]) -> str:
-    """The text of the option that holds secrets."""
-    return msgspec.json.encode(storage_options).decode()
-
-
-def secrets_from_json(text: str) -> dict[str, str]:
-    """The options in a text of ``secrets_to_json``."""
-    return decoding.decode(text, dict[str, str])

@@ -24,7 +24,7 @@ from chronolake_spark import (
     spark_failures,
     write_counts,
 )
-from chronolake_spark.conflict_retries import OnConflict
+from chronolake_spark.choices import OnConflict
 
 _LOG = logging.getLogger("chronolake.spark")
 Values: TypeAlias = Mapping[str, Any]

@@ -28,7 +28,7 @@ from chronolake.errors import ChronolakeError
 from chronolake_model.environment import PROGRESS_VARIABLE
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.markers import Marker
-from chronolake_spark.explanations import counted
+from chronolake_model.names import counted
 
 SETTING: Final = "spark.chronolake.progress"
 _DESCRIPTION: Final = "spark.job.description"

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, Final
 
+from chronolake_spark import format_options
 from chronolake_spark.format_options import FORMAT
 
 _READWRITER: Final = "pyspark.sql.readwriter"
@@ -316,17 +317,7 @@ def _is_ours(caller: Any, attribute: str, format: str | None) -> bool:
 
 def _options(java: Any, path: str | None) -> dict[str, str]:
     """The options of a reader or a writer of the JVM."""
-    return options_of(java.extraOptions(), path)
-
-
-def options_of(java_map: Any, path: str | None) -> dict[str, str]:
-    """The options in a map of the JVM, with small letters."""
-    entries = java_map.iterator()
-    options = {}
-    while entries.hasNext():
-        entry = entries.next()
-        options[str(entry._1()).lower()] = str(entry._2())
-    return options if path is None else {**options, "path": path}
+    return format_options.of_jvm(java.extraOptions(), path)
 
 
 # typing.override is Python 3.12's.

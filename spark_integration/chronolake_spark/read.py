@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession, functions as sf
-from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake_model.files import ChangedFileGroup, Changes, FileSlice, Snapshot
@@ -18,11 +17,9 @@ from chronolake_model.filters import Filter
 from chronolake_model.names import listed
 from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import Table
-from chronolake_model.times import Moment
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark import columns, errors, evolution, filters, lookups, schema, slice_frames, stored_slices
+from chronolake_spark import columns, errors, evolution, filters, schema, slice_frames, stored_slices
 from chronolake_spark.format_options import View
-from chronolake_spark.lookup_keys import Key
 
 GroupKey: TypeAlias = tuple[str, str]
 """Partition path and file id: a file group within its table."""
@@ -45,21 +42,6 @@ def snapshot(
     written = evolution.versions(table, table.reload().definition, slices)
     wanted = _names(written.table, names, meta_columns=meta_columns)
     return slice_frames.records(spark, written, slices, wanted)
-
-
-def lookup(
-    spark: SparkSession,
-    table: chronolake.Table,
-    keys: Sequence[Key],
-    as_of: Moment | None,
-    *,
-    meta_columns: bool,
-) -> DataFrame:
-    """The records with these keys, which the driver reads."""
-    rows, definition = lookups.find(table, keys, as_of)
-    names = _names(definition, None, meta_columns=meta_columns)
-    struct = schema.file_struct_of(definition.schema)
-    return spark.createDataFrame(rows.select(names), StructType([struct[name] for name in names]))
 
 
 @dataclass(frozen=True, slots=True)

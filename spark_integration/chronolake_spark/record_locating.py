@@ -21,10 +21,10 @@ from chronolake_spark import (
     unique_keys,
 )
 from chronolake_spark.candidates import Candidates
+from chronolake_spark.choices import Replaces
 from chronolake_spark.index_manifests import Manifest
 from chronolake_spark.locating import Located
 from chronolake_spark.merge import Existing
-from chronolake_spark.new_groups import Replaces
 from chronolake_spark.record_index import RecordIndex
 from chronolake_spark.unique_keys import Treatment
 

@@ -11,17 +11,17 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from chronolake_model.instants import Instant
 from chronolake_model.streams import Stream
 from chronolake_spark import errors
+from chronolake_spark.choices import Replayed
 
 QUERY: Final = "spark.query-id"
 """The extra metadata of the instant of a batch that has the id of the query."""
 PLANNED: Final = "spark.batch-planned-ms"
 """The extra metadata that has the time of Spark's plan of the batch, in milliseconds since 1970."""
-Replayed: TypeAlias = Literal["fail", "skip"]
 _QUERY_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 

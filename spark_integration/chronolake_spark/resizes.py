@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as sf
 import chronolake
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import FILE_GROUPS_MAX, Instant, Plan
-from chronolake_model.markers import MarkersType
+from chronolake_model.markers import MarkersType, has_direct_markers
 from chronolake_model.tables import BUCKETS_MAX, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation
 from chronolake_spark import (
@@ -31,11 +31,9 @@ from chronolake_spark import (
     write,
     write_counts,
 )
-from chronolake_spark.conflict_retries import OnConflict
+from chronolake_spark.choices import OnConflict, Replaces
 from chronolake_spark.evolution import Versions
 from chronolake_spark.merge import Existing
-from chronolake_spark.new_groups import Replaces
-from chronolake_spark.options import has_direct_markers
 from chronolake_spark.write import Settings
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 import chronolake
 from chronolake_model.tables import Table
 from chronolake_spark import errors
-from chronolake_spark.conflict_retries import OnConflict
+from chronolake_spark.choices import OnConflict
 
 _NOTHING_YET: Final = "0"
 """The mark of the state before the first completion."""

@@ -37,22 +37,15 @@ from chronolake_spark import (
     file_states,
     new_groups,
     open_groups,
-    stream_batches,
     task_rows,
     text_checks,
 )
 from chronolake_spark.bucket_writer import Task, WriteJob, Written
+from chronolake_spark.format_options import SECRETS_OPTION, secrets_from_json
 from chronolake_spark.log_contents import LogFormat
 from chronolake_spark.numbered_groups import NumberedGroup
 from chronolake_spark.open_groups import OpenedGroups
-from chronolake_spark.options import (
-    SECRETS_OPTION,
-    WRITE_OPTION,
-    BatchOptions,
-    Fetched,
-    WriteOptions,
-    secrets_from_json,
-)
+from chronolake_spark.options import STREAM_TASK, WRITE_OPTION, BatchOptions, Fetched, WriteOptions
 from chronolake_spark.stored_groups import FileGroup, ServerLookup
 from chronolake_spark.stored_slices import StoredSlice
 from chronolake_spark.write_counts import RowCounts
@@ -240,7 +233,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         stats = _stats_of(messages)
         table.stream(batch.instant.stream, batch.epoch).report(
             batch.instant,
-            stream_batches.TASK,
+            STREAM_TASK,
             stats,
             last_batch=True,
             extra_metadata=self._metadata(messages, stats),

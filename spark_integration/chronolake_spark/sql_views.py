@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 import chronolake
 from chronolake.errors import ConnectionFailed, TableNotFound
 from chronolake_spark import format_options, record_locating, schema, tables
-from chronolake_spark.options import SECRETS_OPTION, secrets_to_json
+from chronolake_spark.format_options import SECRETS_OPTION, secrets_to_json
 
 _EVENTS_MAX = 1_000
 _RETRY_SECONDS = 30.0

@@ -20,11 +20,10 @@ from chronolake_model.streams import StreamInstant
 from chronolake_model.vocabulary import Direction, Operation, State, TimeOrder
 from chronolake_spark import replays, stream_failures
 from chronolake_spark.acknowledgements import Acknowledger
-from chronolake_spark.options import BatchOptions
-from chronolake_spark.replays import Planned, Replayed
+from chronolake_spark.choices import Replayed
+from chronolake_spark.options import STREAM_TASK, BatchOptions
+from chronolake_spark.replays import Planned
 
-TASK: Final = "spark"
-"""The task of the stream: the committer of a write reports for all tasks of Spark."""
 LEASE_SECONDS: Final = 60
 _WAIT_SECONDS: Final = 300.0
 _LOG = logging.getLogger("chronolake.spark")
@@ -86,7 +85,7 @@ class BatchStream:
             try:
                 given = stream.instant(
                     batch.batch_id,
-                    TASK,
+                    STREAM_TASK,
                     operation=operation,
                     blocking=not self.pending_max,
                     wait_seconds=_WAIT_SECONDS if self.pending_max else 0.0,
@@ -213,7 +212,7 @@ class BatchWrite:
         self.options = BatchOptions(given, epoch)
 
 
-class Batch:
+class StreamBatch:
     """One batch of a stream, for ``write.Settings``."""
 
     def __init__(self, stream: BatchStream, planned: Planned) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import chronolake
-from chronolake_spark import batch_writer, errors, format_options, pyspark_methods
+from chronolake_spark import batch_writer, errors, format_options
 from chronolake_spark.batch_writer import BatchWriter
 from chronolake_spark.format_options import FormatOptions, Use, WriteOperation
 
@@ -27,7 +27,7 @@ def prepare(writer: Any, settings: Mapping[str, Any], path: str | None) -> None:
 
     Raises ``InvalidOption``, and what ``BatchWriter.check`` raises.
     """
-    options = pyspark_methods.options_of(settings["extraOptions"], path)
+    options = format_options.of_jvm(settings["extraOptions"], path)
     _refuse_modes(settings)
     refuse_asynchronous(options)
     own = {name: text for name, text in options.items() if name not in _OF_SPARK}
@@ -96,3 +96,12 @@ def _refuse_modes(settings: Mapping[str, Any]) -> None:
         raise errors.InvalidOption(
             f"the trigger {trigger} {_REFUSED_TRIGGERS[trigger]}: use processingTime or availableNow"
         )
+
+
+def no_writer() -> errors.InvalidOption:
+    """The error of a stream that is written in a driver without this package."""
+    return errors.InvalidOption(
+        "writing a stream needs `import chronolake_spark` in the driver, and df.writeStream: Spark cannot "
+        "shuffle rows for a data source in Python. Or use "
+        ".foreachBatch(chronolake_spark.writer('namespace.table'))"
+    )

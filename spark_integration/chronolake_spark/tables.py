@@ -23,6 +23,7 @@ from chronolake_spark import (
     explain_reads,
     filter_meanings,
     index_jobs,
+    lookups,
     merges,
     partition_deletes,
     progress,
@@ -37,15 +38,14 @@ from chronolake_spark import (
     writable_tables,
     write,
 )
-from chronolake_spark.conflict_retries import OnConflict
+from chronolake_spark.choices import Duplicates, OnConflict, Replaces
 from chronolake_spark.explain import WriteName
 from chronolake_spark.explanations import Explanation
 from chronolake_spark.filters import FilterOrText
 from chronolake_spark.format_options import View
 from chronolake_spark.lookup_keys import Key
-from chronolake_spark.merge import Duplicates, Existing
+from chronolake_spark.merge import Existing
 from chronolake_spark.merges import Clause, Merge
-from chronolake_spark.new_groups import Replaces
 from chronolake_spark.record_index import RecordIndex
 from chronolake_spark.shuffles import Sort
 from chronolake_spark.write import Rows, Settings
@@ -398,7 +398,7 @@ class SparkTable:
         The driver reads the row groups that may have the keys; there is no Spark job. Raises ``SchemaMismatch``
         for what is no key of the table, ``InvalidRecordKey`` for a key without value, and ``HistoryCleaned``.
         """
-        return read.lookup(self._spark, self._table, keys, as_of, meta_columns=meta_columns)
+        return lookups.records(self._spark, self._table, keys, as_of, meta_columns=meta_columns)
 
     def update_index(self, *, rebuild: bool = False) -> None:
         """Take into the record index what completed since its last update; without such an index, do nothing.

@@ -23,11 +23,11 @@ from chronolake_model.files import FileSlice
 from chronolake_model.tables import Table
 from chronolake_spark import columns, errors, evolution, index_files, partial_snapshots, schema, slice_frames
 from chronolake_spark.base_files import Folder
+from chronolake_spark.choices import Replaces
 from chronolake_spark.evolution import Versions
 from chronolake_spark.index_manifests import Manifest
 from chronolake_spark.locating import persisted
 from chronolake_spark.merge import Existing
-from chronolake_spark.new_groups import Replaces
 
 KEYS_HERE_MAX: Final = 10_000
 """The most keys that the driver looks up; tasks look up more of them."""
@@ -140,7 +140,7 @@ def _winners(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def _ordering(table: Table) -> Column:
-    """The ordering value. NaN is null, as in ``merge.ordering_values``."""
+    """The ordering value. NaN is null, as in ``arrow_types.ordering_values``."""
     if table.merge_field is None:
         return sf.lit(None).cast("int")
     field = next(field for field in table.schema if field.name == table.merge_field)

@@ -19,6 +19,7 @@ from chronolake_model.files import FileSlice
 from chronolake_model.tables import Table
 from chronolake_spark import (
     arrow_tags,
+    arrow_types,
     columns,
     errors,
     evolution,
@@ -27,8 +28,8 @@ from chronolake_spark import (
     stored_slices,
     unique_keys,
 )
+from chronolake_spark.choices import Replaces
 from chronolake_spark.merge import Existing
-from chronolake_spark.new_groups import Replaces
 from chronolake_spark.record_index import Distributed, RecordIndex
 from chronolake_spark.unique_keys import Treatment
 
@@ -142,7 +143,7 @@ def _compared(
     if (field := reader.ordering_field) is None:
         of_key = pa.table({_KEY: records[_KEY].unique(), _IS_STORED: _true(len(records[_KEY].unique()))})
         return known.join(of_key, _KEY, join_type="left outer").combine_chunks()
-    values = merge.ordering_values(records, field)
+    values = arrow_types.ordering_values(records, field)
     # Another engine may have written a key twice.
     of_key = pa.table({_KEY: records[_KEY], field: values}).group_by(_KEY).aggregate([(field, "max")])
     stored = of_key.rename_columns([_KEY, _OLD_ORDERING]).append_column(_IS_STORED, _true(len(of_key)))
@@ -175,7 +176,7 @@ def _placed(compared: pa.Table, table: Table, existing: Existing, slices: Sequen
     moved = compared.filter(moves)
     deletes = {_KEY: moved[_KEY], _PATH: moved[_OLD_PATH], _NUMBER: moved[_OLD_NUMBER]}
     if table.merge_field is not None:
-        deletes[table.merge_field] = merge.ordering_values(moved, table.merge_field)
+        deletes[table.merge_field] = arrow_types.ordering_values(moved, table.merge_field)
     return KeyPlaces(places, pa.table(deletes), slices)
 
 
@@ -183,7 +184,7 @@ def _wins(compared: pa.Table, table: Table) -> pa.ChunkedArray | pa.Scalar:
     """Whether the new record is not older than the stored one."""
     if table.merge_field is None:
         return pa.scalar(True)
-    new, old = merge.ordering_values(compared, table.merge_field), compared[_OLD_ORDERING]
+    new, old = arrow_types.ordering_values(compared, table.merge_field), compared[_OLD_ORDERING]
     return pc.or_(pc.is_null(old), pc.fill_null(pc.greater_equal(new, old), False))
 
 
@@ -191,7 +192,7 @@ def _is_late(compared: pa.Table, table: Table) -> pa.ChunkedArray | pa.Scalar:
     """Whether a delete in a log file of another partition is later than the row, or the row deletes too."""
     if table.merge_field is None:
         return pa.scalar(False)
-    new, deleted = merge.ordering_values(compared, table.merge_field), compared[_DELETED_ORDERING]
+    new, deleted = arrow_types.ordering_values(compared, table.merge_field), compared[_DELETED_ORDERING]
     loses = pc.or_(pc.is_null(new), pc.fill_null(pc.less(new, deleted), False))
     return pc.and_(pc.is_valid(deleted), pc.or_(compared[columns.DELETE], loses))
 

@@ -17,7 +17,7 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Observation, functions as sf
@@ -27,7 +27,7 @@ import chronolake
 from chronolake_model import merge_modes
 from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
-from chronolake_model.markers import MarkersType
+from chronolake_model.markers import MarkersType, has_direct_markers
 from chronolake_model.merge_modes import MergeMode
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation, State
@@ -44,6 +44,7 @@ from chronolake_spark import (
     evolution,
     locating,
     new_groups,
+    numbered_groups,
     progress,
     record_locating,
     rollbacks,
@@ -59,19 +60,11 @@ from chronolake_spark import (
     writable_tables,
     write_counts,
 )
-from chronolake_spark.conflict_retries import OnConflict
+from chronolake_spark.choices import OnConflict, Replaces
+from chronolake_spark.format_options import SECRETS_OPTION, secrets_to_json
 from chronolake_spark.merge import Existing
-from chronolake_spark.new_groups import Replaces
 from chronolake_spark.numbered_groups import NumberedGroup
-from chronolake_spark.options import (
-    SECRETS_OPTION,
-    WRITE_OPTION,
-    Fetched,
-    WriteOptions,
-    has_direct_markers,
-    secrets_to_json,
-)
-from chronolake_spark.stream_batches import Batch
+from chronolake_spark.options import WRITE_OPTION, BatchOptions, Fetched, WriteOptions
 from chronolake_spark.unique_keys import Treatment
 
 
@@ -133,6 +126,20 @@ Rows: TypeAlias = DataFrame | Callable[[str], DataFrame]
 """The tagged rows of a write, or what makes them from the table as of a time: that of the write's begin."""
 
 
+class BatchInstant(Protocol):
+    """The instant of a batch of a stream: the stream begins it, and completes it."""
+
+    @property
+    def options(self) -> BatchOptions:
+        """What executors need of it, while it is begun."""
+
+    def begun(self, operation: Operation) -> contextlib.AbstractContextManager[chronolake.Write]:
+        """Begin its instant. If the block raises, the instant is rolled back."""
+
+    def complete(self) -> Instant:
+        """Complete its instant, which may happen later."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a write does with its rows.
@@ -162,7 +169,7 @@ class Settings:
     kept_columns: Sequence[str] = ()
     computed_from: str | None = None
     opens_groups: bool = False
-    batch: Batch | None = None
+    batch: BatchInstant | None = None
 
 
 def run(table: chronolake.Table, url: str, rows: Rows, settings: Settings) -> Instant:
@@ -208,7 +215,7 @@ def _run_once(
             tagged_rows = tagged_rows if has_limit else arrow_batches.guarded(tagged_rows)
             with _placed(tagged_rows, table, definition, as_of, settings) as (frame, numbered):
                 if numbered is not None:
-                    fields = evolution.fields_of_groups(table, definition, numbered)
+                    fields = evolution.fields_of_slices(table, definition, numbered_groups.slices_of(numbered))
                     options = options.with_groups(numbered, fields)
                 save(frame, table, options, has_limit=has_limit)
         return write.refresh() if settings.batch is None else settings.batch.complete()

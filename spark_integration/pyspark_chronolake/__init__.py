@@ -63,9 +63,9 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is untyped her
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Raises ``InvalidOption``."""
-        from chronolake_spark import streaming  # noqa: PLC0415
+        from chronolake_spark import stream_starts  # noqa: PLC0415
 
-        raise streaming.no_writer()
+        raise stream_starts.no_writer()
 
 
 class QuietTraceback:

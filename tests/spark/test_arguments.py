@@ -27,7 +27,7 @@ from chronolake_spark import (
     source_files,
     write_counts,
 )
-from chronolake_spark.new_groups import Replaces
+from chronolake_spark.choices import Replaces
 from chronolake_spark.tables import SparkTable
 
 

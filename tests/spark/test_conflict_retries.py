@@ -8,7 +8,7 @@ import pytest
 
 from chronolake.errors import WriteConflict
 from chronolake_spark import conflict_retries
-from chronolake_spark.conflict_retries import OnConflict
+from chronolake_spark.choices import OnConflict
 
 
 class Writer:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as sf
 from chronolake.errors import WriteConflict
 from chronolake_model.vocabulary import Action, Operation, TableType
 from chronolake_spark import SparkTable, columns, errors, write
-from chronolake_spark.new_groups import Replaces
+from chronolake_spark.choices import Replaces
 from chronolake_spark.write import Settings
 
 pytestmark = pytest.mark.spark
