@@ -29,7 +29,7 @@ from chronolake_model.instants import Instant
 from chronolake_model.publication import PUBLISH_PROPERTY
 from chronolake_model.vocabulary import IndexType, Operation, TableType
 from chronolake_spark import SparkTable
-from chronolake_spark.index_manifests import StoredManifests
+from chronolake_spark.index.record.manifests import StoredManifests
 
 CASES = os.environ.get("CASES", "abcdefg")
 ROWS = int(os.environ.get("ROWS", "5000000"))

@@ -14,7 +14,7 @@ import msgspec
 import chronolake
 import chronolake_spark
 from chronolake import streaming
-from chronolake_spark import merges
+from chronolake_spark.write import merges
 from docs import markdown_text
 
 _LINE_CHARS_MAX: Final = 100

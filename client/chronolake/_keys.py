@@ -1,7 +1,7 @@
 """Record keys, partition paths and buckets of Arrow columns (docs/writing.md).
 
-They are computed over whole columns with numpy: a million keys take about a second. ``chronolake_spark.keys``
-has the same rules as Spark expressions; both are tested with the same vectors.
+They are computed over whole columns with numpy: a million keys take about a second.
+``chronolake_spark.write.keys`` has the same rules as Spark expressions; both are tested with the same vectors.
 """
 
 from __future__ import annotations

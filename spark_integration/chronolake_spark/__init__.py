@@ -20,16 +20,16 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from chronolake_spark import pyspark_methods
+from chronolake_spark.sql import pyspark_methods
 
 if TYPE_CHECKING:
-    from chronolake_spark.batch_writer import BatchWriter, writer
     from chronolake_spark.creating import create_table
-    from chronolake_spark.sessions import session
-    from chronolake_spark.sql_views import views
-    from chronolake_spark.stream_files import StreamFiles
+    from chronolake_spark.driver.sessions import session
+    from chronolake_spark.sql.views import views
+    from chronolake_spark.stream.batch_writer import BatchWriter, writer
+    from chronolake_spark.stream.task_files import StreamFiles
     from chronolake_spark.tables import SparkTable, table
-    from chronolake_spark.write_counts import RowCounts, row_counts
+    from chronolake_spark.write.counts import RowCounts, row_counts
 
 __all__ = [
     "BatchWriter",
@@ -46,16 +46,16 @@ __all__ = [
 
 
 _MODULE_OF = {
-    "BatchWriter": "batch_writer",
-    "RowCounts": "write_counts",
+    "BatchWriter": "stream.batch_writer",
+    "RowCounts": "write.counts",
     "SparkTable": "tables",
-    "StreamFiles": "stream_files",
+    "StreamFiles": "stream.task_files",
     "create_table": "creating",
-    "row_counts": "write_counts",
-    "session": "sessions",
+    "row_counts": "write.counts",
+    "session": "driver.sessions",
     "table": "tables",
-    "views": "sql_views",
-    "writer": "batch_writer",
+    "views": "sql.views",
+    "writer": "stream.batch_writer",
 }
 
 pyspark_methods.install()

@@ -16,7 +16,9 @@ from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, MergeMode
 from chronolake_model.names import split_table_name
 from chronolake_model.tables import Field, index_of
 from chronolake_model.vocabulary import IndexType, TableType
-from chronolake_spark import choices, errors, schema, spark_failures
+from chronolake_spark import errors
+from chronolake_spark.common import choices
+from chronolake_spark.driver import schema, spark_failures
 
 Schema: TypeAlias = StructType | DataFrame | str
 _NO_SESSION: Final = "SESSION_OR_CONTEXT_NOT_EXISTS"

@@ -15,40 +15,35 @@ from chronolake_model.markers import MarkersType
 from chronolake_model.tables import Table
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import IndexType, Operation
-from chronolake_spark import (
-    choices,
+from chronolake_spark import errors
+from chronolake_spark.common import choices
+from chronolake_spark.common.choices import Duplicates, OnConflict, Replaces
+from chronolake_spark.common.format_options import View
+from chronolake_spark.driver import progress, schema
+from chronolake_spark.explain import of_reads, of_writes
+from chronolake_spark.explain.explanations import Explanation
+from chronolake_spark.explain.of_writes import WriteName
+from chronolake_spark.index import lookups, record_jobs, record_locating
+from chronolake_spark.index.lookup_keys import Key
+from chronolake_spark.index.record.record_index import RecordIndex
+from chronolake_spark.read import filter_meanings, frames
+from chronolake_spark.read.filters import FilterOrText
+from chronolake_spark.read.slices.merge import Existing
+from chronolake_spark.write import (
     conditional_deletes,
-    errors,
-    explain,
-    explain_reads,
-    filter_meanings,
-    index_jobs,
-    lookups,
+    data_source,
     merges,
     partition_deletes,
-    progress,
-    read,
-    record_locating,
     resizes,
-    schema,
     schema_merges,
     self_reads,
     shuffles,
-    spark_data_source,
     writable_tables,
-    write,
+    writes,
 )
-from chronolake_spark.choices import Duplicates, OnConflict, Replaces
-from chronolake_spark.explain import WriteName
-from chronolake_spark.explanations import Explanation
-from chronolake_spark.filters import FilterOrText
-from chronolake_spark.format_options import View
-from chronolake_spark.lookup_keys import Key
-from chronolake_spark.merge import Existing
-from chronolake_spark.merges import Clause, Merge
-from chronolake_spark.record_index import RecordIndex
-from chronolake_spark.shuffles import Sort
-from chronolake_spark.write import Rows, Settings
+from chronolake_spark.write.merges import Clause, Merge
+from chronolake_spark.write.shuffles import Sort
+from chronolake_spark.write.writes import Rows, Settings
 
 Partitions: TypeAlias = Literal["dynamic", "all"]
 ViewName: TypeAlias = Literal["snapshot", "read_optimized"]
@@ -82,7 +77,7 @@ class SparkTable:
     """
 
     def __init__(self, spark: SparkSession, client: chronolake.Client, table: chronolake.Table) -> None:
-        spark_data_source.register(spark)
+        data_source.register(spark)
         self._spark = spark
         self._client = client
         self._table = table
@@ -192,7 +187,7 @@ class SparkTable:
         """
         condition = sf.expr(delete_when) if isinstance(delete_when, str) else delete_when
         rows = self._tagged(df, merge_schema, delete_when=condition, row_order=row_order, may_lack=True)
-        kept = write.lacking(df, self.definition)
+        kept = writes.lacking(df, self.definition)
         settings = Settings(
             operation=Operation.UPSERT,
             kept_columns=kept,
@@ -377,16 +372,16 @@ class SparkTable:
             raise ValueError("the changes of a table are read by changes(from_, to)")
         if filter is None:
             snapshot = self._table.snapshot(as_of)
-            records = read.snapshot(
+            records = frames.snapshot(
                 self._spark, self._table, snapshot, meta_columns=meta_columns, view=view, names=columns
             )
             return self._marked(records, as_of, snapshot)
         wanted = self._parsed_filter(filter)
         judged_by = self.definition.schema_version
         scan = self._table.scan(wanted, as_of)
-        rows = read.snapshot(self._spark, self._table, scan, meta_columns=meta_columns, view=view)
-        matching = self._marked(read.matching(rows, wanted, self.definition, judged_by), as_of, scan)
-        return matching if columns is None else read.projected(matching, columns, meta_columns=meta_columns)
+        rows = frames.snapshot(self._spark, self._table, scan, meta_columns=meta_columns, view=view)
+        matching = self._marked(frames.matching(rows, wanted, self.definition, judged_by), as_of, scan)
+        return matching if columns is None else frames.projected(matching, columns, meta_columns=meta_columns)
 
     def lookup(self, keys: Sequence[Key], as_of: Moment | None = None, meta_columns: bool = False) -> DataFrame:
         """The records with these keys, now or as of a completion time, without a scan of the table.
@@ -409,7 +404,9 @@ class SparkTable:
         """
         if self._table.reload().definition.index.type is IndexType.RECORD:
             index = RecordIndex(self._table)
-            index.catch_up(rebuild=rebuild, distributed=index_jobs.distributed(self._spark, index.index_folder))
+            index.catch_up(
+                rebuild=rebuild, distributed=record_jobs.distributed(self._spark, index.index_folder)
+            )
         elif rebuild:
             raise errors.TableMismatch(
                 f"{self.name} has the index {self.definition.index.type}: only a table with the index 'record' "
@@ -434,12 +431,14 @@ class SparkTable:
         """
         changes = self._table.changes(from_, to)
         if filter is None:
-            return read.incremental(self._spark, self._table, changes, meta_columns=meta_columns)
+            return frames.incremental(self._spark, self._table, changes, meta_columns=meta_columns)
         wanted = self._parsed_filter(filter)
         judged_by = self.definition.schema_version
-        matching = read.could_match(self._table, changes, wanted)
-        rows = read.incremental(self._spark, self._table, changes, meta_columns=meta_columns, matching=matching)
-        return read.matching(rows, wanted, self.definition, judged_by)
+        matching = frames.could_match(self._table, changes, wanted)
+        rows = frames.incremental(
+            self._spark, self._table, changes, meta_columns=meta_columns, matching=matching
+        )
+        return frames.matching(rows, wanted, self.definition, judged_by)
 
     def _marked(self, rows: DataFrame, as_of: Moment | None, snapshot: Snapshot) -> DataFrame:
         """``rows`` with the mark of the newest state; who names a state wants that one."""
@@ -464,9 +463,9 @@ class SparkTable:
         choices.word("operation", operation, ["read", *get_args(WriteName)])
         wanted = None if filter is None else self._parsed_filter(filter)
         if operation == "read":
-            return explain_reads.explain(self._table, as_of, wanted, choices.of("view", view, View), columns)
+            return of_reads.explain(self._table, as_of, wanted, choices.of("view", view, View), columns)
         replaces_all = choices.of("partitions", partitions, Replaces) is Replaces.TABLE
-        return explain.written(self._table, operation, df, wanted, replaces_all=replaces_all)
+        return of_writes.written(self._table, operation, df, wanted, replaces_all=replaces_all)
 
     def _parsed_filter(self, filter: FilterOrText) -> Filter:
         return filter_meanings.parse(self._spark, filter, self._table.reload().definition)
@@ -475,15 +474,15 @@ class SparkTable:
         return writable_tables.check(self._table.reload().definition, only_inserts=only_inserts)
 
     def _tagged(self, df: DataFrame, merge_schema: bool, only_inserts: bool = False, **how: Any) -> DataFrame:
-        """The rows as ``write.tagged`` makes them, for the table with the columns of the frame."""
+        """The rows as ``writes.tagged`` makes them, for the table with the columns of the frame."""
         schema.refuse_no_frame(df)
         table = self._writable(only_inserts=only_inserts)
         table = schema_merges.apply(self._table, df, **how) if merge_schema else table
-        return write.tagged(df, table, **how)
+        return writes.tagged(df, table, **how)
 
     def _write(self, rows: Rows, settings: Settings) -> Instant:
         with progress.described(self._spark, f"{settings.operation} {self.name}"):
-            instant = write.run(self._table, self._client.url, rows, settings)
+            instant = writes.run(self._table, self._client.url, rows, settings)
         record_locating.follow(self._spark, self._table)
         return instant
 

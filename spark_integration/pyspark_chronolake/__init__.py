@@ -38,34 +38,34 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is untyped her
 
     def schema(self) -> str:
         """The table's columns, as Spark DDL."""
-        from chronolake_spark import format_reader  # noqa: PLC0415
+        from chronolake_spark.read import format_reader  # noqa: PLC0415
 
         self._view = format_reader.view_of(self.options)
         return str(self._view.ddl)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of one query."""
-        from chronolake_spark import format_reader  # noqa: PLC0415
+        from chronolake_spark.read import format_reader  # noqa: PLC0415
 
         return format_reader.reader(self.options, self._view, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of one write."""
-        from chronolake_spark import format_writer  # noqa: PLC0415
+        from chronolake_spark.write import format_writer  # noqa: PLC0415
 
         return format_writer.writer(self.options, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of one query that follows the changes."""
-        from chronolake_spark import stream_reader  # noqa: PLC0415
+        from chronolake_spark.stream import reader as stream_reader  # noqa: PLC0415
 
         return stream_reader.StreamReader(self.options, self._view, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Raises ``InvalidOption``."""
-        from chronolake_spark import stream_starts  # noqa: PLC0415
+        from chronolake_spark.stream import starts  # noqa: PLC0415
 
-        raise stream_starts.no_writer()
+        raise starts.no_writer()
 
 
 class QuietTraceback:

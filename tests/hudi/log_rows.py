@@ -6,9 +6,10 @@ import pyarrow as pa
 
 import chronolake
 from chronolake_model.files import FileSlice
-from chronolake_spark import arrow_types, slice_reader, stored_slices
-from chronolake_spark.base_files import Folder
-from chronolake_spark.slice_reader import SliceReader
+from chronolake_spark.common import arrow_types
+from chronolake_spark.read.slices import slice_reader, stored_slices
+from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.slice_reader import SliceReader
 from tests.hudi.stored_tables import COLUMNS, Rows
 
 

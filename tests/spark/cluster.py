@@ -14,7 +14,7 @@ from typing import Self
 
 import pyspark
 
-from chronolake_spark import java
+from chronolake_spark.driver import java
 from tests.spark import processes
 
 HOST, WORKERS = "127.0.0.1", ("127.0.0.2", "127.0.0.3")

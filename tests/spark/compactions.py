@@ -10,7 +10,7 @@ from chronolake import Action, Marker, MarkerKind
 from chronolake_model.file_names import base_file_name
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import Instant
-from chronolake_spark import base_files
+from chronolake_spark.read.slices import base_files
 from tests.spark import hudi_reader
 
 _NUMBERS = itertools.count(1)

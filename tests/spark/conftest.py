@@ -17,7 +17,9 @@ import chronolake
 import chronolake_spark
 from chronolake.cli import main as command_line
 from chronolake.errors import TableNotFound
-from chronolake_spark import SparkTable, shuffles, sql_views, table as spark_table
+from chronolake_spark import SparkTable, table as spark_table
+from chronolake_spark.sql import views
+from chronolake_spark.write import shuffles
 from tests.fix_server import ServerProcess
 from tests.spark import hudi_reader
 from tests.spark.ingest_runs import Ingest
@@ -52,7 +54,7 @@ def client(shared_server_url: str) -> Iterator[chronolake.Client]:
         client.create_namespace("spark", if_not_exists=True)
         yield client
     # The next module has another server: queries must not ask this one for its views.
-    sql_views._NAMESPACES.clear()
+    views._NAMESPACES.clear()
 
 
 @pytest.fixture(scope="module")

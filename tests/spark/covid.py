@@ -31,7 +31,9 @@ from chronolake.cli import main as command_line
 from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, MergeMode
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType, State, TableType, TimeOrder
-from chronolake_spark import SparkTable, columns, ingest_job
+from chronolake_spark import SparkTable
+from chronolake_spark.common import columns
+from chronolake_spark.ingest import job
 from tests.client.gateway import Gateway
 from tests.examples import ALL
 from tests.spark import hudi_reader
@@ -155,7 +157,7 @@ def load(
         assert command_line.run(["ingest", "--url", gateway.url, *files, *meaning]) == 0
     table = chronolake_spark.table(spark, name, client=client)
     commits = list(table.metastore.instants(state=State.COMPLETED, order_by=TimeOrder.COMPLETION_TIME))
-    assert [commit.extra_metadata[ingest_job.SOURCE] for commit in commits] == names
+    assert [commit.extra_metadata[job.SOURCE] for commit in commits] == names
     return LoadedTable(table, [str(commit.completion_time) for commit in commits], gateway.totals)
 
 

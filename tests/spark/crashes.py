@@ -19,10 +19,10 @@ from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake_model.markers import Marker
-from chronolake_spark.base_files import Folder
-from chronolake_spark.format_writer import StagedMessage, StagingWriter
-from chronolake_spark.spark_data_source import ChronolakeWriter, FileGroupsDataSource, Message
-from chronolake_spark.task_markers import TaskMarkers
+from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.write.data_source import ChronolakeWriter, FileGroupsDataSource, Message
+from chronolake_spark.write.format_writer import StagedMessage, StagingWriter
+from chronolake_spark.write.tasks.task_markers import TaskMarkers
 from pyspark_chronolake import DefaultSource
 from tests.spark import faults
 

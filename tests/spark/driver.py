@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 import chronolake
 import chronolake_spark
-from chronolake_spark import shuffles
+from chronolake_spark.write import shuffles
 from tests.spark import crashes, faults, processes
 from tests.waiting import wait_until
 

@@ -21,8 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import chronolake_spark
-from chronolake_spark import BatchWriter, shuffles, write
-from chronolake_spark.stream_batches import BatchStream
+from chronolake_spark import BatchWriter
+from chronolake_spark.stream.batches import BatchStream
+from chronolake_spark.write import shuffles, writes
 from tests.spark.prices import SETTINGS
 
 ROWS: Final = 20
@@ -30,7 +31,7 @@ KEYS: Final = 17
 DELETE: Final = "version % 5 = 0"
 POINTS: Final[dict[str, tuple[Any, str, str]]] = {
     "before the data": (BatchStream, "begun", "before"),
-    "in the data": (write, "save", "during"),
+    "in the data": (writes, "save", "during"),
     "before the completion": (BatchStream, "complete", "before"),
     "in the completion": (BatchStream, "_acknowledge", "during"),
     "after the completion": (BatchStream, "complete", "after"),

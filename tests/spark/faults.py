@@ -15,8 +15,8 @@ from pyspark.sql.datasource import DataSourceWriter
 from pyspark.sql.types import StructType
 
 import chronolake
-from chronolake_spark.options import WriteOptions
-from chronolake_spark.spark_data_source import ChronolakeWriter, FileGroupsDataSource, Message
+from chronolake_spark.write.data_source import ChronolakeWriter, FileGroupsDataSource, Message
+from chronolake_spark.write.tasks.options import WriteOptions
 from chronolake_storage import deletions
 from tests.waiting import wait_until
 

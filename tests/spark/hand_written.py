@@ -13,9 +13,10 @@ from chronolake_model.file_names import base_file_name, log_file_name, relative_
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import Instant, Plan
 from chronolake_model.vocabulary import Action
-from chronolake_spark import arrow_types, base_files, columns, log_contents
-from chronolake_spark.base_files import Folder
-from chronolake_spark.log_contents import LogFormat
+from chronolake_spark.common import arrow_types, columns
+from chronolake_spark.read.slices import base_files, log_contents
+from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.log_contents import LogFormat
 
 Group = tuple[str, str]
 """Partition path and file id."""

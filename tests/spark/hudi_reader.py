@@ -14,10 +14,13 @@ import chronolake
 from chronolake.errors import NotPublished
 from chronolake_model.files import FileSlice
 from chronolake_model.instants import Instant
-from chronolake_spark import SparkTable, arrow_types, evolution, slice_reader, stored_slices
-from chronolake_spark.base_files import Folder
-from chronolake_spark.bucket_reader import Reader
-from chronolake_spark.slice_reader import SliceReader
+from chronolake_spark import SparkTable
+from chronolake_spark.common import arrow_types
+from chronolake_spark.read import evolution
+from chronolake_spark.read.slices import slice_reader, stored_slices
+from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.bucket_reader import Reader
+from chronolake_spark.read.slices.slice_reader import SliceReader
 
 
 def publish_and_compare(table: chronolake.Table) -> None:

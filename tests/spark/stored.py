@@ -9,8 +9,8 @@ from msgspec import UNSET
 
 from chronolake_model.file_names import FileKind, bucket_of, parse_file_name, relative_path
 from chronolake_model.files import WriteStat
-from chronolake_spark.stored_groups import FileGroup
-from chronolake_spark.stored_slices import StoredFile, StoredSlice
+from chronolake_spark.read.slices.stored_slices import StoredFile, StoredSlice
+from chronolake_spark.write.tasks.stored_groups import FileGroup
 
 
 def slices_after(

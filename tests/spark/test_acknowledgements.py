@@ -7,7 +7,7 @@ import queue
 import pytest
 
 from chronolake.errors import StorageFailed
-from chronolake_spark.acknowledgements import Acknowledger
+from chronolake_spark.stream.acknowledgements import Acknowledger
 
 
 class Server:

@@ -15,20 +15,12 @@ from chronolake_model.names import listed
 from chronolake_model.tables import BucketIndex, index_of
 from chronolake_model.times import digits_of
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark import (
-    casts,
-    choices,
-    conditional_deletes,
-    create_table,
-    errors,
-    format_options,
-    merges,
-    partition_deletes,
-    source_files,
-    write_counts,
-)
-from chronolake_spark.choices import Replaces
+from chronolake_spark import create_table, errors
+from chronolake_spark.common import choices, format_options
+from chronolake_spark.common.choices import Replaces
+from chronolake_spark.ingest import source_files
 from chronolake_spark.tables import SparkTable
+from chronolake_spark.write import casts, conditional_deletes, counts, merges, partition_deletes
 
 
 @pytest.mark.parametrize(
@@ -125,9 +117,9 @@ def test_rows_to_write_come_as_a_frame() -> None:
 
 
 def test_extra_metadata_is_texts() -> None:
-    write_counts.check_metadata({"job": "1"})
+    counts.check_metadata({"job": "1"})
     with pytest.raises(TypeError, match=r"not 1 for 'job': use str\(1\)"):
-        write_counts.check_metadata({"job": 1})  # type: ignore[dict-item]
+        counts.check_metadata({"job": 1})  # type: ignore[dict-item]
 
 
 def test_new_nested_fields_are_refused_with_the_change_of_the_schema() -> None:

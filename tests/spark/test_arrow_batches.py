@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake_model.vocabulary import State
-from chronolake_spark import SparkTable, arrow_batches
+from chronolake_spark import SparkTable
+from chronolake_spark.write import arrow_batches
 
 pytestmark = pytest.mark.spark
 

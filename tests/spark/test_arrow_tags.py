@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from chronolake_model.tables import Table
-from chronolake_spark import arrow_tags, columns, errors
+from chronolake_spark import errors
+from chronolake_spark.common import arrow_tags, columns
 from tests.spark.definitions import definition
 
 TYPES = {"id": "bigint", "name": "string", "at": "timestamp"}

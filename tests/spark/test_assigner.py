@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 
 from chronolake_model.file_sizes import FileSizes
 from chronolake_model.instants import WriteSummary
-from chronolake_spark import assigner
-from chronolake_spark.assigner import Share, StoredGroup
+from chronolake_spark.index import assigner
+from chronolake_spark.index.assigner import Share, StoredGroup
 
 MB = 1024 * 1024
 SIZES = FileSizes(record_size=1024)

@@ -13,7 +13,7 @@ from chronolake.errors import ChronolakeError, InstantRolledBack
 from chronolake.storage import open_storage
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_spark import SparkTable
-from chronolake_spark.spark_data_source import FileGroupsDataSource
+from chronolake_spark.write.data_source import FileGroupsDataSource
 from tests.spark import faults
 from tests.spark.faults import Fault
 from tests.spark.prices import BUCKETS, IDS, orphans_of, priced, rows_of

@@ -12,11 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chronolake_spark import SparkTable, bad_rows, csv_files, errors, json_files, parquet_files, row_scans
-from chronolake_spark.bad_rows import Collector
-from chronolake_spark.csv_files import Column, ReadOptions
-from chronolake_spark.formats import Format
-from chronolake_spark.set_aside import SetAside
+from chronolake_spark import SparkTable, errors
+from chronolake_spark.ingest import csv_files, row_scans
+from chronolake_spark.ingest.csv_files import Column, ReadOptions
+from chronolake_spark.ingest.files import bad_rows, json_files, parquet_files
+from chronolake_spark.ingest.files.bad_rows import Collector
+from chronolake_spark.ingest.files.formats import Format
+from chronolake_spark.ingest.files.set_aside import SetAside
 from tests.client.test_utf8 import TEXT
 from tests.spark.ingest_runs import Ingest, rows_of
 

@@ -20,10 +20,13 @@ from chronolake_hudi import log_files
 from chronolake_model.file_names import bucket_file_id, parse_file_name, relative_path
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.tables import SchemaField
-from chronolake_spark import base_files, bucket_writer, columns, errors, layouts
-from chronolake_spark.bucket_writer import Task, WriteJob, Written
-from chronolake_spark.log_contents import LogFormat
-from chronolake_spark.merge import Existing
+from chronolake_spark import errors
+from chronolake_spark.common import columns
+from chronolake_spark.read.slices import base_files, layouts
+from chronolake_spark.read.slices.log_contents import LogFormat
+from chronolake_spark.read.slices.merge import Existing
+from chronolake_spark.write.tasks import bucket_writer
+from chronolake_spark.write.tasks.bucket_writer import Task, WriteJob, Written
 from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import StorageError

@@ -15,7 +15,8 @@ from pyspark.sql.types import StringType, StructType
 
 import chronolake_spark
 from chronolake import Client, field_ids
-from chronolake_spark import SparkTable, casts, errors
+from chronolake_spark import SparkTable, errors
+from chronolake_spark.write import casts
 
 pytestmark = pytest.mark.spark
 

@@ -15,7 +15,7 @@ from chronolake_metastore.domain import column_stats as checked
 from chronolake_metastore.domain.column_stats import Columns
 from chronolake_metastore.domain.literals import Kind, order, parse
 from chronolake_model.files import ColumnStats, WriteStat
-from chronolake_spark.column_stats import COLUMNS_MAX, Collector
+from chronolake_spark.read.slices.column_stats import COLUMNS_MAX, Collector
 
 
 def stats_of(type_: pa.DataType, *chunks: Sequence[Any]) -> ColumnStats:

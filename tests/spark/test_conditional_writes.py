@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame, SparkSession, functions as sf
 from chronolake.errors import WriteConflict
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import Operation, TableType
-from chronolake_spark import SparkTable, conditional_deletes, errors, merges
-from chronolake_spark.merges import Clause, Merge
-from chronolake_spark.write import Rows, Settings
+from chronolake_spark import SparkTable, errors
+from chronolake_spark.write import conditional_deletes, merges
+from chronolake_spark.write.merges import Clause, Merge
+from chronolake_spark.write.writes import Rows, Settings
 
 pytestmark = pytest.mark.spark
 

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from chronolake.errors import WriteConflict
-from chronolake_spark import conflict_retries
-from chronolake_spark.choices import OnConflict
+from chronolake_spark.common.choices import OnConflict
+from chronolake_spark.write import conflict_retries
 
 
 class Writer:

@@ -8,9 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from chronolake_spark import csv_advice, csv_files, csv_types, errors, ingest_request
-from chronolake_spark.csv_files import Column, ReadOptions
-from chronolake_spark.ingest_request import Request
+from chronolake_spark import errors
+from chronolake_spark.common import csv_types
+from chronolake_spark.ingest import csv_files, request as ingest_request
+from chronolake_spark.ingest.csv_files import Column, ReadOptions
+from chronolake_spark.ingest.files import csv_advice
+from chronolake_spark.ingest.request import Request
 from tests.spark.definitions import definition
 
 

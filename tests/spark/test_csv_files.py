@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from chronolake_spark import (
-    csv_files,
-    errors,
-    json_files,
-    text_files,
-)
-from chronolake_spark.csv_files import Column, ReadOptions
+from chronolake_spark import errors
+from chronolake_spark.ingest import csv_files
+from chronolake_spark.ingest.csv_files import Column, ReadOptions
+from chronolake_spark.ingest.files import json_files, text_files
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from hypothesis import given, strategies as st
 
-from chronolake_spark import distinct_keys
+from chronolake_spark.read.slices import distinct_keys
 
 KEYS = st.text("a\0é", max_size=18)
 

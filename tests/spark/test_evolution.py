@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from chronolake import AddColumn, DropColumn, Operation, RenameColumn, SchemaChange, SetNullable, WidenColumn
-from chronolake_spark import SparkTable, errors, write
-from chronolake_spark.write import Settings
+from chronolake_spark import SparkTable, errors
+from chronolake_spark.write import writes
+from chronolake_spark.write.writes import Settings
 
 pytestmark = pytest.mark.spark
 
@@ -169,12 +170,12 @@ def test_a_frame_with_the_columns_of_before_is_refused(spark: SparkSession, evol
 def test_rows_that_were_prepared_for_another_schema_are_not_written(
     spark: SparkSession, evolved: SparkTable
 ) -> None:
-    rows = write.tagged(spark.createDataFrame([new(1)], NOW), evolved.definition)
+    rows = writes.tagged(spark.createDataFrame([new(1)], NOW), evolved.definition)
     stale = evolved.definition
     evolved.metastore.change_schema([AddColumn("more", "int")])
     evolved.metastore._definition = stale
 
     with pytest.raises(errors.SchemaMismatch, match="to version 3"):
-        write.run(evolved.metastore, evolved._client.url, rows, Settings(operation=Operation.UPSERT))
+        writes.run(evolved.metastore, evolved._client.url, rows, Settings(operation=Operation.UPSERT))
 
     assert len(rows_of(evolved.read())) == 8

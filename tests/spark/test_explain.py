@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import SparkTable
-from chronolake_spark.explanations import Explanation
+from chronolake_spark.explain.explanations import Explanation
 
 pytestmark = pytest.mark.spark
 

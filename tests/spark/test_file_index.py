@@ -11,8 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from chronolake_model.files import DataFile
 from chronolake_model.vocabulary import TableType
-from chronolake_spark import SparkTable, bloom_filters, errors, file_index, row_counts, write
-from chronolake_spark.write_counts import RowCounts
+from chronolake_spark import SparkTable, errors, row_counts
+from chronolake_spark.index import file_index
+from chronolake_spark.index.keys import bloom_filters
+from chronolake_spark.write import writes
+from chronolake_spark.write.counts import RowCounts
 
 pytestmark = pytest.mark.spark
 NewTable = Callable[..., SparkTable]
@@ -127,14 +130,14 @@ def interleaved(
     table: SparkTable, monkeypatch: pytest.MonkeyPatch, early: Callable[[], Any], late: Callable[[], Any]
 ) -> Any:
     """Once the early write has begun and has its snapshot, the late one runs from begin to end."""
-    begun = write.refuse_another_schema
+    begun = writes.refuse_another_schema
 
     def run_late(*args: Any) -> None:
-        monkeypatch.setattr(write, "refuse_another_schema", begun)
+        monkeypatch.setattr(writes, "refuse_another_schema", begun)
         begun(*args)
         late()
 
-    monkeypatch.setattr(write, "refuse_another_schema", run_late)
+    monkeypatch.setattr(writes, "refuse_another_schema", run_late)
     return early()
 
 

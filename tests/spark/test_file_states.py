@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from chronolake_spark import errors, file_states
+from chronolake_spark import errors
+from chronolake_spark.common import file_states
 
 
 def test_a_file_that_was_written_replaced_or_removed_has_changed(tmp_path: Path):

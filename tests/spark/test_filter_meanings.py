@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 import chronolake
 from chronolake.errors import ChronolakeError
-from chronolake_spark import SparkTable, conditional_deletes, errors
+from chronolake_spark import SparkTable, errors
+from chronolake_spark.write import conditional_deletes
 from tests.spark.test_session_settings import under
 
 pytestmark = pytest.mark.spark

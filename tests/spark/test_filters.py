@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession, functions as sf
 from chronolake import Action, DropColumn, FileGroupName, Filter, Operation, RenameColumn, WidenColumn, col
 from chronolake.errors import InvalidFilter
 from chronolake_model.filters import And, Compare, ComparisonOperator, Or
-from chronolake_spark import SparkTable, errors, filters
+from chronolake_spark import SparkTable, errors
+from chronolake_spark.read import filters
 from tests import records
 
 pytestmark = pytest.mark.spark

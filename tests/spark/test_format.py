@@ -19,7 +19,8 @@ from chronolake.errors import ConnectionFailed, TableNotFound
 from chronolake_model.schemas import AddColumn, DropColumn
 from chronolake_model.tables import Field
 from chronolake_model.vocabulary import Operation
-from chronolake_spark import SparkTable, errors, sql_views
+from chronolake_spark import SparkTable, errors
+from chronolake_spark.sql import views
 from tests.fix_server import ServerProcess
 
 pytestmark = pytest.mark.spark
@@ -210,7 +211,7 @@ def test_while_the_server_is_away_queries_that_name_no_view_run(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(sql_views, "_RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(views, "_RETRY_SECONDS", 0.1)
     away = new_server(dsn)
     with chronolake.connect(away.url) as client:
         client.create_namespace("away")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from chronolake_spark import errors, format_options
-from chronolake_spark.format_options import Use, View, WriteOperation
+from chronolake_spark import errors
+from chronolake_spark.common import format_options
+from chronolake_spark.common.format_options import Use, View, WriteOperation
 
 
 def test_options_of_any_case_are_read():

@@ -19,9 +19,11 @@ from pyspark.sql import SparkSession
 
 import chronolake
 from chronolake.errors import NamespaceNotFound, TableNotFound
-from chronolake_spark import SparkTable, errors, loaded_files, source_files
-from chronolake_spark.ingest_job import IngestJob
-from chronolake_spark.ingest_request import Request
+from chronolake_spark import SparkTable, errors
+from chronolake_spark.ingest import source_files
+from chronolake_spark.ingest.files import loaded_files
+from chronolake_spark.ingest.job import IngestJob
+from chronolake_spark.ingest.request import Request
 from tests.spark.ingest_runs import Ingest, rows_of
 
 pytestmark = pytest.mark.spark

@@ -20,11 +20,12 @@ from chronolake.cli import main as command_line, output
 from chronolake_model.tables import BucketIndex, Field, SchemaField, Table
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import IndexType, TableType
-from chronolake_spark import ingest, ingest_request, spark_failures
+from chronolake_spark.driver import spark_failures
 from chronolake_spark.errors import SchemaMismatch, TableMismatch
-from chronolake_spark.ingest_batches import Batch
-from chronolake_spark.ingest_job import Prepared
-from chronolake_spark.ingest_request import Request
+from chronolake_spark.ingest import command, request as ingest_request
+from chronolake_spark.ingest.batches import Batch
+from chronolake_spark.ingest.job import Prepared
+from chronolake_spark.ingest.request import Request
 
 ID_ONLY = StructType().add("id", "long")
 ID_DAY_OP = StructType().add("id", "long").add("day", "date").add("op", "string")
@@ -42,7 +43,7 @@ def run(shared_server_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         where = ["--key", key, "--url", shared_server_url, "--table", "ingest.t", "--source", str(tmp_path)]
         return command_line.run(["ingest", *where, *options])
 
-    monkeypatch.setattr("chronolake_spark.sessions.borrowed", interrupted)
+    monkeypatch.setattr("chronolake_spark.driver.sessions.borrowed", interrupted)
     return run
 
 
@@ -188,14 +189,14 @@ def test_each_file_that_the_table_has_is_counted(capsys: pytest.CaptureFixture[s
     digests = {file: file.name for file in files}
     known = Prepared(None, (Batch(tuple(files), loaded=True),), digests, (), None, 0, {})
     partly = Prepared(None, (Batch((files[2],)),), digests, (), None, 0, {})
-    result = ingest.IngestResult("shop.t", "/lake", False, [], partly.skipped)
+    result = command.IngestResult("shop.t", "/lake", False, [], partly.skipped)
 
-    ingest._print_summary(Console(width=200), result)
+    command._print_summary(Console(width=200), result)
 
     assert known.skipped == ["a.csv", "b.csv", "c.csv"]
     assert partly.skipped == ["a.csv", "b.csv"]
     assert "nothing new to load; the table had 2 files already" in capsys.readouterr().out
-    assert ingest.line(known.batches[0], None) == "  3 files: the table has them already"
+    assert command.line(known.batches[0], None) == "  3 files: the table has them already"
 
 
 def table_at(base_path: str) -> Table:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
-from chronolake_spark import SparkTable, shuffles
+from chronolake_spark import SparkTable
+from chronolake_spark.write import shuffles
 from tests.spark.ingest_runs import Ingest, rows_of
 
 pytestmark = pytest.mark.spark

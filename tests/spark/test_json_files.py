@@ -9,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from chronolake_spark import errors, json_files, json_records, json_types, text_columns
-from chronolake_spark.csv_files import Column, ReadOptions
+from chronolake_spark import errors
+from chronolake_spark.ingest import json_types, text_columns
+from chronolake_spark.ingest.csv_files import Column, ReadOptions
+from chronolake_spark.ingest.files import json_files, json_records
 
 
 @pytest.fixture

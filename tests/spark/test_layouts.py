@@ -15,7 +15,9 @@ from msgspec import structs
 from chronolake import field_ids
 from chronolake_model import nested_fields
 from chronolake_model.tables import Field, NestedField, SchemaField
-from chronolake_spark import columns, errors, layouts
+from chronolake_spark import errors
+from chronolake_spark.common import columns
+from chronolake_spark.read.slices import layouts
 
 POINT = pa.struct([("x", pa.int32()), ("y", pa.float32())])
 STORED = pa.schema(

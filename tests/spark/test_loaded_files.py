@@ -10,7 +10,7 @@ import pytest
 
 from chronolake_model.instants import CompleteInstant
 from chronolake_model.tables import PROPERTIES_BYTES_MAX
-from chronolake_spark import loaded_files
+from chronolake_spark.ingest.files import loaded_files
 
 OTHER_METADATA = {"ingest.source": "n" * 255, "rows.read": "9" * 20, "conflicts.retries": "10"}
 

@@ -20,11 +20,13 @@ from chronolake import Field
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.publication import PublicationState
 from chronolake_model.vocabulary import TableType
-from chronolake_spark import arrow_types, bucket_writer, columns, stored_slices
-from chronolake_spark.bucket_writer import Task, WriteJob
-from chronolake_spark.log_contents import LogFormat
-from chronolake_spark.merge import Existing
-from chronolake_spark.stored_groups import FileGroup
+from chronolake_spark.common import arrow_types, columns
+from chronolake_spark.read.slices import stored_slices
+from chronolake_spark.read.slices.log_contents import LogFormat
+from chronolake_spark.read.slices.merge import Existing
+from chronolake_spark.write.tasks import bucket_writer
+from chronolake_spark.write.tasks.bucket_writer import Task, WriteJob
+from chronolake_spark.write.tasks.stored_groups import FileGroup
 from tests.spark import compactions, hudi_reader
 
 GROUP = FileGroup("", 0)

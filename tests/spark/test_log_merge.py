@@ -16,13 +16,16 @@ from chronolake_hudi import log_files
 from chronolake_hudi.log_blocks import DeletedRecord
 from chronolake_model.file_names import log_file_name
 from chronolake_model.tables import SchemaField
-from chronolake_spark import base_files, bucket_writer, columns, errors, layouts, log_contents, slice_reader
-from chronolake_spark.bucket_writer import Task, WriteJob, Written
-from chronolake_spark.log_contents import LogFormat
-from chronolake_spark.merge import Existing
-from chronolake_spark.slice_reader import SliceReader
-from chronolake_spark.stored_groups import FileGroup
-from chronolake_spark.stored_slices import StoredFile, StoredSlice
+from chronolake_spark import errors
+from chronolake_spark.common import columns
+from chronolake_spark.read.slices import base_files, layouts, log_contents, slice_reader
+from chronolake_spark.read.slices.log_contents import LogFormat
+from chronolake_spark.read.slices.merge import Existing
+from chronolake_spark.read.slices.slice_reader import SliceReader
+from chronolake_spark.read.slices.stored_slices import StoredFile, StoredSlice
+from chronolake_spark.write.tasks import bucket_writer
+from chronolake_spark.write.tasks.bucket_writer import Task, WriteJob, Written
+from chronolake_spark.write.tasks.stored_groups import FileGroup
 from tests.examples import examples
 from tests.spark.stored import slices_after
 

@@ -8,7 +8,8 @@ from decimal import Decimal
 
 import pytest
 
-from chronolake_spark import errors, lookup_keys
+from chronolake_spark import errors
+from chronolake_spark.index import lookup_keys
 from tests.spark.definitions import definition
 
 AT = datetime.datetime.fromisoformat("2026-01-31T10:00:00")

@@ -16,15 +16,17 @@ from chronolake_model.file_names import bucket_file_id, bucket_of
 from chronolake_model.files import WriteStat
 from chronolake_model.tables import SchemaField
 from chronolake_model.vocabulary import TableType
-from chronolake_spark import base_files, bucket_reader, bucket_writer, columns, layouts, stored_slices
-from chronolake_spark.arrow_types import file_layout
-from chronolake_spark.bucket_writer import Task, WriteJob
+from chronolake_spark.common import columns
+from chronolake_spark.common.arrow_types import file_layout
 from chronolake_spark.errors import AttemptGivenUp, decoded, encoded
-from chronolake_spark.log_contents import LogFormat
-from chronolake_spark.merge import Existing
-from chronolake_spark.slice_reader import SliceReader
-from chronolake_spark.stored_groups import FileGroup
-from chronolake_spark.stored_slices import StoredSlice
+from chronolake_spark.read.slices import base_files, bucket_reader, layouts, stored_slices
+from chronolake_spark.read.slices.log_contents import LogFormat
+from chronolake_spark.read.slices.merge import Existing
+from chronolake_spark.read.slices.slice_reader import SliceReader
+from chronolake_spark.read.slices.stored_slices import StoredSlice
+from chronolake_spark.write.tasks import bucket_writer
+from chronolake_spark.write.tasks.bucket_writer import Task, WriteJob
+from chronolake_spark.write.tasks.stored_groups import FileGroup
 from tests.fix_stores import Store
 from tests.spark.stored import slices_after
 

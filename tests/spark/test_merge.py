@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from chronolake_spark import columns, merge
-from chronolake_spark.merge import Existing
+from chronolake_spark.common import columns
+from chronolake_spark.read.slices import merge
+from chronolake_spark.read.slices.merge import Existing
 
 
 class Record(NamedTuple):

@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from chronolake.errors import WriteConflict
 from chronolake_model.publication import PublicationState
 from chronolake_model.vocabulary import TableType
-from chronolake_spark import SparkTable, columns, errors
+from chronolake_spark import SparkTable, errors
+from chronolake_spark.common import columns
 from tests.spark.test_merge_on_read import overtake
 
 pytestmark = pytest.mark.spark

@@ -12,8 +12,9 @@ from chronolake import AddColumn
 from chronolake.errors import WriteConflict
 from chronolake_model.publication import PublicationState
 from chronolake_model.vocabulary import TableType
-from chronolake_spark import SparkTable, errors, row_counts, write
-from chronolake_spark.write_counts import RowCounts
+from chronolake_spark import SparkTable, errors, row_counts
+from chronolake_spark.write import writes
+from chronolake_spark.write.counts import RowCounts
 
 pytestmark = pytest.mark.spark
 NewTable = Callable[..., SparkTable]
@@ -84,14 +85,14 @@ def test_without_ordering_field_the_later_commit_wins(spark: SparkSession, new_t
 
 def overtake(monkeypatch: pytest.MonkeyPatch, late: Callable[[], object]) -> None:
     """Let a late write run from begin to end once the next write has begun and has its snapshot."""
-    begun = write.refuse_another_schema
+    begun = writes.refuse_another_schema
 
     def overtaken(*args: Any) -> None:
-        monkeypatch.setattr(write, "refuse_another_schema", begun)
+        monkeypatch.setattr(writes, "refuse_another_schema", begun)
         begun(*args)
         late()
 
-    monkeypatch.setattr(write, "refuse_another_schema", overtaken)
+    monkeypatch.setattr(writes, "refuse_another_schema", overtaken)
 
 
 def test_of_two_inserts_of_one_key_at_the_same_time_one_is_refused(

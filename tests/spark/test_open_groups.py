@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 from hypothesis import given, strategies as st
 
-from chronolake_spark import bucket_writer, columns, open_groups, task_rows
-from chronolake_spark.stored_groups import FileGroup
+from chronolake_spark.common import columns
+from chronolake_spark.write.tasks import bucket_writer, open_groups, task_rows
+from chronolake_spark.write.tasks.stored_groups import FileGroup
 
 PATHS = st.lists(st.sampled_from(["a", "b", "c"]), max_size=8)
 

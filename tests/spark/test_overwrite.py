@@ -12,9 +12,11 @@ from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake.errors import WriteConflict
 from chronolake_model.vocabulary import Action, Operation, TableType
-from chronolake_spark import SparkTable, columns, errors, write
-from chronolake_spark.choices import Replaces
-from chronolake_spark.write import Settings
+from chronolake_spark import SparkTable, errors
+from chronolake_spark.common import columns
+from chronolake_spark.common.choices import Replaces
+from chronolake_spark.write import writes
+from chronolake_spark.write.writes import Settings
 
 pytestmark = pytest.mark.spark
 
@@ -152,7 +154,7 @@ def test_an_overwrite_loses_to_an_upsert_that_completed_meanwhile_and_can_be_rep
 ) -> None:
     table = new_table(sales(spark), "id", type=type_, buckets=1)
     table.insert(sales(spark, *BEFORE))
-    rows = write.tagged(sales(spark, (9, "de", "a", 90)), table.definition)
+    rows = writes.tagged(sales(spark, (9, "de", "a", 90)), table.definition)
 
     def after_an_upsert(price: int) -> Callable[[str], DataFrame]:
         def overtaken(_: str) -> DataFrame:

@@ -8,7 +8,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from chronolake_spark import columns, errors, partial_updates
+from chronolake_spark import errors
+from chronolake_spark.common import columns
+from chronolake_spark.write.tasks import partial_updates
 
 KEYS = st.sampled_from("abcdef")
 VALUES = st.fixed_dictionaries({"tags": st.none() | st.lists(st.text(max_size=2)), "code": st.integers(0, 9)})

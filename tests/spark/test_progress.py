@@ -14,7 +14,8 @@ from rich.console import Console
 from chronolake_model import environment
 from chronolake_model.file_names import base_file_name, log_file_name, write_token
 from chronolake_model.markers import Marker, MarkerKind
-from chronolake_spark import SparkTable, progress
+from chronolake_spark import SparkTable
+from chronolake_spark.driver import progress
 from tests.spark.prices import priced
 
 pytestmark = pytest.mark.spark

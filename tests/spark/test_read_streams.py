@@ -18,8 +18,10 @@ import chronolake
 from chronolake_model.files import FileGroupName
 from chronolake_model.times import Bound
 from chronolake_model.vocabulary import TableType
-from chronolake_spark import SparkTable, format_reader, stream_options, stream_tasks
-from chronolake_spark.stream_offsets import BEGINNING
+from chronolake_spark import SparkTable
+from chronolake_spark.read import format_reader
+from chronolake_spark.stream import read_options, tasks
+from chronolake_spark.stream.offsets import BEGINNING
 from tests.spark import compactions, processes, stream_driver
 from tests.waiting import wait_until
 
@@ -95,8 +97,8 @@ def tasks_of(table: SparkTable, first: str, last: str) -> list[Any]:
     struct = StructType.fromJson(table.read().schema.jsonValue()).add("_change_type", StringType())
     view = format_reader.view_of({"table": table.name, "url": table._client.url, "view": "changes"})
     if first == BEGINNING:
-        return stream_tasks.of_snapshot(table.metastore, last, struct, view)
-    return stream_tasks.of_changes(table.metastore, first, last, struct, view)
+        return tasks.of_snapshot(table.metastore, last, struct, view)
+    return tasks.of_changes(table.metastore, first, last, struct, view)
 
 
 def test_a_query_of_what_is_available_goes_on_where_it_stopped(
@@ -131,7 +133,7 @@ def test_a_query_of_what_is_available_goes_on_where_it_stopped(
 
     assert replayed(batches) == {(row.id, row.place): row.n for row in table.read().collect()}
     [lease] = table.metastore.readers()
-    assert lease.follows and lease.lease_seconds == stream_options.LEASE_SECONDS_DEFAULT
+    assert lease.follows and lease.lease_seconds == read_options.LEASE_SECONDS_DEFAULT
 
 
 def replayed(batches: Iterable[Iterable[Row]]) -> dict[tuple[int, str], int]:

@@ -17,10 +17,13 @@ from msgspec.structs import replace
 import chronolake
 from chronolake_model.tables import BucketIndex, Field
 from chronolake_model.vocabulary import Action, IndexType, TableType
-from chronolake_spark import columns, errors, index_files, index_manifests, lookups, record_index
-from chronolake_spark.base_files import Folder
-from chronolake_spark.index_manifests import Manifest, StoredManifests
-from chronolake_spark.record_index import RecordIndex
+from chronolake_spark import errors
+from chronolake_spark.common import columns
+from chronolake_spark.index import lookups
+from chronolake_spark.index.record import entry_files, manifests as index_manifests, record_index
+from chronolake_spark.index.record.manifests import Manifest, StoredManifests
+from chronolake_spark.index.record.record_index import RecordIndex
+from chronolake_spark.read.slices.base_files import Folder
 from chronolake_storage.errors import StorageError
 from chronolake_storage.local import LocalFiles
 from tests.spark.hand_written import base, commit, log
@@ -308,7 +311,7 @@ def test_a_failure_of_storage_is_no_damage(new_table: NewTable) -> None:
 
     folder = Folder(Failing(), "lake")
     with pytest.raises(OSError, match="NETWORK"):
-        index_files.read(folder, file)
+        entry_files.read(folder, file)
 
 
 def caught_up(table: chronolake.Table) -> Manifest:
@@ -357,8 +360,8 @@ def test_manifests_of_a_lost_time_are_not_used_after_a_backup_was_restored(
     commit(table, {("day=1", "a-0"): base("k1")})
     kept = caught_up(table)
     index = RecordIndex(table)
-    moved = pa.table([["k1"], ["day=2"], ["b-0"]], schema=index_files.ENTRIES)
-    lost = [index_files.write(index.folder, index.index_folder, moved, None)]
+    moved = pa.table([["k1"], ["day=2"], ["b-0"]], schema=entry_files.ENTRIES)
+    lost = [entry_files.write(index.folder, index.index_folder, moved, None)]
     stored = StoredManifests(LocalFiles(table.definition.base_path), table.definition.table_id)
     later = str(int(kept.covered) + 1)
     # The second one has the completion time of an instant that the log has, but is of another instant.
@@ -382,8 +385,8 @@ def test_manifests_of_a_lost_time_are_not_used_after_a_backup_was_restored(
 def test_files_are_merged_and_old_ones_deleted(new_table: NewTable, monkeypatch: pytest.MonkeyPatch) -> None:
     table = new_table()
     monkeypatch.setattr(index_manifests, "RETIRED_SECONDS", 0)
-    monkeypatch.setattr(index_files, "SHARD_ENTRIES", 10)
-    monkeypatch.setattr(index_files, "SHARD_ENTRIES_MAX", 20)
+    monkeypatch.setattr(entry_files, "SHARD_ENTRIES", 10)
+    monkeypatch.setattr(entry_files, "SHARD_ENTRIES_MAX", 20)
     keys: list[str] = []
     manifest = None
     for number in range(50):
@@ -425,7 +428,7 @@ def _die_before_put(table: chronolake.Table, puts: int) -> None:
 
     try:
         if puts == 1:
-            index_files.write = die  # type: ignore[assignment]
+            entry_files.write = die  # type: ignore[assignment]
         else:
             StoredManifests.publish = die  # type: ignore[assignment,method-assign]
         RecordIndex(table).catch_up()
@@ -453,7 +456,7 @@ def test_a_manifest_whose_answer_was_lost_keeps_its_files(
 
 @pytest.mark.parametrize(
     ("place", "error"),
-    [((index_files, "write"), PermissionError("denied")), ((LocalFiles, "create"), StorageError("denied"))],
+    [((entry_files, "write"), PermissionError("denied")), ((LocalFiles, "create"), StorageError("denied"))],
 )
 def test_a_write_does_not_fail_because_the_index_cannot_be_written(
     new_table: NewTable,

@@ -6,8 +6,9 @@ import pytest
 
 from chronolake_model.instants import Instant, StreamPlace
 from chronolake_model.vocabulary import Action, Operation, State
-from chronolake_spark import errors, replays
-from chronolake_spark.replays import Planned
+from chronolake_spark import errors
+from chronolake_spark.stream import replays
+from chronolake_spark.stream.replays import Planned
 
 QUERY = "5bd38cd9-4f1c-4e56-9f3e-2f7c3ad2c5a1"
 

@@ -10,7 +10,9 @@ from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake_model.file_names import bucket_of
 from chronolake_model.vocabulary import Action, Operation, TableType
-from chronolake_spark import SparkTable, columns, conflict_retries, errors, resizes, write
+from chronolake_spark import SparkTable, errors
+from chronolake_spark.common import columns
+from chronolake_spark.write import conflict_retries, resizes, writes
 
 pytestmark = pytest.mark.spark
 
@@ -87,14 +89,14 @@ def test_a_write_during_a_resize_is_written_again_by_the_new_number(
     table = new_table(sales(spark, range(0), 0), "id", buckets=2, type=type_)
     table.resize_buckets(3)  # of an empty table
     table.insert(sales(spark, range(10), 1))
-    begun = write.refuse_another_schema
+    begun = writes.refuse_another_schema
 
     def resize_first(*args: Any) -> None:
         monkeypatch.undo()
         begun(*args)
         table.resize_buckets(4)
 
-    monkeypatch.setattr(write, "refuse_another_schema", resize_first)
+    monkeypatch.setattr(writes, "refuse_another_schema", resize_first)
     retried = table.upsert(sales(spark, range(5, 15), 2), on_conflict="retry")
     assert retried.extra_metadata[conflict_retries.RETRIES] == "1"
     assert amounts(table.read()) == dict.fromkeys(range(5), 1) | dict.fromkeys(range(5, 15), 2)

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession, functions as sf
 
 import chronolake
 from chronolake.cli import main as command_line
-from chronolake_spark import RowCounts, SparkTable, errors, row_counts, table as spark_table, write
+from chronolake_spark import RowCounts, SparkTable, errors, row_counts, table as spark_table
+from chronolake_spark.write import writes
 
 pytestmark = pytest.mark.spark
 
@@ -78,10 +79,10 @@ def test_the_last_line_of_the_last_file_wins_for_any_split_of_the_files(
 
 
 def test_a_direction_in_the_row_order_is_refused_with_an_expression(spark: SparkSession) -> None:
-    assert len(write.columns_of(["n", -sf.col("n")])) == 2
+    assert len(writes.columns_of(["n", -sf.col("n")])) == 2
     for direction in (sf.col("n").desc(), sf.asc_nulls_last("n")):
         with pytest.raises(errors.SchemaMismatch, match=r"an expression such as -col\('n'\)"):
-            write.columns_of(direction)
+            writes.columns_of(direction)
 
 
 def test_rows_that_differ_and_that_nothing_orders_are_refused(

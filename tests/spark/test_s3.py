@@ -11,7 +11,7 @@ import chronolake
 import chronolake_spark
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import SparkTable
-from chronolake_spark.format_options import SECRETS_OPTION, secrets_to_json
+from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_to_json
 from tests.fix_s3 import S3, Fault
 from tests.spark.prices import IDS, orphans_of, priced, rows_of
 

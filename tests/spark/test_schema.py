@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from chronolake_model.tables import Field
-from chronolake_spark import schema
+from chronolake_spark.driver import schema
 
 
 @pytest.mark.parametrize(

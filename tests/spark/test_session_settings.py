@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
-from chronolake_spark import SparkTable, slice_frames
+from chronolake_spark import SparkTable
+from chronolake_spark.read import slice_frames
 
 pytestmark = pytest.mark.spark
 NewTable = Callable[..., SparkTable]

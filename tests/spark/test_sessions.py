@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from chronolake_spark import errors, java
+from chronolake_spark import errors
+from chronolake_spark.driver import java
 from pyspark_chronolake import daemon, leave_out_broken_pipes
 
 

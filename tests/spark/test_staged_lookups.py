@@ -22,8 +22,10 @@ from chronolake.calls.base import Call
 from chronolake_model.schemas import WidenColumn
 from chronolake_model.tables import BucketIndex, Field
 from chronolake_model.vocabulary import IndexType, TableType
-from chronolake_spark import format_writer, record_index, staging
-from chronolake_spark.record_index import RecordIndex
+from chronolake_spark.index.record import record_index
+from chronolake_spark.index.record.record_index import RecordIndex
+from chronolake_spark.write import format_writer
+from chronolake_spark.write.tasks import staging
 from tests.spark import hudi_reader
 from tests.spark.hand_written import base, commit
 

@@ -16,10 +16,11 @@ from chronolake._location import owner_of
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.schemas import AddColumn
-from chronolake_spark import bucket_writer, columns
-from chronolake_spark.bucket_writer import Task, WriteJob
-from chronolake_spark.merge import Existing
-from chronolake_spark.stored_groups import FileGroup, ServerLookup, StoredGroup, StoredGroups
+from chronolake_spark.common import columns
+from chronolake_spark.read.slices.merge import Existing
+from chronolake_spark.write.tasks import bucket_writer
+from chronolake_spark.write.tasks.bucket_writer import Task, WriteJob
+from chronolake_spark.write.tasks.stored_groups import FileGroup, ServerLookup, StoredGroup, StoredGroups
 
 SCHEMA = pa.schema([("id", pa.int64())])
 TASK = Task(partition=0, write_token="0-1-2")

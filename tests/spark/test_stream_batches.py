@@ -18,8 +18,9 @@ import chronolake_spark
 from chronolake.errors import StorageFailed, StreamFenced, WriteConflict
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import State
-from chronolake_spark import BatchWriter, SparkTable, errors, write
-from chronolake_spark.stream_batches import BatchStream
+from chronolake_spark import BatchWriter, SparkTable, errors
+from chronolake_spark.stream.batches import BatchStream
+from chronolake_spark.write import writes
 from tests.spark import hudi_reader
 from tests.spark.prices import orphans_of, rows_of
 
@@ -85,7 +86,7 @@ def test_a_batch_that_has_completed_writes_nothing_again(spark: SparkSession, ta
     assert len(completed(table)) == 1
 
 
-@pytest.mark.parametrize("point", [(write, "save"), (BatchStream, "complete")])
+@pytest.mark.parametrize("point", [(writes, "save"), (BatchStream, "complete")])
 def test_a_batch_whose_driver_died_before_the_completion_counts_once(
     spark: SparkSession, table: SparkTable, point: tuple[object, str]
 ) -> None:

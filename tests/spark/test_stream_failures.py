@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import traceback
 
-from chronolake_spark import errors, stream_failures
+from chronolake_spark import errors
+from chronolake_spark.stream import failures
 
 CALL = "py4j.protocol.Py4JJavaError: An error occurred while calling"
 
@@ -19,7 +20,7 @@ def raised(failure: Exception, cause: Exception) -> Exception:
 
 def test_an_interruption_has_a_short_text_that_spark_knows() -> None:
     java = RuntimeError(f"{CALL} o1.save.\n: java.lang.InterruptedException\n" + "\tat java.base\n" * 5_000)
-    shown = stream_failures.of(raised(errors.SparkJobFailed("it was interrupted"), java))
+    shown = failures.of(raised(errors.SparkJobFailed("it was interrupted"), java))
     text = "".join(traceback.format_exception(shown))
     assert text.endswith(f"{CALL} Spark: java.lang.InterruptedException\n")
     assert len(text) < 500
@@ -29,7 +30,7 @@ def test_a_cancelled_job_of_the_query_keeps_its_group() -> None:
     java = RuntimeError(
         f"{CALL} o1.save\n: Job 7 cancelled part of cancelled job group 5bd3-c5a1\n\tat java.base"
     )
-    shown = str(stream_failures.of(raised(errors.SparkJobFailed("it was cancelled"), java)))
+    shown = str(failures.of(raised(errors.SparkJobFailed("it was cancelled"), java)))
     assert shown.endswith(
         "org.apache.spark.SparkException: Job 7 cancelled part of cancelled job group 5bd3-c5a1"
     )
@@ -38,16 +39,16 @@ def test_a_cancelled_job_of_the_query_keeps_its_group() -> None:
 def test_a_rollback_says_that_the_query_was_stopped() -> None:
     java = RuntimeError(f"{CALL} o1.save.\n: java.lang.InterruptedException\n")
     stopped = raised(errors.SparkJobFailed("it was interrupted"), java)
-    assert stream_failures.reason_of(stopped) == "the query was stopped while it wrote the batch"
-    assert stream_failures.reason_of(errors.DuplicateKeys("a key")) == "DuplicateKeys: a key"
+    assert failures.reason_of(stopped) == "the query was stopped while it wrote the batch"
+    assert failures.reason_of(errors.DuplicateKeys("a key")) == "DuplicateKeys: a key"
 
 
 def test_an_error_of_chronolake_is_raised_as_it_is() -> None:
     failure = raised(errors.DuplicateKeys("a key is there"), RuntimeError(f"{CALL} o1.save"))
-    assert stream_failures.of(failure) is failure
+    assert failures.of(failure) is failure
 
 
 def test_no_other_failure_has_the_text_that_spark_searches() -> None:
-    shown = stream_failures.of(RuntimeError(f"{CALL} o1.save.\n" + "\tat java.base\n" * 5_000))
+    shown = failures.of(RuntimeError(f"{CALL} o1.save.\n" + "\tat java.base\n" * 5_000))
     assert isinstance(shown, RuntimeError)
     assert CALL not in str(shown)

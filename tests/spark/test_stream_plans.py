@@ -10,10 +10,11 @@ from hypothesis import given, strategies as st
 from chronolake_model.instants import Instant, WriteSummary
 from chronolake_model.times import Micros, Tick, format_time
 from chronolake_model.vocabulary import Action, Operation, State
-from chronolake_spark import errors, stream_offsets, stream_options, stream_plans
-from chronolake_spark.stream_offsets import BEGINNING, StreamOffset
-from chronolake_spark.stream_options import FeedCursor
-from chronolake_spark.stream_plans import Limits
+from chronolake_spark import errors
+from chronolake_spark.stream import offsets, plans, read_options
+from chronolake_spark.stream.offsets import BEGINNING, StreamOffset
+from chronolake_spark.stream.plans import Limits
+from chronolake_spark.stream.read_options import FeedCursor
 
 START = 1_767_225_600_000_000
 
@@ -56,7 +57,7 @@ def batches_of(sizes: Sizes, limits: Limits) -> list[list[int]]:
     instants = [instant(number, size) for number, size in enumerate(sizes)]
     batches: list[list[int]] = []
     while instants:
-        end = stream_plans.end_of_batch(iter(instants), limits)
+        end = plans.end_of_batch(iter(instants), limits)
         assert end is not None
         batch = [instant for instant in instants if (instant.completion_time or "") <= end]
         assert batch, "the first instant always fits"
@@ -87,13 +88,13 @@ def test_a_batch_is_within_the_limits_or_one_instant_and_takes_all_that_fit(
 
 def test_a_batch_without_limits_takes_all_and_no_instants_make_no_batch() -> None:
     assert batches_of([(1, 1)] * 5, Limits()) == [[0, 1, 2, 3, 4]]
-    assert stream_plans.end_of_batch([], Limits()) is None
+    assert plans.end_of_batch([], Limits()) is None
 
 
 def test_a_plan_takes_no_more_instants_than_it_needs() -> None:
     instants = iter([instant(number, (1, 1)) for number in range(10)])
 
-    stream_plans.end_of_batch(instants, Limits(commits=3))
+    plans.end_of_batch(instants, Limits(commits=3))
 
     assert next(instants).version == 3
 
@@ -109,17 +110,17 @@ def offset(completed: str, began: str = BEGINNING, table: str = "t") -> StreamOf
 def test_an_offset_never_goes_back(first: str, second: str, began: str) -> None:
     moved = offset(first, began).at(second)
 
-    assert not stream_offsets.is_before(moved.completed, first)
-    assert not stream_offsets.is_before(moved.completed, second)
+    assert not offsets.is_before(moved.completed, first)
+    assert not offsets.is_before(moved.completed, second)
     assert moved.completed in {first, second}
     assert StreamOffset.of(moved.to_dict()) == moved
 
 
 def test_times_of_17_and_20_digits_are_compared_as_times() -> None:
-    assert not stream_offsets.is_before(time_of(1), time_of(1, Tick.MICROSECOND))
-    assert not stream_offsets.is_before(time_of(1, Tick.MICROSECOND), time_of(1))
-    assert stream_offsets.is_before(time_of(1, Tick.MICROSECOND), time_of(2))
-    assert stream_offsets.is_before(BEGINNING, time_of(0))
+    assert not offsets.is_before(time_of(1), time_of(1, Tick.MICROSECOND))
+    assert not offsets.is_before(time_of(1, Tick.MICROSECOND), time_of(1))
+    assert offsets.is_before(time_of(1, Tick.MICROSECOND), time_of(2))
+    assert offsets.is_before(BEGINNING, time_of(0))
 
 
 @given(began=times, later=times, end=times)
@@ -127,21 +128,21 @@ def test_the_first_batch_begins_where_its_first_run_began(began: str, later: str
     """``latest`` is resolved again by a restart, to a time that may be behind the end of the batch."""
     logged = offset(began, began).at(end)
 
-    start = stream_offsets.start_of_batch(offset(later, later), logged)
+    start = offsets.start_of_batch(offset(later, later), logged)
 
     assert start == offset(began, began)
 
 
 def test_a_batch_that_ends_before_its_start_is_refused() -> None:
     with pytest.raises(errors.InvalidOption, match="before its start") as refused:
-        stream_offsets.start_of_batch(offset(time_of(5)), offset(time_of(4)))
+        offsets.start_of_batch(offset(time_of(5)), offset(time_of(4)))
 
     assert refused.value.context == {"start": time_of(5), "end": time_of(4)}
 
 
 def test_a_batch_of_two_tables_is_refused() -> None:
     with pytest.raises(errors.InvalidOption, match="made again"):
-        stream_offsets.start_of_batch(offset(time_of(1)), offset(time_of(2), table="other"))
+        offsets.start_of_batch(offset(time_of(1)), offset(time_of(2), table="other"))
 
 
 @pytest.mark.parametrize(
@@ -155,8 +156,8 @@ def test_an_offset_of_another_source_is_refused(fields: dict[str, str]) -> None:
 # ---------------------------------------------------------------------------------- options
 
 
-def parsed(**options: str) -> stream_options.StreamOptions:
-    return stream_options.parse({"table": "a.b", "view": "changes", **options})
+def parsed(**options: str) -> read_options.StreamOptions:
+    return read_options.parse({"table": "a.b", "view": "changes", **options})
 
 
 def test_a_stream_begins_at_the_earliest_time_with_a_thousand_commits_per_batch() -> None:

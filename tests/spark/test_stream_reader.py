@@ -16,10 +16,12 @@ from chronolake_model.instants import Instant
 from chronolake_model.schemas import AddColumn
 from chronolake_model.tables import Field
 from chronolake_model.vocabulary import Action
-from chronolake_spark import errors, format_reader, stream_options
-from chronolake_spark.stream_offsets import BEGINNING, StreamOffset
-from chronolake_spark.stream_plans import Limits
-from chronolake_spark.stream_reader import Following, StreamReader
+from chronolake_spark import errors
+from chronolake_spark.read import format_reader
+from chronolake_spark.stream import read_options
+from chronolake_spark.stream.offsets import BEGINNING, StreamOffset
+from chronolake_spark.stream.plans import Limits
+from chronolake_spark.stream.reader import Following, StreamReader
 
 STRUCT = StructType().add("id", LongType()).add("_change_type", StringType())
 ALL = Limits()
@@ -62,7 +64,7 @@ def follow(
     def start(**options: str) -> Following:
         given = {"table": table.name, "url": client.url, "view": "changes", **options}
         view = format_reader.view_of(given)
-        parsed = stream_options.parse(given)
+        parsed = read_options.parse(given)
         started.append(Following(parsed, view, STRUCT, pauses.now, pauses.seconds.append))
         return started[-1]
 

@@ -19,7 +19,8 @@ from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import Action, Operation, State
-from chronolake_spark import SparkTable, columns, errors, table
+from chronolake_spark import SparkTable, errors, table
+from chronolake_spark.common import columns
 
 pytestmark = pytest.mark.spark
 

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from chronolake_spark import bucket_writer, columns, task_rows
-from chronolake_spark.stored_groups import FileGroup
+from chronolake_spark.common import columns
+from chronolake_spark.write.tasks import bucket_writer, task_rows
+from chronolake_spark.write.tasks.stored_groups import FileGroup
 
 PLACES = st.tuples(st.sampled_from(["", "day=1", "day=2"]), st.sampled_from([0, 7, 2_000_000_000]))
 FEW_BYTES = 64

@@ -15,10 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from chronolake_spark import SparkTable, errors, lookup_keys, parquet_files, source_files
-from chronolake_spark.bad_rows import Collector
-from chronolake_spark.csv_files import ReadOptions
-from chronolake_spark.set_aside import SetAside
+from chronolake_spark import SparkTable, errors
+from chronolake_spark.index import lookup_keys
+from chronolake_spark.ingest import source_files
+from chronolake_spark.ingest.csv_files import ReadOptions
+from chronolake_spark.ingest.files import parquet_files
+from chronolake_spark.ingest.files.bad_rows import Collector
+from chronolake_spark.ingest.files.set_aside import SetAside
 from tests.spark.definitions import definition
 from tests.spark.ingest_runs import Ingest, rows_of
 

@@ -14,20 +14,15 @@ from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake.errors import WriteConflict
 from chronolake_model.vocabulary import Operation, TableType
-from chronolake_spark import (
-    SparkTable,
-    columns,
-    errors,
-    index_files,
-    merge,
-    record_index,
-    row_counts,
-    unique_keys,
-    write,
-)
-from chronolake_spark.record_index import RecordIndex
-from chronolake_spark.write import Settings
-from chronolake_spark.write_counts import RowCounts
+from chronolake_spark import SparkTable, errors, row_counts
+from chronolake_spark.common import columns
+from chronolake_spark.index import unique_keys
+from chronolake_spark.index.record import entry_files, record_index
+from chronolake_spark.index.record.record_index import RecordIndex
+from chronolake_spark.read.slices import merge
+from chronolake_spark.write import writes
+from chronolake_spark.write.counts import RowCounts
+from chronolake_spark.write.writes import Settings
 from tests.spark import hand_written
 
 pytestmark = pytest.mark.spark
@@ -126,8 +121,8 @@ def test_spark_and_arrow_choose_the_same_winner_of_the_rows_of_a_key(
         properties={"merge.mode": mode},
     ).metastore.definition
     by = [*order[1:], "line"] if mode == "event-time" else [*order, "line"]
-    tagged = write.tagged(frame.drop("gone"), table, row_order=by)
-    deleting = write.tagged(frame, table, delete_when=frame.gone, row_order=by)
+    tagged = writes.tagged(frame.drop("gone"), table, row_order=by)
+    deleting = writes.tagged(frame, table, delete_when=frame.gone, row_order=by)
 
     for written in (tagged, deleting):
         of_arrow = merge.latest_per_key(written.toArrow(), table.merge_field)
@@ -137,7 +132,7 @@ def test_spark_and_arrow_choose_the_same_winner_of_the_rows_of_a_key(
         assert chosen == {tuple(row.values()) for row in of_arrow.records.select(places).to_pylist()}
         assert len(chosen) == 600
     with pytest.raises(errors.SchemaMismatch, match="orders no rows"):
-        write.tagged(frame.select("id", "day", "o"), table, row_order=[sf.array("o")])
+        writes.tagged(frame.select("id", "day", "o"), table, row_order=[sf.array("o")])
 
 
 def test_an_ordering_field_by_which_records_cannot_move_is_refused(
@@ -193,7 +188,7 @@ def test_many_keys_are_looked_up_by_tasks_and_a_large_index_is_built_by_them(
     hand_written.commit(table.metastore, {("", "foreign-0"): hand_written.base(*map(str, range(100)))})
     monkeypatch.setattr(record_index, "RECORDS_HERE_MAX", 10)
     monkeypatch.setattr(unique_keys, "KEYS_HERE_MAX", 10)
-    monkeypatch.setattr(index_files, "SHARD_ENTRIES", 30)
+    monkeypatch.setattr(entry_files, "SHARD_ENTRIES", 30)
     changed = table.upsert(orders(spark, *((id, "a", 1, 1) for id in range(90, 120))))
     manifest = RecordIndex(table.metastore).newest()
 
@@ -220,7 +215,7 @@ def test_of_two_writers_that_move_or_insert_a_key_one_conflicts(
 
         def rows(_snapshot: object) -> DataFrame:
             table.upsert(orders(spark, of_other))
-            return write.tagged(orders(spark, own), table.definition)
+            return writes.tagged(orders(spark, own), table.definition)
 
         return rows
 
@@ -230,7 +225,7 @@ def test_of_two_writers_that_move_or_insert_a_key_one_conflicts(
     ):
         settings = Settings(operation=Operation.UPSERT)
         with pytest.raises(WriteConflict):
-            write.run(table.metastore, table._client.url, while_another(of_other, own), settings)
+            writes.run(table.metastore, table._client.url, while_another(of_other, own), settings)
     assert rows_of(table) == [(1, "b", 1, 2), (2, "a", 0, 1), (3, "b", 1, 1)]
 
 

@@ -15,8 +15,10 @@ from chronolake_model import partition_paths
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import IndexType, TableType
-from chronolake_spark import SparkTable, columns, conflict_retries, errors, write
+from chronolake_spark import SparkTable, errors
+from chronolake_spark.common import columns
 from chronolake_spark.tables import Partitions
+from chronolake_spark.write import conflict_retries, writes
 from tests.spark import compactions, hudi_reader
 
 COLUMNS: Final = ("id long", "day string", "shop string", "ts long not null", "amount int", "note string")
@@ -208,7 +210,7 @@ class Workload:
         So ``outer`` completes last: after a conflict it is done again, and the oracle applies it last.
         """
         with pytest.MonkeyPatch.context() as patches:
-            begun = write.refuse_another_schema
+            begun = writes.refuse_another_schema
 
             def run_inner(*args: Any) -> None:
                 patches.undo()
@@ -216,7 +218,7 @@ class Workload:
                 self._note("within")
                 self._run(inner)
 
-            patches.setattr(write, "refuse_another_schema", run_inner)
+            patches.setattr(writes, "refuse_another_schema", run_inner)
             self._overlaps = True
             self._run(outer)
             self._overlaps = False

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
 import chronolake_spark
-from chronolake_spark import shuffles
+from chronolake_spark.write import shuffles
 
 SHOPS = 3
 

@@ -25,12 +25,12 @@ ALLOWED = {
     # The lock files of a PostgreSQL that ended.
     "metastore/chronolake_metastore/embedded.py": {"unlink"},
     # A link to a Java runtime.
-    "spark_integration/chronolake_spark/java.py": {"replace"},
+    "spark_integration/chronolake_spark/driver/java.py": {"replace"},
     # The state of ingest --follow, in a folder of its own: a torn line of its log, and its copies of objects.
-    "spark_integration/chronolake_spark/arrivals.py": {"truncate"},
-    "spark_integration/chronolake_spark/follow_job.py": {"rmtree"},
+    "spark_integration/chronolake_spark/ingest/files/arrivals.py": {"truncate"},
+    "spark_integration/chronolake_spark/ingest/follow_job.py": {"rmtree"},
     # Copies of source files without their bad rows, in a temporary folder.
-    "spark_integration/chronolake_spark/set_aside.py": {"rmtree"},
+    "spark_integration/chronolake_spark/ingest/files/set_aside.py": {"rmtree"},
 }
 MODULES = {
     "os": {"remove", "rename", "replace", "truncate"},

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import chronolake
-from chronolake_spark import java
+from chronolake_spark.driver import java
 from tests.docs.markdown import ROOT
 
 FOLDER = ROOT / "examples" / "writers"

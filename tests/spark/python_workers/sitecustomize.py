@@ -14,5 +14,10 @@ import sys
 if "pyspark.daemon" in sys.orig_argv:
     sys.path[:] = [path for path in sys.path if not path.endswith((".zip", ".jar"))]
     sys.path_importer_cache.clear()
-    for name in ("chronolake_spark.read", "chronolake_spark.spark_data_source", "pandas", "pyspark.worker"):
+    for name in (
+        "chronolake_spark.read.frames",
+        "chronolake_spark.write.data_source",
+        "pandas",
+        "pyspark.worker",
+    ):
         importlib.import_module(name)

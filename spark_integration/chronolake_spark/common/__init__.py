@@ -1,0 +1,1 @@
+"""Columns, types, options and checks that all packages share, without Spark."""

@@ -1,0 +1,92 @@
+"""Column types of a table in Arrow, as data files have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronolake import field_ids
+from chronolake_model import column_types
+from chronolake_model.column_types import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
+from chronolake_model.meta_columns import META
+from chronolake_model.tables import SchemaField
+
+_PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+
+
+def file_layout(fields: Iterable[SchemaField]) -> pa.Schema:
+    """The layout of data files with these columns: Hudi's five come before them. With field ids."""
+    fields = list(fields)
+    meta = [pa.field(name, pa.string()) for name in META]
+    return field_ids.with_field_ids(pa.schema([*meta, *_fields_of(fields)]), fields)
+
+
+def own_layout(fields: Iterable[SchemaField]) -> pa.Schema:
+    """The layout of these columns alone, all nullable, also within columns. With field ids."""
+    fields = list(fields)
+    return field_ids.with_field_ids(pa.schema(_fields_of(fields)), fields)
+
+
+def of(data_type: DataType) -> pa.DataType:
+    """The Arrow type of a column type."""
+    match data_type:
+        case PrimitiveType(name):
+            return _PRIMITIVES[name]
+        case DecimalType(precision, scale):
+            return pa.decimal128(precision, scale)
+        case ArrayType(element):
+            return pa.list_(of(element))
+        case MapType(key, value):
+            return pa.map_(of(key), of(value))
+        case StructType(fields):
+            return pa.struct([pa.field(field.name, of(field.type)) for field in fields])
+        case _:
+            assert_never(data_type)
+
+
+def without_small_integers(schema: pa.Schema) -> pa.Schema:
+    """The same columns, with int for tinyint and smallint, also within columns. Field ids stay."""
+    return pa.schema([_without_small_integers(field) for field in schema])
+
+
+def _fields_of(fields: Iterable[SchemaField]) -> list[pa.Field]:
+    return [pa.field(field.name, of(column_types.parse(field.type))) for field in fields]
+
+
+def _without_small_integers(field: pa.Field) -> pa.Field:
+    data_type = field.type
+    if pa.types.is_int8(data_type) or pa.types.is_int16(data_type):
+        return field.with_type(pa.int32())
+    if pa.types.is_struct(data_type):
+        return field.with_type(pa.struct([_without_small_integers(part) for part in data_type]))
+    if pa.types.is_list(data_type):
+        return field.with_type(pa.list_(_without_small_integers(data_type.value_field)))
+    if pa.types.is_map(data_type):
+        key, item = (_without_small_integers(part) for part in (data_type.key_field, data_type.item_field))
+        return field.with_type(pa.map_(key, item))
+    return field
+
+
+def ordering_values(table: pa.Table | Mapping[str, pa.ChunkedArray], ordering_field: str) -> pa.ChunkedArray:
+    """The ordering values of the rows. NaN is null."""
+    ordering = table[ordering_field]
+    if pa.types.is_floating(ordering.type):
+        # NaN compares with nothing, not even itself: the outcome would depend on the order of arrival.
+        ordering = pc.if_else(pc.is_nan(ordering), pa.scalar(None, ordering.type), ordering)
+    return ordering

@@ -1,0 +1,1 @@
+"""Sessions of Spark, their schemas and failures, and the progress of their jobs."""

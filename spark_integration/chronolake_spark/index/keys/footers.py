@@ -1,0 +1,100 @@
+"""The key range and the bloom filter of record keys in the footer of a base file, as Hudi has them.
+
+Hudi compares keys in Java's order of strings, by UTF-16 code units. It is the order of the UTF-8 bytes, which
+Arrow has, unless a character beyond U+FFFF is in one of the strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronolake_spark.common import columns
+from chronolake_spark.index.keys import bloom_filters
+from chronolake_spark.index.keys.bloom_filters import UnknownFilter
+
+LEAST: Final = b"hoodie_min_record_key"
+GREATEST: Final = b"hoodie_max_record_key"
+_BEYOND: Final = r"[\x{10000}-\x{10FFFF}]"
+
+
+class KeyCollector:
+    """Takes the record keys of the rows of a file while they are written, for its footer.
+
+    ``records`` is the number of rows, or more.
+    """
+
+    def __init__(self, records: int) -> None:
+        self._filter = bloom_filters.Writer(records) if bloom_filters.is_useful(records) else None
+        self._bounds: list[str] = []
+
+    def watch(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The same tables."""
+        for table in tables:
+            for keys in table[columns.RECORD_KEY].chunks:
+                self._add(keys)
+            yield table
+
+    def metadata(self) -> dict[bytes, bytes]:
+        """The metadata of the footer; none for a file without rows."""
+        if not self._bounds:
+            return {}
+        least, greatest = self._bounds
+        metadata = {LEAST: least.encode(), GREATEST: greatest.encode()}
+        if self._filter is not None:
+            metadata |= {
+                bloom_filters.FILTER: self._filter.text(),
+                bloom_filters.TYPE: bloom_filters.SIMPLE.encode(),
+            }
+        return metadata
+
+    def _add(self, keys: pa.Array) -> None:
+        if not len(keys):
+            return
+        if self._filter is not None:
+            self._filter.add(keys)
+        texts = sorted([*self._bounds, *_range(keys)], key=_in_java)
+        self._bounds = [texts[0], texts[-1]]
+
+
+def possible(metadata: Mapping[bytes, bytes] | None, keys: pa.Array) -> pa.Array:
+    """Those of the keys that a file with this metadata may have: all if it has no range and no filter."""
+    metadata = metadata or {}
+    keys = keys.filter(_in_range(metadata, keys))
+    if not len(keys):
+        return keys
+    try:
+        filter_ = bloom_filters.read(metadata)
+    except UnknownFilter:
+        return keys
+    return keys if filter_ is None else keys.filter(pa.array(filter_.may_have(keys)))
+
+
+def _in_range(metadata: Mapping[bytes, bytes], keys: pa.Array) -> pa.Array:
+    least, greatest = metadata.get(LEAST), metadata.get(GREATEST)
+    bounds = pa.array([least, greatest]).cast(pa.string()) if least and greatest else None
+    if bounds is None or pc.any(_is_beyond(bounds)).as_py():
+        return pa.repeat(pa.scalar(True), len(keys))
+    in_range = pc.and_(pc.greater_equal(keys, bounds[0]), pc.less_equal(keys, bounds[1]))
+    return pc.or_(in_range, _is_beyond(keys))
+
+
+def _is_beyond(keys: pa.Array) -> pa.Array:
+    """Whether a key has a character beyond U+FFFF, so that Java orders it otherwise."""
+    return pc.match_substring_regex(keys, _BEYOND)
+
+
+def _range(keys: pa.Array) -> tuple[str, str]:
+    if pc.any(_is_beyond(keys)).as_py():
+        texts = sorted(keys.unique().to_pylist(), key=_in_java)
+        return texts[0], texts[-1]
+    bounds = pc.min_max(keys)
+    return bounds["min"].as_py(), bounds["max"].as_py()
+
+
+def _in_java(text: str) -> bytes:
+    """What Java orders strings by."""
+    return text.encode("utf-16-be")

@@ -1,0 +1,1 @@
+"""The record index: its files, and what they say of keys, without Spark."""

@@ -1,0 +1,1 @@
+"""``chronolake ingest``: jobs that load files as commits, once or as they arrive."""

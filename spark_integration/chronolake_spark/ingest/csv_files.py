@@ -1,0 +1,388 @@
+"""Strict reading of CSV files: they are checked completely before anything is written, then loaded in order.
+
+Arrow parses them, and Python's own reader locates errors; neither replaces an unreadable value by null. An
+empty value is null, a quoted empty value is the empty string, and an empty line is not a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
+
+from chronolake_spark import errors
+from chronolake_spark.common import columns, csv_types
+from chronolake_spark.common.csv_types import ValueMismatch
+from chronolake_spark.ingest.files import bad_rows, csv_advice, missing_keys, operations, text_files
+from chronolake_spark.ingest.files.bad_rows import Collector
+from chronolake_spark.ingest.files.csv_profiles import Profile
+
+Header = tuple[str, ...]
+_BLOCK_BYTES = 4 << 20
+_THREADS = 4
+_TASKS_PER_CORE = 4
+_VALUE_CHARS_MAX = 200
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The type that a column is to have; ``stated`` says that the caller named it for this very load.
+
+    ``is_fixed`` if the column of the table cannot be widened.
+    """
+
+    type: str
+    stated: bool = False
+    is_fixed: bool = False
+
+    def advice(self, name: str, value: str) -> str:
+        """The advice for a value that does not fit the type."""
+        return csv_advice.advice_for_value(name, self.type, value, stated=self.stated, is_fixed=self.is_fixed)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How files are read: their encoding, and the types of columns that are known, by name in lower case.
+
+    ``default`` is what all other columns are to be; without one their values say it. ``key`` are the columns of
+    the record key, of which each row has a value. ``op_column`` says which rows delete.
+    """
+
+    encoding: str = text_files.UTF8
+    known: Mapping[str, Column] = field(default_factory=dict)
+    default: Column | None = None
+    key: tuple[str, ...] = ()
+    op_column: str | None = None
+
+    def column(self, name: str) -> Column | None:
+        """What is known of a column. The case of names does not count."""
+        return self.known.get(name.lower(), self.default)
+
+
+@dataclass
+class Inspection:
+    """The number of rows of files, and for each column the types that its values could have."""
+
+    rows: int
+    profiles: dict[str, Profile]
+
+    def merge(self, other: Inspection) -> None:
+        """Add the inspection of another file with the same columns."""
+        self.rows += other.rows
+        for name, profile in other.profiles.items():
+            self.profiles[name].merge(profile)
+
+
+def inspect(
+    files: Sequence[Path],
+    reading: ReadOptions,
+    check: Callable[[], None] = lambda: None,
+    bad: Collector | None = None,
+) -> Inspection:
+    """Read all files to the end. ``check`` is called repeatedly, and may raise to end it.
+
+    Bad rows, in the order of the files and of the rows, are added to ``bad``, and left out of the inspection:
+    rows of another length than the header (``SourceUnreadable``), with a value that does not fit the type of
+    its column (``SchemaMismatch``), or without a record key (``InvalidRecordKey``). Without ``bad`` they are
+    raised. Raises ``SourceUnreadable`` for the first file that is damaged, or has other columns than the first
+    file, and ``TooManyBadRows``.
+    """
+    if bad is None:
+        with bad_rows.refused() as collector:
+            return inspect(files, reading, check, collector)
+    wanted = header_of(files[0], reading.encoding)
+    inspection = Inspection(0, {name: Profile() for name in wanted})
+    with ThreadPoolExecutor(_THREADS) as threads:
+        parts = [threads.submit(_inspect, file, wanted, reading, check, bad.rows_max) for file in files]
+        try:
+            for part in parts:
+                of_file, of_rows = part.result()
+                inspection.merge(of_file)
+                bad.add(*of_rows)
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+    return inspection
+
+
+def frame(spark: SparkSession, files: Sequence[Path], struct: StructType, reading: ReadOptions) -> DataFrame:
+    """The rows of ``files`` with the columns of ``struct``, in any order in a file, and their place."""
+    order = [StructField(name, LongType(), nullable=False) for name in columns.SOURCE_ORDER]
+    tasks = min(len(files), _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    load = _Load(tuple(files), tasks, {field.name: field.dataType.simpleString() for field in struct}, reading)
+    tasks_frame = spark.range(0, tasks, 1, tasks)
+    return tasks_frame.mapInArrow(load, StructType([*struct, *order]))
+
+
+def header_of(file: Path, encoding: str) -> Header:
+    """The names of the columns.
+
+    Raises ``SourceUnreadable`` when one is blank or there twice, or something else than commas separates them.
+    """
+    with text_files.Utf8Stream(file, encoding) as stream:
+        _, names = next(text_files.records(file, stream), (1, []))
+    if not names:
+        raise errors.SourceUnreadable(f"{file} is empty: a CSV file begins with a line of column names")
+    if len(names) == 1 and (separator := next((char for char in _OTHER_SEPARATORS if char in names[0]), None)):
+        raise errors.SourceUnreadable(
+            f"{file} has one column, {names[0][:_VALUE_CHARS_MAX]!r}: only commas separate values, not "
+            f"{_OTHER_SEPARATORS[separator]}; convert the file, as "
+            "docs/ingest.md#other-separators shows, or rename the column if that is its name",
+            {"columns": names},
+        )
+    blank = [number for number, name in enumerate(names, start=1) if not name.strip()]
+    if blank:
+        raise errors.SourceUnreadable(
+            f"{file} has no name for its column {blank[0]}; name each in the first line", {"columns": blank}
+        )
+    folded = [name.lower() for name in names]
+    repeated = sorted({name for name in names if folded.count(name.lower()) > 1})
+    if repeated:
+        raise errors.SourceUnreadable(
+            f"{file} has several columns called {', '.join(repeated)} (case does not count); rename them",
+            {"columns": repeated},
+        )
+    return tuple(names)
+
+
+class _BadRow(Exception):
+    """A row of a batch, at the place ``index``, cannot be loaded. ``error`` makes its error."""
+
+    def __init__(
+        self, index: int, error: Callable[[str, dict[str, Any]], errors.SparkIntegrationError]
+    ) -> None:
+        super().__init__(index)
+        self.index = index
+        self._error = error
+
+    def at(self, file: Path, line: int) -> errors.SparkIntegrationError:
+        """The error."""
+        return self._error(f"{file}, line {line}", {"file": str(file), "line": line})
+
+
+class _WrongLengths(Exception):
+    """Rows of a file have other lengths than its header."""
+
+    def __init__(self, of_rows: Sequence[errors.SparkIntegrationError]) -> None:
+        super().__init__()
+        self.of_rows = of_rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """The function of a Spark task: it reads files, one after the other."""
+
+    files: tuple[Path, ...]
+    tasks: int
+    types: Mapping[str, str]
+    reading: ReadOptions
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for task in (task for batch in batches for task in batch.column(0).to_pylist()):
+            start, end = (len(self.files) * edge // self.tasks for edge in (task, task + 1))
+            for number, file in enumerate(self.files[start:end], start):
+                try:
+                    yield from self._rows(number, file)
+                except (errors.SourceUnreadable, errors.SchemaMismatch) as exc:
+                    raise RuntimeError(errors.encoded(exc)) from exc
+                except _WrongLengths as exc:
+                    raise RuntimeError(errors.encoded(exc.of_rows[0])) from exc
+
+    def _rows(self, number: int, file: Path) -> Iterator[pa.RecordBatch]:
+        names = [*self.types, *columns.SOURCE_ORDER]
+        for start, rows in _batches(file, self.reading.encoding):
+            try:
+                values = [_convert(rows, name, self._column(name, type_)) for name, type_ in self.types.items()]
+            except _BadRow as bad:
+                [line] = _lines_of(file, self.reading.encoding, [start + bad.index])
+                raise bad.at(file, line) from bad
+            order = [
+                pa.repeat(pa.scalar(number, pa.int64()), len(rows)),
+                pa.array(range(start, start + len(rows)), pa.int64()),
+            ]
+            yield pa.RecordBatch.from_arrays([*values, *order], names=names)
+
+    def _column(self, name: str, type_: str) -> Column:
+        known = self.reading.column(name)
+        return Column(type_) if known is None else replace(known, type=type_)
+
+
+def _inspect(
+    file: Path, wanted: Header, reading: ReadOptions, check: Callable[[], None], rows_max: int
+) -> tuple[Inspection, list[errors.SparkIntegrationError]]:
+    """The inspection of a file, and the errors of up to ``rows_max`` bad rows."""
+    header = header_of(file, reading.encoding)
+    _check_columns(file, header, wanted)
+    inspection = Inspection(0, {name: Profile() for name in header})
+    bad: dict[int, _BadRow] = {}
+    of_lengths: Sequence[errors.SparkIntegrationError] = []
+    try:
+        for start, rows in _batches(file, reading.encoding, check):
+            good = _without_bad_rows(rows, start, reading, bad, rows_max)
+            for name in header:
+                if reading.column(name) is None:
+                    inspection.profiles[name].add(good[name])
+            inspection.rows += len(good)
+            if len(bad) == rows_max:
+                break
+    except _WrongLengths as exc:
+        of_lengths = exc.of_rows
+    lines = _lines_of(file, reading.encoding, list(bad))
+    of_rows = [row.at(file, line) for row, line in zip(bad.values(), lines, strict=True)]
+    return inspection, [*of_rows, *of_lengths][:rows_max]
+
+
+def _without_bad_rows(
+    rows: pa.RecordBatch, start: int, reading: ReadOptions, bad: dict[int, _BadRow], rows_max: int
+) -> pa.RecordBatch:
+    """The rows of a batch that can be loaded. Others are added to ``bad``, by their numbers in the file."""
+    numbers = np.arange(start, start + len(rows))
+    of_batch: dict[int, _BadRow] = {}
+    while len(bad) + len(of_batch) < rows_max:
+        try:
+            _check_rows(rows, reading)
+            break
+        except _BadRow as exc:
+            of_batch[int(numbers[exc.index])] = exc
+            numbers = np.delete(numbers, exc.index)
+            rows = rows.take(pa.array(np.delete(np.arange(len(rows)), exc.index)))
+    bad |= dict(sorted(of_batch.items()))
+    return rows
+
+
+def _check_rows(rows: pa.RecordBatch, reading: ReadOptions) -> None:
+    """Raise ``_BadRow`` for a row that cannot be loaded."""
+    for name in rows.schema.names:
+        if (column := reading.column(name)) is not None:
+            _convert(rows, name, column)
+        if reading.op_column is not None and name.lower() == reading.op_column.lower():
+            _refuse_operation(rows, name)
+    _refuse_missing_key(rows, reading.key)
+
+
+def _lines_of(file: Path, encoding: str, numbers: Sequence[int]) -> list[int]:
+    """The lines in which the rows of these numbers begin; the first row has the number 0."""
+    lines: dict[int, int] = {}
+    wanted = set(numbers)
+    if not wanted:
+        return []
+    with text_files.Utf8Stream(file, encoding) as stream:
+        for number, (line, _) in enumerate(text_files.records(file, stream), start=-1):
+            if number in wanted:
+                lines[number] = line
+            if len(lines) == len(wanted):
+                break
+    return [lines[number] for number in numbers]
+
+
+def _check_columns(file: Path, header: Header, wanted: Header) -> None:
+    missing, others = sorted(set(wanted) - set(header)), sorted(set(header) - set(wanted))
+    if not missing and not others:
+        return
+    differences = [f"lacks {', '.join(missing)}"] if missing else []
+    differences += [f"has {', '.join(others)}"] if others else []
+    raise errors.SourceUnreadable(
+        f"{file} has other columns than the files before it: it {' and '.join(differences)}; "
+        "ingest files of the same columns together",
+        {"missing": missing, "unknown": others},
+    )
+
+
+def _batches(
+    file: Path, encoding: str, check: Callable[[], None] = lambda: None
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows as texts, and the number of each batch's first row in the file, from 0."""
+    rows, header = 0, header_of(file, encoding)
+    with text_files.Utf8Stream(file, encoding, check) as stream:
+        try:
+            for batch in _parsed(stream, header):
+                yield rows, batch
+                rows += len(batch)
+        except pa.ArrowInvalid as exc:
+            if stream.failure is not None:
+                raise stream.failure from exc
+            _refuse_records(file, encoding, header)
+            raise errors.SourceUnreadable(f"{file} cannot be read as CSV: {exc}") from exc
+        if stream.quoted:
+            # Arrow reads an unclosed quote as text up to the end of the file.
+            _refuse_records(file, encoding, header, rows)
+
+
+def _parsed(stream: text_files.Utf8Stream, header: Header) -> Iterator[pa.RecordBatch]:
+    reader = pyarrow.csv.open_csv(
+        stream,
+        read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES),
+        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(header, pa.string()),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            null_values=[""],
+        ),
+    )
+    if tuple(reader.schema.names) != header:
+        raise pa.ArrowInvalid(f"its columns are {', '.join(reader.schema.names)}")
+    yield from reader
+
+
+def _refuse_records(file: Path, encoding: str, header: Header, rows: int | None = None) -> None:
+    """Raise ``_WrongLengths`` for records that are no rows of the header's columns."""
+    count = -1
+    of_rows: list[errors.SparkIntegrationError] = []
+    with text_files.Utf8Stream(file, encoding) as stream:
+        for line, record in text_files.records(file, stream):
+            count += 1
+            if len(record) != len(header) and len(of_rows) < bad_rows.SET_ASIDE_MAX:
+                refused = errors.SourceUnreadable(
+                    f"{file}, line {line}: the row has {len(record)} values, but the header has "
+                    f"{len(header)} columns; a value with a comma must be in quotes",
+                    {"file": str(file), "line": line},
+                )
+                of_rows.append(refused)
+    if of_rows:
+        raise _WrongLengths(of_rows)
+    if rows is not None and count != rows:
+        raise errors.SourceUnreadable(
+            f"{file}: its quotes can be read as {rows} or as {count} rows; correct them"
+        )
+
+
+def _refuse_missing_key(rows: pa.RecordBatch, key: Sequence[str]) -> None:
+    if (index := missing_keys.first_in(rows, key)) is not None:
+        message = errors.missing_key(key)
+        raise _BadRow(index, lambda where, place: errors.InvalidRecordKey(f"{where}: {message}", place))
+
+
+def _refuse_operation(rows: pa.RecordBatch, name: str) -> None:
+    if (index := operations.first_unknown(rows[name])) is not None:
+        value = rows[name][index].as_py()
+        raise _BadRow(index, lambda where, place: operations.refused(where, name, value, place))
+
+
+def _convert(rows: pa.RecordBatch, name: str, column: Column) -> pa.Array:
+    """The values of a column. Raises ``_BadRow`` for one that does not fit."""
+    if csv_types.arrow_type(column.type) is None:
+        raise errors.SchemaMismatch(
+            f"the column {name} is {column.type}, which CSV files cannot hold; load JSON lines or Parquet",
+            {"column": name},
+        )
+    try:
+        return csv_types.convert(rows[name], column.type, stated=column.stated)
+    except ValueMismatch as mismatch:
+        value = rows[name][mismatch.index].as_py()
+        shown = value[:_VALUE_CHARS_MAX]
+        context = {"column": name, "value": shown, "wanted": column.type}
+        message = f"column {name}: {shown!r} does not fit {column.type}; {column.advice(name, value)}"
+        raise _BadRow(
+            mismatch.index,
+            lambda where, place: errors.SchemaMismatch(f"{where}, {message}", {**place, **context}),
+        ) from mismatch

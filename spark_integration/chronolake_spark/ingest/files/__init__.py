@@ -1,0 +1,1 @@
+"""The files of an ingest: strict checks of their contents, without Spark."""

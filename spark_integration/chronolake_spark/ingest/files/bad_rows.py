@@ -1,0 +1,57 @@
+"""The errors of rows that no table can hold, of which many are reported at once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from chronolake_spark import errors
+
+REPORTED_MAX: Final = 100
+"""So many bad rows are named by one error."""
+SET_ASIDE_MAX: Final = 10_000
+"""So many bad rows of one load are set aside; a load with more is refused."""
+
+
+class TooManyBadRows(Exception):
+    """There are more bad rows than are collected."""
+
+
+class Collector:
+    """Collects the errors of bad rows. At the last of ``rows_max`` it raises ``TooManyBadRows``."""
+
+    def __init__(self, rows_max: int = REPORTED_MAX) -> None:
+        self.rows_max = rows_max
+        self.errors: list[errors.SparkIntegrationError] = []
+
+    def add(self, *of_rows: errors.SparkIntegrationError) -> None:
+        """Add the errors of rows, one each."""
+        self.errors += of_rows
+        if len(self.errors) >= self.rows_max:
+            raise TooManyBadRows
+
+
+@contextlib.contextmanager
+def refused() -> Iterator[Collector]:
+    """A collector. At the end of the block its errors are raised together."""
+    bad = Collector()
+    with contextlib.suppress(TooManyBadRows):
+        yield bad
+    if bad.errors:
+        raise together(bad.errors)
+
+
+def together(bad: Sequence[errors.SparkIntegrationError]) -> errors.SparkIntegrationError:
+    """One error, of the class of the first, that names up to ``REPORTED_MAX`` bad rows."""
+    first = bad[0]
+    if len(bad) == 1:
+        return first
+    named = bad[:REPORTED_MAX]
+    count = f"{len(bad)} bad rows" if len(bad) < REPORTED_MAX else f"{REPORTED_MAX} bad rows or more"
+    detail = "\n".join(
+        [*map(str, named), f"{count}; with --bad-rows FILE they are written to it, and all others loaded"]
+    )
+    assert first.problem is not None, "an error of the integration has a problem"
+    rows = [error.problem.context for error in named if error.problem is not None]
+    return type(first)(detail, {**first.problem.context, "bad_rows": rows})

@@ -1,0 +1,225 @@
+"""Checks of Parquet files: values that Spark would truncate, or types that it cannot merge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from chronolake import _utf8
+from chronolake_model.schemas import DECIMAL_PRECISION_MAX
+from chronolake_spark import errors
+from chronolake_spark.ingest.files import operations
+
+_NANOS_PER_MICRO: Final = 1000
+_INT96: Final = "INT96"
+_NO_TYPES: Final[Mapping[Callable[[pa.DataType], bool], str]] = {
+    pa.types.is_duration: "write a number, as in df['seconds'] = df['t'].dt.total_seconds()",
+    pa.types.is_time: "write a string, as df['t'] = df['t'].astype(str), or a timestamp with the date",
+    pa.types.is_float16: "write float32, which holds all of its values",
+}
+"""Types that no table has, and how to write their values."""
+_EXTENSIONS: Final = {
+    "arrow.uuid": "write a string, as df['u'] = df['u'].astype(str)",
+    "arrow.bool8": "write booleans",
+}
+"""Other types of Arrow's that no table has, by their names."""
+
+
+def schema_of(file: Path) -> pa.Schema:
+    """The schema of a file. Raises ``SourceUnreadable`` if it is not a Parquet file."""
+    try:
+        # INT96, Spark's own form of times, it reads itself.
+        return pq.ParquetFile(file, coerce_int96_timestamp_unit="us").schema_arrow
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as exc:
+        raise errors.SourceUnreadable(f"{file} is called Parquet, but cannot be read as such: {exc}") from exc
+
+
+def nanosecond_columns(files: Sequence[Path]) -> dict[str, str]:
+    """Columns that count nanoseconds, and the type of Spark that each becomes."""
+    return {
+        field.name: "timestamp" if field.type.tz else "timestamp_ntz"
+        for file in files
+        for field in schema_of(file)
+        if _is_nanoseconds(field.type)
+    }
+
+
+def check(
+    files: Sequence[Path],
+    op_column: str | None,
+    stop: Callable[[], None] = lambda: None,
+    bad: Callable[[errors.SparkIntegrationError], None] | None = None,
+) -> None:
+    """Check for values that Spark would change silently. ``stop`` may raise to end the check.
+
+    Bad rows go to ``bad``, and are raised without it: ``SourceUnreadable`` for times that are no whole
+    microseconds, ``SchemaMismatch`` for a value of ``op_column`` that names no operation. Raises
+    ``SourceUnreadable`` as ``refuse_types`` does, and for nanoseconds within other types.
+    """
+    for file in files:
+        schema = schema_of(file)
+        refuse_types(file, schema)
+        for field in schema:
+            if not _is_nanoseconds(field.type) and _holds_nanoseconds(field.type):
+                raise errors.SourceUnreadable(
+                    f"{file}, column {field.name}: {field.type} has nanoseconds inside a nested column, which "
+                    "cannot be read; write microseconds",
+                    {"file": str(file), "column": field.name},
+                )
+        for error in _bad_rows(file, schema, op_column, stop):
+            if bad is None:
+                raise error
+            bad(error)
+
+
+def _bad_rows(
+    file: Path, schema: pa.Schema, op_column: str | None, stop: Callable[[], None]
+) -> Iterator[errors.SparkIntegrationError]:
+    for name in (field.name for field in schema if _is_nanoseconds(field.type)):
+        yield from _cut_times(file, name, _whole_micros(file, name), stop)
+    for name in _int96_columns(file):
+        yield from _cut_times(file, name, _whole_micros_of_int96(file, name), stop)
+    for name in (name for name in schema.names if op_column and name.lower() == op_column.lower()):
+        yield from _unknown_operations(file, name, stop)
+
+
+def refuse_types(file: Path, schema: pa.Schema) -> None:
+    """Raise ``SourceUnreadable`` for the first column without a name, or of a type that no table has.
+
+    Spark would read some of these types as another one: a duration as a number, for example.
+    """
+    for names, type_ in _leaves((), schema):
+        path = ".".join(names)
+        if "" in names:
+            where = f"of column {path!r}" if names[0] else f"of column {schema.names.index('') + 1}"
+            raise errors.SourceUnreadable(
+                f"{file}: a name {where} is empty; name it in the files", {"file": str(file), "column": path}
+            )
+        if (advice := _advice_for(type_)) is not None:
+            raise errors.SourceUnreadable(
+                f"{file}, column {path}: tables have no type for {type_}; {advice}",
+                {"file": str(file), "column": path, "type": str(type_)},
+            )
+
+
+def untyped_columns(files: Sequence[Path]) -> list[str]:
+    """The columns that have no type, and only nulls, in all files that have them."""
+    types: dict[str, bool] = {}
+    for file in files:
+        for field in schema_of(file):
+            types[field.name] = types.get(field.name, True) and pa.types.is_null(field.type)
+    return [name for name, is_null in types.items() if is_null]
+
+
+def texts_of_rows(file: Path, numbers: Sequence[int]) -> list[dict[str, str]]:
+    """The values of rows as texts, by column. ``numbers`` count rows from 0, and ascend."""
+    texts: list[dict[str, str]] = []
+    first = 0
+    for batch in pq.ParquetFile(file).iter_batches():
+        own = [number - first for number in numbers if first <= number < first + len(batch)]
+        texts += [{name: _utf8.value_at(batch[name], index) for name in batch.schema.names} for index in own]
+        first += len(batch)
+    return texts
+
+
+def refuse_different_types(files: Sequence[Path]) -> None:
+    """Raise ``SourceUnreadable`` for the first column that has different types in two files."""
+    first: dict[str, tuple[Path, pa.DataType]] = {}
+    for file in files:
+        for field in schema_of(file):
+            other, type_ = first.setdefault(field.name.lower(), (file, field.type))
+            if type_ != field.type:
+                raise errors.SourceUnreadable(
+                    f"the column {field.name} is {type_} in {other}, and {field.type} in {file}; write them "
+                    "with one type, or ingest the files one after the other",
+                    {"column": field.name, "files": [str(other), str(file)]},
+                )
+
+
+def _leaves(
+    names: tuple[str, ...], fields: Iterable[pa.Field]
+) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
+    """The columns and fields that hold values, by the names that lead to them."""
+    for field in fields:
+        type_ = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if not type_.num_fields:
+            yield (*names, field.name), type_
+        inner = [type_.field(number) for number in range(type_.num_fields)]
+        yield from _leaves((*names, field.name), inner)
+
+
+def _advice_for(type_: pa.DataType) -> str | None:
+    """How to write values of a type that no table has; None for other types."""
+    if pa.types.is_decimal(type_) and type_.precision > DECIMAL_PRECISION_MAX:
+        return f"write a decimal of {DECIMAL_PRECISION_MAX} digits at most, or a string"
+    if isinstance(type_, pa.BaseExtensionType):
+        return _EXTENSIONS.get(type_.extension_name)
+    return next((advice for is_type, advice in _NO_TYPES.items() if is_type(type_)), None)
+
+
+def _is_nanoseconds(type_: pa.DataType) -> bool:
+    return isinstance(type_, pa.TimestampType) and bool(type_.unit == "ns")
+
+
+def _holds_nanoseconds(type_: pa.DataType) -> bool:
+    if _is_nanoseconds(type_):
+        return True
+    return any(_holds_nanoseconds(type_.field(number).type) for number in range(type_.num_fields))
+
+
+def _int96_columns(file: Path) -> list[str]:
+    parquet = pq.ParquetFile(file).schema
+    leaves = [parquet.column(number) for number in range(len(parquet))]
+    return [leaf.name for leaf in leaves if leaf.physical_type == _INT96 and leaf.path == leaf.name]
+
+
+def _values(file: Path, name: str, int96_unit: str = "us") -> Iterator[pa.Array]:
+    for batch in pq.ParquetFile(file, coerce_int96_timestamp_unit=int96_unit).iter_batches(columns=[name]):
+        yield batch.column(0)
+
+
+def _whole_micros(file: Path, name: str) -> Iterator[pa.Array]:
+    """For each value of a column of nanoseconds whether it is a whole number of microseconds."""
+    for values in _values(file, name):
+        nanos = values.cast(pa.int64())
+        yield pc.equal(pc.multiply(pc.divide(nanos, _NANOS_PER_MICRO), _NANOS_PER_MICRO), nanos)
+
+
+def _whole_micros_of_int96(file: Path, name: str) -> Iterator[pa.Array]:
+    for in_nanos, in_micros in zip(_values(file, name, "ns"), _values(file, name), strict=True):
+        # Far from 1970 the nanoseconds overflow, and so does the product, by the same multiples of 2**64.
+        nanos, micros = in_nanos.cast(pa.int64()), in_micros.cast(pa.int64())
+        yield pc.equal(pc.multiply(micros, _NANOS_PER_MICRO), nanos)
+
+
+def _cut_times(
+    file: Path, name: str, is_whole: Iterator[pa.Array], stop: Callable[[], None]
+) -> Iterator[errors.SourceUnreadable]:
+    rows = 0
+    for batch in is_whole:
+        stop()
+        for index in np.flatnonzero(pc.invert(pc.fill_null(batch, True))):
+            row = rows + int(index) + 1
+            yield errors.SourceUnreadable(
+                f"{file}, row {row}, column {name}: the time is not a whole number of microseconds, and tables "
+                "store no nanoseconds; round the column first",
+                {"file": str(file), "row": row, "column": name},
+            )
+        rows += len(batch)
+
+
+def _unknown_operations(file: Path, name: str, stop: Callable[[], None]) -> Iterator[errors.SchemaMismatch]:
+    rows = 0
+    for values in _values(file, name):
+        stop()
+        for index in operations.unknown(values):
+            row = rows + index + 1
+            place = {"file": str(file), "row": row}
+            yield operations.refused(f"{file}, row {row}", name, str(values[index].as_py()), place)
+        rows += len(values)

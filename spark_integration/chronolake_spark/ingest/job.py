@@ -1,0 +1,463 @@
+"""The ingest job, which loads files as commits. ``chronolake ingest`` runs it; a program can run it too.
+
+The files with all their values, the key and the types are checked before a table is created. The table is
+created right before its first commit, and dropped if that fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
+from pyspark.sql.types import StructType
+
+import chronolake
+from chronolake.errors import ChronolakeError, NamespaceExists, NamespaceNotFound, TableExists
+from chronolake_model import nested_fields
+from chronolake_model.instants import Instant
+from chronolake_model.names import split_table_name
+from chronolake_model.tables import BucketIndex, CreateTable, NewBucketIndex, NewField, Table
+from chronolake_model.times import Tick
+from chronolake_model.vocabulary import Action, IndexType, State
+from chronolake_spark import creating, errors, tables
+from chronolake_spark.common import columns, csv_types, file_states
+from chronolake_spark.driver import schema
+from chronolake_spark.ingest import (
+    batches as ingest_batches,
+    csv_files,
+    hudi_visibility,
+    request as ingest_request,
+    source_files,
+    stated_types,
+)
+from chronolake_spark.ingest.batches import Batch
+from chronolake_spark.ingest.csv_files import ReadOptions
+from chronolake_spark.ingest.files import csv_advice, loaded_files, operations, text_files
+from chronolake_spark.ingest.files.formats import Format
+from chronolake_spark.ingest.files.loaded_files import LoadedFiles
+from chronolake_spark.ingest.files.set_aside import BadRow
+from chronolake_spark.ingest.reader import IngestReader, readable
+from chronolake_spark.ingest.request import Request
+from chronolake_spark.write import conflict_retries, schema_merges, writable_tables, writes
+from chronolake_spark.write.counts import RowCounts, row_counts
+
+SOURCE = "ingest.source"
+"""In a commit's extra metadata: the names of the files, or how many they were."""
+
+SET_ASIDE = "ingest.set_aside"
+"""In a commit's extra metadata: how many rows of its files were set aside."""
+
+_TRIAL_ROWS = 10_000
+"""So much of the first file is read before a table is made for it, unless all of every file has been."""
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """The commit of a batch; ``seconds`` is its duration with the reading of the files.
+
+    ``rows`` has the result of each row that was read. ``bad_rows`` were set aside before.
+    """
+
+    source: str
+    requested_time: str
+    completion_time: str
+    inserts: int
+    updates: int
+    deletes: int
+    rows: RowCounts
+    seconds: float
+    bad_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The prepared state of an ingest. ``table`` is None until the table exists.
+
+    ``struct`` has the columns of the files and those that partitions derive, None when there are no new files.
+    ``rows`` is the number of rows, None if they were not counted. ``changed`` are files that changed after they
+    were loaded. ``notes`` explain the types of columns, by column. ``creates_namespace`` if the namespace of a
+    new table is new too.
+    """
+
+    table: Table | None
+    batches: tuple[Batch, ...]
+    digests: dict[Path, str]
+    changed: tuple[Path, ...]
+    struct: StructType | None
+    rows: int | None
+    notes: Mapping[str, str]
+    creates_namespace: bool = False
+
+    @property
+    def skipped(self) -> list[str]:
+        """The names of the files that are not loaded: the table, or a file before them, has their content."""
+        new = {file for batch in self.batches if not batch.loaded for file in batch.files}
+        return [file.name for file in self.digests if file not in new]
+
+
+class IngestJob:
+    """One ingest, step by step: the files are found at once, ``prepare`` reads them, ``run`` commits.
+
+    ``check`` is called now and then, and may raise to end the ingest. ``source`` has the files, where they are
+    known already; ``loaded`` tells which files the table has; ``files_max`` is the most files of a commit.
+    ``table_exists`` says that ``prepare``
+    found the table, ``has_created_table`` that it was created and not dropped. Raises ``SourceUnreadable``,
+    and ``ValueError`` for an invalid name or encoding.
+    """
+
+    def __init__(
+        self,
+        client: chronolake.Client,
+        spark: SparkSession,
+        request: Request,
+        check: Callable[[], None] = lambda: None,
+        *,
+        source: source_files.Source | None = None,
+        loaded: Callable[[chronolake.Table], LoadedFiles] = LoadedFiles.of,
+        files_max: int | None = None,
+    ) -> None:
+        self.namespace, _ = split_table_name(request.table)
+        text_files.check_encoding(request.encoding)
+        self.request = request
+        self.source = source or source_files.find(request.source)
+        ingest_request.check_format(self.source.format, request)
+        self._client = client
+        self._spark = spark
+        self._check = check
+        self._loaded = loaded
+        self._files_max = files_max
+        self._stated = ingest_request.stated_types(request)
+        self._reader: IngestReader | None = None
+        self._file_states: dict[str, str] = {}
+        self.has_created_table = False
+        self.table_exists = False
+
+    def prepare(self) -> Prepared:
+        """Check everything, and write nothing.
+
+        A file is identified by its content: one that was ingested before is skipped in any batch, because
+        applying it again would overwrite later corrections. Raises
+        ``TableMismatch`` when there is a table with another key, ordering field, partitions or types,
+        ``SourceUnreadable`` and ``SchemaMismatch`` for files that cannot be loaded as they are,
+        ``SourceChanged`` for files that changed after they were loaded, ``InvalidRecordKey`` for a row of a CSV
+        file without a record key.
+        """
+        table = self._existing()
+        self.table_exists = table is not None
+        # States are read before the digests, so that a later change cannot be loaded under an old digest.
+        self._file_states = {str(file): file_states.state_of(file) for file in self.source.files}
+        digests = {file: source_files.digest(file) for file in self.source.files}
+        known = self._loaded(self._client.table(self.request.table)) if table else LoadedFiles({})
+        changed = tuple(file for file, digest in digests.items() if known.has_another(file, digest))
+        _check_changed(changed, table, self.request)
+        batches = tuple(
+            ingest_batches.batches(self.source.files, digests, known, self.request, self._files_max)
+        )
+        new = [file for batch in batches if not batch.loaded for file in batch.files]
+        creates_namespace = table is None and not self._has_namespace()
+        if not new:
+            return Prepared(table, batches, digests, changed, None, 0, {}, creates_namespace)
+        reading = self._reading_for(table)
+        self._reader = IngestReader(self._spark, self.source, self.request, reading, self._check)
+        inspection = self._reader.inspect(new)
+        struct = self._checked_struct(new)
+        ingest_request.check_names(struct, self.request)
+        ingest_request.check_stated(struct, self._stated, self.request)
+        if table is None:
+            ingest_request.check_columns(struct, self.request)
+            self._check_inferred(inspection)
+            self._try_first_file(new[0])
+        else:
+            ingest_request.check_fits(table, struct, self.request)
+            self._check_types_known(inspection)
+        notes = csv_advice.notes(inspection.profiles)
+        return Prepared(table, batches, digests, changed, struct, inspection.rows, notes, creates_namespace)
+
+    @property
+    def bad_rows(self) -> Sequence[BadRow]:
+        """The rows that ``prepare`` has set aside."""
+        return () if self._reader is None else self._reader.set_aside.rows
+
+    def obstacle_for_hudi(self, prepared: Prepared) -> str | None:
+        """Why Hudi's readers will not see what ``run`` loads; None if they will, or if nothing is loaded."""
+        files = [file for batch in prepared.batches if not batch.loaded for file in batch.files]
+        if not files:
+            return None
+        definition = self._definition(prepared)
+        if prepared.table is None:
+            return hudi_visibility.obstacle_of_new(definition)
+        if self.request.merge_schema:
+            with readable(self.request.source):
+                rows = self._rows(files, definition)
+                definition = schema_merges.merged(definition, rows, **self._write_options())
+        return hudi_visibility.obstacle_of(self._client.table(self.request.table), definition)
+
+    def dry_run(self, prepared: Prepared) -> int:
+        """Do everything that ``run`` does except writing; returns the number of rows that would be written.
+
+        Raises the errors of ``run`` for rows: ``SchemaMismatch``, ``InvalidRecordKey``.
+        """
+        files = [file for batch in prepared.batches if not batch.loaded for file in batch.files]
+        if prepared.struct is None:
+            return 0
+        if prepared.table is None:
+            with contextlib.suppress(NamespaceNotFound):  # ``run`` creates the namespace.
+                self._client.check_new_table(self._new_table(prepared))
+        with readable(self.request.source), self._files.locating(files):
+            definition, how = self._definition(prepared), self._write_options()
+            frame = self._rows(files, definition)
+            if self.request.merge_schema:
+                definition = schema_merges.merged(definition, frame, **how)
+            return writes.dry_run(frame, definition, **how)
+
+    def run(self, prepared: Prepared) -> Iterator[tuple[Batch, Committed | None]]:
+        """Commit batch by batch, without files that the table has; None: a batch has no new files."""
+        table: tables.SparkTable | None = None
+        if self.request.bad_rows is not None and self._reader is not None:
+            self._reader.set_aside.write(self.request.bad_rows)
+        for batch in prepared.batches:
+            if batch.loaded:
+                yield batch, None
+                continue
+            if table is not None:
+                yield batch, self._commit(table, batch, prepared)
+                continue
+            with self._created_table(prepared) as table:
+                committed = self._commit(table, batch, prepared)
+            yield batch, committed
+
+    def _commit(self, table: tables.SparkTable, batch: Batch, prepared: Prepared) -> Committed | None:
+        """The commit of a batch; None if another ingest has loaded its files meanwhile."""
+        start = time.monotonic()
+
+        def attempt(retries: int) -> Instant | None:
+            # The winner of the conflict may have loaded the same files, and later ones, which must stay.
+            files = self._not_loaded(table, batch.files, prepared) if retries else batch.files
+            return self._upsert(table, Batch(files), prepared, retries) if files else None
+
+        instant = conflict_retries.run(attempt, "retry")
+        if instant is None:
+            return None
+        rows = row_counts(instant)
+        assert rows is not None, f"{instant.requested_time} was written without counts"
+        return Committed(
+            source=batch.name,
+            requested_time=instant.requested_time,
+            completion_time=instant.completion_time or "",
+            inserts=rows.inserted,
+            updates=rows.updated,
+            deletes=rows.deleted,
+            rows=rows,
+            seconds=time.monotonic() - start,
+            bad_rows=self._files.set_aside.count(batch.files),
+        )
+
+    def _upsert(self, table: tables.SparkTable, batch: Batch, prepared: Prepared, retries: int) -> Instant:
+        digests = {file: prepared.digests[file] for file in batch.files}
+        counted = {conflict_retries.RETRIES: str(retries)} if retries else {}
+        if set_aside := self._files.set_aside.count(batch.files):
+            counted[SET_ASIDE] = str(set_aside)
+        with readable(batch.name), self._files.locating(batch.files):
+            return table.upsert(
+                self._rows(batch.files, table.definition),
+                extra_metadata={SOURCE: batch.name, **loaded_files.metadata(digests), **counted},
+                file_states={str(file): self._file_states[str(file)] for file in batch.files},
+                merge_schema=self.request.merge_schema,
+                **self._write_options(),
+            )
+
+    def _not_loaded(
+        self, table: tables.SparkTable, files: Sequence[Path], prepared: Prepared
+    ) -> tuple[Path, ...]:
+        """The files that the table still does not have. Raises ``SourceChanged`` as ``prepare`` does."""
+        known = self._loaded(table.metastore)
+        changed = tuple(file for file in files if known.has_another(file, prepared.digests[file]))
+        _check_changed(changed, table.definition, self.request)
+        return tuple(file for file in files if not known.has(prepared.digests[file]))
+
+    def _write_options(self) -> dict[str, Any]:
+        return {"delete_when": self._delete_condition(), "row_order": columns.SOURCE_ORDER}
+
+    def _existing(self) -> Table | None:
+        """The table, if there is one. Raises ``TableMismatch``."""
+        table = ingest_request.existing(self._client, self.request)
+        if table is None:
+            return None
+        ingest_request.check_same(table, self.request, self._stated)
+        return writable_tables.check(table)
+
+    @contextlib.contextmanager
+    def _created_table(self, prepared: Prepared) -> Iterator[tables.SparkTable]:
+        """The table, created if it does not exist. A failure within drops a new table and namespace again."""
+        created_namespace = table_id = None
+        try:
+            if prepared.table is None:
+                created_namespace = self._make_namespace()
+                table_id = self._create(prepared)
+            self._check()
+            yield tables.table(self._spark, self.request.table, client=self._client)
+        except BaseException:
+            # The caller needs the first failure; a table that cannot be dropped is used by the next ingest.
+            if table_id is not None:
+                with contextlib.suppress(ChronolakeError):
+                    self._drop_unused(table_id)
+            if created_namespace:
+                with contextlib.suppress(ChronolakeError):
+                    self._client.drop_namespace(self.namespace)
+            raise
+
+    def _has_namespace(self) -> bool:
+        try:
+            self._client.namespace(self.namespace)
+        except NamespaceNotFound:
+            return False
+        return True
+
+    def _make_namespace(self) -> bool:
+        try:
+            self._client.create_namespace(self.namespace)
+        except NamespaceExists:
+            return False
+        return True
+
+    def _create(self, prepared: Prepared) -> str | None:
+        """Create the table; returns its id, or None if another ingest created it meanwhile."""
+        request = self.request
+        try:
+            made = self._client.create_table(**msgspec.structs.asdict(self._new_table(prepared)))
+        except TableExists:
+            ingest_request.check_same(self._client.table(request.table).definition, request, self._stated)
+            return None
+        self.has_created_table = True
+        return made.definition.table_id
+
+    def _new_table(self, prepared: Prepared) -> CreateTable:
+        request, definition = self.request, self._definition(prepared)
+        creating.refuse_unmovable(
+            request.table,
+            definition.schema,
+            definition.type,
+            definition.index.type,
+            definition.partition_fields,
+            definition.merge_field,
+        )
+        return CreateTable(
+            name=request.table,
+            base_path=request.new_base_path,
+            schema=[NewField.of(field) for field in definition.schema],
+            record_key_fields=list(request.key),
+            type=request.table_type,
+            partition_fields=definition.partition_fields,
+            ordering_field=request.ordering,
+            index=NewBucketIndex.of(definition.index),
+            reuse_base_path=request.reuse_base_path,
+        )
+
+    def _drop_unused(self, table_id: str) -> None:
+        """Drop the table that this ingest created, unless another client has used it."""
+        table = self._client.table(self.request.table)
+        used = any(instant.state is not State.ROLLED_BACK for instant in table.instants(action=Action.COMMIT))
+        if table.definition.table_id == table_id and not used:
+            self._client.drop_table(table.name)
+            self.has_created_table = False
+
+    def _definition(self, prepared: Prepared) -> Table:
+        """The table, as it is or as it is to be made."""
+        if prepared.table is not None:
+            return prepared.table
+        request = self.request
+        assert prepared.struct is not None, "a table is made for files"
+        own = StructType([field for field in prepared.struct if field.name != request.op_column])
+        fields = schema.fields_of(stated_types.with_types(own, self._stated))
+        return Table(
+            name=request.table,
+            table_id="",
+            metastore_id="",
+            base_path=request.new_base_path,
+            type=request.table_type,
+            schema=nested_fields.numbered_columns(fields)[0],
+            record_key_fields=list(request.key),
+            partition_fields=ingest_request.partition_fields(request),
+            ordering_field=request.ordering,
+            index=BucketIndex(request.index or IndexType.BUCKET, request.buckets or BucketIndex().buckets),
+            tick=Tick.MILLISECOND,
+            properties={},
+            created_at=datetime.datetime.now(datetime.UTC),
+            schema_version=1,
+        )
+
+    def _reading_for(self, table: Table | None) -> ReadOptions:
+        """How the files are read: stated types first, then the table's."""
+        types = {} if table is None else {field.name.lower(): field.type for field in table.schema}
+        fixed = [] if table is None else [name.lower() for name in ingest_request.fixed_columns(table)]
+        known = {name: csv_files.Column(type_, is_fixed=name in fixed) for name, type_ in types.items()}
+        known |= {name: csv_files.Column(type_, stated=True) for name, type_ in self._stated.items()}
+        text = csv_files.Column(csv_types.STRING, stated=True)
+        if self.request.op_column is not None:
+            known[self.request.op_column.lower()] = text
+        key = self.request.key if table is None else tuple(table.record_key_fields)
+        return ReadOptions(
+            self.request.encoding,
+            known,
+            text if self.request.all_strings else None,
+            key,
+            self.request.op_column,
+        )
+
+    def _check_inferred(self, inspection: source_files.Inspection) -> None:
+        """Refuse to create a table with undecidable types, or with a type that orders its rows wrongly."""
+        self._check_types_known(inspection)
+        ordering = self.request.ordering
+        if ordering is not None and ordering in inspection.profiles:
+            csv_advice.check_ordering(ordering, inspection.profiles[ordering])
+
+    def _check_types_known(self, inspection: source_files.Inspection) -> None:
+        unknown = self._unknown(inspection)
+        csv_advice.check_types_known(unknown, inspection.rows)
+        csv_advice.check_typed([name for name in inspection.untyped if name in unknown])
+
+    def _unknown(self, inspection: source_files.Inspection) -> list[str]:
+        """The columns whose types come from the files."""
+        return [name for name in inspection.struct.names if self._files.reading.column(name) is None]
+
+    def _checked_struct(self, files: Sequence[Path]) -> StructType:
+        with readable(self.request.source):
+            return self._files.frame(files).drop(*columns.SOURCE_ORDER).schema
+
+    def _try_first_file(self, file: Path) -> None:
+        if self.source.format is Format.CSV:
+            return  # All of it has been read.
+        with readable(file.name):
+            self._files.frame([file]).limit(_TRIAL_ROWS).write.format("noop").mode("overwrite").save()
+
+    @property
+    def _files(self) -> IngestReader:
+        assert self._reader is not None, "prepare comes first"
+        return self._reader
+
+    def _rows(self, files: Sequence[Path], table: Table) -> DataFrame:
+        """The rows of ``files`` for a table, which gets new columns on request."""
+        frame = self._files.frame(files)
+        return stated_types.with_new_columns(frame, table, self._stated) if self.request.merge_schema else frame
+
+    def _delete_condition(self) -> Column | None:
+        if self.request.op_column is None:
+            return None
+        return sf.lower(sf.trim(schema.quoted(self.request.op_column))).isin(*operations.DELETES)
+
+
+def _check_changed(changed: Sequence[Path], table: Table | None, request: Request) -> None:
+    if not changed or table is None or table.ordering_field is not None or request.load_changed_files:
+        return
+    raise errors.SourceChanged(
+        f"files changed after they were loaded into {table.name}: {', '.join(map(str, changed))}; the table "
+        "has no ordering field, so older rows of these files would overwrite newer values of other files. "
+        "Load a file with only the new rows, or load the files as they are with --load-changed-files",
+        {"files": [str(file) for file in changed]},
+    )

@@ -1,0 +1,273 @@
+"""The request of an ingest, and the refusal of requests that do not fit the files or the table."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, functions as sf
+from pyspark.sql.types import StructType
+
+from chronolake import Client, _base_paths
+from chronolake.errors import NamespaceNotFound, TableExists, TableNotFound
+from chronolake_model import base_paths, column_types
+from chronolake_model.tables import CreateTable, Field, NewField, Table
+from chronolake_model.vocabulary import IndexType, TableType
+from chronolake_spark import errors
+from chronolake_spark.common import column_names
+from chronolake_spark.driver import schema, spark_failures
+from chronolake_spark.ingest.files import text_files
+from chronolake_spark.ingest.files.formats import Format
+
+_DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
+"""A partition that an expression derives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to ingest, and how. ``partition`` holds columns, or ``name=SQL expression``.
+
+    ``base_path``, ``index`` and ``buckets`` are those of a new table; None stands for the default, or for the
+    values of an existing table. ``schema`` is DDL of columns whose types are stated; ``all_strings`` makes all
+    others strings. ``load_changed_files`` loads files that changed after they were loaded also into a table
+    without an ordering field, where their older rows overwrite newer values. ``merge_schema`` adds columns of
+    the files to an existing table. ``bad_rows`` is a file for the rows that cannot be loaded; without it they
+    end the load.
+    """
+
+    table: str
+    source: str
+    key: tuple[str, ...]
+    base_path: str | None = None
+    ordering: str | None = None
+    partition: tuple[str, ...] = ()
+    op_column: str | None = None
+    one_commit_per_file: bool = False
+    buckets: int | None = None
+    index: IndexType | None = None
+    table_type: TableType = TableType.COPY_ON_WRITE
+    schema: str = ""
+    all_strings: bool = False
+    encoding: str = text_files.UTF8
+    load_changed_files: bool = False
+    merge_schema: bool = False
+    reuse_base_path: bool = False
+    bad_rows: Path | None = None
+
+    @property
+    def new_base_path(self) -> str:
+        """The base path that a new table gets."""
+        return self.base_path or str(Path("chronolake-data", *self.table.split(".")).absolute())
+
+
+def stated_types(request: Request) -> dict[str, str]:
+    """The types that ``--schema`` states, by the names of columns in lower case."""
+    if not request.schema.strip():
+        return {}
+    try:
+        fields = schema.fields_of(StructType.fromDDL(request.schema))
+    except spark_failures.EXCEPTIONS as exc:
+        raise errors.SchemaMismatch(
+            f"the schema {request.schema!r} is not DDL like 'id BIGINT, name STRING': "
+            f"{spark_failures.first_line(exc)}"
+        ) from exc
+    return {field.name.lower(): field.type for field in fields}
+
+
+def check_format(format_: Format, request: Request) -> None:
+    """Refuse options that files of this format have no use for."""
+    if format_ is not Format.CSV and codecs.lookup(request.encoding).name != text_files.UTF8:
+        raise errors.SourceUnreadable(f"{format_} files have one encoding; --encoding is for CSV files")
+    if format_ is Format.PARQUET and request.all_strings:
+        raise errors.SourceUnreadable(
+            "Parquet files have types of their own; --all-strings is for CSV and JSON"
+        )
+
+
+def existing(client: Client, request: Request) -> Table | None:
+    """The table, if there is one.
+
+    Raises ``TableMismatch`` if the request does not say what a new table needs, and ``BasePathTaken`` or
+    ``InvalidTable`` if none could be created at its base path.
+    """
+    try:
+        return client.table(request.table).definition
+    except TableNotFound:
+        check_new(request)
+        _check_base_path(client, request)
+        return None
+
+
+def _check_base_path(client: Client, request: Request) -> None:
+    # The columns are not known yet. The answer about the name and the base path does not depend on them.
+    column = "id"
+    definition = CreateTable(
+        name=request.table,
+        base_path=request.new_base_path,
+        schema=[NewField(column, "string")],
+        record_key_fields=[column],
+        reuse_base_path=request.reuse_base_path,
+    )
+    # The ingest creates the namespace, and loads into a table that another one has created meanwhile.
+    with contextlib.suppress(NamespaceNotFound, TableExists):
+        client.check_new_table(definition)
+
+
+def check_new(request: Request) -> None:
+    """Refuse a request without the options that a new table needs."""
+    if not request.key:
+        raise errors.TableMismatch(
+            f"there is no table {request.table} yet; to create it, name the columns of its record key: --key "
+            "id, or --key date,country"
+        )
+
+
+def check_stated(struct: StructType, stated: Mapping[str, str], request: Request) -> None:
+    """Refuse types of columns that the files do not have."""
+    have = {name.lower() for name in struct.names}
+    if unknown := [name for name in stated if name not in have]:
+        raise errors.SchemaMismatch(
+            f"the files of {request.source} have no column called {', '.join(unknown)}, which --schema names; "
+            f"they have {', '.join(struct.names)}",
+            {"missing": unknown},
+        )
+
+
+def partition_fields(request: Request) -> list[str]:
+    """The columns by which a new table is partitioned."""
+    matches = [(text, _DERIVED.fullmatch(text)) for text in request.partition]
+    return [match["name"] if match else text for text, match in matches]
+
+
+def with_derived_columns(frame: DataFrame, request: Request) -> DataFrame:
+    """``frame`` with the columns that partitions derive. Raises ``SchemaMismatch``."""
+    for text in request.partition:
+        if derived := _DERIVED.fullmatch(text):
+            frame = _with_derived_column(frame, text, derived["name"], derived["expression"])
+    return frame
+
+
+def _with_derived_column(frame: DataFrame, text: str, name: str, expression: str) -> DataFrame:
+    if name.lower() in {column.lower() for column in frame.columns}:
+        raise errors.SchemaMismatch(
+            f"--partition {text} would replace the column {name}; use another name", {"column": name}
+        )
+    try:
+        with spark_failures.unlogged():
+            return frame.withColumn(name, sf.expr(expression))
+    except AnalysisException as exc:
+        raise errors.SchemaMismatch(
+            f"--partition {column_names.argument(text)} is no expression over the columns of the files: "
+            f"{spark_failures.first_line(exc)}",
+            {"column": name},
+        ) from exc
+
+
+def check_names(struct: StructType, request: Request) -> None:
+    """Refuse files with columns that no table can have."""
+    names = [name for name in struct.names if name != request.op_column]
+    column_names.refuse_reserved(f"the source {request.source}", names, are_of_files=True)
+
+
+def check_columns(struct: StructType, request: Request) -> None:
+    """Refuse a new table of columns that neither the files have nor an expression derives."""
+    optional = [name for name in (request.ordering, request.op_column) if name is not None]
+    wanted = [*request.key, *partition_fields(request), *optional]
+    unknown = [name for name in wanted if name not in struct.names]
+    if unknown:
+        raise errors.SchemaMismatch(
+            f"the files of {request.source} have no column called {', '.join(unknown)}; "
+            f"they have {', '.join(struct.names)}",
+            {"missing": unknown},
+        )
+
+
+def check_same(table: Table, request: Request, stated: Mapping[str, str]) -> None:
+    """Refuse options that contradict the existing table; options that are not given are not compared."""
+    for field in table.schema:
+        if (type_ := stated.get(field.name.lower(), field.type)) != field.type:
+            raise errors.TableMismatch(
+                f"{table.name} exists, and its column {field.name} is {field.type}, not {type_}; leave it "
+                f"out of --schema{_or_widen(table, field, type_)}"
+            )
+    _check_options(table, request)
+
+
+def fixed_columns(table: Table) -> list[str]:
+    """The columns whose types no change of the schema widens."""
+    ordering = [] if table.ordering_field is None else [table.ordering_field]
+    return [*table.record_key_fields, *table.partition_fields, *ordering]
+
+
+def _or_widen(table: Table, field: Field, type_: str) -> str:
+    """How to give the column this type, if the server does so."""
+    if field.name in fixed_columns(table):
+        return ", because columns of the record key, the partition and the ordering keep their types"
+    if not column_types.is_wider(type_, than=field.type):
+        return f", because no change of the schema makes {field.type} a {type_}"
+    change = column_names.argument(f"{column_names.plain(field.name)}:{type_}")
+    return f", or widen it before with `chronolake schema change {table.name} --widen {change}`"
+
+
+def _check_options(table: Table, request: Request) -> None:
+    """Refuse options of a new table that do not fit the one that exists."""
+    own_path, given_path = _comparable(table.base_path), _comparable(request.base_path or table.base_path)
+    options = (
+        ("--key", "record key", request.key, table.record_key_fields),
+        ("--ordering", "ordering field", _as_list(request.ordering), _as_list(table.ordering_field)),
+        ("--partition", "partition fields", partition_fields(request), table.partition_fields),
+        ("--buckets", "number of buckets", _as_list(request.buckets), [table.index.buckets]),
+        ("--index", "index", _as_list(request.index), [table.index.type]),
+        ("--base-path", "base path", _as_list(given_path), _as_list(own_path)),
+    )
+    for option, what, given, own in options:
+        if given and list(given) != list(own):
+            raise errors.TableMismatch(
+                f"{table.name} exists, and {option} {_text(given)} is not its {what}, {_text(own)}; leave the "
+                "option out to use the table as it is, or choose another name with --table"
+            )
+
+
+def check_fits(table: Table, struct: StructType, request: Request) -> None:
+    """Refuse files that lack columns of a table that exists, or have others that are not to be added."""
+    have = {name.lower() for name in struct.names}
+    wanted = {field.name.lower() for field in table.schema}
+    if missing := [field.name for field in table.schema if field.name.lower() not in have]:
+        derive = ""
+        if derivable := [name for name in missing if name in table.partition_fields]:
+            derive = f", or derive it with --partition {column_names.argument(f'{derivable[0]}=EXPRESSION')}"
+        raise errors.SchemaMismatch(
+            f"the files of {request.source} have no column called {', '.join(missing)}, which {table.name} "
+            f"has; add it to the files{derive}",
+            {"missing": missing},
+        )
+    unknown = [
+        field for field in struct if field.name.lower() not in wanted and field.name != request.op_column
+    ]
+    if unknown and not request.merge_schema:
+        name, type_ = unknown[0].name, unknown[0].dataType
+        added = column_names.argument(f"{column_names.plain(name)}:{schema.text_of(type_, name)}")
+        raise errors.SchemaMismatch(
+            f"the files of {request.source} have columns that {table.name} does not have: "
+            f"{', '.join(field.name for field in unknown)}; add them to the table with --merge-schema, or one "
+            f"by one with `chronolake schema change {table.name} --add {added}`, remove them from the files, "
+            "or name the one with the operation of each row with --op-column",
+            {"unknown": [field.name for field in unknown]},
+        )
+
+
+def _comparable(base_path: str) -> str | None:
+    return base_paths.canonical_if_comparable(_base_paths.absolute(base_path))
+
+
+def _as_list(value: object) -> list[object]:
+    return [] if value is None else [value]
+
+
+def _text(values: Iterable[object]) -> str:
+    return ",".join(str(value) for value in values) or "none"

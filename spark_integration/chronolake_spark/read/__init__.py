@@ -1,0 +1,1 @@
+"""Frames of the records of tables, and their schema versions and filters."""

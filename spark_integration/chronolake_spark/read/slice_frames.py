@@ -1,0 +1,264 @@
+"""Frames of file slices. Spark reads those without log files itself; executors merge the others in Arrow.
+
+Executors also read all files in S3, as writers do, because Spark has no file system for S3 without extra
+packages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow.fs import LocalFileSystem
+from pyspark.sql import DataFrame, SparkSession, functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from chronolake_model.files import ChangedFileGroup, DataFile, FileSlice
+from chronolake_spark.common import columns
+from chronolake_spark.driver import schema
+from chronolake_spark.read.evolution import Versions
+from chronolake_spark.read.slices import layouts, slice_reader, stored_slices
+from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.bucket_reader import Reader
+from chronolake_spark.read.slices.slice_reader import SliceReader
+
+_READ_TASKS_PER_CORE = 4
+_READER_OPTIONS: Final = {
+    # Without recursiveFileLookup Spark would take columns from the folders' names, without __globPaths__ it
+    # takes [ and { in them for patterns.
+    "recursiveFileLookup": "true",
+    "__globPaths__": "false",
+    # An option goes before the setting of the session, which may change until the frame is evaluated
+    # (docs/spark-settings.md).
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    # Matches nothing: the files are those of the timeline, whatever their names and folders.
+    "ignoredPathSegmentRegex": "(?!)",
+    "mergeSchema": "false",
+}
+_DISCOVERY_THRESHOLD: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_LOCK = threading.Lock()
+_listing: dict[str, tuple[int, str]] = {}
+"""By session: how many threads list files there now, and the threshold before the first of them."""
+
+
+def records(
+    spark: SparkSession,
+    written: Versions,
+    slices: Sequence[FileSlice],
+    names: Sequence[str],
+    *,
+    times: Sequence[str] | None = None,
+) -> DataFrame:
+    """The records of slices, with the columns ``names`` of the present layout, in this order.
+
+    With ``times`` those that instants of these requested times wrote last.
+    """
+    on_executors = [slice_ for slice_ in slices if slice_.log_files or _is_in_s3(written)]
+    files = [slice_.base_file for slice_ in slices if slice_.base_file and not slice_.log_files]
+    frames = [] if _is_in_s3(written) else _native(spark, written, files, _read(names, times))
+    frames = [_only(frame, names, times) for frame in frames]
+    if on_executors or not frames:
+        frames.append(_merged(spark, written, on_executors, names, times))
+    return functools.reduce(DataFrame.union, frames)
+
+
+def deletes(spark: SparkSession, written: Versions, changed: Sequence[ChangedFileGroup]) -> DataFrame:
+    """The records of the slices before whose key the slice after, of the same group, does not have."""
+    groups = [
+        (stored_slices.of(group.before).to_json(), group.after and stored_slices.of(group.after).to_json())
+        for group in changed
+        if group.before is not None
+    ]
+    struct = schema.file_struct_of(written.table.schema)
+    if not groups:
+        return spark.createDataFrame([], struct)
+    return _in_tasks(spark, _DeletedRows(written, struct), groups, struct)
+
+
+def log_deletes(
+    spark: SparkSession, written: Versions, slices: Sequence[FileSlice], ordering_field: str
+) -> DataFrame:
+    """The keys whose last change in the log files of slices is a delete with an ordering value.
+
+    The columns are the record key, the partition path and the ordering field.
+    """
+    whole = {field.name: field for field in schema.file_struct_of(written.table.schema)}
+    struct = StructType([whole[name] for name in (columns.RECORD_KEY, columns.PARTITION_PATH, ordering_field)])
+    texts = [stored_slices.of(slice_).to_json() for slice_ in slices if slice_.log_files]
+    return _in_tasks(spark, _LogDeletes(written, struct), texts, struct)
+
+
+def _read(names: Sequence[str], times: Sequence[str] | None) -> list[str]:
+    """The columns to read for the columns ``names`` of records that instants of these times wrote."""
+    # A frame of rows needs a column.
+    read = list(dict.fromkeys(names)) or [columns.RECORD_KEY]
+    return read if times is None or columns.COMMIT_TIME in read else [columns.COMMIT_TIME, *read]
+
+
+def _only(read: DataFrame, names: Sequence[str], times: Sequence[str] | None) -> DataFrame:
+    """The columns ``names`` of a frame with those of ``_read``, of records that these instants wrote."""
+    rows = read if times is None else read.where(sf.col(columns.COMMIT_TIME).isin(list(times)))
+    return rows if _read(names, times) == list(names) else schema.selected(rows, names)
+
+
+def _native(
+    spark: SparkSession, written: Versions, files: Sequence[DataFile], names: Sequence[str]
+) -> list[DataFrame]:
+    by_version: dict[int, list[DataFile]] = {}
+    layouts_of = {version: written.layout_of(version) for version in {file.schema_version for file in files}}
+    for file in files:
+        by_version.setdefault(layouts_of[file.schema_version], []).append(file)
+    return [_of_version(spark, written, version, by_version[version], names) for version in sorted(by_version)]
+
+
+def _of_version(
+    spark: SparkSession, written: Versions, version: int, files: Sequence[DataFile], names: Sequence[str]
+) -> DataFrame:
+    """The records of files that were written with one version of the schema, in columns ``names`` of now."""
+    struct = schema.file_struct_of(written.fields_of(version))
+    is_present = version == written.table.schema_version
+    if is_present:
+        struct = _struct_of(struct, names)
+    root = _spark_root(written.table.base_path)
+    reader = spark.read.schema(struct).options(**_READER_OPTIONS)
+    with _files_listed_by_the_driver(spark):
+        rows = reader.parquet(*(f"{root}/{file.path}" for file in files))
+    return rows if is_present else written.in_present_columns(rows, version, names)
+
+
+def _struct_of(whole: StructType, names: Sequence[str]) -> StructType:
+    by_name = {field.name: field for field in whole}
+    return StructType([by_name[name] for name in names])
+
+
+def _merged(
+    spark: SparkSession,
+    written: Versions,
+    slices: Sequence[FileSlice],
+    names: Sequence[str],
+    times: Sequence[str] | None,
+) -> DataFrame:
+    read = set(_read(names, times))
+    whole = schema.file_struct_of(written.table.schema)
+    struct = StructType([field for field in whole if field.name in read])
+    if slices:
+        texts = [stored_slices.of(slice_).to_json() for slice_ in slices]
+        rows = _in_tasks(spark, _StoredRows(written, struct, times), texts, struct)
+    else:
+        rows = spark.createDataFrame([], struct)
+    return rows if struct.names == list(names) else schema.selected(rows, names)
+
+
+def _in_tasks(
+    spark: SparkSession,
+    function: Callable[[Sequence[Any]], Iterator[pa.RecordBatch]],
+    read: Sequence[Any],
+    struct: StructType,
+) -> DataFrame:
+    """The rows that ``function`` yields; each task calls it with some of ``read``.
+
+    Rows that say what to read would be shuffled to get into as many tasks, so the function carries it.
+    """
+    tasks = min(len(read), _READ_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    parts = [read[first::tasks] for first in range(tasks)]
+    return spark.range(0, tasks, 1, tasks).mapInArrow(_Tasks(function, parts), struct)
+
+
+class OnExecutor:
+    """What the functions that ``mapInArrow`` runs must know to read slices, in the columns of ``struct``."""
+
+    def __init__(self, written: Versions, struct: StructType) -> None:
+        self._location = (written.table.base_path, written.storage_options)
+        self._fields = written.all_fields()
+        own = to_arrow_schema(schema.struct_of(written.table.schema), timezone="UTC")
+        layout = layouts.file_schema(own, written.table.schema)
+        self._layout = pa.schema([layout.field(name) for name in struct.names])
+        self._ordering = slice_reader.ordering_of(layout, written.table.merge_field)
+
+    def reader(self) -> Reader:
+        """The reader of the slices, made on the executor."""
+        folder = Folder.of(*self._location)
+        return Reader(SliceReader(folder, self._layout, self._fields, self._ordering))
+
+
+class _StoredRows(OnExecutor):
+    """The function that reads slices."""
+
+    def __init__(self, written: Versions, struct: StructType, times: Sequence[str] | None) -> None:
+        super().__init__(written, struct)
+        self._times = times
+
+    def __call__(self, slices: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        return self.reader().rows_of(slices, self._times)
+
+
+class _DeletedRows(OnExecutor):
+    """The function that finds deleted records."""
+
+    def __call__(self, groups: Iterable[tuple[str, str | None]]) -> Iterator[pa.RecordBatch]:
+        return self.reader().deleted_rows(groups)
+
+
+class _LogDeletes(OnExecutor):
+    """The function that finds deletes in log files."""
+
+    def __call__(self, slices: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        return self.reader().log_deletes(slices)
+
+
+class _Tasks:
+    """The function that calls another one with what a task reads; its batches have the numbers of tasks."""
+
+    def __init__(
+        self, function: Callable[[Sequence[Any]], Iterator[pa.RecordBatch]], parts: Sequence[Sequence[Any]]
+    ) -> None:
+        self._function = function
+        self._parts = parts
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from self._function(self._parts[number])
+
+
+def _is_in_s3(written: Versions) -> bool:
+    return written.table.base_path.startswith("s3://")
+
+
+def _spark_root(base_path: str) -> str:
+    """The base path in the form that Spark needs.
+
+    Hadoop, unlike Arrow, does not decode the percent signs of a ``file:`` URI.
+    """
+    folder = Folder.of(base_path)
+    return f"file://{folder.root}" if isinstance(folder.filesystem, LocalFileSystem) else base_path.rstrip("/")
+
+
+@contextlib.contextmanager
+def _files_listed_by_the_driver(spark: SparkSession) -> Iterator[None]:
+    """Let the driver look at the files itself: a job with a task per file takes sixteen times as long.
+
+    No option of a reader says so. The last thread of the session that lists files restores the setting.
+    """
+    session = str(spark._jsparkSession.sessionUUID())
+    with _LOCK:
+        threads, before = _listing.get(session) or (0, str(spark.conf.get(_DISCOVERY_THRESHOLD)))
+        _listing[session] = threads + 1, before
+        spark.conf.set(_DISCOVERY_THRESHOLD, "1000000")
+    try:
+        yield
+    finally:
+        with _LOCK:
+            threads, before = _listing.pop(session)
+            if threads > 1:
+                _listing[session] = threads - 1, before
+            else:
+                spark.conf.set(_DISCOVERY_THRESHOLD, before)

@@ -1,0 +1,1 @@
+"""The files of a file slice on an executor: read, merged and written in Arrow, without Spark."""

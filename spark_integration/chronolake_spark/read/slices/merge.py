@@ -1,0 +1,249 @@
+"""The merge of one file group in Arrow, which decides which record of a key wins. No storage.
+
+With an ordering field the larger value wins in any order of arrival of the records (Hudi: EVENT_TIME_ORDERING);
+a null counts as the smallest. Without one, and at equal values, the later commit wins (Hudi:
+COMMIT_TIME_ORDERING); within one commit the row that comes later by the columns of the row order. Rows of one
+key that differ and that nothing orders are ambiguous: the caller refuses them, because the winner would
+depend on how Spark distributed them. A delete is compared like any record; a delete without an ordering value
+always wins. A base file keeps no trace of a delete, so an older record that arrives after it is inserted
+again.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronolake_spark.common import arrow_types, columns
+from chronolake_spark.read.slices import distinct_keys
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Existing(enum.StrEnum):
+    """The treatment of an incoming record whose key the table has already."""
+
+    MERGE = "merge"
+    FAIL = "fail"
+    DROP = "drop"
+    UNCHECKED = "unchecked"
+    """It is not looked up: both records are kept. For callers who know that all keys are new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The result of the merge of a file group.
+
+    ``kept`` marks the stored records that are kept, ``written`` the incoming records that are written.
+    ``duplicates`` counts the incoming records that ``Existing.FAIL`` refuses, and ``duplicate_key`` is one of
+    their keys. ``unchanged`` counts records that change nothing: records older than the stored ones, deletes of
+    unknown keys, and inserts that ``Existing.DROP`` drops.
+    """
+
+    kept: Mask
+    written: Mask
+    inserts: int
+    updates: int
+    deletes: int
+    unchanged: int = 0
+    duplicates: int = 0
+    duplicate_key: str | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the file group changes."""
+        return self.inserts + self.updates + self.deletes > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """One record per key, and the ambiguous rows.
+
+    ``ambiguous`` counts pairs of rows of one key that differ although nothing orders them, and
+    ``ambiguous_key`` is the key of one.
+    """
+
+    records: pa.Table
+    ambiguous: int = 0
+    ambiguous_key: str | None = None
+
+
+def latest_per_key(incoming: pa.Table, ordering_field: str | None) -> Latest:
+    """One record per key of ``incoming``: the winner. The winners keep their order."""
+    keys = _keys(incoming)
+    if distinct_keys.are_distinct(keys):
+        return Latest(incoming)
+    distinct = pc.unique(keys)
+    if len(distinct) == len(keys):
+        return Latest(incoming)
+    sortable = pa.table(_sortable(incoming, pc.index_in(keys, value_set=distinct), ordering_field))
+    sort_keys = [(name, "ascending", "at_start") for name in sortable.column_names]
+    order = pc.sort_indices(sortable, sort_keys=sort_keys).to_numpy()
+    in_order = sortable.take(pa.array(order))
+    same_key = _equal_to_next(in_order.select(["key"]))
+    winners = incoming.take(pa.array(np.sort(order[np.append(~same_key, True)])))
+    ambiguous = _ambiguous(incoming, order, _ties_of_winners(same_key, _equal_to_next(in_order)))
+    if not len(ambiguous):
+        return Latest(winners)
+    return Latest(winners, len(ambiguous), keys[int(ambiguous[0])].as_py())
+
+
+def decide(stored: pa.Table, incoming: pa.Table, *, ordering_field: str | None, existing: Existing) -> Decision:
+    """Merge ``incoming`` (one record per key) into ``stored`` (record key and ordering field suffice)."""
+    match = pa.nulls(0, pa.int32())
+    if len(stored):
+        match = pc.index_in(_keys(stored), value_set=_keys(incoming))
+    is_matched = _mask(pc.is_valid(match))
+    matches: npt.NDArray[np.int64] = match.drop_null().to_numpy().astype(np.int64)
+    exists = np.zeros(len(incoming), dtype=np.bool_)
+    exists[matches] = True
+    if existing is not Existing.MERGE:
+        return _insert(stored, incoming, exists, existing)
+    wins = _wins(stored.filter(pa.array(is_matched)), incoming.take(pa.array(matches)), ordering_field)
+    kept = ~is_matched
+    kept[is_matched] = ~wins
+    loses = np.zeros(len(incoming), dtype=np.bool_)
+    loses[matches] = ~wins
+    is_delete = _mask(incoming[columns.DELETE])
+    written = ~is_delete & ~loses
+    return Decision(
+        kept=kept,
+        written=written,
+        inserts=int(np.sum(written & ~exists)),
+        updates=int(np.sum(written & exists)),
+        deletes=int(np.sum(is_delete & exists & ~loses)),
+        unchanged=int(np.sum(loses | (is_delete & ~exists))),
+    )
+
+
+def unchecked(stored: int, incoming: pa.Table) -> Decision:
+    """Add ``incoming`` to so many stored records, without a look at their keys."""
+    count = len(incoming)
+    kept, written = np.ones(stored, dtype=np.bool_), np.ones(count, dtype=np.bool_)
+    return Decision(kept=kept, written=written, inserts=count, updates=0, deletes=0)
+
+
+def copied(stored: int) -> Decision:
+    """Write so many stored records elsewhere: none of them changes."""
+    written = np.ones(stored, dtype=np.bool_)
+    return Decision(
+        kept=np.ones(0, dtype=np.bool_), written=written, inserts=0, updates=0, deletes=0, unchanged=stored
+    )
+
+
+def only(rows: pa.Table, chosen: Mask) -> pa.Table:
+    """The chosen rows. A filter that leaves none out would copy them all."""
+    return rows if chosen.all() else rows.filter(pa.array(chosen))
+
+
+def deleted_rows(before: pa.Table, after: pa.Table) -> pa.Table:
+    """The records of ``before`` whose key ``after`` no longer has."""
+    return before.filter(pc.invert(pc.is_in(_keys(before), value_set=_keys(after))))
+
+
+def _sortable(
+    incoming: pa.Table, key_numbers: pa.Array, ordering_field: str | None
+) -> dict[str, pa.Array | pa.ChunkedArray]:
+    """The sort columns of the rows: key, ordering value, row order."""
+    sortable: dict[str, pa.Array | pa.ChunkedArray] = {"key": key_numbers}
+    if ordering_field is not None:
+        ordering = arrow_types.ordering_values(incoming, ordering_field)
+        sortable |= {"rank": pa.array(_rank(incoming, ordering)), "ordering": ordering}
+    return sortable | {
+        name: incoming[name] for name in incoming.column_names if name.startswith(columns.ORDER_PREFIX)
+    }
+
+
+def _equal_to_next(rows: pa.Table) -> Mask:
+    """For each row but the last, whether the next one has the same values."""
+    return _same_rows(rows.slice(0, len(rows) - 1), rows.slice(1))
+
+
+def _ties_of_winners(same_key: Mask, tied: Mask) -> npt.NDArray[np.int64]:
+    """The positions, in sorted order, of rows that are tied with the next one and with their key's winner."""
+    last_of_key = np.append(~same_key, True)
+    group = np.append(0, np.cumsum(~tied))
+    key_number = np.append(0, np.cumsum(~same_key))
+    winning_group = group[last_of_key][key_number]
+    positions: npt.NDArray[np.int64] = np.flatnonzero(tied & (group == winning_group)[:-1])
+    return positions
+
+
+def _ambiguous(
+    incoming: pa.Table, order: npt.NDArray[np.int64], ties: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """The rows, of those at ``ties``, that differ from the next one in sorted order."""
+    left, right = (incoming.take(pa.array(order[positions])) for positions in (ties, ties + 1))
+    own = [name for name in incoming.column_names if not columns.is_reserved(name)]
+    same = _same_rows(left.select(own), right.select(own)) & _same_rows(*_deletes(left, right))
+    both_delete = _mask(left[columns.DELETE]) & _mask(right[columns.DELETE])
+    rows: npt.NDArray[np.int64] = order[ties[~same & ~both_delete]]
+    return rows
+
+
+def _deletes(*tables: pa.Table) -> Iterator[pa.Table]:
+    return (table.select([columns.DELETE]) for table in tables)
+
+
+def _same_rows(left: pa.Table, right: pa.Table) -> Mask:
+    """Row by row: whether all values are the same. Null is the same as null, and NaN as NaN."""
+    same = np.ones(len(left), dtype=np.bool_)
+    for left_column, right_column in zip(left.columns, right.columns, strict=True):
+        if pa.types.is_nested(left_column.type):
+            pairs = zip(left_column.to_pylist(), right_column.to_pylist(), strict=True)
+            same &= np.fromiter((a == b for a, b in pairs), np.bool_, len(left))
+            continue
+        equal = pc.fill_null(pc.equal(left_column, right_column), False)
+        neither = pc.and_(pc.is_null(left_column, nan_is_null=True), pc.is_null(right_column, nan_is_null=True))
+        is_null = pc.equal(pc.is_null(left_column), pc.is_null(right_column))
+        same &= _mask(pc.or_(equal, pc.and_(neither, is_null)))
+    return same
+
+
+def _insert(stored: pa.Table, incoming: pa.Table, exists: Mask, existing: Existing) -> Decision:
+    refused = exists if existing is Existing.FAIL else np.zeros_like(exists)
+    return Decision(
+        kept=np.ones(len(stored), dtype=np.bool_),
+        written=~exists,
+        inserts=int(np.sum(~exists)),
+        updates=0,
+        deletes=0,
+        unchanged=int(np.sum(exists)),
+        duplicates=int(np.sum(refused)),
+        duplicate_key=incoming[columns.RECORD_KEY][int(np.argmax(refused))].as_py() if refused.any() else None,
+    )
+
+
+def _wins(stored: pa.Table, incoming: pa.Table, ordering_field: str | None) -> Mask:
+    """Row by row: whether the incoming record replaces the stored one of the same key."""
+    if ordering_field is None:
+        return np.ones(len(stored), dtype=np.bool_)
+    old = arrow_types.ordering_values(stored, ordering_field)
+    new = arrow_types.ordering_values(incoming, ordering_field)
+    is_later = _mask(pc.fill_null(pc.greater_equal(new, old), False))
+    old_is_null = _mask(pc.is_null(old))
+    wins: Mask = is_later | old_is_null | (_rank(incoming, new) == 2)
+    return wins
+
+
+def _rank(incoming: pa.Table, ordering: pa.ChunkedArray) -> npt.NDArray[np.int8]:
+    """The rank of a record without ordering value: before all others, but a delete after all others."""
+    is_delete = _mask(incoming[columns.DELETE])
+    without = _mask(pc.is_null(ordering))
+    return np.where(without, np.where(is_delete, 2, 0), 1).astype(np.int8)
+
+
+def _mask(booleans: pa.Array | pa.ChunkedArray) -> Mask:
+    mask: Mask = booleans.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _keys(table: pa.Table) -> pa.Array:
+    # large_string, because the keys of a large file group may exceed the 2 GB limit of string offsets.
+    return table[columns.RECORD_KEY].cast(pa.large_string()).combine_chunks()

@@ -1,0 +1,143 @@
+"""Reads file slices on executors: the base file row group by row group, merged with the log files.
+
+It holds in memory a row group of the base file, and the records of the slice's log files, in the columns that
+are read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chronolake import field_ids
+from chronolake_model.tables import SchemaField
+from chronolake_spark.common import columns
+from chronolake_spark.read.slices import base_files, key_search, layouts, log_contents, log_merge, merge
+from chronolake_spark.read.slices.log_merge import LatestChanges, LogContents
+from chronolake_spark.read.slices.stored_slices import StoredFile, StoredSlice
+
+
+@dataclass(frozen=True, slots=True)
+class SliceReader:
+    """Reads slices from a table's folder, in a layout of the table.
+
+    ``fields`` has the columns of each version of the schema that files were written with, ``ordering`` the
+    ordering field of the table with its field id. With ``keys`` (texts) only records with one of these record
+    keys are read.
+    """
+
+    folder: base_files.Folder
+    layout: pa.Schema
+    fields: Mapping[int, Sequence[SchemaField]]
+    ordering: pa.Field | None
+    keys: pa.Array | None = None
+
+    @property
+    def ordering_field(self) -> str | None:
+        """The name of the ordering field."""
+        return None if self.ordering is None else str(self.ordering.name)
+
+    def of_keys(self) -> SliceReader:
+        """The same reader for record keys and ordering values only."""
+        return dataclasses.replace(self, layout=_with_columns(pa.schema([]), self.ordering, columns.RECORD_KEY))
+
+    def only(self, keys: pa.Array) -> SliceReader:
+        """The same reader for the records with one of these record keys."""
+        return dataclasses.replace(self, keys=keys)
+
+    def base_keys(self, stored: StoredSlice) -> list[pa.Array]:
+        """The record keys of the base file."""
+        layout = _with_columns(pa.schema([]), None, columns.RECORD_KEY)
+        return _texts(rows[columns.RECORD_KEY] for rows in self._base_rows(stored.base, layout))
+
+    def log_keys(self, stored: StoredSlice) -> list[pa.Array]:
+        """The record keys in the log files, also those of deletes; some more than once."""
+        if not stored.logs:
+            return []
+        contents = self._log_contents(stored, pa.schema([]))
+        return _texts([contents.records[columns.RECORD_KEY], contents.deletes[log_merge.KEY]])
+
+    def log_deletes(self, stored: StoredSlice) -> pa.Table:
+        """The keys whose last change in the log files is a delete with an ordering value, and that value.
+
+        The table has an ordering field.
+        """
+        assert self.ordering is not None
+        deletes = self.of_keys().changes(stored).deletes
+        return deletes.rename_columns([columns.RECORD_KEY, self.ordering.name])
+
+    def footer(self, file: StoredFile) -> Mapping[bytes, bytes] | None:
+        """The metadata in the footer of a base file."""
+        with base_files.open_base_file(self.folder, file.path, file.size_bytes) as parquet:
+            metadata: Mapping[bytes, bytes] | None = parquet.metadata.metadata
+            return metadata
+
+    def rows(self, stored: StoredSlice) -> Iterator[pa.Table]:
+        """The records of a slice."""
+        if not stored.logs:
+            yield from self._base_rows(stored.base, self.layout)
+            return
+        yield from self.merged(stored, self.changes(stored))
+
+    def changes(self, stored: StoredSlice) -> LatestChanges:
+        """What the log files of a slice change, in the columns that a merge needs."""
+        contents = self._log_contents(stored, self.layout)
+        return log_merge.latest_changes(contents, self.ordering_field)
+
+    def merged(self, stored: StoredSlice, changes: LatestChanges) -> Iterator[pa.Table]:
+        """The records of a slice with these changes."""
+        stays = np.zeros(len(changes.versions), dtype=np.bool_)
+        layout = _with_columns(self.layout, self.ordering, columns.RECORD_KEY)
+        for rows in self._base_rows(stored.base, layout):
+            kept, kept_keys = log_merge.surviving(rows, changes)
+            filled, filled_keys = log_merge.filled(rows, changes, kept)
+            stays |= kept_keys | filled_keys
+            yield merge.only(rows.select(self.layout.names), kept)
+            yield filled.select(self.layout.names)
+        yield log_merge.records_left(changes, stays).select(self.layout.names)
+
+    def _log_contents(self, stored: StoredSlice, layout: pa.Schema) -> LogContents:
+        layout = _with_columns(layout, self.ordering, columns.RECORD_KEY, columns.COMMIT_TIME)
+        files = [(file, self.fields[file.schema_version]) for file in stored.logs]
+        contents = log_contents.read(self.folder, files, layout, self.ordering_field)
+        return contents if self.keys is None else contents.only(self.keys)
+
+    def _base_rows(self, file: StoredFile | None, layout: pa.Schema) -> Iterator[pa.Table]:
+        if file is None:
+            return
+        with base_files.open_base_file(
+            self.folder, file.path, file.size_bytes, has_dictionaries=True
+        ) as parquet:
+            fields = None if file.has_field_ids else self.fields[file.schema_version]
+            stored = layouts.stored_schema(parquet, fields, file.path)
+            names = layouts.columns_of(stored, layout)
+            for rows in self._row_groups(parquet, names):
+                yield layouts.in_layout(rows, stored, layout)
+
+    def _row_groups(self, parquet: pq.ParquetFile, names: Sequence[str]) -> Iterator[pa.Table]:
+        if self.keys is not None:
+            yield from key_search.rows(parquet, names, self.keys)
+            return
+        for index in range(parquet.num_row_groups):
+            yield parquet.read_row_group(index, columns=names)
+
+
+def _texts(keys: Iterable[pa.ChunkedArray]) -> list[pa.Array]:
+    return [chunk.cast(pa.string()) for array in keys for chunk in array.chunks]
+
+
+def ordering_of(layout: pa.Schema, ordering_field: str | None) -> pa.Field | None:
+    """The ordering field in a table's layout."""
+    return None if ordering_field is None else layout.field(ordering_field)
+
+
+def _with_columns(layout: pa.Schema, ordering: pa.Field | None, *meta_columns: str) -> pa.Schema:
+    """The layout with the columns by which versions of a record are compared."""
+    meta = field_ids.by_names(pa.schema([pa.field(name, pa.string()) for name in meta_columns]), [])
+    needed = [*meta, *([] if ordering is None else [ordering])]
+    return pa.schema([*layout, *(field for field in needed if field.name not in layout.names)])

@@ -1,0 +1,1 @@
+"""``format("chronolake")`` and SQL in a session: PySpark's methods, views, and advice."""

@@ -1,0 +1,1 @@
+"""Streams: queries that write batches exactly once, and that read what completes."""

@@ -1,0 +1,109 @@
+"""``df.writeStream.format("chronolake")``: the query becomes one with the function of ``batch_writer``.
+
+Spark cannot shuffle rows for a data source in Python, nor run the jobs that look keys up. A function for
+``foreachBatch`` can, and it writes nothing, nor reads the batch, if the batch has completed before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import chronolake
+from chronolake_spark import errors
+from chronolake_spark.common import format_options
+from chronolake_spark.common.format_options import FormatOptions, Use, WriteOperation
+from chronolake_spark.stream import batch_writer
+from chronolake_spark.stream.batch_writer import BatchWriter
+
+_OF_SPARK: Final = ("checkpointlocation", "queryname")
+_ASYNC: Final = "asyncprogresstracking"
+_REFUSED_TRIGGERS: Final = {
+    "ContinuousTrigger": "has no batches that could complete exactly once",
+    "RealTimeTrigger": "takes no sinks in Python",
+}
+
+
+def prepare(writer: Any, settings: Mapping[str, Any], path: str | None) -> None:
+    """Give a writer of streams its function. ``settings`` are the fields of the writer in the JVM.
+
+    Raises ``InvalidOption``, and what ``BatchWriter.check`` raises.
+    """
+    options = format_options.of_jvm(settings["extraOptions"], path)
+    _refuse_modes(settings)
+    refuse_asynchronous(options)
+    own = {name: text for name, text in options.items() if name not in _OF_SPARK}
+    write_batch = writer_of(format_options.parse(own, Use.WRITE_STREAM))
+    # The query would fail at its first batch, which may come much later.
+    write_batch.check(writer._df)
+    writer.foreachBatch(write_batch)
+
+
+def writer_of(options: FormatOptions) -> BatchWriter:
+    """The function that the options describe. Raises ``InvalidOption``."""
+    format_options.refuse_mode("append", options)
+    format_options.refuse_read_options(options)
+    if options.markers is not None:
+        raise errors.InvalidOption(
+            "the option markers is not for streams: set the property markers.type of the table"
+        )
+    how: dict[str, Any] = {}
+    if options.operation is WriteOperation.INSERT:
+        how["duplicates"] = options.duplicates or "fail"
+    client = chronolake.connect(options.url, storage_options=options.storage_options or None)
+    try:
+        made = batch_writer.writer(
+            options.table,
+            options.operation.value,
+            options.delete_when,
+            stream=options.stream,
+            pending_max=options.pending_max,
+            row_order=options.row_order,
+            on_conflict=options.on_conflict if "on_conflict" in options.given else "retry",
+            merge_schema=options.merge_schema,
+            replayed=options.replayed,
+            client=client,
+            **how,
+        )
+    except ValueError as exc:
+        raise errors.InvalidOption(str(exc)) from None
+    made.closes(client)
+    return made
+
+
+def refuse_asynchronous(options: Mapping[str, str]) -> None:
+    """Raise ``InvalidOption`` if Spark would record the batches of the query later than it writes them."""
+    given = [name for name, text in options.items() if text.lower() == "true"]
+    if any(name.startswith((_ASYNC, f"_{_ASYNC}")) for name in given):
+        raise errors.InvalidOption(
+            "asynchronous progress tracking is refused: with it Spark does not record all batches, and after a "
+            "crash it gives the id of a written batch to other rows, which would then be skipped. Leave the "
+            "option asyncProgressTrackingEnabled out; pending_max makes batches short"
+        )
+
+
+def _refuse_modes(settings: Mapping[str, Any]) -> None:
+    if settings["partitioningColumns"].isDefined() or settings["clusteringColumns"].isDefined():
+        raise errors.InvalidOption(
+            "leave partitionBy and clusterBy out: a table has the partition fields that it was made with "
+            "(partition_fields of chronolake_spark.create_table)"
+        )
+    if str(settings["outputMode"].toString()).lower() == "complete":
+        raise errors.InvalidOption(
+            'the output mode complete writes the whole result in each batch: use .outputMode("update"), whose '
+            "rows are upserted, or foreachBatch with SparkTable.overwrite"
+        )
+    trigger = settings["trigger"].getClass().getSimpleName()
+    if trigger in _REFUSED_TRIGGERS:
+        raise errors.InvalidOption(
+            f"the trigger {trigger} {_REFUSED_TRIGGERS[trigger]}: use processingTime or availableNow"
+        )
+
+
+def no_writer() -> errors.InvalidOption:
+    """The error of a stream that is written in a driver without this package."""
+    return errors.InvalidOption(
+        "writing a stream needs `import chronolake_spark` in the driver, and df.writeStream: Spark cannot "
+        "shuffle rows for a data source in Python. Or use "
+        ".foreachBatch(chronolake_spark.writer('namespace.table'))"
+    )

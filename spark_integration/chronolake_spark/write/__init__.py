@@ -1,0 +1,1 @@
+"""Writes of frames: rows are tagged, placed, shuffled, written by tasks, and their instant completes."""

@@ -1,0 +1,446 @@
+"""The writer of a task: writes its rows into their file groups, one after the other.
+
+Copy-on-write merges them into the base file; merge-on-read appends a log file to a file group that exists. It
+runs on executors and uses Arrow and storage but not Spark. It holds in memory the incoming rows of one file
+group, its stored keys and ordering values, and one row group of the base file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from msgspec import UNSET
+
+import chronolake
+from chronolake_model.file_names import base_file_name, log_file_name
+from chronolake_model.files import ColumnStats, WriteStat
+from chronolake_model.markers import Marker, MarkerKind
+from chronolake_model.tables import SchemaField
+from chronolake_spark.common import columns
+from chronolake_spark.index.keys.footers import KeyCollector
+from chronolake_spark.read.slices import base_files, layouts, log_contents, merge, slice_reader
+from chronolake_spark.read.slices.column_stats import Collector
+from chronolake_spark.read.slices.log_contents import LogFormat
+from chronolake_spark.read.slices.merge import Decision, Existing
+from chronolake_spark.read.slices.slice_reader import SliceReader
+from chronolake_spark.read.slices.stored_slices import StoredSlice
+from chronolake_spark.write.tasks import log_appends, partial_updates, row_checks
+from chronolake_spark.write.tasks.stored_groups import FileGroup, Lookup, StoredGroup, StoredGroups
+from chronolake_spark.write.tasks.task_markers import TaskMarkers
+from chronolake_storage.claims import Owner
+
+Outcome: TypeAlias = "tuple[Decision, WriteStat | None]"
+"""What the rows of a file group change, and the file that was written."""
+
+Run: TypeAlias = "tuple[FileGroup, pa.RecordBatch]"
+"""Rows that come together and are of one file group."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """The parameters that all tasks of one write share.
+
+    ``schema`` is the table's, with the columns ``fields``. ``required`` are its columns that are not nullable,
+    ``stored`` and ``new_file_ids`` the slices, and the file ids of new file groups (with a bucket index of
+    those that are not the first of their bucket), that the driver knows: none, if tasks look them up.
+    ``versions`` has the columns of known versions of the schema. ``refuses_repeated_keys`` if two rows of one
+    key are an error. ``kept_columns`` are those whose stored values stay. ``log_format`` is that of the log
+    files of a merge-on-read table, None for copy-on-write. The rows of ``rewritten`` groups are merged into
+    their base files, whatever the type of the table. If it ``begins_with_logs``, new file groups of a
+    merge-on-read table begin with a log file, and not with a base file. ``looks_keys_up`` if an index other
+    than buckets finds the file groups of keys. With ``has_key_filters`` the footers of base files get key
+    ranges and bloom filters. If it ``copies_records``, the rows are stored records, which keep the commit times
+    and sequence numbers that they have. ``storage_options`` are the access to the base path. ``owner`` is the
+    table that has the claim of the base path; without it the files of a failed task remain until the instant is
+    rolled back.
+    """
+
+    base_path: str
+    requested_time: str
+    schema: pa.Schema
+    fields: Sequence[SchemaField]
+    required: tuple[str, ...]
+    ordering_field: str | None
+    existing: Existing
+    stored: dict[FileGroup, StoredSlice]
+    versions: Mapping[int, Sequence[SchemaField]] = field(default_factory=dict)
+    refuses_repeated_keys: bool = False
+    kept_columns: Sequence[str] = ()
+    log_format: LogFormat | None = None
+    new_file_ids: Mapping[FileGroup, str] = field(default_factory=dict)
+    rewritten: frozenset[FileGroup] = frozenset()
+    has_key_filters: bool = False
+    looks_keys_up: bool = False
+    copies_records: bool = False
+    begins_with_logs: bool = False
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    owner: Owner | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The attempt of a task: the partition of the frame, and the unique write token of the attempt."""
+
+    partition: int
+    write_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The result of a task: the files written, and the number and an example of duplicate keys of an insert.
+
+    ``rows`` counts the rows of the task, ``superseded`` those that lost to another row of the same key,
+    ``unchanged`` those that changed nothing. All other rows are in ``stats``.
+    """
+
+    stats: tuple[WriteStat, ...] = ()
+    duplicates: int = 0
+    duplicate_key: str | None = None
+    rows: int = 0
+    superseded: int = 0
+    unchanged: int = 0
+
+
+def write(
+    batches: Iterable[pa.RecordBatch],
+    job: WriteJob,
+    task: Task,
+    markers: chronolake.Markers,
+    lookup: Lookup | None = None,
+) -> Written:
+    """Merge the rows of one task, which come file group by file group.
+
+    The file groups are looked up in ``lookup``; without it ``job`` has them. Each file gets its marker before
+    it is created. After a failure, the files of the task are deleted if possible. Raises the errors of
+    ``Write.mark``, and ``AttemptGivenUp``.
+    """
+    folder = base_files.Folder.of(job.base_path, job.storage_options)
+    stored_groups = StoredGroups(job.stored, job.new_file_ids, job.versions, lookup)
+    task_markers = TaskMarkers(markers)
+    stats: list[WriteStat] = []
+    duplicates, sample = 0, None
+    read, superseded, unchanged = 0, 0, 0
+    try:
+        for group, rows in file_groups(_marked_runs(batches, job, task, stored_groups, task_markers)):
+            seqno = sum(stat.inserts + stat.updates for stat in stats)
+            writer = _GroupWriter(folder, task_markers, job, task, group, stored_groups, seqno=seqno)
+            decision, stat = writer.write(rows)
+            read += len(rows)
+            superseded += writer.superseded
+            unchanged += decision.unchanged
+            duplicates += decision.duplicates
+            sample = sample or decision.duplicate_key
+            stats += [stat] if stat else []
+        task_markers.refuse_given_up()
+    except BaseException:
+        _discard(job, [marker.path for marker in task_markers.created])
+        raise
+    return Written(tuple(stats), duplicates, sample, read, superseded, unchanged)
+
+
+def _discard(job: WriteJob, paths: Iterable[str]) -> None:
+    if job.owner is not None:
+        attempt = base_files.Attempt(job.base_path, job.storage_options, job.owner, job.requested_time)
+        attempt.discard(paths)
+
+
+def file_groups(runs: Iterable[Run]) -> Iterator[tuple[FileGroup, pa.Table]]:
+    """The rows of each file group, whose runs must come one after the other."""
+    seen: set[FileGroup] = set()
+    held: list[pa.RecordBatch] = []
+    current: FileGroup | None = None
+    for group, rows in runs:
+        if group != current:
+            if current is not None:
+                yield current, pa.Table.from_batches(held)
+            # The second part of a split group would be merged without the rows of the first part.
+            assert group not in seen, f"rows of {group} do not come together"
+            seen.add(group)
+            current, held = group, []
+        held.append(rows)
+    if current is not None:
+        yield current, pa.Table.from_batches(held)
+
+
+def runs_of(batch: pa.RecordBatch) -> Iterator[Run]:
+    """The batch cut where the file group changes."""
+    if not batch.num_rows:
+        return
+    paths = batch[columns.PARTITION_PATH].dictionary_encode()
+    codes, buckets = paths.indices.to_numpy(), batch[columns.BUCKET].to_numpy()
+    changes = np.flatnonzero((codes[1:] != codes[:-1]) | (buckets[1:] != buckets[:-1])) + 1
+    bounds = [0, *changes.tolist(), batch.num_rows]
+    for start, end in itertools.pairwise(bounds):
+        path = paths.dictionary[int(codes[start])].as_py()
+        yield FileGroup(path, int(buckets[start])), batch.slice(start, end - start)
+
+
+def _marked_runs(
+    batches: Iterable[pa.RecordBatch],
+    job: WriteJob,
+    task: Task,
+    stored_groups: StoredGroups,
+    task_markers: TaskMarkers,
+) -> Iterator[Run]:
+    """The runs of the batches. The file groups of a batch that are certainly written are marked together.
+
+    So many small files need few requests. Other groups are marked one by one when they change, because a marked
+    file that is not written must be searched in storage before the instant can complete.
+    """
+    for batch in batches:
+        runs = list(runs_of(batch))
+        stored_groups.load(group for group, _ in runs)
+        task_markers.create(
+            _marker(job, task, group, stored_groups[group])
+            for group, rows in runs
+            if _is_written(job, group, stored_groups[group]) and not pc.all(rows[columns.DELETE]).as_py()
+        )
+        yield from runs
+
+
+def _log_format(job: WriteJob, group: FileGroup, stored: StoredGroup) -> LogFormat | None:
+    """The format of the log file that is appended to the file group; None if a base file is written."""
+    has_log = stored.slice is not None or job.begins_with_logs
+    return job.log_format if has_log and group not in job.rewritten else None
+
+
+def _is_written(job: WriteJob, group: FileGroup, stored: StoredGroup) -> bool:
+    """Whether any upsert changes the file group."""
+    is_always_written = _log_format(job, group, stored) is not None or job.ordering_field is None
+    if stored.slice is None or job.existing is Existing.UNCHECKED:
+        return True
+    return job.existing is Existing.MERGE and is_always_written
+
+
+def _marker(job: WriteJob, task: Task, group: FileGroup, stored: StoredGroup) -> Marker:
+    if _log_format(job, group, stored) is not None:
+        log_name = log_file_name(stored.file_id, task.write_token, job.requested_time)
+        return Marker(group.partition_path, log_name, MarkerKind.APPEND)
+    kind = MarkerKind.CREATE if stored.slice is None else MarkerKind.MERGE
+    base_name = base_file_name(stored.file_id, task.write_token, job.requested_time)
+    return Marker(group.partition_path, base_name, kind)
+
+
+class _GroupWriter:
+    """Writes the rows of one file group."""
+
+    def __init__(
+        self,
+        folder: base_files.Folder,
+        task_markers: TaskMarkers,
+        job: WriteJob,
+        task: Task,
+        group: FileGroup,
+        stored_groups: StoredGroups,
+        *,
+        seqno: int,
+    ) -> None:
+        self._folder = folder
+        self._marking = task_markers
+        self._job = job
+        self._task = task
+        self._group = group
+        self._first_seqno = seqno
+        stored_group = stored_groups[group]
+        self._stored, self._file_id = stored_group
+        self._log_format = _log_format(job, group, stored_group)
+        self._fields = stored_groups.fields
+        self._marker = _marker(job, task, group, stored_group)
+        self._file_name = self._marker.file_name
+        self._schema = layouts.with_dictionaries(layouts.file_schema(job.schema, job.fields))
+        self._ordering = next((field for field in job.fields if field.name == job.ordering_field), None)
+        self.superseded = 0
+        """The rows that lost to another row of the same key; known after the write."""
+
+    def write(self, rows: pa.Table) -> Outcome:
+        """Write the rows, unless they change nothing or the insert is refused."""
+        if self._job.copies_records:
+            return self._copy(rows)
+        kept_columns, has_log = self._job.kept_columns, self._job.log_format is not None
+        row_checks.check_required(rows, [name for name in self._job.required if name not in kept_columns])
+        row_checks.check_delete_flags(rows)
+        row_checks.check_ordering(rows, self._job.ordering_field if has_log else None)
+        latest = merge.latest_per_key(rows, self._job.ordering_field)
+        incoming = latest.records
+        if self._job.refuses_repeated_keys and len(incoming) < len(rows):
+            raise row_checks.repeated_keys(rows)
+        if latest.ambiguous and self._job.existing is not Existing.FAIL:
+            raise row_checks.ambiguous_order(latest)
+        self.superseded = len(rows) - len(incoming)
+        if self._job.kept_columns:
+            incoming = self._completed(incoming)
+        if self._log_format is not None:
+            stored = self._stored or StoredSlice(self._group.partition_path, self._file_id, None)
+            return self._append(stored, self._log_format, rows, incoming)
+        if self._stored is None or (base := self._stored.base) is None:
+            return self._merge(None, rows, incoming)
+        with base_files.open_base_file(self._folder, base.path, base.size_bytes, has_dictionaries=True) as file:
+            return self._merge(file, rows, incoming)
+
+    def _completed(self, incoming: pa.Table) -> pa.Table:
+        """The rows with the stored values of the columns that the frame lacks."""
+        names = (columns.RECORD_KEY, *self._job.kept_columns)
+        layout = pa.schema([self._schema.field(name) for name in names])
+        stored = [layout.empty_table()]
+        if self._stored is not None:
+            keys = incoming[columns.RECORD_KEY].cast(pa.string()).combine_chunks()
+            stored += dataclasses.replace(self._reader(), layout=layout).only(keys).rows(self._stored)
+        return partial_updates.completed(
+            incoming, pa.concat_tables(stored), self._job.kept_columns, self._job.required
+        )
+
+    def _append(
+        self, stored: StoredSlice, log_format: LogFormat, rows: pa.Table, incoming: pa.Table
+    ) -> Outcome:
+        """Append a log file with what the rows change, unless they change nothing."""
+        appended = log_appends.decide(
+            self._reader(), stored, incoming, self._job.existing, counts_new_keys=self._job.looks_keys_up
+        )
+        decision = self._with_repeated(appended.decision, rows, incoming)
+        if decision.duplicates or not (decision.written.any() or len(appended.deletes)):
+            return decision, None
+        new = self._stamped(merge.only(incoming, decision.written))
+        deletes = log_contents.deleted_records(
+            appended.deletes, self._group.partition_path, self._ordering, appended.delete_values
+        )
+        collector = self._collector()
+        self._marking.create([self._marker])
+        (records,) = collector.watch([new])
+        size = log_contents.write(
+            self._folder, self._marker.path, self._job.requested_time, log_format, records, deletes
+        )
+        # A delete is no row, and has no column stats.
+        stat = self._stat(decision, len(new) + len(deletes), size, collector.stats())
+        return decision, msgspec.structs.replace(stat, has_field_ids=not log_format.has_avro_blocks)
+
+    def _merge(self, file: pq.ParquetFile | None, rows: pa.Table, incoming: pa.Table) -> Outcome:
+        known = self._stored_keys(file)
+        decision = self._with_repeated(self._decision(known, incoming), rows, incoming)
+        if decision.duplicates or not decision.changed:
+            return decision, None
+        new = merge.only(incoming, decision.written)
+        records = int(np.sum(decision.kept)) + int(np.sum(decision.written))
+        return decision, self._base_file(self._file_rows(file, known, decision, new), decision, records)
+
+    def _copy(self, rows: pa.Table) -> Outcome:
+        """Write stored records to a new file group as they are, also several of one key."""
+        decision = merge.copied(len(rows))
+        return decision, self._base_file([self._stamped(rows)], decision, len(rows))
+
+    def _base_file(self, tables: Iterable[pa.Table], decision: Decision, records: int) -> WriteStat:
+        collector = self._collector()
+        self._marking.create([self._marker])
+        metadata: base_files.FooterMetadata = dict
+        tables = collector.watch(tables)
+        if self._job.has_key_filters:
+            keys = KeyCollector(records)
+            tables, metadata = keys.watch(tables), keys.metadata
+        size = base_files.write(self._folder, self._marker.path, self._schema, tables, metadata)
+        return self._stat(decision, records, size, collector.stats())
+
+    def _decision(self, known: pa.Table, incoming: pa.Table) -> Decision:
+        if self._job.existing is Existing.UNCHECKED:
+            return merge.unchecked(len(known), incoming)
+        return merge.decide(
+            known, incoming, ordering_field=self._job.ordering_field, existing=self._job.existing
+        )
+
+    def _with_repeated(self, decision: Decision, rows: pa.Table, incoming: pa.Table) -> Decision:
+        if self._job.existing is not Existing.FAIL or len(incoming) == len(rows):
+            return decision
+        return row_checks.with_repeated(decision, rows, len(rows) - len(incoming))
+
+    def _collector(self) -> Collector:
+        return Collector(self._schema, {field.name: field.field_id for field in self._job.fields})
+
+    def _reader(self) -> SliceReader:
+        ordering = slice_reader.ordering_of(self._schema, self._job.ordering_field)
+        return SliceReader(self._folder, self._schema, self._fields, ordering)
+
+    def _stored_keys(self, file: pq.ParquetFile | None) -> pa.Table:
+        wanted = [columns.RECORD_KEY]
+        if self._job.ordering_field is not None:
+            wanted.append(self._job.ordering_field)
+        return file.read(columns=wanted) if file else self._schema.empty_table().select(wanted)
+
+    def _file_rows(
+        self, file: pq.ParquetFile | None, known: pa.Table, decision: Decision, new: pa.Table
+    ) -> Iterator[pa.Table]:
+        """The stored rows that are kept, then the new ones."""
+        start = 0
+        for stored in self._row_groups(file, known):
+            kept = decision.kept[start : start + len(stored)]
+            start += len(stored)
+            yield self._named(merge.only(stored, kept))
+        yield self._stamped(new)
+
+    def _row_groups(self, file: pq.ParquetFile | None, known: pa.Table) -> Iterator[pa.Table]:
+        """The stored rows. The columns of ``known`` are read already."""
+        if file is None or self._stored is None or (base := self._stored.base) is None:
+            return
+        fields = None if base.has_field_ids else self._fields[base.schema_version]
+        stored = layouts.stored_schema(file, fields, base.path)
+        names = layouts.columns_of(stored, self._schema)
+        others = [name for name in names if name not in known.column_names]
+        start = 0
+        for index in range(file.num_row_groups):
+            rows = file.read_row_group(index, columns=others)
+            for name in known.column_names:
+                rows = rows.append_column(name, known[name].slice(start, len(rows)))
+            start += len(rows)
+            yield layouts.in_layout(rows, stored, self._schema)
+
+    def _named(self, stored: pa.Table) -> pa.Table:
+        index = stored.schema.get_field_index(columns.FILE_NAME)
+        names = _repeated(self._file_name, len(stored))
+        return stored.set_column(index, stored.schema.field(index), names)
+
+    def _stamped(self, new: pa.Table) -> pa.Table:
+        """The new rows with Hudi's five columns: time, sequence number, key, partition path, file."""
+        count = len(new)
+        meta = [
+            *self._commit_columns(new),
+            new[columns.RECORD_KEY],
+            _repeated(self._group.partition_path, count),
+            _repeated(self._file_name, count),
+        ]
+        own = [new[name] for name in self._job.schema.names]
+        return pa.table(meta + own, names=self._schema.names).cast(self._schema)
+
+    def _commit_columns(self, new: pa.Table) -> Sequence[pa.Array | pa.ChunkedArray]:
+        """The commit time and the sequence number of each row."""
+        if self._job.copies_records:
+            return new[columns.COMMIT_TIME], new[columns.COMMIT_SEQNO]
+        time, count = self._job.requested_time, len(new)
+        numbers = pa.array(np.arange(self._first_seqno, self._first_seqno + count)).cast(pa.string())
+        seqnos = pc.binary_join_element_wise(f"{time}_{self._task.partition}", numbers, "_")
+        return _repeated(time, count), seqnos
+
+    def _stat(
+        self, decision: Decision, records: int, size_bytes: int, column_stats: list[ColumnStats]
+    ) -> WriteStat:
+        return WriteStat(
+            partition_path=self._group.partition_path,
+            file_id=self._file_id,
+            file_name=self._file_name,
+            size_bytes=size_bytes,
+            records=records,
+            inserts=decision.inserts,
+            updates=decision.updates,
+            deletes=decision.deletes,
+            column_stats=column_stats or UNSET,
+            has_field_ids=True,
+        )
+
+
+def _repeated(text: str, count: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), [text])

@@ -1,0 +1,101 @@
+"""Checks of the incoming rows of a file group, and the errors of rows that are refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronolake_model import meta_columns
+from chronolake_spark import errors
+from chronolake_spark.common import columns
+from chronolake_spark.read.slices.merge import Decision, Latest
+
+
+def check_required(rows: pa.Table, required: Sequence[str]) -> None:
+    """Raise ``RequiredValueMissing`` if one of these columns is null in a row that does not delete."""
+    if not required:
+        return
+    is_upsert = pc.invert(rows[columns.DELETE])
+    for name in required:
+        if not rows[name].null_count:
+            continue
+        if nulls := pc.sum(pc.and_(rows[name].is_null(), is_upsert)).as_py():
+            raise errors.RequiredValueMissing(
+                f"the column {name!r} is not nullable, but is null in {nulls} rows "
+                f"(of the {pc.sum(is_upsert).as_py()} of one file group)",
+                {"column": name},
+            )
+
+
+def check_delete_flags(rows: pa.Table) -> None:
+    """Raise ``SchemaMismatch`` for a row that is to be stored, and that Hudi's readers take for a delete."""
+    if meta_columns.IS_DELETED not in rows.column_names:
+        return
+    is_upsert = pc.invert(rows[columns.DELETE])
+    if count := pc.sum(pc.and_(pc.fill_null(rows[meta_columns.IS_DELETED], False), is_upsert)).as_py():
+        raise errors.SchemaMismatch(
+            f"{meta_columns.IS_DELETED} is true in {count} rows (of the {len(rows)} of one file group), which "
+            "deletes a record in Hudi: delete these records with delete(), or with upsert(..., "
+            f"delete_when='{meta_columns.IS_DELETED}')",
+            {"column": meta_columns.IS_DELETED},
+        )
+
+
+def check_ordering(rows: pa.Table, ordering_field: str | None) -> None:
+    """Raise ``InvalidOrderingValue`` for values by which readers of log files order in several ways."""
+    if ordering_field is None or not pa.types.is_floating(rows[ordering_field].type):
+        return
+    values = rows[ordering_field]
+    # Hudi's readers take -0.0 for less than 0.0, to which it is equal elsewhere.
+    is_negative_zero = pc.and_(pc.equal(values, 0.0), pc.less(pc.divide(1.0, values), 0.0))
+    for value, advice, is_it in (
+        ("NaN", "give these rows a number", pc.is_nan(values)),
+        ("-0.0", "write 0.0", is_negative_zero),
+    ):
+        if count := pc.sum(is_it).as_py():
+            raise errors.InvalidOrderingValue(
+                f"the ordering field {ordering_field!r} is {value} in {count} rows (of the {len(rows)} of one "
+                f"file group); {advice}",
+                {"column": ordering_field},
+            )
+
+
+def repeated_keys(rows: pa.Table) -> errors.DuplicateKeys:
+    """The error of a source that has several rows for one record."""
+    key, count = _repeated(rows)
+    return errors.DuplicateKeys(
+        f"{count} rows of the source change or insert the record with the key {key!r}: keep one of them in the "
+        "source, or add conditions to the clauses",
+        {"duplicates": count, "record_key": key},
+    )
+
+
+def ambiguous_order(latest: Latest) -> errors.DuplicateKeys:
+    """The error of rows of one key that nothing orders."""
+    return errors.DuplicateKeys(
+        f"{latest.ambiguous} rows differ from another row of the frame with the same record key, and their "
+        f"order is not defined; for example {latest.ambiguous_key!r}. Order the rows with row_order (df.write "
+        "and SparkTable take it, an INSERT has no row_order), keep one row of each key, or use a table with an "
+        "ordering field that distinguishes them",
+        {"duplicates": latest.ambiguous, "record_key": latest.ambiguous_key},
+    )
+
+
+def with_repeated(decision: Decision, rows: pa.Table, repeated: int) -> Decision:
+    """``decision``, with repeated keys within the frame also counted as refused."""
+    sample, _ = _repeated(rows)
+    return dataclasses.replace(
+        decision,
+        duplicates=decision.duplicates + repeated,
+        duplicate_key=decision.duplicate_key or sample,
+    )
+
+
+def _repeated(rows: pa.Table) -> tuple[str, int]:
+    """A record key that several rows have, and their number."""
+    counts = rows[columns.RECORD_KEY].value_counts()
+    first = counts.filter(pc.greater(counts.field("counts"), 1))[0]
+    return first["values"].as_py(), first["counts"].as_py()

@@ -1,0 +1,121 @@
+"""The file groups that a task writes: their slices as of the time that the write reads, and their file ids.
+
+Each task asks the server for the file groups of each batch of its rows, in one request. So a write costs the
+same in a table of any size. With direct markers, where executors need not reach the server, the driver fetches
+the slices of the whole table instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import chronolake
+from chronolake_model.file_names import bucket_file_id
+from chronolake_model.slices import FILE_GROUPS_MAX, BucketName, FoundFileGroup
+from chronolake_model.tables import SchemaField
+from chronolake_spark.read.slices import stored_slices
+from chronolake_spark.read.slices.stored_slices import StoredSlice
+from chronolake_spark.write.tasks import new_groups
+
+
+class FileGroup(NamedTuple):
+    """A partition path, and the number of the file group in it: with a bucket index that of its bucket."""
+
+    partition_path: str
+    bucket: int
+
+
+class StoredGroup(NamedTuple):
+    """The slice of a file group that the write reads, if there is one, and the file id that it writes."""
+
+    slice: StoredSlice | None
+    file_id: str
+
+
+class Lookup(Protocol):
+    """Where the file groups of a task are looked up."""
+
+    def groups(self, groups: Sequence[FileGroup]) -> Mapping[FileGroup, StoredGroup]:
+        """What these file groups have."""
+
+    def fields(self, schema_version: int) -> Sequence[SchemaField]:
+        """The columns of a version of the schema."""
+
+
+class ServerLookup:
+    """Looks file groups up at the server, as of a completion time.
+
+    ``replaces`` if the write replaces the file groups that exist: then it opens the next ones.
+    """
+
+    def __init__(self, table: chronolake.Table, as_of: str, *, replaces: bool) -> None:
+        self._table = table
+        self._as_of = as_of
+        self._replaces = replaces
+        self._fetched: dict[FileGroup, StoredGroup] = {}
+
+    def fetch(self, groups: Iterable[FileGroup]) -> None:
+        """Look these up now, for a task that meets them one by one."""
+        self._fetched |= self.groups(list(dict.fromkeys(groups)))
+
+    def groups(self, groups: Sequence[FileGroup]) -> dict[FileGroup, StoredGroup]:
+        """As ``Lookup.groups``."""
+        known = {group: self._fetched[group] for group in groups if group in self._fetched}
+        groups = [group for group in groups if group not in known]
+        for first in range(0, len(groups), FILE_GROUPS_MAX):
+            portion = groups[first : first + FILE_GROUPS_MAX]
+            buckets = [BucketName(*group) for group in portion]
+            answers = self._table.file_groups(as_of=self._as_of, buckets=buckets).file_groups
+            known.update(
+                (group, self._stored(group, answer)) for group, answer in zip(portion, answers, strict=True)
+            )
+        return known
+
+    def fields(self, schema_version: int) -> Sequence[SchemaField]:
+        """As ``Lookup.fields``."""
+        return self._table.schema(schema_version).fields
+
+    def _stored(self, group: FileGroup, answer: FoundFileGroup) -> StoredGroup:
+        if answer.slice is not None and not self._replaces:
+            return StoredGroup(stored_slices.of(answer.slice), answer.slice.file_id)
+        gone = [answer.replaced, None if answer.slice is None else answer.slice.file_id]
+        return StoredGroup(
+            None, new_groups.next_file_id(group.bucket, [name for name in gone if name is not None])
+        )
+
+
+class StoredGroups:
+    """The file groups of a task, by partition path and bucket.
+
+    ``slices`` and ``new_file_ids`` are those that the driver has fetched: with a ``lookup`` there are none.
+    ``fields`` has the columns of known versions of the schema.
+    """
+
+    def __init__(
+        self,
+        slices: Mapping[FileGroup, StoredSlice],
+        new_file_ids: Mapping[FileGroup, str],
+        fields: Mapping[int, Sequence[SchemaField]],
+        lookup: Lookup | None,
+    ) -> None:
+        self._groups = {group: StoredGroup(None, file_id) for group, file_id in new_file_ids.items()}
+        self._groups |= {group: StoredGroup(stored, stored.file_id) for group, stored in slices.items()}
+        self._lookup = lookup
+        self.fields = dict(fields)
+        """The columns of each version of the schema that the files of the slices were written with."""
+
+    def load(self, groups: Iterable[FileGroup]) -> None:
+        """Look those up that are not known, in one request."""
+        unknown = [group for group in dict.fromkeys(groups) if group not in self._groups]
+        if self._lookup is None or not unknown:
+            return
+        loaded = self._lookup.groups(unknown)
+        self._groups |= loaded
+        for group in loaded.values():
+            for file in [] if group.slice is None else group.slice.files:
+                if file.schema_version not in self.fields:
+                    self.fields[file.schema_version] = self._lookup.fields(file.schema_version)
+
+    def __getitem__(self, group: FileGroup) -> StoredGroup:
+        return self._groups.get(group) or StoredGroup(None, bucket_file_id(group.bucket))

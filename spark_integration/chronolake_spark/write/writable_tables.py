@@ -1,0 +1,46 @@
+"""Tables that Spark writes. Some that were adopted from Hudi are not: a record could be stored twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from chronolake_model.merge_modes import ORDERING_FIELDS_PROPERTY
+from chronolake_model.partition_paths import KEPT_PROPERTY
+from chronolake_model.record_keys import KEPT_KEYS_PROPERTY
+from chronolake_model.tables import Table
+from chronolake_model.vocabulary import IndexType
+from chronolake_spark import errors
+from chronolake_spark.index import locating
+
+_NOT_WRITTEN: Final[Mapping[str, str]] = {
+    KEPT_KEYS_PROPERTY: "its record keys are made in another way than Chronolake's",
+    KEPT_PROPERTY: "its partition paths are made in another way than Chronolake's",
+    ORDERING_FIELDS_PROPERTY: "it has several ordering fields",
+}
+
+
+def check(table: Table, *, only_inserts: bool = False) -> Table:
+    """``table``, if Spark can write tables of its kind. Raises ``TableMismatch``.
+
+    With ``only_inserts`` no record is looked up by its key.
+    """
+    if not table.record_key_fields and KEPT_KEYS_PROPERTY not in table.properties and not only_inserts:
+        raise errors.TableMismatch(
+            f"{table.name} was adopted from Hudi without record key fields, so no record can be found again: "
+            "add records with bulk_insert() without sort; replace them with Hudi after a release "
+            f"(chronolake hudi release {table.name})"
+        )
+    for name, why in _NOT_WRITTEN.items():
+        if name in table.properties:
+            raise errors.TableMismatch(
+                f"{table.name} was adopted from Hudi, and {why} ({name}), so Chronolake does not write to it: "
+                f"use a writer of your own, or release it (chronolake hudi release {table.name}) and write it "
+                "with Hudi"
+            )
+    if table.index.type in (IndexType.BUCKET, IndexType.RECORD) or table.index.type in locating.INDEXES:
+        return table
+    raise errors.TableMismatch(
+        f"{table.name} has the index {table.index.type}, which this release of chronolake_spark does not "
+        "write: install one that does"
+    )
