@@ -1,25 +1,22 @@
-"""The writer in ``docs/concepts/adoption.md``: its upserts into adopted tables, as both readers see them."""
+"""The writer ``examples/writers/adopted_writer.py``: upserts into adopted tables, as both readers see them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import adopted_writer
 import chronolake
 from chronolake.hudi import adopting
 from chronolake.hudi.definitions import Options
-from tests.docs import markdown
 from tests.hudi import stored_tables
 from tests.hudi.stored_tables import rows_by_hudi_rs, rows_by_snapshot, unpacked
 
-PAGE = markdown.ROOT / "docs" / "concepts" / "adoption.md"
-
 
 @pytest.mark.parametrize("name", ["cow8", "cow9", "plain8"])
-def test_the_writer_of_the_page_updates_records_in_their_file_groups(
+def test_the_example_writer_updates_records_in_their_file_groups(
     client: chronolake.Client, namespace: str, tmp_path: Path, name: str
 ) -> None:
     path = unpacked(name, tmp_path)
@@ -32,11 +29,9 @@ def test_the_writer_of_the_page_updates_records_in_their_file_groups(
     stored = next(row for row in before if row[0] == day)
     rows = [[day, stored[1], "updated", 7.0, 99], [day, 500, "inserted", 8.0, 99]]
 
-    [block] = [block for block in markdown.blocks(PAGE) if block.language == "python"]
-    names: dict[str, Any] = {}
-    exec(compile(block.code, "adoption.md", "exec"), names)
     columns = dict(zip(stored_tables.COLUMNS, zip(*rows, strict=True), strict=True))
-    names["upsert"](table, partition_path, pa.table({name: list(column) for name, column in columns.items()}))
+    upserted = pa.table({name: list(column) for name, column in columns.items()})
+    adopted_writer.upsert(table, partition_path, upserted)
     table.publish()
 
     expected = sorted([*(row for row in before if row[1] != stored[1]), *rows], key=lambda row: row[1])
