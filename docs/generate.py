@@ -16,15 +16,18 @@ import typer
 from litestar import Litestar
 from litestar.routes import HTTPRoute
 from msgspec.inspect import type_info
+from prometheus_client import Metric
 
 from chronolake.cli import main as client_cli, output
 from chronolake_metastore.api import health
 from chronolake_metastore.app import create_app
 from chronolake_metastore.cli import main as server_cli
-from chronolake_metastore.domain import events, lists
+from chronolake_metastore.domain import events, lists, proof
+from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
 from chronolake_model import (
     adoption,
+    checks,
     cleans,
     deletable,
     files,
@@ -89,6 +92,7 @@ def pages() -> dict[str, str]:
         "settings.md": _settings(),
         "cli.md": _cli(),
         "events.md": _events(),
+        "metrics.md": _metrics(),
         "python.md": python_reference.lines(),
     }
     return {name: "\n".join([_WRITTEN_BY, *lines]).rstrip() + "\n" for name, lines in made.items()}
@@ -200,7 +204,7 @@ def _schema(name: str, schema: Json) -> Iterator[str]:
     if about:
         yield from ("", about)
     if values := schema.get("enum"):
-        yield from ("", "One of " + ", ".join(f"`{value}`" for value in values) + ".")
+        yield from ("", *_choices(_class(name), values))
         return
     defaults = _defaults(name)
     rows = (
@@ -208,6 +212,13 @@ def _schema(name: str, schema: Json) -> Iterator[str]:
         for field, form in _in_order(name, schema["properties"])
     )
     yield from ("", *markdown_text.table(("field", "form", "default", "meaning"), rows))
+
+
+def _choices(model: type | None, values: Iterable[str]) -> Iterable[str]:
+    """A table of the values with their meanings, or one line if the code does not say what they mean."""
+    if model is not None and (meanings := markdown_text.meanings(model)):
+        return markdown_text.table(("value", "meaning"), meanings)
+    return ["One of " + ", ".join(f"`{value}`" for value in values) + "."]
 
 
 def _docstring(name: str) -> str:
@@ -317,7 +328,8 @@ def _settings() -> list[str]:
         if flags := [_flag(parameter) for parameter in command.params]:
             rows = ((flag.usage, flag.variable, flag.default, flag.help) for flag in flags)
             lines += ["", *markdown_text.table(("flag", "variable", "default", "meaning"), rows)]
-    return lines
+    findings = markdown_text.table(("check", "finds"), markdown_text.meanings(proof.Check))
+    return [*lines, "", "## Findings of `verify`", "", *findings]
 
 
 def _cli() -> list[str]:
@@ -334,7 +346,8 @@ def _cli() -> list[str]:
         lines += ["", f"## `chronolake {name}`", "", markdown_text.flowed(command.help)]
         described = ((flag.usage, flag.default, flag.help) for flag in map(_flag, command.params))
         lines += ["", *markdown_text.table(("argument or option", "default", "meaning"), described)]
-    return lines
+    findings = markdown_text.table(("finding", "means"), markdown_text.meanings(checks.FindingKind))
+    return [*lines, "", "## Findings of `chronolake check`", "", *findings]
 
 
 def _commands(group: Any) -> Iterator[tuple[str, Any]]:
@@ -374,6 +387,27 @@ def _default_of(value: object) -> str:
 
 def _plain(value: object) -> str:
     return str(value.value if isinstance(value, Enum) else value)
+
+
+# ---- metrics
+
+
+def _metrics() -> list[str]:
+    families = sorted(Metrics().registry.collect(), key=lambda family: family.name)
+    rows = ((f"`{_metric(family)}`", family.type, family.documentation) for family in families)
+    return [
+        "# The metrics of the server",
+        "",
+        "`GET /metrics` has these figures of one server, in the format of Prometheus. "
+        "[Operations](../operations.md#metrics) says which ones to watch.",
+        "",
+        *markdown_text.table(("metric", "type", "meaning"), rows),
+    ]
+
+
+def _metric(family: Metric) -> str:
+    """The name under which Prometheus has the metric."""
+    return f"{family.name}_total" if family.type == "counter" else family.name
 
 
 # ---- events

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 
@@ -18,3 +20,18 @@ def flowed(text: str) -> str:
     """``text`` with a line per paragraph, and names in single backticks as Markdown has them."""
     paragraphs = (" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
     return "\n\n".join(paragraphs).replace("``", "`")
+
+
+def meanings(choices: type) -> list[tuple[str, str]]:
+    """The values of an enum with the docstrings below its members; empty unless each member has one."""
+    [definition] = ast.parse(inspect.getsource(choices)).body
+    assert isinstance(definition, ast.ClassDef)
+    found = [
+        (str(ast.literal_eval(member.value)), flowed(str(ast.literal_eval(below.value))))
+        for member, below in itertools.pairwise(definition.body)
+        if isinstance(member, ast.Assign)
+        and isinstance(below, ast.Expr)
+        and isinstance(member.value, ast.Constant)
+    ]
+    members = [member for member in definition.body if isinstance(member, ast.Assign)]
+    return [(f"`{value}`", " ".join(meaning.split())) for value, meaning in found] if len(found) == len(members) else []

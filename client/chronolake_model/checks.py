@@ -1,4 +1,4 @@
-"""What ``chronolake check`` says of a table: its files held against its timeline and against each other."""
+"""The report of ``chronolake check``: the files of a table compared with its timeline and with each other."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ import msgspec
 
 
 class FindingKind(enum.StrEnum):
-    """What is wrong with a file, or with records in it."""
+    """A defect of a file, or of records in it."""
 
     MISSING_FILE = "missing-file"
-    """The snapshot names it, and it is not in storage."""
+    """The snapshot names the file, and storage does not have it."""
     WRONG_SIZE = "wrong-size"
-    """It has another size than on the timeline: overwritten or cut off."""
+    """The file has another size than on the timeline: it was overwritten or cut off."""
     UNREADABLE_FILE = "unreadable-file"
-    """It is no whole Parquet file."""
+    """The file is no whole Parquet file."""
     WRONG_NAME = "wrong-name"
-    """Its name says another instant, file group or folder than the timeline."""
+    """The name says another instant, file group or folder than the timeline."""
     WRONG_RECORD_COUNT = "wrong-record-count"
-    """It has more or fewer records than on the timeline."""
+    """The file has more or fewer records than on the timeline."""
     MISSING_COLUMN = "missing-column"
-    """It lacks a column of the schema that it was written with, or one of Hudi's five."""
+    """The file lacks a column of the schema that it was written with, or one of Hudi's five."""
     WRONG_TYPE = "wrong-type"
     """A column has another type than the schema says, or a value that the type cannot hold."""
     INVALID_TEXT = "invalid-text"
-    """Records with a string that is not UTF-8."""
+    """Records with a string that is not UTF-8: hudi-rs, Arrow and lookups fail at the file. See
+    [Strings](../spark.md#strings)."""
     WRONG_FIELD_ID = "wrong-field-id"
     """A column or nested field has another field id than the schema says, or none although others have one."""
     NO_RECORD_KEY = "no-record-key"
@@ -47,13 +48,17 @@ class FindingKind(enum.StrEnum):
     WRONG_FILE_NAME = "wrong-file-name"
     """``_hoodie_file_name`` is not the file's name."""
     FOREIGN_FILE = "foreign-file"
-    """It is in storage, and nothing of the table's timeline accounts for it."""
+    """The file is an orphan, unless a pending instant accounts for it. ``chronolake finish-rollbacks``
+    deletes files of pending rollbacks, ``chronolake orphans --delete`` other orphans."""
     FOREIGN_HUDI_FILE = "foreign-hudi-file"
-    """It is in ``.hoodie``, and no publisher wrote it: it comes from a writer of Hudi."""
+    """A file in ``.hoodie`` that no publisher wrote: it comes from a
+    [writer of Hudi](../concepts/hudi.md#writers-of-hudi)."""
     FOREIGN_CLAIM = "foreign-claim"
-    """The claim of the base path is of another metastore, which may write and publish there."""
+    """The claim of the base path is of another metastore, such as
+    [a copy that was claimed](../backups.md#a-server-that-only-reads): ``.hoodie`` was not compared."""
     WRONG_HUDI_FILE = "wrong-hudi-file"
-    """A file of the publication for Hudi's readers is missing, or was changed."""
+    """A file of the publication for Hudi's readers is missing, was changed, or exists again after it was
+    removed; or ``hoodie.properties`` shows a hidden table."""
 
 
 AWAITS_ROLLBACK = "rolled-back, and its rollback has yet to delete it"
@@ -83,7 +88,7 @@ class FindingTotal(msgspec.Struct, frozen=True):
 class Check(msgspec.Struct, frozen=True):
     """A table as of a completion time, checked; ``as_of`` is null when nothing had completed.
 
-    ``findings`` are bounded, ``totals`` count all. ``not_covered`` says in words what was not looked at.
+    ``findings`` are bounded, ``totals`` count all. ``not_covered`` says in words what was not read.
     """
 
     table: str

@@ -36,7 +36,7 @@ class Metrics:
         )
         self.markers = Counter(
             "chronolake_markers",
-            "Markers that were asked for, by result: created, existed, or the code of a problem.",
+            "Requested markers, by result: created, existed, or the code of a problem.",
             ["result"],
             registry=self.registry,
         )
@@ -60,17 +60,17 @@ class Metrics:
         )
         self.database_retries = Counter(
             "chronolake_database_retries",
-            "Groups and batches that were run again because the database had gone away.",
+            "Groups and batches that were run again because the database was unavailable.",
             registry=self.registry,
         )
         self.clock_drift = Gauge(
             "chronolake_clock_drift_seconds",
-            "How far the clock of the last group's table furthest ahead was ahead of the wall.",
+            "How far a table's clock is ahead of the wall clock: the furthest of the last group.",
             registry=self.registry,
         )
         self.commit_wait = Counter(
             "chronolake_commit_wait_seconds",
-            "Time that answers were held back because a table's clock was too far ahead of the wall.",
+            "Seconds that answers were held back until the wall clock had caught up with a table's clock.",
             registry=self.registry,
         )
         self.leases_expired = Counter(
@@ -95,7 +95,7 @@ class Metrics:
         )
         self.files_deleted = Counter(
             "chronolake_files_deleted",
-            "Files that this server deleted from storage, or found gone, in executing rollbacks and cleans.",
+            "Files of rollbacks and cleans that this server deleted from storage, or found deleted.",
             registry=self.registry,
         )
         self.deletions_failed = Counter(
@@ -141,7 +141,7 @@ class Metrics:
         )
         self.xmin_age = Gauge(
             "chronolake_xmin_age_transactions",
-            "Transactions since the oldest one that is still open: what holds the change feed back.",
+            "Transactions since the oldest open one, which delays all followers of the log.",
             registry=self.registry,
         )
         self.followers = Gauge(

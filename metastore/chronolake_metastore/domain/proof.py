@@ -21,18 +21,33 @@ class Check(enum.StrEnum):
     """The kinds of findings."""
 
     HASH = "hash"
+    """An event whose columns, payload or transaction do not match its hash."""
     CHAIN = "chain"
+    """An event that carries another hash than its predecessor has."""
     VERSION = "version"
+    """A missing event."""
     TIME = "time"
+    """A time that is not later than the one before."""
     ORDER = "order"
+    """Transactions in another order than versions."""
     PAYLOAD = "payload"
+    """A type or a payload that no event of this release has."""
     REPLAY = "replay"
+    """An event that cannot follow from those before it."""
     WRITE_STATS = "write-stats"
+    """Write stats that were changed, added or removed, or that no event published."""
     DELETIONS = "deletions"
+    """Deleted files that were changed, added or removed, or that no event reported."""
     LISTS = "lists"
+    """Entries of ``event_entry`` that were changed, added or removed, or that no event names. The first hundred
+    are named by their ordinals."""
     OUTCOME = "outcome"
+    """An outcome or a refusal that was changed, added or removed; an event without the outcome of its request,
+    or an outcome without its event; an event with another hash of the last outcome."""
     PROJECTION = "projection"
+    """A row that differs from the replay, also of clocks."""
     HEAD = "head"
+    """With ``--heads``: a head that the log does not contain, or a changed document."""
 
 
 class Finding(msgspec.Struct, frozen=True):
