@@ -56,7 +56,7 @@ test-flink: $(STAMP) ## the tests with a real Flink (Flink 2.3.0: 0.2 GB once, i
 	@$(if $(FLINK_ENV),,$(BIN)/python tools/make_flink_env.py .flink-env)
 	$(BIN)/python -m pytest -m flink -rs tests/flink $(PYTEST_ARGS)
 
-check: $(STAMP) ## ruff, mypy --strict, the import contracts, sizes of modules, and whether the blocking client is as generated
+check: $(STAMP) ## ruff, mypy --strict, the import contracts, sizes of modules, words, and whether the blocking client is as generated
 	$(BIN)/python tools/check.py
 
 sync: $(STAMP) ## generate the blocking client (client/chronolake/_sync) from the client for an event loop

@@ -31,7 +31,7 @@ def write_file(path: Path, rows: int = 1) -> int:
 
 
 def make(folder: Path, commits: int) -> None:
-    """Write a table of so many commits, with all of its files."""
+    """Write a table of a number of commits, with all of its files."""
     timeline = folder / ".hoodie" / "timeline"
     timeline.mkdir(parents=True)
     schema = avro_schema.encode(avro_schema.of_table("adopted", _FIELDS, meta=False))

@@ -1,4 +1,4 @@
-"""The load of markers: requests of so many each, over kept-alive connections, as fast as they are answered.
+"""The load of markers: requests of equal size, over kept-alive connections, as fast as they are answered.
 
 A process of its own, as ``rest_load``.
 """
@@ -78,7 +78,7 @@ class _Load:
 
 
 async def load(path: str, requested_time: str, port: int, connections: int, size: int, total: str) -> Figures:
-    """``total`` is a number of markers, or seconds with an ``s`` behind."""
+    """``total`` is a number of markers, or seconds with an ``s`` at the end."""
     seconds, markers = (float(total[:-1]), 0) if total.endswith("s") else (3600.0, int(total))
     load = _Load(path, requested_time, size, markers, seconds)
     started = time.perf_counter()

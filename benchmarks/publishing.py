@@ -147,7 +147,7 @@ class _Paced:
         self._completed: queue.SimpleQueue[tuple[float, str] | None] = queue.SimpleQueue()
 
     def run(self, commits: int) -> None:
-        """Write so many commits, and wait until the last is readable."""
+        """Write this number of commits, and wait until the last is readable."""
         with ThreadPoolExecutor(1) as pool:
             watching = pool.submit(self._watch)
             began = time.perf_counter()
@@ -283,7 +283,7 @@ def _make(client: httpx.Client, lake: Lake, name: str, properties: dict[str, str
 
 
 def _write(table: str, commits: int) -> int:
-    """Complete at least so many commits; ``table`` ends with 0, as ``running.load`` has it."""
+    """Complete at least this number of commits; ``table`` ends with 0, as ``running.load`` has it."""
     completed = 0
     while completed < commits:
         completed += running.load(table[:-1], 1, WRITERS, WRITE_SECONDS).cycles

@@ -38,7 +38,7 @@ PARTITIONS = int(os.environ.get("PARTITIONS", "1000"))
 SEED = (running.HERE / "seed_slices.sql").read_text("utf-8")
 KEPT = running.HERE.parent / ".bench" / ("slices" if PARTITIONS == 1_000 else f"slices-{PARTITIONS}")
 SHORT, LONG = HISTORIES = (10, 100)
-"""Versions behind each twentieth file group, of two tables that are alike otherwise."""
+"""Earlier versions of each twentieth file group, of two tables that are alike otherwise."""
 MIDDLE = "20260103020000020"
 """When version 50 completed."""
 DAY = (date(2024, 1, 1) + timedelta(PARTITIONS * 2 // 5)).isoformat()

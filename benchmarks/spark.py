@@ -302,7 +302,7 @@ def _lookups(bench: Bench) -> Iterator[Row]:
 
 
 def _fill(table: SparkTable, groups: int) -> None:
-    """Give the table so many file groups, in other buckets or partitions if it has such.
+    """Give the table this number of file groups, in other buckets or partitions if it has such.
 
     Nothing reads the files of the new ones, so they do not exist.
     """

@@ -17,6 +17,6 @@ def rows(spark: SparkSession, first: int, last: int, step: int = 1, version: int
 
 
 def updates(spark: SparkSession, count: int) -> DataFrame:
-    """New values for each tenth of so many keys, and a hundredth as many new keys."""
+    """New values for each tenth of a number of keys, and a hundredth as many new keys."""
     changed = rows(spark, 0, count, step=10, version=1)
     return changed.unionByName(rows(spark, count, count + count // 100, version=1))

@@ -71,7 +71,7 @@ class _Bench:
         return name
 
     def rate(self, format_: str, name: str, **options: str) -> float:
-        """Rows a second of a query as fast as it can, by its median batch behind the first ones."""
+        """Rows a second of a query as fast as it can, by its median batch after the first ones."""
         source = self._changes("rate-micro-batch", rowsPerBatch=str(ROWS), numPartitions="2")
         writer = source.writeStream.format(format_).options(**options)
         query = writer.option("checkpointLocation", str(self._folder / f"{name}-checkpoints")).start()

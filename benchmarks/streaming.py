@@ -43,7 +43,7 @@ VARIATION_MAX = 0.05
 
 @dataclass
 class Cell:
-    """What a run of (b) showed: rows a second of a task, the share of waiting, and seconds until visible."""
+    """The result of a run of (b): rows a second of a task, the share of waiting, and seconds until visible."""
 
     rows_per_second: float
     waiting_share: float
@@ -182,7 +182,7 @@ async def _cell(completion: float, interval: float, tasks: int, *, blocking: boo
 
 
 async def _write(job: Job, task: str) -> None:
-    """A task: it reads, flushes each so many rows, and reports at the barrier, as ``TaskWriter`` does."""
+    """A task: it reads, flushes by a number of rows, and reports at the barrier, as ``TaskWriter`` does."""
     barrier, instant, number = -1, None, itertools.count()
     stats: list[WriteStat] = []
     while not job.is_over:

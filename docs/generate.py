@@ -138,7 +138,7 @@ def _by_tag(openapi: Json) -> dict[str, list[tuple[str, str, Json]]]:
 
 
 def _handler_docstrings(app: Litestar) -> dict[tuple[str, str], str]:
-    """What each handler says of itself, by method and path."""
+    """The docstring of each handler, by method and path."""
     return {
         (method, route.path_format): markdown_text.flowed(handler.fn.__doc__ or "")
         for route in app.routes
@@ -222,7 +222,7 @@ def _choices(model: type | None, values: Iterable[str]) -> Iterable[str]:
 
 
 def _docstring(name: str) -> str:
-    """What the class of this name says of itself, as one line per paragraph."""
+    """The docstring of the class of this name, as one line per paragraph."""
     model = _class(name)
     return "" if model is None else markdown_text.flowed(inspect.getdoc(model) or "")
 
@@ -242,7 +242,7 @@ def _in_order(name: str, properties: Mapping[str, Json]) -> Iterable[tuple[str, 
 
 
 def _form(schema: Json) -> str:
-    """What a value looks like: a name of a body, a list of something, a plain type with its bounds."""
+    """The form of a value: a name of a body, a list of something, a plain type with its bounds."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
@@ -274,7 +274,7 @@ def _bounds(schema: Json) -> str:
 
 
 def _defaults(name: str) -> dict[str, str]:
-    """What each field that may be left out then is, by its name in the body."""
+    """The default of each field that may be left out, by its name in the body."""
     model = _class(name)
     if model is None or not issubclass(model, msgspec.Struct):
         return {}

@@ -34,4 +34,6 @@ def meanings(choices: type) -> list[tuple[str, str]]:
         and isinstance(member.value, ast.Constant)
     ]
     members = [member for member in definition.body if isinstance(member, ast.Assign)]
-    return [(f"`{value}`", " ".join(meaning.split())) for value, meaning in found] if len(found) == len(members) else []
+    if len(found) < len(members):
+        return []
+    return [(f"`{value}`", " ".join(meaning.split())) for value, meaning in found]

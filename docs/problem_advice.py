@@ -1,4 +1,4 @@
-"""What a client does about each problem, for the reference of the REST API."""
+"""Advice for clients about each problem, for the reference of the REST API."""
 
 from __future__ import annotations
 

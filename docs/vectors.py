@@ -128,7 +128,7 @@ _TIMES: Final = (
 
 
 def vectors() -> Json:
-    """What the file holds."""
+    """The contents of the file."""
     return {
         "about": "Test vectors for writers of Chronolake tables; docs/writing.md explains every part.",
         "version": 1,

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 SCALE_FACTOR = "0.1"
-"""Of TPC-H: 150,000 orders."""
+"""A scale of TPC-H: 150,000 orders."""
 
 
 def generate(folder: Path) -> None:

@@ -10,5 +10,5 @@ ALL: Final = os.environ.get("CHRONOLAKE_EXAMPLES") == "all"
 
 
 def examples(count: int) -> int:
-    """So many examples in ``make test-long``, and a quarter of them in ``make test``."""
+    """The number of examples in ``make test-long``, and a quarter of them in ``make test``."""
     return count if ALL else max(1, count // 4)

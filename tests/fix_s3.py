@@ -1,4 +1,4 @@
-"""A real S3 API on loopback: moto, behind a gateway that injects S3's own errors."""
+"""A real S3 API on loopback: moto, with a gateway in front that injects S3's own errors."""
 
 from __future__ import annotations
 

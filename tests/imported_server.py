@@ -1,4 +1,4 @@
-"""What the process has from which server processes are forked: the imported server, and its caches filled."""
+"""The state of the process from which server processes are forked: the imported server with full caches."""
 
 from __future__ import annotations
 

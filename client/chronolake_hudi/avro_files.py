@@ -42,7 +42,7 @@ UNREADABLE: Final = (
     struct.error,
     zlib.error,
 )
-"""What fastavro raises over bytes, or a schema, that are not Avro."""
+"""The errors of fastavro for bytes, or a schema, that are not Avro."""
 
 _MAGIC: Final = b"Obj\x01"
 _HEADER: Final = {"type": "map", "values": "bytes"}

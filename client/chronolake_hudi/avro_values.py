@@ -12,13 +12,13 @@ from chronolake_hudi.avro_bounds import DEPTH_MAX
 from chronolake_hudi.errors import DamagedFile
 
 VALUES_MAX: Final = 10_000_000
-"""Of one record, those within others included: a commit of 300,000 files has so many."""
+"""Maximum number of values of one record, nested ones too: that of a commit of 300,000 files."""
 _BYTES_UNCOUNTED: Final = VALUES_MAX // DEPTH_MAX
 """A byte is of one value that has others in it only up to the bound of levels, so fewer bytes need no count."""
 _LONG_BITS_MAX: Final = 63
 
 _Skip = Callable[[int], int]
-"""Takes the place of a value, and returns the place behind it."""
+"""Takes the place of a value, and returns the place after it."""
 
 
 def refuse_many(encoded: bytes, schema: object, path: str, advice: str) -> None:

@@ -1,4 +1,4 @@
-"""What the formats refuse.
+"""Errors of the formats.
 
 HudiFormatError
 ├── DamagedFile         a file of a Hudi table is cut off, or its content is not that of such a file

@@ -20,7 +20,7 @@ _ADVICE: Final = "restore the file from a copy, or let the writer of the table w
 
 
 def encode(properties: Mapping[str, str], comment: str) -> bytes:
-    """The properties in the order of their keys, behind a comment of one line.
+    """The properties in the order of their keys, after a comment of one line.
 
     Values are escaped as little as Java needs, because hudi-rs does not undo escapes.
     """

@@ -1,4 +1,4 @@
-"""What blocks of log files hold: records as Parquet or Avro, keys to delete, and the command to roll back.
+"""Contents of blocks of log files: records as Parquet or Avro, keys to delete, and the command to roll back.
 
 A block with records has the instant and the table's Avro schema, with the meta columns, in its header.
 

@@ -154,7 +154,7 @@ def heads(stream: SeekableStream, size_bytes: int, path: str) -> Iterator[LogBlo
 
 
 class _Cursor:
-    """Reads on, never past ``end``, the offset behind the file or the block."""
+    """Reads on, never past ``end``, the offset after the file or the block."""
 
     def __init__(self, stream: Stream, end: int, path: str) -> None:
         self.offset = 0

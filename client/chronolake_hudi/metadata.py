@@ -1,4 +1,4 @@
-"""What the files of a timeline hold: metadata of commits, cleans, savepoints, rollbacks and restores, and the
+"""Contents of the files of a timeline: metadata of commits, cleans, savepoints, rollbacks and restores, and the
 plan of a compaction.
 
 In layout 2 each is an Avro file with one record. In layout 1, of table version 6, the metadata of commits and
@@ -57,7 +57,7 @@ class WriteStat(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CommitMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """What a commit or a delta commit wrote, by partition path; also a compaction and a log compaction.
+    """The files of a commit, delta commit, compaction or log compaction, by partition path.
 
     ``extra_metadata`` has the table's Avro schema under ``SCHEMA_KEY``. ``operation_type`` is a word of Hudi's
     WriteOperationType, ``compacted`` true for a compaction.
@@ -71,13 +71,13 @@ class CommitMetadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ReplaceCommitMetadata(CommitMetadata, frozen=True, rename="camel"):
-    """What a replace commit or a clustering wrote, and the ids of the file groups that it replaced."""
+    """The files of a replace commit or a clustering, and the ids of the file groups that it replaced."""
 
     partition_to_replace_file_ids: dict[str, list[str]] = {}
 
 
 class CleanPartition(msgspec.Struct, frozen=True, rename="camel"):
-    """What a clean deleted in one partition. Files are named without their folder."""
+    """The files that a clean deleted in one partition. Files are named without their folder."""
 
     partition_path: str
     policy: str = CLEAN_POLICY
@@ -88,7 +88,7 @@ class CleanPartition(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CleanMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """What a clean deleted.
+    """The files that a clean deleted.
 
     ``earliest_commit_to_retain`` is the requested time from which on the table can be read as of: Hudi refuses
     earlier ones. Without it such reads return too few rows.
@@ -154,7 +154,7 @@ class RollbackPartition(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RollbackMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """What a rollback undid."""
+    """The effects of a rollback."""
 
     start_rollback_time: str
     commits_rollback: list[str] = []
@@ -166,7 +166,7 @@ class RollbackMetadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RestoreMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """What a restore undid: for each instant, by its requested time, its rollbacks."""
+    """The effects of a restore: for each instant, by its requested time, its rollbacks."""
 
     start_restore_time: str
     instants_to_rollback: list[str] = []
@@ -179,7 +179,7 @@ class RestoreMetadata(msgspec.Struct, frozen=True, rename="camel"):
 Metadata = (
     CommitMetadata | CleanMetadata | CompactionPlan | SavepointMetadata | RollbackMetadata | RestoreMetadata
 )
-"""What a file of a timeline holds. A ``ReplaceCommitMetadata`` is a ``CommitMetadata``."""
+"""The contents of a file of a timeline. A ``ReplaceCommitMetadata`` is a ``CommitMetadata``."""
 
 _SCHEMAS: Final[Mapping[type[Metadata], Callable[[], metadata_schemas.Schema]]] = {
     CommitMetadata: metadata_schemas.commit,
@@ -214,7 +214,7 @@ def encode(metadata: Metadata, codec: Codec = "null") -> bytes:
 def decode(
     content: bytes, metadata_type: type[_MetadataT], path: str, layout: Layout = Layout.TWO
 ) -> _MetadataT:
-    """What the file ``path`` holds.
+    """The contents of the file ``path``.
 
     Raises ``DamagedFile`` if the file is empty or cut off, or holds something else.
     """

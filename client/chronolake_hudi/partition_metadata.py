@@ -18,7 +18,7 @@ _ADVICE: Final = "delete the file, and write it again with the depth of its fold
 
 
 class PartitionMetadata(msgspec.Struct, frozen=True):
-    """What the file says (Hudi: HoodiePartitionMetadata).
+    """The contents of the file (Hudi: HoodiePartitionMetadata).
 
     ``commit_time`` is the requested time of the instant that wrote the first file of the partition, ``depth``
     the number of folders between the base path and the partition: 0 for a table without partitions.
@@ -41,7 +41,7 @@ def encode(metadata: PartitionMetadata) -> bytes:
 
 
 def decode(content: bytes, path: str) -> PartitionMetadata:
-    """What the file ``path`` says. Raises ``DamagedFile`` when it has no time or no depth."""
+    """The contents of the file ``path``. Raises ``DamagedFile`` when it has no time or no depth."""
     properties = java_properties.decode(content, path)
     commit_time, depth = properties.get("commitTime"), properties.get("partitionDepth", "")
     if commit_time is None or not (depth.isascii() and depth.isdigit()):

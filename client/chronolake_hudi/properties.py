@@ -82,7 +82,7 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_guarded(self) -> bool:
-        """Whether Hudi's writers are kept away."""
+        """Whether Hudi's writers are refused."""
         return self.key_generator_class == GUARD_CLASS
 
 

@@ -104,7 +104,7 @@ def name_of(file: TimelineFile) -> str:
 
 
 def parse_name(name: str, layout: Layout = Layout.TWO) -> TimelineFile:
-    """What the name of a file says; raises ``ValueError`` when no timeline of this layout has such a file."""
+    """The parts of a file's name; raises ``ValueError`` when no timeline of this layout has such a file."""
     # Pending first: in layout 1 the inflight file of a commit looks like the completed file of an action.
     if match := _PENDING.fullmatch(name):
         file = TimelineFile(match["requested"], _pending_action(name, match), State(match["state"]))

@@ -48,7 +48,7 @@ class AdoptedInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
 
     ``action`` is the one that it was begun as: a compaction is not a commit. ``target`` is the instant that a
     savepoint pins. ``planned_file_groups`` are those of a pending compaction, log compaction or clustering.
-    ``cleaned_before`` is, for a clean, the first completion time that the table was served as of behind it.
+    ``cleaned_before`` is, for a clean, the first completion time that the table was served as of after it.
     """
 
     requested_time: HudiTime

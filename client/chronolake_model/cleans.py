@@ -15,7 +15,7 @@ FILES_TO_CLEAN_MAX: Final = 10_000
 
 
 class CleanPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a clean keeps: one of three policies. Default: the last 10 commits.
+    """The retention of a clean: one of three policies. Default: the last 10 commits.
 
     ``retain_commits`` keeps files that were live at the N-th newest completed write or later, ``retain_hours``
     files that were live in the last H hours, ``retain_versions`` the newest V file slices of each file group,
@@ -61,7 +61,7 @@ class PlannedClean(msgspec.Struct, frozen=True):
 
 
 class CleanPreview(msgspec.Struct, frozen=True):
-    """What a clean would delete now. The next clean may differ.
+    """The files that a clean would delete now. The next clean may differ.
 
     ``cleaned_before`` is the first completion time that the table would be served as of. ``has_more`` says that
     files would be left for the next clean: one clean deletes at most 10,000.

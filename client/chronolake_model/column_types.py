@@ -40,7 +40,7 @@ class PrimitiveType(msgspec.Struct, frozen=True):
 
 
 class DecimalType(msgspec.Struct, frozen=True):
-    """Decimal numbers of ``precision`` digits, ``scale`` of them behind the point."""
+    """Decimal numbers of ``precision`` digits, ``scale`` of them after the point."""
 
     precision: int
     scale: int

@@ -12,7 +12,7 @@ class LoggedEvent(msgspec.Struct, frozen=True):
     """One event of the log.
 
     ``table`` is null for namespaces. ``instant`` is the requested time of the instant that changed, ``time``
-    when the event was issued, both in Hudi's digits. ``cursor`` is the place right behind this event: a
+    when the event was issued, both in Hudi's digits. ``cursor`` is the place right after this event: a
     reader that stores it in one transaction with its own work handles each event exactly once. Events of one
     ``transaction`` with one ``request_id`` happened at once, at one position of the log; no page ends between
     them.

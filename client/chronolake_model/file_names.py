@@ -41,7 +41,7 @@ class FileKind(enum.StrEnum):
 
 
 class DataFileName(msgspec.Struct, frozen=True):
-    """What a data file's name says."""
+    """The parts of a data file's name."""
 
     kind: FileKind
     file_id: str
@@ -73,7 +73,7 @@ def log_file_name(file_id: str, token: str, requested_time: str) -> str:
 
 
 def parse_file_name(name: str) -> DataFileName:
-    """What ``name`` says; raises ``ValueError`` when it is no data file's name."""
+    """The parts of ``name``; raises ``ValueError`` when it is no data file's name."""
     if match := _BASE.fullmatch(name):
         kind = FileKind.BASE
     elif (match := _LOG.fullmatch(name)) and int(match["n"]) <= LOG_VERSION_MAX:

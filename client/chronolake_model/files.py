@@ -137,7 +137,7 @@ class ChangedFileGroup(msgspec.Struct, frozen=True):
 
 
 class Changes(msgspec.Struct, frozen=True, rename={"from_": "from"}):
-    """What completed in the range (from, to].
+    """The instants that completed in the range (from, to], and their file groups.
 
     ``to`` is the completion time up to which the answer is complete: the next range starts there. ``instants``
     leaves out instants that a restore in the range undid. If there are ``restores``, records came back that

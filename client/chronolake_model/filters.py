@@ -47,7 +47,7 @@ class ComparisonOperator(enum.StrEnum):
 
 
 class _Filter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
-    """What all filters can: ``a & b``, ``a | b``, ``~a``."""
+    """Operators of all filters: ``a & b``, ``a | b``, ``~a``."""
 
     def __and__(self, other: Filter) -> And:
         return And([self, other])  # type: ignore[list-item]  # each subclass is one of Filter

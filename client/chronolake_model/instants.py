@@ -134,7 +134,7 @@ class BeginInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     """Begin an instant; its requested time is issued in the transaction that records it.
 
     Compaction, log compaction and clustering need a plan, and keep it until a writer executes it: a requested
-    instant of these actions has no lease. ``count`` begins so many instants at once, and the answer is a list.
+    instant of these actions has no lease. ``count`` is the number of instants; the answer is a list.
     """
 
     writer: Writer

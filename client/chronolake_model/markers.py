@@ -65,7 +65,7 @@ def has_direct_markers(table: Table, markers: MarkersType | None) -> bool:
 
 
 class Executor(enum.StrEnum):
-    """Who deletes files from a table's storage, when instants are rolled back and when tables are cleaned."""
+    """The executor of rollbacks and cleans: it deletes files from a table's storage."""
 
     CLIENT = "client"
     """The client that requests the deletion."""
@@ -94,7 +94,7 @@ class Marker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True
 
     @property
     def name(self) -> str:
-        """What the marker is called; ``parse_marker`` reads it."""
+        """The name of the marker; ``parse_marker`` reads it."""
         return f"{self.path}.marker.{self.kind}"
 
 
@@ -212,7 +212,7 @@ def parse_marker(name: str) -> Marker:
 
 
 def check_marker(marker: Marker) -> DataFileName:
-    """What the name of the marker's data file says; raises ``ValueError`` when it is no data file's marker."""
+    """The parts of the data file's name; raises ``ValueError`` when it is no data file's marker."""
     name = parse_file_name(marker.file_name)
     if (name.kind is FileKind.LOG) != (marker.kind is MarkerKind.APPEND):
         wanted = "APPEND" if name.kind is FileKind.LOG else "CREATE or MERGE"

@@ -44,7 +44,7 @@ def parts(data_type: DataType) -> Sequence[StructField]:
 def numbered(data_type: DataType, last_field_id: int) -> tuple[list[NestedField], int]:
     """The nested fields of a new column, and the greatest field id with theirs.
 
-    They are numbered from the one behind ``last_field_id``, a field before the fields within it.
+    They are numbered from the one after ``last_field_id``, a field before the fields within it.
     """
     nested = []
     for part in parts(data_type):

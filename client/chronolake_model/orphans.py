@@ -27,7 +27,7 @@ class OrphanReason(enum.StrEnum):
 
 
 SAFE_TO_DELETE = frozenset({OrphanReason.ROLLED_BACK, OrphanReason.NOT_NAMED})
-"""What can never be published any more, and is this table's beyond doubt."""
+"""Reasons of files that are certainly this table's, and can never be published."""
 
 
 class Orphan(msgspec.Struct, frozen=True):

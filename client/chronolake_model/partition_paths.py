@@ -55,7 +55,7 @@ DEFAULT_SPELLING: Final = Spelling()
 
 
 def prefix(name: str, spelling: Spelling = DEFAULT_SPELLING) -> str:
-    """What stands before the value of the field ``name``."""
+    """The text before the value of the field ``name``."""
     if not spelling.hive_style:
         return ""
     return f"{escape(name) if spelling.url_encode else name}="

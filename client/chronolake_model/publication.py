@@ -14,19 +14,19 @@ from chronolake_model.instants import LEASE_SECONDS_DEFAULT
 PUBLISH_PROPERTY: Final = "hudi.publish"
 """Whether a table is published: true or false. Unless given, tables with a tick of a millisecond are."""
 PUBLISHER_PROPERTY: Final = "hudi.publisher"
-"""Who publishes a table; see ``Publisher``."""
+"""The publisher of a table; see ``Publisher``."""
 TABLE_VERSION_PROPERTY: Final = "hudi.table-version"
 """The version of the Hudi table: 8 (the default, read by Hudi 1.0.2 and later) or 9 (Hudi 1.1 and later)."""
 PUBLICATION_LEASE_SECONDS_MAX: Final = 300
 """The longest lease of a publisher: while it is silent, other publishers, compactions and cleans may wait."""
 LOG_BLOCKS_PROPERTY: Final = "hudi.log-blocks"
-"""What the data blocks of all log files are: ``avro``, or ``parquet`` (the default) if there may be others."""
+"""The format of all data blocks of log files: ``avro``, or ``parquet`` (the default) if others may exist."""
 FOREIGN_FILES_MAX: Final = 100
 """Foreign files that a report names."""
 
 
 class Publisher(enum.StrEnum):
-    """Who publishes a table: the servers that reach its storage, or the clients that write to it."""
+    """The publisher of a table: the servers that reach its storage, or the clients that write to it."""
 
     SERVER = "server"
     CLIENT = "client"
@@ -108,7 +108,7 @@ class CheckPosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     The last check saw the table published up to ``version``, and ``changed_at`` is when the last of the
     timeline's files was written, in seconds since 1970 by the clock of the storage: files of these versions
     that were written later have been changed. Besides, each check compares some files in turn: it begins
-    behind ``content_version`` and behind the partition ``partition``.
+    after ``content_version`` and after the partition ``partition``.
     """
 
     version: Version = 0
@@ -118,7 +118,7 @@ class CheckPosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PublicationLease(msgspec.Struct, frozen=True):
-    """The lease of a publisher: the steps behind ``published_version`` are its to execute.
+    """The lease of a publisher: it executes the steps after ``published_version``.
 
     ``is_new`` says whether the table had another publisher before: then ``.hoodie`` is to be checked, from
     ``check_position`` on. ``files_since`` is the earliest time that a data file of the table can have; null for
@@ -147,7 +147,7 @@ class PublishedFile(msgspec.Struct, frozen=True):
 
 
 class PublicationStep(msgspec.Struct, frozen=True):
-    """What one event of the log changes: files to write, then files to remove, each in this order."""
+    """The changes of one event of the log: files to write, then files to remove, each in this order."""
 
     version: int
     writes: list[PublishedFile] = []
@@ -171,7 +171,7 @@ class PublicationSteps(msgspec.Struct, frozen=True):
 
 
 class PublicationFiles(msgspec.Struct, frozen=True):
-    """What a range of published events has left in ``.hoodie``, for the check of what is there.
+    """The files that a range of published events has left in ``.hoodie``, for the check of the folder.
 
     ``written`` are the files of the timeline that the events up to ``version`` wrote, each with the version of
     its step; ``removed`` are those that they removed. ``properties`` is the content of ``hoodie.properties`` by

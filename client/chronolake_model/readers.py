@@ -1,4 +1,4 @@
-"""Bodies of the REST API for readers: who says as of when it reads, so that no clean takes the files away."""
+"""Bodies of the REST API for readers: the time as of which each reads, so that no clean deletes the files."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ESCAPED: Final = "".join(map(chr, range(1, 32))) + "\x00\x7f\"#%'*/:=?\\{[]^"
 looks for the partition of a filter under a path that it escapes itself."""
 
 SEPARATORS: Final = (",", ":")
-"""What separates the fields of a record key of several; names of such fields have neither."""
+"""The separators of the fields of a record key; names of such fields have neither."""
 
 
 def escape(value: str) -> str:

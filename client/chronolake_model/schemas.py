@@ -50,7 +50,7 @@ WIDER_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
     "int": ("bigint",),
     "float": ("double",),
 }
-"""What a type may be widened to: readers of Parquet turn the stored values into it by themselves.
+"""The types that a type may be widened to: readers of Parquet turn the stored values into it by themselves.
 
 A decimal may be widened to one of more digits with the same scale.
 """

@@ -140,7 +140,7 @@ class FindFileGroups(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
 
 
 class FoundFileGroup(msgspec.Struct, frozen=True):
-    """What a file group of the request has as of the time."""
+    """The slice of a file group of the request as of the time."""
 
     slice: Annotated[FileSlice | None, Meta(description="Its files; null when it has none.")]
     replaced: Annotated[

@@ -8,7 +8,7 @@ from typing import Final
 
 PREFIX: Final = "storage."
 S3_OPTIONS: Final = ("endpoint_override", "access_key", "secret_key", "session_token", "region")
-"""What may be said of S3, by pyarrow's names; the rest is taken from the environment, as AWS's own tools do."""
+"""Options of S3, by pyarrow's names; others come from the environment, as for AWS's own tools."""
 SECRETS: Final = frozenset({"access_key", "secret_key", "session_token"})
 """Names that a table's properties may not have, because every client can read them in the log for good."""
 

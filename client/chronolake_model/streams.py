@@ -66,7 +66,7 @@ Attempt = Annotated[
 class OpenStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Open a stream: it gets a new epoch, and requests with an earlier one are refused from then on.
 
-    With ``restored_checkpoint``, the job continues from that checkpoint: what was written behind it is rolled
+    With ``restored_checkpoint``, the job continues from that checkpoint: what was written after it is rolled
     back, what is before it stays until it is completed. Without it everything pending is rolled back. These
     rollbacks get the ``reason``, if there is one.
     """
@@ -89,7 +89,7 @@ class RenewStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 class RequestInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Ask for the instant of a checkpoint. Ask at the first flush behind a barrier, not ahead of it."""
+    """Ask for the instant of a checkpoint. Ask at the first flush after a barrier, not before."""
 
     epoch: Epoch
     task: Task
@@ -214,7 +214,7 @@ class AbortCheckpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 
 
 class RestartTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Say that a task restarts alone, from a checkpoint. What it had reported behind it does not count."""
+    """Say that a task restarts alone, from a checkpoint. Its later reports do not count."""
 
     epoch: Epoch
     task: Task

@@ -69,7 +69,7 @@ class LateFile(msgspec.Struct, frozen=True):
 
 
 class Swept(msgspec.Struct, frozen=True):
-    """What a sweep of a table has looked at: so many instants, so many names, and the files that were there."""
+    """The result of a sweep of a table: the numbers of instants and names, and the files that existed."""
 
     table: str
     instants: int

@@ -43,7 +43,7 @@ SCHEMA_BYTES_MAX = 1024 * 1024
 
 
 def refuse_larger(name: str, document: object, bytes_max: int) -> None:
-    """Raise ``ValueError`` when a document is longer than so many bytes as JSON."""
+    """Raise ``ValueError`` when a document is longer than this number of bytes as JSON."""
     size_bytes = len(msgspec.json.encode(document))
     if size_bytes > bytes_max:
         raise ValueError(f"{name} has {size_bytes:,} bytes as JSON, and may have {bytes_max:,}")

@@ -6,7 +6,7 @@ import enum
 
 
 class Action(enum.StrEnum):
-    """What an instant does to a table (Hudi: HoodieTimeline.VALID_ACTIONS_IN_TIMELINE).
+    """The action of an instant on a table (Hudi: HoodieTimeline.VALID_ACTIONS_IN_TIMELINE).
 
     On completion a compaction becomes a commit, a log compaction a deltacommit, a clustering a replacecommit.
     """
@@ -39,7 +39,7 @@ class State(enum.StrEnum):
 
 
 class Operation(enum.StrEnum):
-    """What a writer did (Hudi: WriteOperationType)."""
+    """The operation of a writer (Hudi: WriteOperationType)."""
 
     INSERT = "insert"
     UPSERT = "upsert"
@@ -77,7 +77,7 @@ class IndexType(enum.StrEnum):
 
 
 class Yields(enum.StrEnum):
-    """Who gives way when a write and a table service (clustering, compaction) touch the same file groups.
+    """The side that gives way when a write and a clustering or compaction touch the same file groups.
 
     The table property ``conflicts.yields``. The client whose instant gives way must begin it again.
     """

@@ -89,7 +89,7 @@ class Hide(Step[None]):
 
 @dataclass(frozen=True)
 class ReadSteps(Step[PublicationSteps]):
-    """Read the page of steps behind a version."""
+    """Read the page of steps after a version."""
 
     after: int
 
@@ -122,7 +122,7 @@ class Report(Step[None]):
 
 @dataclass(frozen=True)
 class ReadFiles(Step[PublicationFiles]):
-    """Read what the events behind a version have left in ``.hoodie``."""
+    """Read what the events after a version have left in ``.hoodie``."""
 
     after: int
 
@@ -133,7 +133,7 @@ class ReadFiles(Step[PublicationFiles]):
 
 @dataclass(frozen=True)
 class ReadPartitions(Step[PublicationPartitions]):
-    """Read the metadata of the partitions behind a path."""
+    """Read the metadata of the partitions after a path."""
 
     after: str
 
@@ -189,7 +189,7 @@ class PutRight(Step[list[PublishedFile]]):
 
 
 def publish(lease: PublicationLease, *, is_check_due: bool) -> Protocol:
-    """Execute all steps behind the position of a lease, and check what is published if that is due.
+    """Execute all steps after the position of a lease, and check what is published if that is due.
 
     A publisher that follows another one checks in any case. The last report ends the lease. A lease that hides
     the table does nothing else.
@@ -267,7 +267,7 @@ def _check(lease: PublicationLease, version: int) -> Protocol:
 
 @dataclass
 class Inspection:
-    """What differs from a publication: foreign files, and damaged files with the reason."""
+    """The differences from a publication: foreign files, and damaged files with the reason."""
 
     foreign: list[str] = field(default_factory=list)
     damaged: dict[str, str] = field(default_factory=dict)
@@ -327,7 +327,7 @@ def _inspect_partitions(comparison: Comparison, unreported: Container[str], resu
 
 
 def read_owned() -> Generator[Step[Any], Any, Owned]:
-    """What the publication has put into ``.hoodie``."""
+    """The files that the publication has put into ``.hoodie``."""
     owned = Owned()
     version, is_last = 0, False
     while not is_last:
@@ -357,7 +357,7 @@ def _put_right_suspects(owned: Owned, comparison: Comparison, position: CheckPos
 def _put_right_contents(
     owned: Owned, comparison: Comparison, after: int, until: int
 ) -> Generator[Step[Any], Any, int]:
-    """Compare the files of one page of steps; returns the version behind which the next check goes on."""
+    """Compare the files of one page of steps; returns the version after which the next check continues."""
     first = min(owned.timeline.values(), default=until) - 1
     page = yield from ReadSteps(after if first <= after < until else first)
     expected = _owned_files(page, owned, owned.timeline)

@@ -28,7 +28,7 @@ PARTITION_METADATA: Final = ".hoodie_partition_metadata"
 HUDI_METADATA_TABLE: Final = f"{METADATA_FOLDER}/metadata/.hoodie/hoodie.properties"
 """A file that only Hudi's writers make."""
 CREATED_UNSEEN_MAX: Final = 1_000
-"""Of more files it is looked first which are there: to write one, and to find that it is there, takes long."""
+"""With more files than this, existing files are listed first: a write that finds its file takes long."""
 _READERS: Final = 16
 """Threads that compare files of one caller at a time."""
 _DATA_FILE: Final = re.compile(
@@ -192,7 +192,7 @@ def _is_there(files: Files, file: PublishedFile) -> bool:
 
 
 class Owned(msgspec.Struct):
-    """What a publication has put into ``.hoodie``.
+    """The files that a publication has put into ``.hoodie``.
 
     ``timeline`` has its files, each with the version of its step; ``removed`` are those that a step removed, up
     to ``version``.
@@ -216,7 +216,7 @@ class Owned(msgspec.Struct):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """What ``.hoodie`` has, by its listing.
+    """The contents of ``.hoodie``, by its listing.
 
     ``foreign`` are files that no publisher wrote; ``missing`` files of the timeline that are not there, or
     empty; ``removed`` files that a step has removed, and that a publisher which came late wrote again.
@@ -263,7 +263,7 @@ def find(files: Files, owned: Owned) -> Comparison:
 def differing(
     files: Files, expected: Sequence[PublishedFile], stored: Mapping[str, StoredFile]
 ) -> list[PublishedFile]:
-    """Those files that are missing, or have another content than they were published with.
+    """Files that are missing, or have another content than they were published with.
 
     A file in the listing ``stored`` is read only if it has the right size.
     """

@@ -1,4 +1,4 @@
-"""What alembic runs: the revisions that are missing, the roles and their rights, in one transaction.
+"""The program of alembic: the missing revisions, the roles and their rights, in one transaction.
 
 The database is the one of ``chronolake-metastore migrate``, or CHRONOLAKE_DSN for alembic's own command line.
 """

@@ -1,4 +1,4 @@
-"""A process that cleans a table and is killed at a step: before or behind a request or a deletion.
+"""A process that cleans a table and is killed at a step: before or after a request or a deletion.
 
 python -m tests.client.dying_clean <url> <table> <step>
 """

@@ -1,4 +1,4 @@
-"""Rollbacks across a symbolic link: nothing behind the link is deleted, and the rollback waits."""
+"""Rollbacks across a symbolic link: nothing below the link is deleted, and the rollback waits."""
 
 from __future__ import annotations
 

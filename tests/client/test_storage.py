@@ -1,4 +1,4 @@
-"""A table's storage, in a local folder and behind a real S3 API."""
+"""A table's storage, in a local folder and in a real S3 API."""
 
 from __future__ import annotations
 

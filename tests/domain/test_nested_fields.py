@@ -34,7 +34,7 @@ ATTRS = "map<string,struct<n:int>>"
 
 
 def created(*columns: tuple[str, str]) -> Table:
-    """A table with the columns, behind its key."""
+    """A table with the columns, after its key."""
     definition = CreateTable(
         name="shop.orders",
         base_path="/lake",

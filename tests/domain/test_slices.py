@@ -61,7 +61,7 @@ FG_60: Final = base(60, 80)
 
 
 def test_the_worked_example_of_rfc_66() -> None:
-    """Of several delta writers, each log goes by when it completed, not by when it was requested."""
+    """Each log of several delta writers goes by when it completed, not by when it was requested."""
     group = cut(FG_10, L1, L2, FG_60, L3)
 
     assert all_seen(group) == [(10, 10, [21, 30]), (60, 60, [35])]

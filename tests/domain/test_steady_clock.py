@@ -46,7 +46,7 @@ class Database:
         return Reading(Micros(wall), self.last_time, self.wall_offset)
 
     def steady(self) -> float:
-        """What ``steady_us()`` gives, in seconds since the start."""
+        """The value of ``steady_us()``, in seconds since the start."""
         reading = self.reading()
         ahead = reading.wall - reading.wall_offset - reading.last_time
         return (reading.last_time + min(max(ahead, 0), AHEAD_MAX_US) - START) / MICROS_PER_SECOND

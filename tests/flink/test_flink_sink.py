@@ -27,7 +27,7 @@ def sized(seconds: int) -> tuple[int, tuple[str, ...]]:
 
 
 def wait_for_checkpoints(table: chronolake.Table, count: int) -> None:
-    """Wait until so many more instants are visible."""
+    """Wait until this number of further instants is visible."""
     before = len(written.completed_checkpoints(table))
     wait_until(lambda: len(written.completed_checkpoints(table)) >= before + count)
 

@@ -1,4 +1,4 @@
-"""What a Flink job has written: read by Chronolake, by hudi-rs and from the log files themselves."""
+"""The rows that a Flink job has written: read by Chronolake, by hudi-rs and from the log files themselves."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ CONFIG: Final = Path(__file__).parent / "schemathesis.toml"
 
 
 def run(server: ServerProcess, folder: Path, seconds: int, seed: int, *flags: str) -> int:
-    """Attack ``server`` for so many seconds; 0 when no check failed and the server's log has no stack trace."""
+    """Attack ``server`` for some seconds; 0 when no check failed and its log has no stack trace."""
     config = folder / "schemathesis.toml"
     config.write_text(CONFIG.read_text(encoding="utf-8") + _dictionaries(_seed(server)), encoding="utf-8")
     done = subprocess.run(

@@ -33,7 +33,7 @@ class Follower:
     recorder: Recorder
     table_id: str | None = None
     _given: list[tuple[Place, str]] = field(default_factory=list, init=False)
-    """Each event with the cursor behind it, as far as this follower remembers them."""
+    """Each event with the cursor after it, as far as this follower remembers them."""
 
     def __post_init__(self) -> None:
         self._stretch = Stretch(self.name, self.table_id)

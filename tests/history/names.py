@@ -62,7 +62,7 @@ def _definition(before: Definition | None, event: Event) -> Definition:
 
 
 def at(definitions: Definitions, table_id: str, version: int) -> Definition | None:
-    """The definition of a table after so many events; None if there was no such table."""
+    """The definition of a table after this number of events; None if there was no such table."""
     of_table = definitions.get(table_id, [])
     place = bisect_right(of_table, version, key=lambda definition: definition.version)
     return of_table[place - 1] if place else None

@@ -23,7 +23,7 @@ LOST_PAUSE_SECONDS = 0.2
 RETRY_PAUSE_SECONDS = 0.05
 RETRY_PAUSE_SECONDS_MAX = 0.8
 ATTEMPTS_MAX = 100
-"""Enough for servers that take a while to come back; after so many attempts a client gives up."""
+"""Enough for servers that take a while to come back; after this number of attempts a client gives up."""
 READS_MAX = 3
 """Attempts of a query whose table was renamed meanwhile."""
 TABLE_ID_HEADER = "Chronolake-Table-Id"

@@ -129,7 +129,7 @@ class Resolution:
 class Stretch:
     """The events that a follower of the feed got between two breaks, in their order of arrival.
 
-    It began behind the event ``after``, or at the beginning, and went on at least to the event ``until``.
+    It began after the event ``after``, or at the beginning, and went on at least to the event ``until``.
     ``table_id`` is None for the feed of all tables.
     """
 
@@ -149,7 +149,7 @@ class History:
     stretches: list[Stretch] = field(default_factory=list)
     resolutions: list[Resolution] = field(default_factory=list)
     unanswered: int = 0
-    """Attempts and queries that were lost: the server was not there, went away, or was not waited for."""
+    """Attempts and queries that were lost: the server did not run, ended, or was not waited for."""
     given_up: int = 0
     """Commands whose client stopped asking."""
     looked_up: int = 0

@@ -55,7 +55,7 @@ class Adopters:
         self._process.communicate(timeout=60)
 
     def outcome(self, request: Request) -> str:
-        """What became of a run."""
+        """The result of a run."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(msgspec.json.encode(request).decode() + "\n")

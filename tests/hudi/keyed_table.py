@@ -42,7 +42,7 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class Kept(msgspec.Struct):
-    """What a file slice has of a key: its row, or the delete of it, with the ordering value."""
+    """The state of a key in a file slice: its row, or the delete of it, with the ordering value."""
 
     ordering: Any
     row: Row | None
@@ -273,7 +273,7 @@ class KeyedTable(PublishedTable):
         return chronolake.WriteStat(path, file_id, name, len(content), records=1, updates=1, has_field_ids=True)
 
     def _generation(self, path: str, bucket: int) -> int:
-        """Of the live file group of a bucket, or else behind its replaced ones."""
+        """The number of the live file group of a bucket, or else the one after its replaced ones."""
         live = self.slices().get((path, bucket))
         if live is not None:
             return generation_of(live.file_id)
@@ -403,7 +403,7 @@ def assert_changes(spark: HudiSpark, table: KeyedTable, after: str, until: str) 
 
 
 def changes_of_hudi_rs(table: KeyedTable, after: str, until: str) -> list[tuple[str, ...]]:
-    """What hudi-rs returns of a range of completion times."""
+    """The rows that hudi-rs returns of a range of completion times."""
     options = (
         hudi.HudiReadOptions()
         .with_query_type(hudi.HudiQueryType.Incremental)
@@ -414,7 +414,7 @@ def changes_of_hudi_rs(table: KeyedTable, after: str, until: str) -> list[tuple[
 
 
 def changes_of_java(spark: HudiSpark, table: KeyedTable, after: str, until: str) -> list[tuple[str, ...]]:
-    """What Hudi's Spark bundle returns of a range of completion times."""
+    """The rows that Hudi's Spark bundle returns of a range of completion times."""
     options = {
         "hoodie.datasource.query.type": "incremental",
         "hoodie.datasource.read.begin.instanttime": after,

@@ -147,7 +147,7 @@ MERGE_ON_READ = {
 }
 IN_LOGS = {"hoodie__index__type": "INMEMORY"}
 AT_ONCE = "'hoodie.compact.inline.max.delta.commits=1'"
-"""Plan a compaction behind the first delta commit, not the fifth."""
+"""Plan a compaction after the first delta commit, not the fifth."""
 LOG_COMPACTION = {
     "hoodie__log__compaction__enable": "true",
     "hoodie__log__compaction__inline": "true",
@@ -237,7 +237,7 @@ def partially_updated(table: HudiTable) -> None:
 
 
 def log_compacted(table: HudiTable) -> None:
-    """Log files that a log compaction has replaced, with a delete among them, and one behind it."""
+    """Log files that a log compaction has replaced, with a delete among them, and one after it."""
     table.write(_rows(range(6), 1), "insert")
     table.write(_rows([2, 3], 2))
     table.write(_rows([5], 9), "delete")
@@ -258,7 +258,7 @@ def rolled_back(table: HudiTable) -> None:
 
 
 def pending_logs(table: HudiTable) -> None:
-    """Version 6: a compaction that waits, with logs behind it, and a write that did not complete."""
+    """Version 6: a compaction that waits, with later logs, and a write that did not complete."""
     table.write(_rows(range(6), 1), "insert")
     table.write(_rows([2, 3], 2))
     table.call("run_compaction", op="'schedule'", options=AT_ONCE)
@@ -281,7 +281,7 @@ def pending(table: HudiTable) -> None:
 
 
 def pending_compaction(table: HudiTable) -> None:
-    """A compaction that waits, with logs behind it, and a deltacommit that did not complete."""
+    """A compaction that waits, with later logs, and a deltacommit that did not complete."""
     upserted(table)
     table.call("run_compaction", op="'schedule'", options=AT_ONCE)
     table.write(_rows([3, 4], 3))

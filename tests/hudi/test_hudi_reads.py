@@ -43,7 +43,7 @@ def apply(table: WrittenTable, instant: tuple[Any, ...]) -> None:
 
 
 def rows_of_hudi(folder: Path, as_of: str | None = None) -> list[Row]:
-    """What hudi-rs returns for the latest snapshot, or the one as of a requested time."""
+    """The rows that hudi-rs returns for the latest snapshot, or the one as of a requested time."""
     options = hudi.HudiReadOptions()
     if as_of is not None:
         options = options.with_as_of_timestamp(as_of)

@@ -1,4 +1,4 @@
-"""What is published when: Hudi's Spark bundle and hudi-rs read the rows of each state."""
+"""The contents of the publication: Hudi's Spark bundle and hudi-rs read the rows of each state."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from tests.hudi.dying_adopter import DONE, KILLED, Adopters, Request
 from tests.hudi.stored_tables import rows_by_hudi_rs, unpacked
 
 Between = Callable[[Path], None]
-"""What Hudi does between the kill and the repeat."""
+"""Actions of Hudi between the kill and the repeat."""
 NEVER = 1_000_000
 """A place at which no run arrives."""
 GIVEN_BACK = "is dropped: stop the writers, and adopt it again with --reuse-base-path"

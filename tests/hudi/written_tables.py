@@ -77,7 +77,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct):
-    """What is known of a key: its record, or the delete of it. A delete without ``ts`` loses to any record.
+    """The state of a key: its record, or the delete of it. A delete without ``ts`` loses to any record.
 
     ``ts_in_base`` is the ordering value of its record in the base file.
     """
@@ -133,7 +133,7 @@ class WrittenTable:
         self._generations: dict[tuple[str, int], int] = {}
         self._ticks = 0
         self.rows_as_of: dict[str, list[Row]] = {}
-        """What a reader as of a requested time must return."""
+        """The rows that a reader as of a requested time must return."""
         config = TableConfig(
             name="t",
             type=table_type,
@@ -162,7 +162,7 @@ class WrittenTable:
         return record.ts < kept.ts_in_base
 
     def rows(self) -> list[Row]:
-        """What a reader must return: key, ts, value, and commit time."""
+        """The rows that a reader must return: key, ts, value, and commit time."""
         return sorted(
             (str(record.key), record.ts, record.value, commit_time)
             for group in self.groups.values()

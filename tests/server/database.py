@@ -48,7 +48,7 @@ def query(dsn: str, sql: str, *parameters: object) -> list[Row]:
 
 
 def multiply_files(dsn: str, table: str, number: int) -> None:
-    """Add so many files to a table that has one: more than any request would publish."""
+    """Add a number of files to a table that has one: more than any request would publish."""
     query_nothing(
         dsn,
         f"""

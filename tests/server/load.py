@@ -95,7 +95,7 @@ class Load:
         return self.stopping and self._writers_left == 0
 
     async def run_writers(self, writers: int) -> None:
-        """Run so many writers until all have stopped."""
+        """Run this number of writers until all have stopped."""
         self._writers_left = writers
         async with asyncio.TaskGroup() as tasks:
             for bucket in range(writers):

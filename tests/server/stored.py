@@ -1,4 +1,4 @@
-"""Tables whose files are really in storage, behind servers that delete."""
+"""Tables whose files are really in storage, with servers that delete."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def jump_by(dsn: str, seconds: int) -> None:
 
 
 def wait_until_seen(dsn: str, jumps: int = 1) -> None:
-    """Wait until a server has seen so many jumps."""
+    """Wait until a server has seen this number of jumps."""
     database.wait_until(dsn, f"(SELECT count(*) FROM clock_jump) >= {jumps}")
 
 

@@ -1,4 +1,4 @@
-"""The time of a cursor of the log: completions later than it are those behind the cursor, and no others."""
+"""The time of a cursor of the log: completions later than it are those after the cursor, and no others."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Reader:
 
 
 class RingMachine(RuleBasedStateMachine):
-    """Events are appended while readers join, read in small chunks, fall behind and join again."""
+    """Events are appended while readers join, read in small chunks, leave the ring and join again."""
 
     readers = Bundle("readers")
 

@@ -1,4 +1,4 @@
-"""No marker is created behind the end of its instant, and none is forgotten, over two servers (promise 5)."""
+"""No marker is created after the end of its instant, and none is forgotten, over two servers (promise 5)."""
 
 from __future__ import annotations
 

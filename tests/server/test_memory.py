@@ -26,7 +26,7 @@ TIMEOUT_SECONDS = 60.0
 
 @contextmanager
 def followed(server: ServerProcess, followers: int, reading: int) -> Iterator[None]:
-    """So many open streams, of which ``reading`` are read."""
+    """A number of open streams, of which ``reading`` are read."""
     allow_files(2 * followers)
     command = [sys.executable, "-m", "benchmarks.follower_load", *map(str, (server.port, followers, reading))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

@@ -144,7 +144,7 @@ def impatient(dsn: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 async def submit_while_locked(settings: Settings, release_after: float) -> Answer | errors.TimelineError:
-    """Send a command while the clocks are locked as by a rebuild, for so many seconds at most."""
+    """Send a command while the clocks are locked as by a rebuild, for a number of seconds at most."""
     answer: Answer | errors.TimelineError
     target = Database(settings)
     async with await psycopg.AsyncConnection.connect(settings.dsn) as locking:

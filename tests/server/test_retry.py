@@ -1,4 +1,4 @@
-"""A batch is run again while the database is away or other transactions come first, and not for ever."""
+"""A batch is run again while the database is unavailable or other transactions come first, and not for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a silent stream holds while it waits to be opened: the files that it has promised, and nothing else."""
+"""A silent stream that waits to be opened holds the files that it has reported, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EARLY = {"markers.early-conflict-detection": "true"}
 
 
 def pass_lease(server: ServerProcess) -> None:
-    """Set the clock behind the end of the leases."""
+    """Set the clock to a time after the end of the leases."""
     pass_time(server.dsn, LEASE_SECONDS + 1)
 
 

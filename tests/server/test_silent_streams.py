@@ -1,4 +1,4 @@
-"""A stream whose writer is silent: what no complete checkpoint stands behind is rolled back, the rest waits."""
+"""A stream whose writer is silent: instants of no complete checkpoint are rolled back, others wait."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_streams_that_wait_delay_no_other_and_leave_nothing_in_the_log(
 
 
 def multiply_streams(dsn: str, number: int) -> None:
-    """Add so many streams that wait as the only one does, and whose leases ended before its."""
+    """Add a number of streams that wait as the only one does, and whose leases ended before its."""
     sql.query_nothing(
         dsn,
         f"""

@@ -381,7 +381,7 @@ def shut(dsn: str, allowed: bool) -> None:
 
 @pytest.fixture
 def database_away(shared_dsn: str, shared_server: ServerProcess) -> Iterator[str]:
-    """The address of a server whose database has gone away."""
+    """The address of a server whose database is unavailable."""
     shut(shared_dsn, allowed=False)
     yield shared_server.url
     shut(shared_dsn, allowed=True)

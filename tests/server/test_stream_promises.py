@@ -1,4 +1,4 @@
-"""What a stream keeps beside other requests: acknowledged files, its writer, and what tasks are told."""
+"""The state of a stream beside other requests: acknowledged files, its writer, and the answers to tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks of streams report beside their files: metadata, and that files depend on what was read."""
+"""Reports of tasks of streams beside their files: metadata, and that files depend on what was read."""
 
 from __future__ import annotations
 

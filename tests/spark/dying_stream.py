@@ -41,7 +41,7 @@ POINTS: Final[dict[str, tuple[Any, str, str]]] = {
 
 
 class Job(msgspec.Struct, frozen=True):
-    """Write the stream until a function is called so many times, and die there.
+    """Write the stream until a function is called this number of times, and die there.
 
     ``delay_seconds`` is how long after the beginning or the end of the call.
     """
@@ -75,7 +75,7 @@ def start(spark: SparkSession, job: Job) -> StreamingQuery:
 
 
 def records_after(batches: int) -> list[tuple[int, int]]:
-    """The records that the table has after so many batches."""
+    """The records that the table has after this number of batches."""
     records: dict[int, int] = {}
     for version in range(batches * ROWS):
         records[version % KEYS] = version

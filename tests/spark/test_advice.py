@@ -1,4 +1,4 @@
-"""What users try first and what does not exist or would lose records: each is refused with advice."""
+"""First attempts of users that do not exist or would lose records: each is refused with advice."""
 
 from __future__ import annotations
 

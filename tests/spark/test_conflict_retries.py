@@ -12,7 +12,7 @@ from chronolake_spark.write import conflict_retries
 
 
 class Writer:
-    """Loses so many conflicts, then writes."""
+    """Loses a number of conflicts, then writes."""
 
     def __init__(self, conflicts: int) -> None:
         self.conflicts = conflicts

@@ -111,7 +111,7 @@ def assert_all_files_are_marked(table: SparkTable, instant: Instant) -> None:
 
 
 def assert_healed(spark: SparkSession, table: SparkTable, price: int, dsn: str) -> None:
-    """All records have this price, the next write works, and nothing stays behind."""
+    """All records have this price, the next write works, and no file is left."""
     assert rows_of(table) == [(id, price) for id in IDS]
     hudi_reader.publish_and_compare(table.metastore)
     table.upsert(priced(spark, 3).where("id < 32"))

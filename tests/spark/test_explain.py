@@ -1,4 +1,4 @@
-"""What a read or a write says that it will touch, on both table types."""
+"""The files that a read or a write will touch, on both table types."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def rows_of(table: SparkTable) -> list[tuple[Any, ...]]:
 
 
 def groups_of(table: SparkTable) -> dict[str, tuple[str, int]]:
-    """Of each file group the partition, and the number of log files."""
+    """The partition and the number of log files of each file group."""
     slices = table.metastore.snapshot().slices
     return {slice_.file_id: (slice_.partition_path, len(slice_.log_files)) for slice_ in slices}
 

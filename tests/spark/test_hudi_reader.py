@@ -29,7 +29,7 @@ def orders(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
 
 
 def incremental(table: SparkTable, first: Instant, last: Instant) -> pa.Table:
-    """What hudi-rs says has changed behind the completion of ``first`` up to that of ``last``."""
+    """The changes by hudi-rs after the completion of ``first`` up to that of ``last``."""
     options = (
         hudi.HudiReadOptions()
         .with_query_type(hudi.HudiQueryType.Incremental)

@@ -106,7 +106,7 @@ def add(shape: Shape, line: str) -> None:
 
 
 def matching(shape: Shape, lines: list[str]) -> list[str]:
-    """Those of ``lines`` that the pattern matches."""
+    """The lines that the pattern matches."""
     pattern = json_patterns.line_pattern(shape, "op")
     if pattern is None:
         return []

@@ -50,7 +50,7 @@ def batches_of(table: SparkTable) -> list[int]:
 
 
 def continue_until(spark: SparkSession, job: Job, table: SparkTable, batches: int) -> None:
-    """Let the query write on until so many batches have completed."""
+    """Let the query write on until this number of batches has completed."""
     query = dying_stream.start(spark, job)
     try:
         wait_until(lambda: not query.isActive or len(batches_of(table)) >= batches)

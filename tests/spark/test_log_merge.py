@@ -369,7 +369,7 @@ def rank(ordering: int | None) -> tuple[bool, int]:
 
 
 def written_by(seen: Versions, time: int, rows: list[Row], *, is_new: bool, is_ordered: bool) -> Versions:
-    """What an instant adds to each key, if it sees these versions."""
+    """The additions of an instant to each key, if it sees these versions."""
     added: Versions = {}
     for row in rows:
         id, ts = int(row[columns.RECORD_KEY]), row["ts"] if is_ordered else None
@@ -390,7 +390,7 @@ def written_by(seen: Versions, time: int, rows: list[Row], *, is_new: bool, is_o
 
 
 def live(versions: Versions) -> Versions:
-    """What a compaction keeps: it forgets deletes, and any log record wins ties against the base file."""
+    """The records after a compaction: it forgets deletes, and a log record wins ties against the base file."""
     winners = {id: winner(of_key) for id, of_key in versions.items()}
     return {id: [replace(won, time=0)] for id, won in winners.items() if won is not None and not won.is_delete}
 

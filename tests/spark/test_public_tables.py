@@ -57,7 +57,7 @@ def _comparable(value: Any) -> Any:
 
 
 def by_hudi_rs(path: Path, as_of: str | None = None) -> Rows:
-    """What hudi-rs reads, as of a requested time or now."""
+    """The rows of hudi-rs, as of a requested time or now."""
     options = hudi.HudiReadOptions()
     options = options if as_of is None else options.with_as_of_timestamp(as_of)
     batches = hudi.HudiTable(str(path)).read(options)
@@ -65,7 +65,7 @@ def by_hudi_rs(path: Path, as_of: str | None = None) -> Rows:
 
 
 def by_chronolake(table: SparkTable, as_of: str | None = None) -> Rows:
-    """What Chronolake reads through Spark."""
+    """The rows of Chronolake through Spark."""
     return rows(table.read(as_of=as_of).toArrow())
 
 

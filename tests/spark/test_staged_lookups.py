@@ -56,7 +56,7 @@ KINDS = [
 
 
 class Attempt:
-    """What a task knows of itself."""
+    """The context of a task."""
 
     number = 0
 

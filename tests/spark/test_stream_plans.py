@@ -125,7 +125,7 @@ def test_times_of_17_and_20_digits_are_compared_as_times() -> None:
 
 @given(began=times, later=times, end=times)
 def test_the_first_batch_begins_where_its_first_run_began(began: str, later: str, end: str) -> None:
-    """``latest`` is resolved again by a restart, to a time that may be behind the end of the batch."""
+    """``latest`` is resolved again by a restart, to a time that may be after the end of the batch."""
     logged = offset(began, began).at(end)
 
     start = offsets.start_of_batch(offset(later, later), logged)

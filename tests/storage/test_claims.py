@@ -1,4 +1,4 @@
-"""Claims of base paths, in a local folder and behind a real S3 API."""
+"""Claims of base paths, in a local folder and in a real S3 API."""
 
 from __future__ import annotations
 

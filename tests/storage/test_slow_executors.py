@@ -86,7 +86,7 @@ class PinnedTable:
         return WriteStat("", file_id, name, size_bytes=len(name), records=1, inserts=1)
 
     def readable(self) -> list[bool]:
-        """Of each promised time, whether all files that the table shows as of it are there."""
+        """For each promised time, whether all files that the table shows as of it exist."""
         snapshots = [self.table.snapshot(as_of) for as_of in self.promised]
         return [
             all(

@@ -76,7 +76,7 @@ def on_real_database(machine: type[_Machine], new_database: Callable[[], str]) -
 def play(
     machine: type[RuleBasedStateMachine], steps: int, examples: int = 10, *, derandomize: bool = False
 ) -> None:
-    """Play so many examples of so many steps. With ``derandomize`` they are the same in each run."""
+    """Play a number of examples of a number of steps. With ``derandomize`` they are the same in each run."""
     run_state_machine_as_test(
         machine,
         settings=settings(

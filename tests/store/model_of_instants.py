@@ -63,7 +63,7 @@ class Instant:
     touched: frozenset[Touched] = frozenset()
     schema_version: int | None = None
     files_to_delete: frozenset[File] = frozenset()
-    """Of a clean that the server planned."""
+    """The plan of a clean that the server planned."""
     has_reported: bool = False
 
     @property

@@ -66,7 +66,7 @@ class State:
     """The actions of table services, by file group and requested time."""
 
     def groups(self) -> list[Group]:
-        """Those that were ever published to."""
+        """The partitions that were ever published to."""
         return sorted({file.group for file in self.files})
 
     def slices(self, group: Group) -> list[Slice]:

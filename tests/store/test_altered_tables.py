@@ -180,7 +180,7 @@ class Metastore:
         self.pending = {(table_id, time): is_pending for table_id, time, is_pending in rows}
 
     def handles(self) -> set[Handle]:
-        """Those of all writers of now."""
+        """The instants of all present writers."""
         names = {table_id: name for name, table_id in self.holders.items()}
         return {
             (names[table_id], time, table_id)

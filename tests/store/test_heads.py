@@ -48,7 +48,7 @@ SET_BACK = f"""
 
 
 def cut_short(dsn: str) -> None:
-    """Take the last two events of shop.orders away with all that follows from them, and set its clock back."""
+    """Remove the last two events of shop.orders with all that follows from them, and set its clock back."""
     tamper(
         dsn,
         f"DELETE FROM instant WHERE version = 9 AND table_id = {ORDERS}",

@@ -432,7 +432,7 @@ class Markers(machines.DatabaseMachine):
         return self.insist(lambda: group.run(self.session, requests, drift_max_us=machines.SECOND_US)).results
 
     def insist(self, send: Callable[[], Coroutine[Any, Any, _Answer]]) -> _Answer:
-        """The answer. The request is sent again, as a lane does, when the database went away."""
+        """The answer. The request is sent again, as a lane does, when the database became unavailable."""
         for _ in range(2):
             try:
                 return self.runner.run(send())

@@ -38,7 +38,7 @@ def end_all_connections(dsn: str) -> None:
 
 
 async def lose_open_transactions(database: Database, dsn: str) -> None:
-    """The connections end behind the last statement of each transaction, before it is rolled back."""
+    """The connections end after the last statement of each transaction, before it is rolled back."""
     async with AsyncExitStack() as transactions:
         for _ in range(POOL):
             transactions.push(is_lost)

@@ -109,7 +109,7 @@ class Promises(machines.DatabaseMachine):
     @precondition(lambda self: self.outcomes)
     @rule(data=st.data())
     def send_requests_again(self, data: DataObject) -> None:
-        """Behind others in a group, and one of these twice: each gets its first answer."""
+        """After others in a group, and one of these twice: each gets its first answer."""
         old = data.draw(st.lists(st.sampled_from(sorted(self.outcomes)), min_size=1, max_size=3))
         drawn = self.draw(data)
         requests = [self.request(each.command) for each in drawn]
@@ -331,7 +331,7 @@ class Promises(machines.DatabaseMachine):
 
     @invariant()
     def views_equal_the_events(self) -> None:
-        """Of one time in turn, of all that there were."""
+        """A snapshot as of one earlier time, in turn."""
         turn = next(self.turns)
         for name in self.timelines:
             self.compare_views(name, turn)

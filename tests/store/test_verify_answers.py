@@ -17,7 +17,7 @@ NAMELESS = "(SELECT request_id FROM refusal WHERE table_name = 'shop.none' ORDER
 
 @pytest.fixture
 def log_dsn(dsn: str) -> str:
-    """A database with the history, with refusals of each kind, and with a write behind them."""
+    """A database with the history, with refusals of each kind, and with a write after them."""
     tampering.make(dsn)
     tampering.refuse(dsn, "shop.orders", "shop.none")
     tampering.refuse(dsn, "shop.orders", "shop.none")

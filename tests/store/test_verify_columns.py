@@ -72,7 +72,7 @@ UNLOCK = """
     WHERE (attidentity <> '' OR attgenerated <> '')
         AND attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'chronolake'::regnamespace)
 """
-"""What keeps a superuser from changing a value."""
+"""Statements that remove the obstacles to a superuser's change of a value."""
 
 
 def documented() -> set[str]:

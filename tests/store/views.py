@@ -74,7 +74,7 @@ class Views:
                 await answer
 
     async def compare_snapshots(self, before_or_on: int | None) -> None:
-        """Of every kind."""
+        """Files of every kind."""
         for view in View:
             expected = self._expected.seen(view, before_or_on)
             assert self._by_rule(view, before_or_on) == expected

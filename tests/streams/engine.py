@@ -73,7 +73,7 @@ class Coordinator(Protocol):
 
 @dataclass
 class Faults:
-    """How often what goes wrong: of so many steps, or messages, one."""
+    """How often a fault happens: once in this number of steps, or messages."""
 
     lost: int = 12
     late: int = 15
@@ -258,7 +258,7 @@ class Engine:
         return (self._states[-1].number or NO_CHECKPOINT) if self._is_ahead else task.barrier
 
     def _pass(self, task: Task, checkpoint: int) -> None:
-        """Report all, keep the state, and go on behind the barrier."""
+        """Report all, keep the state, and go on after the barrier."""
         self._flush(task, is_last=True)
         self._snapshots[task.name] = dict(task.splits)
         task.barrier, task.instant = checkpoint, None
@@ -271,7 +271,7 @@ class Engine:
             self._checkpoint, self._snapshots = None, {}
 
     def _abort(self) -> None:
-        """Give a checkpoint up. Tasks that have passed its barrier go on behind it."""
+        """Give a checkpoint up. Tasks that have passed its barrier go on after it."""
         self._checkpoint, self._snapshots = None, {}
 
     def _acknowledge(self, checkpoint: int, *, insists: bool = False) -> None:
@@ -369,7 +369,7 @@ class Engine:
     # ----------------------------------------------------------------------------------- the oracle
 
     def check(self) -> None:
-        """What must hold at any moment."""
+        """The invariants at any moment."""
         instants, states = self._coordinator.visible(), len(self._states)
         if instants is self._checked[0] and states == self._checked[1]:
             return

@@ -154,7 +154,7 @@ class InMemory:
         return ReportFacts(unmarked=[DeletedFile("", name) for name in unmarked])
 
     def _completions(self, command: checkpoints.CompleteCheckpoints) -> list[Completion]:
-        """What the handler loads of each instant that the acknowledgement covers."""
+        """The facts that the handler loads for each instant that the acknowledgement covers."""
         table = self.state.tables[TABLE]
         stream = self.state.streams[self._table_id, STREAM]
         try:

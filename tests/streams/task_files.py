@@ -113,7 +113,7 @@ class FilesInMemory:
         self._storage = storage
         self._process = next(_processes)
         self.fails = False
-        """Whether the storage fails behind the first file of the next flush."""
+        """Whether the storage fails after the first file of the next flush."""
         self.flushed: list[list[BucketName]] = []
         """The buckets of each flush before a barrier."""
 

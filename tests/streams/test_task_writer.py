@@ -153,7 +153,7 @@ test_no_row_is_lost_or_visible_twice_whatever_fails = History.TestCase
 
 
 def piece(bucket: int, kilobytes: int) -> pa.Table:
-    """One row of a bucket, of so many kilobytes, in memory as a filter leaves it."""
+    """One row of a bucket, of a number of kilobytes, in memory as a filter leaves it."""
     row = pa.table(
         {
             "key": pa.array([bucket], pa.int64()),

@@ -98,7 +98,7 @@ class AsyncStreamWriter:
         blocking: bool = False,
         wait_seconds: float = 0.0,
     ) -> StreamInstant:
-        """The instant of a checkpoint, for the first flush of a task behind a barrier.
+        """The instant of a checkpoint, for the first flush of a task after a barrier.
 
         ``checkpoint`` is the id of the last barrier that the task has passed, -1 before the first. A new
         instant begins although earlier ones are pending, unless it is ``blocking``. Blocking is for files that
@@ -181,7 +181,7 @@ class AsyncStreamWriter:
         The completed instants are returned; those without files are rolled back. Marked files that no task has
         reported are deleted from storage first. Where clients publish for Hudi's readers, this client does so
         afterwards. The call may be repeated. If an instant cannot complete, those before it have completed and
-        those behind it have not; raises ``CheckpointIncomplete``, ``WriteConflict``, ``StorageFailed``,
+        later ones have not; raises ``CheckpointIncomplete``, ``WriteConflict``, ``StorageFailed``,
         ``StreamFenced``.
         """
         await self._hand_over_direct_markers(checkpoint)
@@ -211,7 +211,7 @@ class AsyncStreamWriter:
         return await self._transport.send(calls.streams.abort(self._table, self._name, body))
 
     async def restart_task(self, task: str, restored_checkpoint: int | None) -> int:
-        """Drop what a task has reported behind a checkpoint, because it restarts alone from it.
+        """Drop the reports of a task after a checkpoint, because it restarts alone from it.
 
         Returns the ``attempt`` for its calls from now on; those of earlier attempts are refused. The other
         tasks go on. Each call is another restart.

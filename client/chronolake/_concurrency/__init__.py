@@ -1,4 +1,4 @@
-"""What an event loop and threads do differently, under the same names.
+"""The differences of an event loop and threads, under the same names.
 
 ``chronolake._async`` imports ``awaiting``. ``chronolake._sync`` is generated from it, and imports ``blocking``.
 """

@@ -107,10 +107,10 @@ class Client:
         return events.follow(self._transport, calls.events.follow(after, table))
 
     def time_of_cursor(self, cursor: str, table: str) -> str | None:
-        """The time from which the changes of a table are those behind a cursor of the log.
+        """The time from which the changes of a table are those after a cursor of the log.
 
         The cursor is one of the table's events or of those of all tables. An instant of the table completed
-        later if and only if the event of its completion is behind the cursor. None if all events of the table
+        later if and only if the event of its completion is after the cursor. None if all events of the table
         are. Raises ``TableNotFound``, and ``InvalidRequest`` for a cursor of another table or metastore.
         """
         return self._transport.send(calls.events.time_of_cursor(table, cursor)).time

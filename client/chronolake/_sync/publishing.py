@@ -31,7 +31,7 @@ from chronolake_storage.publishing import PROPERTIES_PATH, Comparison, Owned
 INSPECTIONS_MAX: Final = 5
 """A publication that changes its state so often is not inspected."""
 SHOWN: Final = "the table is hidden from Hudi's readers, and this file shows it again"
-"""What is wrong with a ``hoodie.properties`` that is there while publication is off."""
+"""The defect of a ``hoodie.properties`` that exists while publication is off."""
 LOOKS_MAX: Final = 12
 """So often a publisher that was fenced asks for the lease again, which takes 20 seconds."""
 LOOK_BACKOFF: Final = Backoff(first_seconds=0.1, max_seconds=3.0)
@@ -90,7 +90,7 @@ def publish_if_possible(transport: Transport, location: Location, table: str) ->
 
 
 def inspect(transport: Transport, location: Location, table: str, *, reads_contents: bool) -> Inspection | None:
-    """What differs from a publication; None where nothing was published, or it is off. Nothing is changed.
+    """The differences from a publication; None where nothing was published, or it is off. Nothing is changed.
 
     Of a table that is hidden because publication is off, only the file that shows it nevertheless differs.
 

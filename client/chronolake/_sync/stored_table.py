@@ -288,7 +288,7 @@ class StoredTable:
         return self._transport.send(calls.publication.get(self.name))
 
     def inspect_publication(self, *, reads_contents: bool = True) -> Inspection | None:
-        """What differs in storage from the publication; None where nothing was published, or it is off.
+        """The differences of storage from the publication; None where nothing was published, or it is off.
 
         Of a table that is hidden because publication is off, only the file that shows it nevertheless differs.
         Nothing is changed. Without ``reads_contents``, only the listing is compared. Raises ``StorageFailed``.

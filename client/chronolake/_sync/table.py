@@ -225,7 +225,7 @@ class Table(StoredTable):
         """Open a stream for a streaming job, with its next epoch: earlier ones are refused from then on.
 
         ``tasks`` is how many tasks write; the end of the input needs it. A job that continues from a checkpoint
-        names it as ``restored_checkpoint``, and then calls ``complete`` with it: what was written behind it is
+        names it as ``restored_checkpoint``, and then calls ``complete`` with it: what was written after it is
         rolled back, and everything without it. Files of what was rolled back are deleted, unless the table's
         property ``deletions.executor`` leaves that to the server; those that cannot be deleted now stay on
         the list of ``finish_rollbacks``. These rollbacks get the ``reason``; without it, that the stream was

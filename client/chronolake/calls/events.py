@@ -9,7 +9,7 @@ from chronolake_model.names import split_table_name
 
 
 def list_all(after: str | None, of_table: str | None, limit: int = base.LIMIT_MAX) -> Call[EventPage]:
-    """A page of the log, behind a cursor."""
+    """A page of the log, after a cursor."""
     return Call("GET", "/v1/events", EventPage, query(**_feed(after, of_table), limit=limit))
 
 

@@ -25,17 +25,17 @@ def take_lease(name: str, body: TakePublicationLease) -> Call[PublicationLease]:
 
 
 def steps(name: str, after: int) -> Call[PublicationSteps]:
-    """The steps behind a version."""
+    """The steps after a version."""
     return Call("GET", f"{table_path(name)}/publication/steps", PublicationSteps, query(after=after))
 
 
 def files(name: str, after: int) -> Call[PublicationFiles]:
-    """What the published events behind a version have left in ``.hoodie``."""
+    """The files of ``.hoodie`` that the published events after a version have left."""
     return Call("GET", f"{table_path(name)}/publication/files", PublicationFiles, query(after=after))
 
 
 def partitions(name: str, after: str) -> Call[PublicationPartitions]:
-    """The metadata of the partitions behind a path."""
+    """The metadata of the partitions after a path."""
     path = f"{table_path(name)}/publication/partitions"
     return Call("GET", path, PublicationPartitions, query(after=after))
 

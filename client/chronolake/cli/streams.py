@@ -11,7 +11,7 @@ from chronolake_model.streams import Stream
 def streams(table: options.TableArgument) -> None:
     """List the streams of a table: who has them open, and what waits for an acknowledgement.
 
-    A stream whose lease has ended keeps files that a complete checkpoint may stand behind until the time shown,
+    A stream whose lease has ended keeps files that may be in a complete checkpoint until the time shown,
     or until its job starts again.
     """
     with context.client() as client:

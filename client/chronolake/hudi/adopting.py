@@ -49,7 +49,7 @@ _WRITES: Final = frozenset(
 
 
 class Adopted(msgspec.Struct, frozen=True):
-    """What was adopted, or would be. ``instants`` are those that come in, the pending ones among them.
+    """The result of an adoption, or of its dry run. ``instants`` come in, the pending ones among them.
 
     ``rolled_back`` are the pending instants that were undone. ``table_id`` is null after a dry run.
     """
@@ -210,7 +210,7 @@ def _finish(client: Client, table: Table, files: Files) -> Adopted:
 def _take_folder(client: Client, table: Table, files: Files, former: bytes) -> None:
     """Claim the folder and guard the table; if Hudi has written since the history was made, give it back.
 
-    Behind this the adoption is finished, and the table may be written to. A second run does nothing.
+    After this the adoption is finished, and the table may be written to. A second run does nothing.
     """
     version = table.reload().publication().version
     digest = table.reload().definition.properties.get(ADOPTING_PROPERTY)

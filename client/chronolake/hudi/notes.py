@@ -1,4 +1,4 @@
-"""What of an adopted table differs from Hudi's own view, for its operator. No I/O."""
+"""The differences of an adopted table from Hudi's own view, for its operator. No I/O."""
 
 from __future__ import annotations
 

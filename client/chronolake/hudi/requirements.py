@@ -1,4 +1,4 @@
-"""What of a Hudi table cannot be adopted: each obstacle with its reason and what to do. No I/O."""
+"""The obstacles to the adoption of a Hudi table: each with its reason and what to do. No I/O."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Misfits(msgspec.Struct, frozen=True):
 
 
 class StoredTable(msgspec.Struct, frozen=True, kw_only=True):
-    """What the folder of a Hudi table holds.
+    """The contents of the folder of a Hudi table.
 
     ``text`` are all properties as they are written. ``archived`` are the
     completion times and the actions of archived instants, as far as they are known, by requested time.
@@ -127,7 +127,7 @@ class StoredTable(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def first_active(self) -> str | None:
-        """The first write behind those that only a savepoint keeps on the timeline.
+        """The first write after those that only a savepoint keeps on the timeline.
 
         Files of earlier instants that are not listed are of archived ones, and count as data.
         """
@@ -320,7 +320,7 @@ def _content(files: Files, path: str) -> bytes:
 
 
 def _archived(files: Files, config: TableConfig) -> dict[str, tuple[str, str]]:
-    """What the archive knows; layout 1 keeps no completion times."""
+    """The instants in the archive; layout 1 keeps no completion times."""
     if config.version.layout is Layout.ONE:
         return {}
     folder = f"{Layout.TWO.folder}/{config.others.get('hoodie.timeline.history.path') or 'history'}"

@@ -9,7 +9,7 @@ import pyarrow as pa
 from chronolake_model.slices import BucketName
 
 COLUMN_BYTES: Final = 512
-"""What a column of a piece takes in memory beside its values; of small pieces it is the larger part."""
+"""Bytes of a column of a piece beside its values; in small pieces they are the larger part."""
 _SMALL_ROWS: Final = 4_096
 """Pieces with fewer rows are put together."""
 
@@ -64,7 +64,7 @@ class Buffers:
         return self._buffers[bucket].count
 
     def first(self, bytes_max: int) -> list[BucketName]:
-        """Some buckets that have so many bytes together; one of them may have more."""
+        """Some buckets that together have this number of bytes; one of them may have more."""
         buckets: list[BucketName] = []
         total = 0
         for bucket, buffer in self._buffers.items():

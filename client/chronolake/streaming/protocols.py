@@ -1,4 +1,4 @@
-"""What a task writer needs: a stream, which gives instants, and the files of a table."""
+"""The needs of a task writer: a stream, which gives instants, and the files of a table."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TaskStream(Protocol):
         """Report the end of the input of a task without an instant."""
 
     def restart_task(self, task: str, restored_checkpoint: int | None) -> int:
-        """Drop the reports behind a checkpoint; returns the next attempt."""
+        """Drop the reports after a checkpoint; returns the next attempt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ WAIT_SECONDS: Final = 60.0
 _ASK_AGAIN_SECONDS: Final = 0.2
 """How long no instant is asked for after the answer "not yet", while there is still room in the buffers."""
 _REPORTED_FILES: Final = 1_000
-"""So many log files are reported at once, before the barrier, so that their write stats take no more memory."""
+"""Number of log files that are reported at once, before the barrier, which bounds the memory of write stats."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ class TaskWriter:
 
     @property
     def written(self) -> Written:
-        """What was flushed since the last barrier. Rows in the buffers do not count."""
+        """The rows and files that were flushed since the last barrier. Rows in the buffers do not count."""
         return msgspec.structs.replace(self._written, files=self._stats.summary())
 
     def write(
@@ -140,7 +140,7 @@ class TaskWriter:
         return self._finish(wait_seconds, end_of_input=True)
 
     def restart(self, restored_checkpoint: int | None) -> None:
-        """Begin again behind a checkpoint, alone: what the task has written behind it does not count any more.
+        """Begin again after a checkpoint, alone: later files of the task do not count any more.
 
         The other tasks go on. The buffers are emptied: the engine gives these rows again. Without a checkpoint
         the task begins from the start.
@@ -150,7 +150,7 @@ class TaskWriter:
         self._reset(restored_checkpoint)
 
     def _reset(self, checkpoint: int | None) -> None:
-        """Be behind the barrier of a checkpoint, with nothing written."""
+        """Begin after the barrier of a checkpoint, with nothing written."""
         self._checkpoint = NO_CHECKPOINT if checkpoint is None else checkpoint
         self._instant: StreamInstant | None = None
         self._ask_at = self._clock()
@@ -159,7 +159,7 @@ class TaskWriter:
         self._last = None
 
     def _make_room(self, size: int, wait_seconds: float) -> None:
-        """Flush the largest buffers until so many bytes fit in."""
+        """Flush the largest buffers until this number of bytes has room."""
         memory = self._limits.memory_bytes
         if size > memory:
             raise ValueError(
@@ -185,7 +185,7 @@ class TaskWriter:
             self._flush([bucket], is_last=False)
 
     def _flush_large(self, sizes: Mapping[BucketName, int]) -> None:
-        """Flush the buckets that would pass their size by so many more bytes, unless there is no instant."""
+        """Flush the buckets that would pass their size by this number of bytes, unless there is no instant."""
         limit = self._limits.bucket_bytes
         large = [bucket for bucket, size in sizes.items() if 0 < self._buffers.flushable(bucket) > limit - size]
         if not large or (self._instant is None and self._clock() < self._ask_at):
@@ -218,7 +218,7 @@ class TaskWriter:
         return self.written
 
     def _request_instant(self, wait_seconds: float) -> StreamInstant:
-        """The instant of the rows behind the last barrier: asked for at the first flush, not ahead of it."""
+        """The instant of the rows after the last barrier: requested at the first flush, not before."""
         if self._instant is None:
             self._instant = self._stream.instant(
                 self._checkpoint,

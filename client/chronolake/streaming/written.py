@@ -1,4 +1,4 @@
-"""What a task has written for a checkpoint, merged over its flushes."""
+"""The counts of a task for a checkpoint, merged over its flushes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chronolake_model.instants import WriteSummary
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What a task has written for a checkpoint; ``requested_time`` is None without an instant.
+    """The counts of a task for a checkpoint; ``requested_time`` is None without an instant.
 
     ``rows`` = inserts + updates + deletes + superseded + unchanged. ``superseded`` rows had the record key of a
     row of the same flush that won; ``unchanged`` rows changed nothing. ``files`` has the other counts. A log

@@ -34,7 +34,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Death:
-    """Kills this process before so many operations that change storage, or report."""
+    """Kills this process before the n-th operation that changes storage, or reports."""
 
     def __init__(self, operations: int) -> None:
         self._left = operations

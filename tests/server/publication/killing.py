@@ -56,7 +56,7 @@ class History:
         self.changes = changes(table)
 
     def seen(self) -> State:
-        """What hudi-rs sees."""
+        """The state that hudi-rs reads."""
         [size_bytes] = self.table.store.files().sizes([publishing.PROPERTIES_PATH])
         return None if size_bytes is None else self.table.of_hudi_rs()
 
@@ -69,9 +69,9 @@ def kill_at_every_file(
     *,
     every: int = 1,
 ) -> int:
-    """Kill publishers so many times or more; gives how often. ``look`` is called with each state that was read.
+    """Kill publishers at least this often; returns how often. ``look`` is called with each state that was read.
 
-    Each run dies ``every`` so many operations later than the run before, until one comes to its end. After each
+    Each run dies ``every`` operations later than the run before, until one comes to its end. After each
     death readers see one of the states that the table had, and none that they have seen the end of.
     """
     killed = 0

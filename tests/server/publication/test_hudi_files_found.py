@@ -48,7 +48,7 @@ def report(table: PublishedTable, paths: list[str], total: int = 0) -> Publicati
 
 
 def hudi_findings(table: PublishedTable) -> set[tuple[FindingKind, str]]:
-    """What ``chronolake check`` finds wrong with the publication."""
+    """The findings of ``chronolake check`` in the publication."""
     findings = table.table.check().findings
     return {(finding.kind, finding.path) for finding in findings if "hudi" in finding.kind}
 

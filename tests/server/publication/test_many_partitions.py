@@ -33,7 +33,7 @@ STEP = PublicationStep(2, [*PARTITIONS, INSTANT])
 
 
 class FailingFiles(LocalFiles):
-    """Files of which only so many can be created at a time."""
+    """Files of which only a number can be created at a time."""
 
     def __init__(self, root: str, at_a_time: int) -> None:
         super().__init__(root)

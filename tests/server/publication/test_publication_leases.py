@@ -32,7 +32,7 @@ Rows = list[Row]
 
 
 class DyingFiles(LocalFiles):
-    """Files whose process dies after so many operations that change storage."""
+    """Files whose process dies after a number of operations that change storage."""
 
     def __init__(self, root: str, operations: int) -> None:
         super().__init__(root)
@@ -116,7 +116,7 @@ def chronolake_steps(answer: httpx.Response) -> PublicationSteps:
 
 
 def execute(table: PublishedTable, steps: list[PublicationStep], operations: int, *, is_hidden: bool) -> bool:
-    """Execute steps up to so many operations; whether all were executed."""
+    """Execute steps up to a number of operations; whether all were executed."""
     definition = table.table.definition
     owner = Owner(definition.metastore_id, definition.table_id, definition.name)
     files = DyingFiles(str(table.folder), operations)

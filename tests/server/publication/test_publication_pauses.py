@@ -1,4 +1,4 @@
-"""What Hudi's readers cannot read pauses publication, or is refused; what was published stays as it is."""
+"""A state that Hudi's readers cannot read pauses publication, or is refused; published files stay."""
 
 from __future__ import annotations
 
