@@ -56,8 +56,7 @@ ORDERS = "(SELECT table_id FROM lake_table WHERE name = 'orders')"
 ORDERS_EVENTS = 9
 """Created; two instants complete; one with a heartbeat; one rolled back."""
 EVENTS = 3 + ORDERS_EVENTS + 2 + 2
-"""Events of the catalog, of ``shop.orders``, of the dropped ``shop.gone``, and of ``shop.clicks`` with a changed
-schema."""
+"""Events of the catalog, ``shop.orders``, the dropped ``shop.gone``, ``shop.clicks`` with a changed schema."""
 WRITER = "one"
 LOG = ("event", "event_entry", "write_stat", "deleted_file", "outcome", "refusal")
 """The tables of the log."""
