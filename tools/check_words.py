@@ -65,10 +65,13 @@ def findings(path: str, text: str) -> Iterator[str]:
 
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
     """The docstrings of a module, also those below attributes, with their lines."""
-    for node in ast.walk(ast.parse(source)):
-        match node:
-            case ast.Expr(value=ast.Constant(value=str(docstring))):
-                yield node.lineno, docstring
+    statements = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr))
+    for statement in statements:
+        match statement.value:
+            case ast.Constant(value=str(docstring)):
+                yield statement.lineno, docstring
+            case _:
+                pass
 
 
 def paragraphs(page: str) -> Iterator[tuple[int, str]]:
