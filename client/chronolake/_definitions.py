@@ -1,17 +1,55 @@
-"""Values that a client derives from the definition of a table. No I/O."""
+"""Values that a client derives from the definition of a table. No I/O but the log.
+
+What Hudi's readers will not see is logged as a warning before the command is sent.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import logging
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
-from chronolake_model.schemas import TableSchema
-from chronolake_model.tables import Table
+from chronolake_hudi import publishable
+from chronolake_model.schemas import AddColumn, SchemaChange, TableSchema
+from chronolake_model.tables import CreateTable, SchemaField, Table
 from chronolake_model.vocabulary import Action, TableType
 
 PUBLICATION_PAUSES: Final = (0.05, 0.1, 0.2, 0.5, *[1.0] * 60)
 """Seconds between the tries to execute a compaction whose plan is not published yet: a minute in all."""
+HUDI_LOGGER: Final = "chronolake.hudi"
+_LOG: Final = logging.getLogger(HUDI_LOGGER)
+
+
+def warn_of_new(table: CreateTable) -> None:
+    """Warn if Hudi's readers will not see a table of this definition."""
+    # The server refuses what is no definition.
+    with contextlib.suppress(ValueError, KeyError, StopIteration):
+        _warn(table.name, publishable.unseen(table))
+
+
+def needs_former_schemas(table: Table, changes: Iterable[SchemaChange]) -> bool:
+    """Whether a new column may have the name of one that the table does not have any more."""
+    return table.schema_version > 1 and any(isinstance(change, AddColumn) for change in changes)
+
+
+def warn_of_changes(
+    table: Table, changes: Iterable[SchemaChange], former: Iterable[Sequence[SchemaField]]
+) -> None:
+    """Warn if Hudi's readers will not see a table after changes of its schema.
+
+    ``former`` are the columns of its versions until now; those of the present one may be left out.
+    """
+    # The server refuses what is no change.
+    with contextlib.suppress(ValueError):
+        _warn(table.name, publishable.unseen_after(table, changes, [table.schema, *former]))
+
+
+def _warn(name: str, reason: str | None) -> None:
+    if reason is not None:
+        _LOG.warning("Hudi's readers will not see %s: %s", name, reason)
 
 
 def with_schema(table: Table, schema: TableSchema) -> Table:

@@ -1,4 +1,4 @@
-"""The health of all tables in one list; the command line says which tables Hudi's readers will not see."""
+"""The health of all tables in one list."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import httpx
 
 import chronolake
 from chronolake_model.publication import PublicationState
-from chronolake_model.schemas import RenameColumn
 from tests.client.conftest import Cli
 
 FIELDS = [chronolake.Field("id", "bigint", nullable=False), chronolake.Field("a b", "int")]
@@ -51,23 +50,3 @@ def test_the_health_is_listed_in_pages(client: chronolake.Client, namespace: str
         cursor = {"cursor": page["next_cursor"]}
     assert [name for name in listed if name in names] == names
     assert httpx.get(f"{server_url}/v1/health", params={"limit": "101"}).status_code == 400
-
-
-def test_creating_a_table_that_hudi_cannot_read_says_so(cli: Cli, namespace: str) -> None:
-    name = f"{namespace}.spaced"
-    created = cli(
-        *("tables", "create", name, "--base-path", f"s3://lake/{name}", "--key", "id"),
-        *("--field", "id:bigint:required", "--field", "a b:int"),
-    )
-    assert "Hudi's readers will not see" in created.err
-    assert "Avro" in created.err
-
-
-def test_a_rename_says_that_hudi_sees_the_table_as_before(
-    cli: Cli, client: chronolake.Client, namespace: str
-) -> None:
-    table = made(client, namespace, "renamed", [FIELDS[0], chronolake.Field("name", "string")])
-    changed = cli("schema", "change", table.name, "--rename", "name=label")
-    assert changed.code == 0
-    assert "until the files with the former names are rewritten" in changed.err
-    table.change_schema([RenameColumn("label", "name")])

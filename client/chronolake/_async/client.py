@@ -12,6 +12,7 @@ from chronolake._async.table import AsyncTable
 from chronolake._async.transport import AsyncTransport
 from chronolake._async.write import AsyncWrite
 from chronolake._concurrency import awaiting as concurrency
+from chronolake._definitions import warn_of_new
 from chronolake._event_stream import page_size
 from chronolake._http import endpoint_of
 from chronolake_model import tables as model
@@ -162,7 +163,8 @@ class AsyncClient:
         A local ``base_path`` may be relative, begin with ``~`` or have links in it: the table gets the absolute
         path that it resolves to on this machine. It may not overlap another table's. With ``reuse_base_path``
         the table takes the base path over from dropped tables, whose files are never deleted. One record key or
-        partition field may be given as a text.
+        partition field may be given as a text. A warning is logged before if Hudi's readers will not see the
+        table, with the reason.
 
         Raises ``ValueError`` unless ``name`` is ``namespace.table``, ``TableExists``, ``BasePathTaken``,
         ``NamespaceNotFound``, ``InvalidTable``.
@@ -181,6 +183,7 @@ class AsyncClient:
             properties=dict(properties or {}),
             reuse_base_path=reuse_base_path,
         )
+        warn_of_new(body)
         try:
             return self._as_table(await self._transport.send(calls.tables.create(body)))
         except errors.TableExists:
@@ -192,7 +195,9 @@ class AsyncClient:
         """Raise the error that ``create_table`` would raise for ``definition`` now; nothing is created.
 
         The namespace is checked last: if ``NamespaceNotFound`` is raised, the rest of the definition is valid.
+        As in ``create_table``, a warning says if Hudi's readers will not see the table.
         """
+        warn_of_new(definition)
         await self._transport.send(calls.tables.check_new(definition))
 
     async def adopt_table(self, request: AdoptTable) -> AdoptedTable:

@@ -15,7 +15,13 @@ from chronolake._async.stream_writer import AsyncStreamWriter
 from chronolake._async.timeline import AsyncTimeline
 from chronolake._async.write import AsyncWrite
 from chronolake._concurrency import awaiting as concurrency
-from chronolake._definitions import PUBLICATION_PAUSES, with_schema, write_action
+from chronolake._definitions import (
+    PUBLICATION_PAUSES,
+    needs_former_schemas,
+    warn_of_changes,
+    with_schema,
+    write_action,
+)
 from chronolake._http import default_writer
 from chronolake._timeline_filter import PENDING, as_tuple, completion_calls
 from chronolake.calls.instants import InstantFilter
@@ -85,12 +91,16 @@ class AsyncTable(AsyncStoredTable):
     ) -> TableSchema:
         """Change columns: all ``changes``, or none; ``definition`` has the new schema afterwards.
 
-        ``expected_schema_version`` must be the present version, if given. No file is changed. Raises
+        ``expected_schema_version`` must be the present version, if given. No file is changed. A warning is
+        logged before if Hudi's readers will not see the table afterwards, with the reason. Raises
         ``IncompatibleSchema``, which gives the reason and the allowed changes, ``SchemaChanged``,
         ``InvalidTable``.
         """
-        call = calls.schemas.change(self.name, ChangeSchema(list(changes), expected_schema_version))
-        schema = await self._transport.send(call)
+        body = ChangeSchema(list(changes), expected_schema_version)
+        needs_former = needs_former_schemas(self._definition, body.changes)
+        former = [schema.fields async for schema in self.schemas()] if needs_former else []
+        warn_of_changes(self._definition, body.changes, former)
+        schema = await self._transport.send(calls.schemas.change(self.name, body))
         self._definition = with_schema(self._definition, schema)
         return schema
 

@@ -9,6 +9,7 @@ from typing import Self
 
 from chronolake import calls, errors
 from chronolake._concurrency import blocking as concurrency
+from chronolake._definitions import warn_of_new
 from chronolake._event_stream import page_size
 from chronolake._http import endpoint_of
 from chronolake._sync import events, write
@@ -163,7 +164,8 @@ class Client:
         A local ``base_path`` may be relative, begin with ``~`` or have links in it: the table gets the absolute
         path that it resolves to on this machine. It may not overlap another table's. With ``reuse_base_path``
         the table takes the base path over from dropped tables, whose files are never deleted. One record key or
-        partition field may be given as a text.
+        partition field may be given as a text. A warning is logged before if Hudi's readers will not see the
+        table, with the reason.
 
         Raises ``ValueError`` unless ``name`` is ``namespace.table``, ``TableExists``, ``BasePathTaken``,
         ``NamespaceNotFound``, ``InvalidTable``.
@@ -182,6 +184,7 @@ class Client:
             properties=dict(properties or {}),
             reuse_base_path=reuse_base_path,
         )
+        warn_of_new(body)
         try:
             return self._as_table(self._transport.send(calls.tables.create(body)))
         except errors.TableExists:
@@ -193,7 +196,9 @@ class Client:
         """Raise the error that ``create_table`` would raise for ``definition`` now; nothing is created.
 
         The namespace is checked last: if ``NamespaceNotFound`` is raised, the rest of the definition is valid.
+        As in ``create_table``, a warning says if Hudi's readers will not see the table.
         """
+        warn_of_new(definition)
         self._transport.send(calls.tables.check_new(definition))
 
     def adopt_table(self, request: AdoptTable) -> AdoptedTable:

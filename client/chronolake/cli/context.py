@@ -21,14 +21,17 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import json
+import logging
 import sys
 from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
 import msgspec
 import typer
+from typing_extensions import override
 
 import chronolake
+from chronolake._definitions import HUDI_LOGGER
 
 RETRY_SECONDS = 5.0
 """The default is short, because a user waits at the terminal."""
@@ -89,6 +92,27 @@ def note(*, url: str | None, wants_json: bool) -> None:
     """Set the options that are given; the others keep their values."""
     before = _options.get()
     _options.set(CommonOptions(url or before.url, wants_json or before.json))
+
+
+class _Notes(logging.Handler):
+    """Prints what the client logs of Hudi's readers."""
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        progress(f"Note: {record.getMessage()}")
+
+
+@contextlib.contextmanager
+def notes_on_stderr() -> Iterator[None]:
+    """Print, during a run, whether Hudi's readers will not see a table: before it is created or changed."""
+    logger, handler = logging.getLogger(HUDI_LOGGER), _Notes()
+    propagates, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagates
 
 
 @contextlib.contextmanager

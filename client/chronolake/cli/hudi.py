@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import typer
 from rich.console import Console
 
-import chronolake
 from chronolake.cli import adoption, context, options, output
-from chronolake_model.publication import Publication, PublicationState
+from chronolake_model.publication import Publication
 
 
 def app() -> typer.Typer:
@@ -39,19 +36,6 @@ def publish(table: options.TableArgument, storage: options.StorageOption = None)
         except (ValueError, ImportError) as exc:
             context.fail(str(exc))
     output.show(publication, lambda console: _print(console, publication))
-
-
-def warn_if_unseen(table: chronolake.Table, *, renames: bool = False) -> None:
-    """Say on stderr if Hudi's readers will not see a table as it was just created or changed."""
-    publication = table.publication()
-    if publication.state is PublicationState.PAUSED:
-        print(f"Note: Hudi's readers will not see {table.name} as it is: {publication.reason}", file=sys.stderr)
-    elif renames and publication.state is PublicationState.PUBLISHING:
-        print(
-            f"Note: Hudi's readers see {table.name} as it was before, until the files with the former names "
-            f"are rewritten; chronolake hudi status {table.name} says which",
-            file=sys.stderr,
-        )
 
 
 def _print(console: Console, publication: Publication) -> None:

@@ -60,7 +60,7 @@ def run(args: Sequence[str]) -> int:
     """Run one command line; returns its exit code."""
     for warning in environment.warnings(os.environ, (), _MISSPELLED):
         print(f"chronolake: {warning}", file=sys.stderr)
-    with context.of_one_run():
+    with context.of_one_run(), context.notes_on_stderr():
         try:
             app_for(args)(args=list(args), prog_name="chronolake")
         except SystemExit as done:

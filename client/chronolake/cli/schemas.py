@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from chronolake.cli import context, hudi, options, output, tables
+from chronolake.cli import context, options, output, tables
 from chronolake_model.schemas import (
     AddColumn,
     DropColumn,
@@ -108,9 +108,7 @@ def change_schema(  # one option per kind of change
     if not changes:
         raise typer.BadParameter("give a change: --rename, --widen, --make-nullable, --drop or --add")
     with context.client() as client:
-        changed = client.table(table)
-        made = changed.change_schema(changes, expected_schema_version=expect)
-        hudi.warn_if_unseen(changed, renames=bool(rename))
+        made = client.table(table).change_schema(changes, expected_schema_version=expect)
     output.show(made, lambda console: _print_schema(console, made))
 
 

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from chronolake import Table as LakeTable
-from chronolake.cli import context, hudi, options, output
+from chronolake.cli import context, options, output
 from chronolake_model import nested_fields
 from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.tables import BucketIndex, Field, NestedField, SchemaField, Table, index_of
@@ -133,7 +133,6 @@ def create_table(  # noqa: PLR0913, PLR0917  # one option per part of a table's 
             if_not_exists=if_not_exists,
             reuse_base_path=reuse_base_path,
         )
-        hudi.warn_if_unseen(created)
     made = created.definition
     output.show(made, lambda console: _print_definition(console, made))
 

@@ -187,7 +187,12 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     """
     # Here and not above: they import Spark, which takes a second.
     from chronolake_spark.driver import sessions  # noqa: PLC0415
-    from chronolake_spark.ingest import follow_command, request as ingest_request, source_files  # noqa: PLC0415
+    from chronolake_spark.ingest import (  # noqa: PLC0415
+        follow_command,
+        hudi_visibility,
+        request as ingest_request,
+        source_files,
+    )
     from chronolake_spark.ingest.files import formats  # noqa: PLC0415
     from chronolake_spark.ingest.job import IngestJob  # noqa: PLC0415
     from chronolake_spark.ingest.request import Request  # noqa: PLC0415
@@ -245,7 +250,8 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
             return
         job = IngestJob(client, spark, request, stopping.check)
         stopping.outcome = lambda commits: _outcome(job, commits, dry_run=dry_run)
-        result = _run(job, console, stopping, dry_run=dry_run)
+        with hudi_visibility.warned_by_caller():
+            result = _run(job, console, stopping, dry_run=dry_run)
     output.show(result, lambda shown: _print_summary(shown, result))
 
 

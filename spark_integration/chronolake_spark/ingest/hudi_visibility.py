@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+from collections.abc import Iterator
+
 import chronolake
 from chronolake_hudi import publishable
 from chronolake_model.publication import PublicationState
 from chronolake_model.tables import Table
-
-
-def obstacle_of_new(table: Table) -> str | None:
-    """Why Hudi's readers will not see a table of this definition; None if they will."""
-    if (reason := publishable.obstacle(table)) is not None:
-        return reason
-    reason = publishable.log_obstacle(table)
-    return None if reason is None else f"as soon as it has log files, {reason}"
 
 
 def obstacle_of(table: chronolake.Table, changed: Table) -> str | None:
@@ -24,4 +20,19 @@ def obstacle_of(table: chronolake.Table, changed: Table) -> str | None:
     publication = table.publication()
     if publication.state is PublicationState.PAUSED:
         return publication.reason
-    return None if publication.state is PublicationState.OFF else obstacle_of_new(changed)
+    return None if publication.state is PublicationState.OFF else publishable.unseen(changed)
+
+
+@contextlib.contextmanager
+def warned_by_caller() -> Iterator[None]:
+    """Keep the client from logging warnings that the caller prints."""
+    logger = logging.getLogger("chronolake.hudi")
+    logger.addFilter(_drop)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_drop)
+
+
+def _drop(_: logging.LogRecord) -> bool:
+    return False

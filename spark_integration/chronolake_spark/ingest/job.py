@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake.errors import ChronolakeError, NamespaceExists, NamespaceNotFound, TableExists
+from chronolake_hudi import publishable
 from chronolake_model import nested_fields
 from chronolake_model.instants import Instant
 from chronolake_model.names import split_table_name
@@ -191,7 +192,7 @@ class IngestJob:
             return None
         definition = self._definition(prepared)
         if prepared.table is None:
-            return hudi_visibility.obstacle_of_new(definition)
+            return publishable.unseen(definition)
         if self.request.merge_schema:
             with readable(self.request.source):
                 rows = self._rows(files, definition)
