@@ -109,6 +109,10 @@ def refuses_everything(copy: ServerProcess, name: str, pending: str) -> None:
             lambda: client.create_namespace("another"),
             lambda: table.rollback(pending, writer="w"),
             table.publish,
+            # With nothing to do, too.
+            table.sweep,
+            table.finish_rollbacks,
+            lambda: table.delete_orphans(table.orphans()),
         ):
             with pytest.raises(errors.MetastoreMoved, match="chronolake-metastore claim"):
                 write()

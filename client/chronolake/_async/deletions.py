@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 
+from chronolake import calls, errors
+from chronolake._async.transport import AsyncTransport
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._location import Location
 from chronolake_model.markers import DeletedFile
@@ -65,3 +67,17 @@ async def marked_in_storage(location: Location, requested_time: str) -> AsyncIte
     markers = location.stored_markers(requested_time)
     marked = await concurrency.run_blocking(markers.list_for_deletion)
     yield sorted({DeletedFile(marker.partition_path, marker.file_name) for marker in marked})
+
+
+async def refuse_on_copy(transport: AsyncTransport) -> None:
+    """Raise ``MetastoreMoved`` if the server only reads: what it lists to be deleted is not what there is.
+
+    For an executor that has nothing to delete, and so sends no command that is refused.
+    """
+    try:
+        await transport.send(calls.clock.ready(), retry_seconds=0)
+    except errors.MetastoreMoved:
+        raise
+    except errors.ChronolakeError:
+        # It has answered the list, so it is no fault of this executor; a proxy may not pass this path on.
+        return

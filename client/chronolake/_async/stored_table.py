@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 from chronolake import calls
-from chronolake._async import arrow, orphans, publishing, sweeps
+from chronolake._async import arrow, deletions, orphans, publishing, sweeps
 from chronolake._async.markers import AsyncDirectMarkers, AsyncMarkers, AsyncServerMarkers
 from chronolake._async.reading import AsyncReading
 from chronolake._async.timeline import AsyncTimeline
@@ -104,11 +104,14 @@ class AsyncStoredTable:
     async def finish_rollbacks(self, *, writer: str | None = None) -> list[Instant]:
         """Execute the pending rollbacks that have no executor with a live lease, and return them.
 
-        Raises ``StorageFailed``, as ``rollback``.
+        Raises ``StorageFailed``, as ``rollback``, and ``MetastoreMoved``, also if there are none.
         """
         body = RollbackInstant(writer or default_writer())
         finished: list[Instant] = []
-        for rollback in [instant async for instant in self.timeline.rollbacks().pending()]:
+        pending = [instant async for instant in self.timeline.rollbacks().pending()]
+        if not pending:
+            await deletions.refuse_on_copy(self._transport)
+        for rollback in pending:
             assert rollback.target is not None
             call = calls.instants.rollback(self.name, rollback.target, body)
             rolled_back = await self._transport.send(call)
@@ -247,7 +250,8 @@ class AsyncStoredTable:
         back. So a sweep looks up the names of deleted files, ``grace_seconds`` after the last deletion of an
         instant was reported. Unless given, this is the table's property ``deletions.grace-seconds``, else 900,
         and at least the instant's lease. A shorter time is safe if no writer is running. An instant with late
-        files is swept again later. Raises ``StorageFailed`` when the storage does not answer.
+        files is swept again later. Raises ``StorageFailed`` when the storage does not answer, and
+        ``MetastoreMoved``, also if nothing is due.
         """
         return await sweeps.sweep(self._transport, self._location, self.name, grace_seconds)
 
@@ -337,10 +341,11 @@ class AsyncStoredTable:
 
         These are files of instants that were rolled back, or that completed without publishing them; with
         ``unknown_instants`` also files of instants that the table never had. Files of pending instants, and
-        files that are not data files, are never deleted.
+        files that are not data files, are never deleted. Raises ``MetastoreMoved``.
         """
         if report.table != self.name:
             raise ValueError(f"the report is for table {report.table}, not for {self.name}")
+        await deletions.refuse_on_copy(self._transport)
         return await orphans.delete(report, self._location, unknown_instants=unknown_instants)
 
     async def claim_storage(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from chronolake import calls
-from chronolake._async.deletions import AsyncFileDeleter, marked_in_storage
+from chronolake._async.deletions import AsyncFileDeleter, marked_in_storage, refuse_on_copy
 from chronolake._async.transport import AsyncTransport
 from chronolake._location import Location
 from chronolake._progress import deleting_by
@@ -20,6 +20,8 @@ async def sweep(transport: AsyncTransport, location: Location, table: str, grace
     pages = await transport.all_pages(calls.sweeps.list_unswept(table, grace_seconds))
     names, late_files = 0, list[LateFile]()
     instants = [instant for page in pages for instant in page.instants]
+    if not instants:
+        await refuse_on_copy(transport)
     for instant in instants:
         result = await _sweep_instant(transport, location, table, instant)
         names += result.listed

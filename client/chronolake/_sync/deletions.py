@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from chronolake import calls, errors
 from chronolake._concurrency import blocking as concurrency
 from chronolake._location import Location
+from chronolake._sync.transport import Transport
 from chronolake_model.markers import DeletedFile
 from chronolake_storage.deletions import Files, Source
 from chronolake_storage.guard import Deleting
@@ -66,3 +68,17 @@ def marked_in_storage(location: Location, requested_time: str) -> Iterator[list[
     markers = location.stored_markers(requested_time)
     marked = concurrency.run_blocking(markers.list_for_deletion)
     yield sorted({DeletedFile(marker.partition_path, marker.file_name) for marker in marked})
+
+
+def refuse_on_copy(transport: Transport) -> None:
+    """Raise ``MetastoreMoved`` if the server only reads: what it lists to be deleted is not what there is.
+
+    For an executor that has nothing to delete, and so sends no command that is refused.
+    """
+    try:
+        transport.send(calls.clock.ready(), retry_seconds=0)
+    except errors.MetastoreMoved:
+        raise
+    except errors.ChronolakeError:
+        # It has answered the list, so it is no fault of this executor; a proxy may not pass this path on.
+        return

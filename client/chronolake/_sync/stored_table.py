@@ -10,7 +10,7 @@ from chronolake._concurrency import blocking as concurrency
 from chronolake._http import default_writer
 from chronolake._location import Location
 from chronolake._metastore import RestMetastore
-from chronolake._sync import arrow, orphans, publishing, sweeps
+from chronolake._sync import arrow, deletions, orphans, publishing, sweeps
 from chronolake._sync.markers import DirectMarkers, Markers, ServerMarkers
 from chronolake._sync.reading import Reading
 from chronolake._sync.timeline import Timeline
@@ -105,11 +105,14 @@ class StoredTable:
     def finish_rollbacks(self, *, writer: str | None = None) -> list[Instant]:
         """Execute the pending rollbacks that have no executor with a live lease, and return them.
 
-        Raises ``StorageFailed``, as ``rollback``.
+        Raises ``StorageFailed``, as ``rollback``, and ``MetastoreMoved``, also if there are none.
         """
         body = RollbackInstant(writer or default_writer())
         finished: list[Instant] = []
-        for rollback in [instant for instant in self.timeline.rollbacks().pending()]:
+        pending = [instant for instant in self.timeline.rollbacks().pending()]
+        if not pending:
+            deletions.refuse_on_copy(self._transport)
+        for rollback in pending:
             assert rollback.target is not None
             call = calls.instants.rollback(self.name, rollback.target, body)
             rolled_back = self._transport.send(call)
@@ -248,7 +251,8 @@ class StoredTable:
         back. So a sweep looks up the names of deleted files, ``grace_seconds`` after the last deletion of an
         instant was reported. Unless given, this is the table's property ``deletions.grace-seconds``, else 900,
         and at least the instant's lease. A shorter time is safe if no writer is running. An instant with late
-        files is swept again later. Raises ``StorageFailed`` when the storage does not answer.
+        files is swept again later. Raises ``StorageFailed`` when the storage does not answer, and
+        ``MetastoreMoved``, also if nothing is due.
         """
         return sweeps.sweep(self._transport, self._location, self.name, grace_seconds)
 
@@ -334,10 +338,11 @@ class StoredTable:
 
         These are files of instants that were rolled back, or that completed without publishing them; with
         ``unknown_instants`` also files of instants that the table never had. Files of pending instants, and
-        files that are not data files, are never deleted.
+        files that are not data files, are never deleted. Raises ``MetastoreMoved``.
         """
         if report.table != self.name:
             raise ValueError(f"the report is for table {report.table}, not for {self.name}")
+        deletions.refuse_on_copy(self._transport)
         return orphans.delete(report, self._location, unknown_instants=unknown_instants)
 
     def claim_storage(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from chronolake import calls
 from chronolake._location import Location
 from chronolake._progress import deleting_by
-from chronolake._sync.deletions import FileDeleter, marked_in_storage
+from chronolake._sync.deletions import FileDeleter, marked_in_storage, refuse_on_copy
 from chronolake._sync.transport import Transport
 from chronolake_model.markers import DeletedFile
 from chronolake_model.sweeps import LateFile, RecordSweep, Swept, UnsweptInstant
@@ -21,6 +21,8 @@ def sweep(transport: Transport, location: Location, table: str, grace_seconds: i
     pages = transport.all_pages(calls.sweeps.list_unswept(table, grace_seconds))
     names, late_files = 0, list[LateFile]()
     instants = [instant for page in pages for instant in page.instants]
+    if not instants:
+        refuse_on_copy(transport)
     for instant in instants:
         result = _sweep_instant(transport, location, table, instant)
         names += result.listed
