@@ -413,6 +413,7 @@ RECIPES: dict[str, Recipe] = {
     "timestamp9": (9, TIMESTAMPS, upserted),
     "custom8": (8, {**MERGE_ON_READ, **CUSTOM}, merge_on_read),
     "slashed8": (8, PLAIN, slashed),
+    "captured9": (9, {**PARTITIONED, "hoodie__table__cdc__enabled": "true"}, upserted),
     "upgraded9": (6, {**PARTITIONED, **MERGE_ON_READ, **ARCHIVED}, upgraded),
 }
 

@@ -132,3 +132,25 @@ def test_a_clean_deletes_log_files_of_version_6_with_their_slice_and_plans_them_
     assert left == live
     assert rows_by_slices(table) == rows_of_hudi("logs6") == rows_by_hudi_rs(path)
     assert table.clean(retain_commits=1) == []
+
+
+def test_log_files_of_change_data_capture_are_left_out_with_a_note_and_stay(
+    client: chronolake.Client, namespace: str, tmp_path: Path
+) -> None:
+    path = unpacked("captured9", tmp_path)
+    captured = sorted(path.rglob("*.cdc"))
+    options = Options(name=f"{namespace}.captured9", base_path=str(path))
+
+    planned = adopting.adopt(client, options, dry_run=True)
+    done = adopting.adopt(client, options)
+
+    for report in (planned, done):
+        [note] = [note for note in report.notes if "change data capture" in note]
+        assert note.startswith("2 log file(s) of change data capture are not brought in, and stay where they are")
+    table = client.table(done.table)
+    assert not any(slice_.log_files for slice_ in table.snapshot().slices)
+    assert rows_by_slices(table) == rows_of_hudi("captured9") == rows_by_hudi_rs(path)
+    assert "hoodie.table.cdc.enabled=false" in (path / ".hoodie/hoodie.properties").read_text().splitlines()
+    table.delete_orphans(table.orphans(), unknown_instants=True)
+    assert sorted(path.rglob("*.cdc")) == captured
+    assert len(captured) == 2
