@@ -146,7 +146,9 @@ def test_log_files_of_change_data_capture_are_left_out_with_a_note_and_stay(
 
     for report in (planned, done):
         [note] = [note for note in report.notes if "change data capture" in note]
-        assert note.startswith("2 log file(s) of change data capture are not brought in, and stay where they are")
+        assert note.startswith(
+            "2 log file(s) of change data capture are not brought in, and stay where they are"
+        )
     table = client.table(done.table)
     assert not any(slice_.log_files for slice_ in table.snapshot().slices)
     assert rows_by_slices(table) == rows_of_hudi("captured9") == rows_by_hudi_rs(path)

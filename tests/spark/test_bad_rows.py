@@ -235,6 +235,30 @@ def test_bad_rows_are_set_aside_and_all_others_are_loaded(
     assert len(ingest(*options)["skipped"]) == 2
 
 
+def test_bad_records_of_an_array_of_json_are_reported_with_what_sets_them_aside(tmp_path: Path):
+    file = tmp_path / "a.json"
+    file.write_text('[{"id": null}, {"id": 1}, {"id": null}]')
+    with pytest.raises(errors.InvalidRecordKey) as refused, bad_rows.refused() as bad:
+        row_scans.find(Format.JSON, [file], READING, bad)
+    assert "record 1" in str(refused.value)
+    assert str(refused.value).splitlines()[-1].startswith("2 bad rows; write each record on a line of its own")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("begin", [b"[", b"\xef\xbb\xbf\n ["])
+def test_an_array_of_json_is_refused_at_the_beginning_with_bad_rows(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path, begin: bytes
+):
+    (tmp_path / "in" / "a.jsonl").write_text('{"id": 1}\n')
+    (tmp_path / "in" / "b.json").write_bytes(begin + b'{"id": 2}]')
+
+    assert run("--key", "id", "--bad-rows", str(tmp_path / "bad.jsonl")) == 1
+    shown = capsys.readouterr().err
+    assert "b.json is one array" in shown
+    assert "write each record on a line of its own, as jq -c '.[]' does" in shown
+    assert "Starting Spark" not in shown
+
+
 @pytest.mark.spark
 def test_a_file_for_bad_rows_that_the_next_ingest_would_load_is_refused(
     run: Callable[..., int], tmp_path: Path

@@ -235,7 +235,12 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     with context.client() as client:
         # Check the server, the files and the key before Spark starts, so that errors are reported soon.
         client.time()
-        summary = follow_command.summary(source) if follow else source_files.find(source).summary
+        if follow:
+            summary = follow_command.summary(source)
+        else:
+            found = source_files.find(source)
+            ingest_request.check_files(found.format, found.files, request)
+            summary = found.summary
         starting = f"Starting Spark to {'look at' if dry_run else 'load'} {summary}"
         ingest_request.existing(client, request)
     with (

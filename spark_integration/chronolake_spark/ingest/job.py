@@ -127,7 +127,7 @@ class IngestJob:
         text_files.check_encoding(request.encoding)
         self.request = request
         self.source = source or source_files.find(request.source)
-        ingest_request.check_format(self.source.format, request)
+        ingest_request.check_files(self.source.format, self.source.files, request)
         self._client = client
         self._spark = spark
         self._check = check

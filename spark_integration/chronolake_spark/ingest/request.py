@@ -21,7 +21,7 @@ from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import errors
 from chronolake_spark.common import column_names
 from chronolake_spark.driver import schema, spark_failures
-from chronolake_spark.ingest.files import text_files
+from chronolake_spark.ingest.files import bad_rows, text_files
 from chronolake_spark.ingest.files.formats import Format
 
 _DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
@@ -79,14 +79,21 @@ def stated_types(request: Request) -> dict[str, str]:
     return {field.name.lower(): field.type for field in fields}
 
 
-def check_format(format_: Format, request: Request) -> None:
-    """Refuse options that files of this format have no use for."""
+def check_files(format_: Format, files: Iterable[Path], request: Request) -> None:
+    """Refuse options that files have no use for, or that cannot be followed for them."""
     if format_ is not Format.CSV and codecs.lookup(request.encoding).name != text_files.UTF8:
         raise errors.SourceUnreadable(f"{format_} files have one encoding; --encoding is for CSV files")
     if format_ is Format.PARQUET and request.all_strings:
         raise errors.SourceUnreadable(
             "Parquet files have types of their own; --all-strings is for CSV and JSON"
         )
+    if request.bad_rows is not None and format_ is Format.JSON:
+        for file in files:
+            if text_files.is_json_array(file):
+                raise errors.SourceUnreadable(
+                    f"{file} is one array, and --bad-rows sets aside lines of JSON: "
+                    f"{bad_rows.WITHOUT_ARRAYS}, or leave --bad-rows out"
+                )
 
 
 def existing(client: Client, request: Request) -> Table | None:

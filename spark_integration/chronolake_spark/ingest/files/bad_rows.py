@@ -12,6 +12,8 @@ REPORTED_MAX: Final = 100
 """So many bad rows are named by one error."""
 SET_ASIDE_MAX: Final = 10_000
 """So many bad rows of one load are set aside; a load with more is refused."""
+WITHOUT_ARRAYS: Final = "write each record on a line of its own, as jq -c '.[]' does"
+"""What to do with an array of JSON, whose records are not set aside."""
 
 
 class TooManyBadRows(Exception):
@@ -49,9 +51,11 @@ def together(bad: Sequence[errors.SparkIntegrationError]) -> errors.SparkIntegra
         return first
     named = bad[:REPORTED_MAX]
     count = f"{len(bad)} bad rows" if len(bad) < REPORTED_MAX else f"{REPORTED_MAX} bad rows or more"
-    detail = "\n".join(
-        [*map(str, named), f"{count}; with --bad-rows FILE they are written to it, and all others loaded"]
-    )
     assert first.problem is not None, "an error of the integration has a problem"
     rows = [error.problem.context for error in named if error.problem is not None]
+    is_of_array = any(str(row.get("place", "")).startswith("record ") for row in rows)
+    advice = "with --bad-rows FILE they are written to it, and all others loaded"
+    if is_of_array:
+        advice = f"{WITHOUT_ARRAYS}: then {advice}"
+    detail = "\n".join([*map(str, named), f"{count}; {advice}"])
     return type(first)(detail, {**first.problem.context, "bad_rows": rows})
