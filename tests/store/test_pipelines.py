@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import psycopg
 import pytest
 from psycopg import errors
 from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow
 
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.connections import BoundedConnection
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Statement
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -139,3 +141,27 @@ async def until_active(admin: psycopg.AsyncConnection[tuple[object, ...]], proce
     async with asyncio.timeout(20):
         while not (await admin.execute(active, [process])).rowcount:  # noqa: ASYNC110 - PostgreSQL signals no event
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("length", [0, 100_000])
+async def test_a_large_statement_runs_while_the_next_one_is_made(
+    connection: BoundedConnection, dsn: str, length: int
+) -> None:
+    def statements(observer: psycopg.Connection[TupleRow]) -> Iterator[Statement]:
+        locked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 7"
+
+        def is_locked() -> bool:
+            [[locks]] = observer.execute(locked).fetchall()
+            return bool(locks)
+
+        yield "SELECT pg_advisory_lock(7), length(%(text)s)", {"text": "x" * length}
+        if length:
+            wait_until(is_locked)
+        else:
+            assert not is_locked()
+        yield "SELECT 2", {}
+
+    with psycopg.connect(dsn, autocommit=True) as observer:
+        _, second = await connection.run_together(statements(observer))
+
+    assert second.rows == [(2,)]

@@ -152,7 +152,7 @@ async def _run_together(session: Session, tasks: Sequence[Task], drift_max_us: i
             for task, task_evidence in zip(tasks, evidence, strict=True)
         ]
         if records.decided:
-            await tx.commit([*_record(state, records), *projecting.write(state)])
+            await tx.commit(chain(_record(state, records), projecting.write(state)))
     waits = {
         table_id: wait_us / MICROS_PER_SECOND
         for table_id, clock in before.items()

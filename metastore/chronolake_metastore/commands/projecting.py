@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from chronolake_metastore.domain.changes import ListKey
@@ -30,28 +30,31 @@ from chronolake_metastore.store.postgres.transaction import Statement
 _NOTHING: Final[Mapping[ListKey, Sequence[Entry]]] = {}
 
 
-def write(state: State) -> list[Statement]:
-    """Append the events with their rows, and write what they changed."""
+def write(state: State) -> Iterator[Statement]:
+    """Append the events with their rows, and write what they changed.
+
+    Statements are made one by one: PostgreSQL runs the first while the next ones are made.
+    """
     changes = state.changes
     if not changes.events:
-        return []
-    statements = [event_log.append(changes.events)]
+        return
+    yield event_log.append(changes.events)
     if changes.written:
-        statements.append(event_log.append_write_stats(changes.written))
+        yield event_log.append_write_stats(changes.written)
     if changes.lists:
-        # Ahead of the projections, which are made of them.
-        statements.append(event_lists.append(changes.lists))
-    statements.extend(project(state, {of_event.key: of_event.entries for of_event in changes.lists}))
+        # Before the projections, which are made of them.
+        yield event_lists.append(changes.lists)
+    yield from project(state, {of_event.key: of_event.entries for of_event in changes.lists})
     if changes.adopted:
         # No projection: how far a table is published is not in the log.
-        statements.append(publication.begin_behind(changes.adopted))
+        yield publication.begin_behind(changes.adopted)
     if changes.found:
-        statements.append(publication.pass_over(changes.found))
-    # Behind the instant's row, which a transaction that creates markers locks before it writes markers.
-    statements.extend(deletions.append(reported) for reported in changes.reported)
-    # Behind all that ends instants.
-    statements.extend(_refuse_late_markers(state))
-    return statements
+        yield publication.pass_over(changes.found)
+    # After the instant's row, which a transaction that creates markers locks before it writes markers.
+    for reported in changes.reported:
+        yield deletions.append(reported)
+    # After all that ends instants.
+    yield from _refuse_late_markers(state)
 
 
 def _refuse_late_markers(state: State) -> list[Statement]:

@@ -20,6 +20,8 @@ from chronolake_model.backoff import Backoff
 
 UNREACHABLE: Final = Backoff(first_seconds=1.0, max_seconds=300.0)
 """The pauses of a table whose storage fails."""
+MISSING: Final = Backoff(first_seconds=30.0, max_seconds=300.0)
+"""The pauses of a table whose folder is missing. Writers make it before a first commit, which ends a pause."""
 PAUSED: Final = Backoff(first_seconds=1.0, max_seconds=60.0)
 """The pauses of a table whose publication pauses, or is of another publisher."""
 UNTIL_ALTERED: Final = Backoff(first_seconds=math.inf, max_seconds=math.inf)

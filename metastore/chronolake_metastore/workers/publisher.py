@@ -7,11 +7,14 @@ it does depends on the tables that change, and not on how many there are.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import os
 import socket
 import time
 import uuid
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 from uuid import UUID
 
@@ -64,6 +67,8 @@ LOOK_INTERVALS: Final = 10
 """After so many intervals, a hidden table that changes is looked at again: it may be visible in storage.
 
 One that does not change is looked at by each search."""
+RECORDED_A_SECOND: Final = 5
+"""Missing folders that are recorded in a second."""
 OPEN_MAX: Final = 256
 """Tables whose storage stays open."""
 
@@ -106,6 +111,9 @@ class Publisher:
         self._altered: set[UUID] = set()
         self._unreachable: dict[UUID, tuple[Place, str]] = {}
         """Tables whose storage failed, and why."""
+        self._missing: dict[UUID, Place] = {}
+        """Tables whose folder is missing, and that may be new: see ``_record_missing``."""
+        self._recorded_at = -math.inf
         self._checked: dict[UUID, float] = {}
         self._looked: dict[UUID, float] = {}
         """When a table was hidden, or its storage was looked at since."""
@@ -152,7 +160,25 @@ class Publisher:
             del self._waiting[table_id]
             if not self._held.holds(table_id):
                 self._running[table_id] = tasks.create_task(self._publish(table_id))
+        await self._record_missing()
         self._held.write_warnings()
+
+    async def _record_missing(self) -> None:
+        """Record some of the missing folders, a few a second, so that a thousand of them take little time.
+
+        A new table has no folder until it has a file: that is no failure.
+        """
+        now = time.monotonic()
+        if now - self._recorded_at < 1.0:
+            return
+        self._recorded_at = now
+        for table_id, place in [*islice(self._missing.items(), RECORDED_A_SECOND)]:
+            del self._missing[table_id]
+            reason = _folder_missing(place)
+            if await queries.has_files(self._database, table_id):
+                self._warn(place, reason)
+            with contextlib.suppress(errors.NotFound):
+                await queries.fail(self._database, place.table, self.name, reason)
 
     async def _changed(self) -> Iterable[UUID]:
         if time.monotonic() - self._searched_at >= SEARCH_SECONDS:
@@ -173,9 +199,6 @@ class Publisher:
     def _wake(self, page: Changed) -> None:
         for table_id in page.progressed:
             self._held.wake(table_id, is_altered=False)
-            if not self._held.is_warned_of(table_id):
-                # It was new, and may have files now.
-                self._unreachable.pop(table_id, None)
         for table_id in page.altered:
             if table_id in self._running:
                 # What runs may fail because of what was before the change.
@@ -252,7 +275,7 @@ class Publisher:
             await self._storage.check(place)
         except errors.ConfigurationError as exc:
             if str(exc) == reason:
-                self._held.hold(table_id, held_tables.UNREACHABLE)
+                self._hold(place, exc)
                 self._counts.failures += self._held.is_warned_of(table_id)
                 return False
         return True
@@ -262,6 +285,7 @@ class Publisher:
         self._opened.pop(table_id, None)
         self._held.release(table_id)
         self._unreachable.pop(table_id, None)
+        self._missing.pop(table_id, None)
         self._checked.pop(table_id, None)
         self._looked.pop(table_id, None)
         self._fenced.discard(table_id)
@@ -275,18 +299,27 @@ class Publisher:
         is_old = time.monotonic() - looked_at > LOOK_INTERVALS * self._interval_seconds
         return table_id in self._fenced or (target.is_hidden and is_old)
 
+    def _hold(self, place: Place, failure: errors.ConfigurationError) -> None:
+        """Try a table again after a pause, because its storage fails."""
+        if not isinstance(failure.__cause__, FolderMissing):
+            self._held.hold(place.table_id, held_tables.UNREACHABLE)
+            return
+        self._held.hold(place.table_id, held_tables.MISSING)
+        if not self._held.is_warned_of(place.table_id):
+            self._missing[place.table_id] = place
+
     async def _fail(self, place: Place, failure: errors.ConfigurationError) -> None:
         self._opened.pop(place.table_id, None)
-        self._held.hold(place.table_id, held_tables.UNREACHABLE)
-        reason, is_new = str(failure), False
-        if isinstance(failure.__cause__, FolderMissing):
-            reason = f"the folder {place.base_path} does not exist yet, or this server does not see it"
-            is_new = not await queries.has_files(self._database, place.table_id)
-        # A new table has no folder until it has a file: that is no failure.
-        self._counts.failures += not is_new
-        if not is_new:
-            self._held.warn(place.table_id, place.table, reason)
-        await queries.fail(self._database, place.table, self.name, reason)
+        self._hold(place, failure)
+        if place.table_id not in self._missing:
+            is_missing = isinstance(failure.__cause__, FolderMissing)
+            reason = _folder_missing(place) if is_missing else str(failure)
+            self._warn(place, reason)
+            await queries.fail(self._database, place.table, self.name, reason)
+
+    def _warn(self, place: Place, reason: str) -> None:
+        self._counts.failures += 1
+        self._held.warn(place.table_id, place.table, reason)
 
     async def _open(self, place: Place) -> TableFiles:
         opened = self._opened.get(place.table_id)
@@ -298,6 +331,7 @@ class Publisher:
             self._unreachable[place.table_id] = (place, str(exc))
             raise
         self._unreachable.pop(place.table_id, None)
+        self._missing.pop(place.table_id, None)
         if len(self._opened) >= OPEN_MAX:
             self._opened.pop(next(iter(self._opened)))
         self._opened[place.table_id] = Opened(place, files)
@@ -319,6 +353,10 @@ class Publisher:
             self._looked[place.table_id] = time.monotonic()
         if execution.is_checked:
             self._checked[place.table_id] = time.monotonic()
+
+
+def _folder_missing(place: Place) -> str:
+    return f"the folder {place.base_path} does not exist yet, or this server does not see it"
 
 
 class _Execution:

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import psycopg
@@ -29,7 +29,7 @@ class BoundedConnection(psycopg.AsyncConnection[TupleRow]):
     silent_seconds: float | None = None
     _pipelined: Pipeline | None = None
 
-    async def run_together(self, statements: Sequence[tuple[str, Mapping[str, Any]]]) -> list[StatementResult]:
+    async def run_together(self, statements: Iterable[tuple[str, Mapping[str, Any]]]) -> list[StatementResult]:
         """Run ``statements`` in their order, in one round trip, and give the answer to each.
 
         Raises the error of the first that fails; those behind it are not run.

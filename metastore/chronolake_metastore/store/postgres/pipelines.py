@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +23,7 @@ from psycopg.rows import TupleRow
 from chronolake_metastore.store.postgres import arrays
 
 _PLACEHOLDER: Final = re.compile(r"%(?:\((\w+)\)s|%)")
+_LARGE_BYTES: Final = 16_384
 _Key = tuple[str, tuple[int, ...]]
 
 
@@ -49,8 +50,11 @@ class Pipeline:
         self._numbers = itertools.count()
         self._prepared: dict[_Key, bytes] = {}
 
-    async def run(self, statements: Sequence[tuple[str, Mapping[str, Any]]]) -> list[StatementResult]:
-        """Run ``statements``; raises ``psycopg.Error``, the first that one of them met."""
+    async def run(self, statements: Iterable[tuple[str, Mapping[str, Any]]]) -> list[StatementResult]:
+        """Run ``statements``; raises ``psycopg.Error``, the first that one of them met.
+
+        A large one is on its way, and PostgreSQL runs it, while the next ones are made.
+        """
         transformer: abc.Transformer = Transformer(self._connection)
         try:
             self._pgconn.enter_pipeline_mode()
@@ -73,13 +77,16 @@ class Pipeline:
         values = transformer.dump_sequence([bound[name] for name in names], [PyFormat.AUTO] * len(names))
         types, formats = transformer.types, transformer.formats
         key = sql, types or ()
-        if (name := self._prepared.get(key)) is not None:
-            self._pgconn.send_query_prepared(name, values, formats)
-            return [_Sent()]
-        name = f"together_{next(self._numbers)}".encode()
-        self._pgconn.send_prepare(name, text, types)
+        sent = []
+        if (name := self._prepared.get(key)) is None:
+            name = f"together_{next(self._numbers)}".encode()
+            self._pgconn.send_prepare(name, text, types)
+            sent.append(_Sent(key, name))
         self._pgconn.send_query_prepared(name, values, formats)
-        return [_Sent(key, name), _Sent()]
+        if sum(len(value) for value in values if value is not None) >= _LARGE_BYTES:
+            # libpq would keep up to 64 kB of it until the end of the pipeline.
+            self._pgconn.flush()
+        return [*sent, _Sent()]
 
     def _answered(
         self, transformer: abc.Transformer, sent: Sequence[_Sent], results: Sequence[PGresult]

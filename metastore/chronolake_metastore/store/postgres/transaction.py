@@ -7,8 +7,9 @@ pipeline), so that a group costs a few round trips, regardless of its number of 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import psycopg
@@ -95,7 +96,7 @@ class Transaction:
         answered = await self._connection.run_together([*opening, *statements])
         return [answer.rows for answer in answered[len(opening) :]]
 
-    async def commit(self, statements: Sequence[Statement] = ()) -> None:
+    async def commit(self, statements: Iterable[Statement] = ()) -> None:
         """Run the last ``statements`` and commit, in one round trip. Nothing may be run after it.
 
         The last of all asks which schema the database has. A migration that came before has committed, one that
@@ -103,7 +104,8 @@ class Transaction:
         """
         if not self._is_open:
             return
-        *_, committed = await self._connection.run_together([*statements, _REFUSE_UNKNOWN_SCHEMA, _COMMIT])
+        ending = (_REFUSE_UNKNOWN_SCHEMA, _COMMIT)
+        *_, committed = await self._connection.run_together(chain(statements, ending))
         self._is_open = False
         if committed.tag != "COMMIT":
             raise psycopg.OperationalError(f"the commit was answered {committed.tag}")
