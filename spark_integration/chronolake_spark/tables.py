@@ -23,8 +23,8 @@ from chronolake_spark.driver import progress, schema
 from chronolake_spark.explain import of_reads, of_writes
 from chronolake_spark.explain.explanations import Explanation
 from chronolake_spark.explain.of_writes import WriteName
-from chronolake_spark.index import lookups, record_jobs, record_locating
-from chronolake_spark.index.lookup_keys import Key
+from chronolake_spark.index import lookups, record_locating
+from chronolake_spark.index.lookups import Key
 from chronolake_spark.index.record.record_index import RecordIndex
 from chronolake_spark.read import filter_meanings, frames
 from chronolake_spark.read.filters import FilterOrText
@@ -36,8 +36,8 @@ from chronolake_spark.write import (
     partition_deletes,
     resizes,
     schema_merges,
-    self_reads,
     shuffles,
+    source_states,
     writable_tables,
     writes,
 )
@@ -181,7 +181,7 @@ class SparkTable:
         In a table with the merge mode ``partial-update``, columns that the frame lacks keep their values.
         ``delete_when`` may use columns that the table does not have. ``chronolake_spark.row_counts`` gives the
         result of each row. ``file_states`` are the files that ``df`` reads, each with its
-        ``file_states.state_of``: when one has changed by then, the instant is rolled back, and not completed.
+        ``source_states.state_of_file``: when one has changed by then, the instant is rolled back.
         Raises ``SchemaMismatch``, ``InvalidRecordKey``, ``RequiredValueMissing``, ``DuplicateKeys``,
         ``SourceChanged``.
         """
@@ -286,7 +286,7 @@ class SparkTable:
         what ``upsert`` raises.
         """
         rows = self._tagged(df, merge_schema, row_order=row_order)
-        computed_from = self_reads.state_of(df, self.definition, on_conflict)
+        computed_from = source_states.state_of(df, self.definition, on_conflict)
         settings = Settings(
             operation=Operation.INSERT_OVERWRITE,
             replaces=choices.of("partitions", partitions, Replaces),
@@ -405,7 +405,7 @@ class SparkTable:
         if self._table.reload().definition.index.type is IndexType.RECORD:
             index = RecordIndex(self._table)
             index.catch_up(
-                rebuild=rebuild, distributed=record_jobs.distributed(self._spark, index.index_folder)
+                rebuild=rebuild, distributed=record_locating.distributed(self._spark, index.index_folder)
             )
         elif rebuild:
             raise errors.TableMismatch(
@@ -442,7 +442,7 @@ class SparkTable:
 
     def _marked(self, rows: DataFrame, as_of: Moment | None, snapshot: Snapshot) -> DataFrame:
         """``rows`` with the mark of the newest state; who names a state wants that one."""
-        return rows if as_of is not None else self_reads.marked(rows, self.definition, snapshot.as_of)
+        return rows if as_of is not None else source_states.marked(rows, self.definition, snapshot.as_of)
 
     def explain(
         self,

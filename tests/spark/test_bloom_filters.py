@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from chronolake_spark.common import columns
-from chronolake_spark.index.keys import bloom_filters, footers
+from chronolake_spark.index.keys import bloom_filters, stored_keys
 from chronolake_spark.index.keys.bloom_filters import UnknownFilter
-from chronolake_spark.index.keys.footers import KeyCollector
+from chronolake_spark.index.keys.stored_keys import KeyCollector
 from tests.examples import examples
 from tests.hudi import stored_tables
 
@@ -81,25 +81,25 @@ def test_the_footers_of_tables_that_hudi_wrote_admit_their_keys(table: str, tmp_
             if columns.RECORD_KEY not in file.schema_arrow.names:
                 continue
             metadata, keys = file.metadata.metadata, file.read([columns.RECORD_KEY])[0].combine_chunks()
-        assert footers.possible(metadata, keys) == keys
+        assert stored_keys.possible(metadata, keys) == keys
         with_filters += bloom_filters.FILTER in metadata
     assert with_filters
 
 
 def test_a_footer_refuses_keys_that_the_file_does_not_have() -> None:
     metadata = footer_of(*(f"{number:04}" for number in range(0, 2_000, 2)))
-    assert (metadata[footers.LEAST], metadata[footers.GREATEST]) == (b"0000", b"1998")
+    assert (metadata[stored_keys.LEAST], metadata[stored_keys.GREATEST]) == (b"0000", b"1998")
     even = pa.array([f"{number:04}" for number in range(0, 2_000, 2)])
     odd = pa.array([f"{number:04}" for number in range(1, 2_000, 2)])
-    assert footers.possible(metadata, even) == even
-    assert len(footers.possible(metadata, odd)) <= 1
-    without_filter = {name: metadata[name] for name in (footers.LEAST, footers.GREATEST)}
-    assert footers.possible(without_filter, pa.array(["", "0001", "2", "!"])).to_pylist() == ["0001"]
+    assert stored_keys.possible(metadata, even) == even
+    assert len(stored_keys.possible(metadata, odd)) <= 1
+    without_filter = {name: metadata[name] for name in (stored_keys.LEAST, stored_keys.GREATEST)}
+    assert stored_keys.possible(without_filter, pa.array(["", "0001", "2", "!"])).to_pylist() == ["0001"]
 
 
-@pytest.mark.parametrize("metadata", [None, {}, footer_of(), {footers.LEAST: b"a"}])
+@pytest.mark.parametrize("metadata", [None, {}, footer_of(), {stored_keys.LEAST: b"a"}])
 def test_a_file_without_filter_and_range_may_have_any_key(metadata: Mapping[bytes, bytes] | None) -> None:
-    assert footers.possible(metadata, KEYS) == KEYS
+    assert stored_keys.possible(metadata, KEYS) == KEYS
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_file_without_filter_and_range_may_have_any_key(metadata: Mapping[byte
 def test_a_file_with_an_unknown_filter_may_have_any_key(metadata: Mapping[bytes, bytes]) -> None:
     with pytest.raises(UnknownFilter):
         bloom_filters.read(metadata)
-    assert footers.possible(metadata, KEYS) == KEYS
+    assert stored_keys.possible(metadata, KEYS) == KEYS
 
 
 # U+FFFD is behind U+1F600 in Java's order, and before it in that of UTF-8.
@@ -124,9 +124,9 @@ def test_a_file_with_an_unknown_filter_may_have_any_key(metadata: Mapping[bytes,
 @settings(max_examples=examples(200), deadline=None)
 def test_no_key_of_a_file_is_ever_ruled_out(texts: set[str]) -> None:
     metadata = footer_of(*texts)
-    assert footers.possible(metadata, pa.array(sorted(texts))).to_pylist() == sorted(texts)
+    assert stored_keys.possible(metadata, pa.array(sorted(texts))).to_pylist() == sorted(texts)
     in_java = sorted(texts, key=lambda text: text.encode("utf-16-be"))
-    assert (metadata[footers.LEAST].decode(), metadata[footers.GREATEST].decode()) == (
+    assert (metadata[stored_keys.LEAST].decode(), metadata[stored_keys.GREATEST].decode()) == (
         in_java[0],
         in_java[-1],
     )
@@ -146,10 +146,10 @@ def test_a_filter_has_a_size_limit_and_is_left_out_where_it_would_rule_little_ou
     keys = [f"{number:06}" for number in range(5_000)]
     metadata = footer_of(*keys)
     assert len(metadata[bloom_filters.FILTER]) < 50_000 / 6 + 24
-    assert footers.possible(metadata, pa.array(keys)).to_pylist() == keys
+    assert stored_keys.possible(metadata, pa.array(keys)).to_pylist() == keys
     others = pa.array([f"{number:06}x" for number in range(4_000)])
     # Ten bits for a key: one of 120 others.
-    assert 0 < len(footers.possible(metadata, others)) < 80
+    assert 0 < len(stored_keys.possible(metadata, others)) < 80
 
     crowded = footer_of(*(f"{number:06}" for number in range(10_001)))
-    assert crowded == {footers.LEAST: b"000000", footers.GREATEST: b"010000"}
+    assert crowded == {stored_keys.LEAST: b"000000", stored_keys.GREATEST: b"010000"}

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from chronolake_model.files import DataFile
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import SparkTable, errors, row_counts
-from chronolake_spark.index import file_index
+from chronolake_spark.index import locating
 from chronolake_spark.index.keys import bloom_filters
 from chronolake_spark.write import writes
 from chronolake_spark.write.counts import RowCounts
@@ -94,7 +94,7 @@ def test_keys_are_found_where_they_are_and_small_files_are_filled(
         table.insert(orders(spark, (200, "a", 9, 9), (201, "a", 9, 9)))
     table.insert(orders(spark, (200, "a", 9, 9), (300, "c", 3, 3)), duplicates="drop")
     # As with many keys: they are joined by Spark.
-    monkeypatch.setattr(file_index, "KEYS_SENT_MAX", 0)
+    monkeypatch.setattr(locating, "KEYS_SENT_MAX", 0)
     table.delete(orders(spark, (2, "a", 0, 0), (999, "a", 0, 0), (1, "nowhere", 0, 0)).select("id", "day"))
     expected = [
         *((id, "a", int(id == 1), 2 if id == 1 else 1) for id in range(30) if id != 2),

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from chronolake_spark import errors
-from chronolake_spark.index import lookup_keys
+from chronolake_spark.index import lookups
 from tests.spark.definitions import definition
 
 AT = datetime.datetime.fromisoformat("2026-01-31T10:00:00")
@@ -33,7 +33,7 @@ AT = datetime.datetime.fromisoformat("2026-01-31T10:00:00")
 )
 def test_a_value_that_is_no_key_is_refused(type_: str, value: object) -> None:
     with pytest.raises(errors.SchemaMismatch, match="a value of id"):
-        lookup_keys.of(definition({"id": type_}), [value])
+        lookups.wanted_keys(definition({"id": type_}), [value])
 
 
 def test_values_of_each_type_are_keys() -> None:
@@ -47,19 +47,19 @@ def test_values_of_each_type_are_keys() -> None:
         "boolean": True,
     }
     for type_, value in values.items():
-        assert len(lookup_keys.of(definition({"id": type_}), [value]).tags) == 1
+        assert len(lookups.wanted_keys(definition({"id": type_}), [value]).tags) == 1
     # A time before the first of Python is a key, but no filter.
     before = datetime.datetime.min.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=5)))
-    assert lookup_keys.of(definition({"id": "timestamp"}), [before]).filter is None
+    assert lookups.wanted_keys(definition({"id": "timestamp"}), [before]).filter is None
 
 
 def test_a_time_without_a_zone_is_local_as_in_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     time.tzset()
     try:
-        given = lookup_keys.of(definition({"id": "timestamp"}), [AT]).tags
+        given = lookups.wanted_keys(definition({"id": "timestamp"}), [AT]).tags
         same = AT.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=5, minutes=30)))
-        assert given == lookup_keys.of(definition({"id": "timestamp"}), [same]).tags
+        assert given == lookups.wanted_keys(definition({"id": "timestamp"}), [same]).tags
     finally:
         monkeypatch.undo()
         time.tzset()

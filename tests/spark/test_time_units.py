@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from chronolake_spark import SparkTable, errors
-from chronolake_spark.index import lookup_keys
+from chronolake_spark.index import lookups
 from chronolake_spark.ingest import source_files
 from chronolake_spark.ingest.csv_files import ReadOptions
 from chronolake_spark.ingest.files import parquet_files
@@ -151,8 +151,8 @@ def _int96(micros: int, nanos: int) -> bytes:
 def test_a_key_of_pandas_with_nanoseconds_finds_no_other_record(type_: str):
     zone = "UTC" if type_ == "timestamp" else None
     table = definition({"ts": type_}, ["ts"])
-    wanted = lookup_keys.of(table, [pd.Timestamp(1_000, unit="ns", tz=zone)])
+    wanted = lookups.wanted_keys(table, [pd.Timestamp(1_000, unit="ns", tz=zone)])
 
     assert len(wanted.tags) == 1
     with pytest.raises(errors.SchemaMismatch, match="has nanoseconds"):
-        lookup_keys.of(table, [pd.Timestamp(1_001, unit="ns", tz=zone)])
+        lookups.wanted_keys(table, [pd.Timestamp(1_001, unit="ns", tz=zone)])

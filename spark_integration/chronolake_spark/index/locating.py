@@ -3,17 +3,22 @@
 tagged rows -> the index finds the file groups of the keys that exist -> the assigner chooses for the others
 
 File groups are numbered by the driver: first those that exist in the partitions of the rows, then new ones.
-An index is a function from keys to numbers (``Locate``); ``INDEXES`` has one for each type.
+With the simple and the bloom index, executors find the file groups of keys in the files. Few keys are sent to
+all tasks, each of which looks for them in its files; the bloom index reads only the files whose key range and
+bloom filter admit one of them. If there are many keys, tasks read the keys of all candidates, and Spark joins
+them. Source: Hudi's HoodieSimpleIndex and HoodieBloomIndex.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions as sf
+from pyspark.sql.types import StructType
 from pyspark.storagelevel import StorageLevel
 
 import chronolake
@@ -23,26 +28,21 @@ from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
 from chronolake_spark.common import columns
 from chronolake_spark.driver import progress, schema
-from chronolake_spark.index import candidates, file_index, targets
+from chronolake_spark.index import candidates, targets
 from chronolake_spark.index.candidates import Candidates
-from chronolake_spark.index.numbered_groups import NumberedGroup
+from chronolake_spark.index.keys import stored_keys
 from chronolake_spark.index.targets import Counts
 from chronolake_spark.read import evolution
+from chronolake_spark.read.evolution import Versions
+from chronolake_spark.read.slice_frames import OnExecutor
+from chronolake_spark.read.slices import stored_slices
+from chronolake_spark.read.slices.stored_slices import NumberedGroup
 
 _PLACE: Final = [columns.RECORD_KEY, columns.PARTITION_PATH]
 _SLOTS: Final = "_chronolake_slots"
 
-Locate: TypeAlias = Callable[[DataFrame, Candidates], DataFrame]
-"""Finds the file groups of keys. The frame has the record key and the partition path of each row.
-
-The result has them and the number of the candidate (``columns.BUCKET``), for each key that exists, also if its
-last change in a log file is a delete. A key that is in two file groups comes twice: both get the row.
-"""
-INDEXES: Final[Mapping[IndexType, Locate]] = {
-    IndexType.SIMPLE: file_index.locations,
-    IndexType.BLOOM: file_index.locations,
-}
-"""The indexes that Spark writes, beside the bucket index."""
+INDEXES: Final = (IndexType.SIMPLE, IndexType.BLOOM)
+"""The types of an index whose keys are looked up in the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,9 @@ def located(
         if eligible.slices:
             groups = counted(len(eligible.slices), "file group")
             progress.step(f"look up the keys of {counted(eligible.rows, 'row')} in {groups}")
-            locate = INDEXES[definition.index.type]
-            locations = persisted(locate(rows.select(*_PLACE), eligible), kept)
+            existing = persisted(locations(rows.select(*_PLACE), eligible), kept)
             names = [schema.quoted(name) for name in rows.columns]
-            rows = rows.drop(columns.BUCKET).join(locations, _PLACE, "left").select(*names)
+            rows = rows.drop(columns.BUCKET).join(existing, _PLACE, "left").select(*names)
         yield assigned(rows, table, eligible)
 
 
@@ -123,3 +122,58 @@ def _filled(rows: DataFrame, slots: Mapping[str, Sequence[int]]) -> DataFrame:
 
 def _refused(error: errors.SparkIntegrationError) -> Column:
     return sf.raise_error(sf.lit(errors.encoded(error))).cast("int")
+
+
+KEYS_SENT_MAX: Final = 500_000
+"""Rows whose keys are sent to all tasks. The driver and each task hold them in memory."""
+_LOCATION_COLUMNS: Final = f"{columns.RECORD_KEY} string, {columns.PARTITION_PATH} string, {columns.BUCKET} int"
+_TASKS_PER_CORE: Final = 4
+_BATCH_ROWS: Final = 100_000
+
+
+def locations(keys: DataFrame, candidates: Candidates) -> DataFrame:
+    """The file groups of ``keys``, a frame of the record key and the partition path of each row.
+
+    The result has them and the number of the candidate (``columns.BUCKET``), for each key that exists, also if
+    its last change in a log file is a delete. A key that is in two file groups comes twice: both get the row.
+    """
+    spark = keys.sparkSession
+    tasks = min(len(candidates.slices), _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    texts = [(number, stored_slices.of(slice_).to_json()) for number, slice_ in enumerate(candidates.slices)]
+    slices = spark.createDataFrame(texts, "number int, slice string").repartition(tasks)
+    if candidates.rows <= KEYS_SENT_MAX:
+        wanted = stored_keys.by_partition(keys.toArrow())
+        return slices.mapInArrow(_ExistingKeys(candidates.written, wanted), _LOCATION_COLUMNS)
+    stored = slices.mapInArrow(_ExistingKeys(candidates.written, None), _LOCATION_COLUMNS)
+    return stored.join(keys, _PLACE, "left_semi")
+
+
+class _ExistingKeys(OnExecutor):
+    """The function that finds keys in slices: the ``wanted`` ones by partition path, or all."""
+
+    def __init__(self, written: Versions, wanted: Mapping[str, pa.Array] | None) -> None:
+        super().__init__(written, StructType([]))
+        self._wanted = wanted
+        self._uses_filters = written.table.index.type is IndexType.BLOOM
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader = self.reader().slices
+        for batch in batches:
+            for number, text in zip(*batch.to_pydict().values(), strict=True):
+                stored = stored_slices.from_json(text)
+                if self._wanted is None:
+                    keys = pa.chunked_array([*reader.base_keys(stored), *reader.log_keys(stored)], pa.string())
+                    yield from _of_group(number, stored.partition_path, keys.unique())
+                elif (wanted := self._wanted.get(stored.partition_path)) is not None:
+                    uses_filters = self._uses_filters
+                    existing = stored_keys.existing(reader, stored, wanted, uses_filters=uses_filters)
+                    yield from _of_group(number, stored.partition_path, existing)
+
+
+def _of_group(number: int, partition_path: str, keys: pa.Array) -> Iterator[pa.RecordBatch]:
+    """The locations of keys of one file group."""
+    for start in range(0, len(keys), _BATCH_ROWS):
+        part = keys.slice(start, _BATCH_ROWS)
+        numbers = pa.repeat(pa.scalar(number, pa.int32()), len(part))
+        paths = pa.repeat(pa.scalar(partition_path), len(part))
+        yield pa.record_batch([part, paths, numbers], names=[*_PLACE, columns.BUCKET])

@@ -7,28 +7,221 @@ are read, and merged with the log files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import datetime
+import numbers
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import UNSET
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 import chronolake
+from chronolake_model import partition_paths
+from chronolake_model.file_names import bucket_of
 from chronolake_model.files import FileSlice, Snapshot
+from chronolake_model.filters import PARTS_MAX, TEXT_CHARACTERS_MAX, And, Filter, In
 from chronolake_model.scans import PARTITIONS_MAX
-from chronolake_model.tables import Table
+from chronolake_model.tables import SchemaField, Table
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark.common import arrow_types, columns
+from chronolake_spark import errors
+from chronolake_spark.common import arrow_tags, arrow_types, columns
 from chronolake_spark.driver import schema
-from chronolake_spark.index import lookup_keys
-from chronolake_spark.index.lookup_keys import Key, WantedKeys
 from chronolake_spark.index.record.record_index import RecordIndex
-from chronolake_spark.read.slices import slice_reader, stored_slices
+from chronolake_spark.read.slices import column_stats, slice_reader, stored_slices
 from chronolake_spark.read.slices.base_files import Folder
 from chronolake_spark.read.slices.slice_reader import SliceReader
+
+Key: TypeAlias = Any
+"""A value of the record key field; a tuple of values if there are several; or a dict of values by field."""
+
+KEYS_MAX: Final = 10_000
+_Test: TypeAlias = Callable[[Any], bool]
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _is_decimal(value: Any) -> bool:
+    return isinstance(value, Decimal) or _is_integer(value)
+
+
+def _is_date(value: Any) -> bool:
+    return isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, datetime.datetime)
+
+
+def _is_naive(value: Any) -> bool:
+    return isinstance(value, datetime.datetime) and value.tzinfo is None
+
+
+_VALUES: Final[Mapping[str, tuple[_Test, str]]] = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), (_is_integer, "an int")),
+    "decimal": (_is_decimal, "a Decimal or an int"),
+    "date": (_is_date, "a datetime.date"),
+    "timestamp": (_is_time, "a datetime"),
+    "timestamp_ntz": (_is_naive, "a datetime without a time zone"),
+}
+"""By type the values that are keys, and their name: Arrow would change others, 1.5 to 1 for example."""
+_FILE_ID: Final = "file_id"
+
+
+@dataclass(frozen=True, slots=True)
+class WantedKeys:
+    """The keys to find. ``tags`` has record key, bucket and, unless it is unknown, partition path of each.
+
+    ``filter`` matches all records with one of the keys; None if the keys cannot be a filter.
+    """
+
+    tags: pa.Table
+    filter: Filter | None
+    is_bucketed: bool
+
+    @property
+    def partition_paths(self) -> list[str] | None:
+        """The partition paths to look into; None for all."""
+        if columns.PARTITION_PATH not in self.tags.column_names:
+            return None
+        return sorted(set(self.tags[columns.PARTITION_PATH].to_pylist()))
+
+    def at(self, entries: pa.Table) -> WantedKeys:
+        """The keys that entries of a record index have, in their file groups."""
+        places = entries.rename_columns([columns.RECORD_KEY, columns.PARTITION_PATH, _FILE_ID])
+        if (paths := self.partition_paths) is not None:
+            places = places.filter(pc.is_in(places[columns.PARTITION_PATH], pa.array(paths, pa.string())))
+        return dataclasses.replace(self, tags=places)
+
+    def in_group(self, partition_path: str, file_id: str) -> pa.Array:
+        """The record keys that a file group may have."""
+        rows = self.tags
+        if columns.PARTITION_PATH in rows.column_names:
+            rows = rows.filter(pc.equal(rows[columns.PARTITION_PATH], partition_path))
+        if _FILE_ID in rows.column_names:
+            rows = rows.filter(pc.equal(rows[_FILE_ID], file_id))
+        elif self.is_bucketed:
+            rows = rows.filter(pc.equal(rows[columns.BUCKET], bucket_of(file_id)))
+        return rows[columns.RECORD_KEY].combine_chunks().cast(pa.string())
+
+
+def wanted_keys(table: Table, keys: Sequence[Key]) -> WantedKeys:
+    """The keys of a lookup in a table, in the buckets of its definition.
+
+    Raises ``TableMismatch`` for a table whose record keys are kept, or has none, ``InvalidRecordKey`` for a key
+    without a value, ``SchemaMismatch`` for one that has another form, or
+    values of another type, than the record key.
+    """
+    if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Sequence):
+        raise TypeError(f"keys is a list of keys, not {type(keys).__name__}: lookup([{keys!r}])")
+    if len(keys) > KEYS_MAX:
+        raise ValueError(
+            f"lookup takes {KEYS_MAX:,} keys at most, not {len(keys):,}: join a frame of keys with read()"
+        )
+    if not table.record_key_fields:
+        raise errors.TableMismatch(
+            f"{table.name} was adopted from Hudi without record keys that are made of its columns: find "
+            "records with read(filter=...)"
+        )
+    dicts = [_dict(table, key) for key in keys]
+    partitions = _partition_fields(table)
+    has_partitions = bool(partitions) and all(name in key for key in dicts for name in partitions)
+    names = list(dict.fromkeys([*table.record_key_fields, *(partitions if has_partitions else [])]))
+    fields = [field for field in table.schema if field.name in names]
+    rows = pa.table({field.name: _values(table, field, dicts) for field in fields})
+    tagging = arrow_tags.tagging(table, rows.schema, {name: name for name in rows.column_names}, deletes=True)
+    wanted = [columns.RECORD_KEY, columns.BUCKET]
+    if has_partitions or not table.partition_fields:
+        wanted.append(columns.PARTITION_PATH)
+    tags = tagging.tagged(rows).select(wanted).group_by(wanted).aggregate([])
+    return WantedKeys(tags, _filter(table, rows), table.index.type is IndexType.BUCKET)
+
+
+def _partition_fields(table: Table) -> list[str]:
+    """The fields that give the partition of a key; none if the partition paths are kept."""
+    return [] if partition_paths.are_kept(table.properties) else table.partition_fields
+
+
+def _dict(table: Table, key: Key) -> Mapping[str, Any]:
+    names = table.record_key_fields
+    if isinstance(key, Mapping):
+        known = {*names, *_partition_fields(table)}
+        if not set(names) <= set(key) <= known:
+            raise _misfit(table, key)
+        return key
+    values = key if isinstance(key, tuple) else (key,)
+    if len(values) != len(names):
+        raise _misfit(table, key)
+    return dict(zip(names, values, strict=True))
+
+
+def _misfit(table: Table, key: Key) -> errors.SchemaMismatch:
+    names = ", ".join(table.record_key_fields)
+    form = "a value" if len(table.record_key_fields) == 1 else "a tuple of values"
+    partitions = _partition_fields(table)
+    partition = f", which may also have {', '.join(partitions)}" if partitions else ""
+    return errors.SchemaMismatch(
+        f"{key!r} is not a key of {table.name}: a key is {form} of {names}, or a dict of them{partition}"
+    )
+
+
+def _values(table: Table, field: SchemaField, keys: Sequence[Mapping[str, Any]]) -> pa.Array:
+    type_ = arrow_types.file_layout([field]).field(field.name).type
+    values = [key[field.name] for key in keys]
+    test, name = _VALUES.get(field.type.strip().lower().partition("(")[0], (None, ""))
+    wrong = [] if test is None else [value for value in values if value is not None and not test(value)]
+    if wrong:
+        raise _wrong_value(table, field, f"{wrong[0]!r} is not {name}")
+    # A time of pandas may have nanoseconds, which Arrow would cut off: another key.
+    if cut := [value for value in values if getattr(value, "nanosecond", 0)]:
+        raise _wrong_value(table, field, f"{cut[0]!r} has nanoseconds, and tables store microseconds")
+    try:
+        if pa.types.is_timestamp(type_) and type_.tz is not None:
+            values = [_with_zone(value) for value in values]
+        return pa.array(values, type_)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as exc:
+        raise _wrong_value(table, field, str(exc)) from exc
+
+
+def _with_zone(value: datetime.datetime | None) -> datetime.datetime | None:
+    # Without a zone it is a local time, as PySpark gives and takes it.
+    return value.astimezone() if value is not None and value.tzinfo is None else value
+
+
+def _wrong_value(table: Table, field: SchemaField, why: str) -> errors.SchemaMismatch:
+    return errors.SchemaMismatch(
+        f"a value of {field.name} in the keys is not a {field.type}, as in {table.name}: {why}",
+        {"column": field.name},
+    )
+
+
+def _filter(table: Table, rows: pa.Table) -> Filter | None:
+    parts: list[Filter] = []
+    left = PARTS_MAX // 2
+    for name in table.record_key_fields:
+        try:
+            values = rows[name].unique().to_pylist()
+        except (OverflowError, ValueError):  # a date or a time that Python does not have
+            continue
+        literals = [column_stats.literal(value) for value in values]
+        texts_fit = all(len(value) <= TEXT_CHARACTERS_MAX for value in literals if isinstance(value, str))
+        if None in values or UNSET in literals or not texts_fit or not 0 < len(values) <= left:
+            continue
+        left -= len(values)
+        parts.append(In(name, [value for value in literals if value is not UNSET]))
+    if len(parts) > 1:
+        return And(parts)
+    return parts[0] if parts else None
+
 
 _THREADS: Final = 8
 
@@ -51,10 +244,10 @@ def records(
 def find(table: chronolake.Table, keys: Sequence[Key], as_of: Moment | None = None) -> tuple[pa.Table, Table]:
     """The records with these keys, with Hudi's columns first, and the definition of their columns.
 
-    A key that the table does not have has no record. Raises as ``lookup_keys.of``, and ``HistoryCleaned``.
+    A key that the table does not have has no record. Raises as ``wanted_keys``, and ``HistoryCleaned``.
     """
     assumed = table.definition
-    wanted = lookup_keys.of(assumed, keys)
+    wanted = wanted_keys(assumed, keys)
     if len(wanted.tags) and assumed.index.type is IndexType.RECORD and as_of is None:
         wanted, as_of = _indexed(table, wanted)
     files = _candidates(table, wanted, as_of) if len(wanted.tags) else Snapshot(table.name, None, [], None)
@@ -62,7 +255,7 @@ def find(table: chronolake.Table, keys: Sequence[Key], as_of: Moment | None = No
     definition = table.reload().definition
     buckets = definition.buckets_as_of(files.as_of)
     if buckets != assumed.index.buckets:
-        wanted = lookup_keys.of(definition.with_buckets(buckets), keys)
+        wanted = wanted_keys(definition.with_buckets(buckets), keys)
     slices = [slice_ for slice_ in files.slices if len(wanted.in_group(slice_.partition_path, slice_.file_id))]
     reader = _reader(table, definition, slices)
 

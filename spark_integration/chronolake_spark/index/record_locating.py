@@ -1,27 +1,36 @@
-"""The file groups of rows in a table with a record index: the index catches up, then it is looked up."""
+"""The file groups of rows in a table with a record index: the index catches up, then it is looked up.
+
+The first build of a large index is a Spark job: a task per shard writes the file of the shard.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import msgspec
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
+from chronolake_model import decoding
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark.common.choices import Replaces
 from chronolake_spark.driver import progress
-from chronolake_spark.index import locating, record_jobs, unique_keys
+from chronolake_spark.index import locating, unique_keys
 from chronolake_spark.index.candidates import Candidates
 from chronolake_spark.index.locating import Located
-from chronolake_spark.index.record import manifests, record_index
+from chronolake_spark.index.record import entries as index_entries, entry_files, manifests, record_index
+from chronolake_spark.index.record.entries import ChangedSlice
+from chronolake_spark.index.record.entry_files import IndexFile
 from chronolake_spark.index.record.manifests import Manifest
-from chronolake_spark.index.record.record_index import RecordIndex
+from chronolake_spark.index.record.record_index import Distributed, RecordIndex
 from chronolake_spark.index.unique_keys import Treatment
 from chronolake_spark.read import evolution
 from chronolake_spark.read.slices import partial_snapshots
 from chronolake_spark.read.slices.merge import Existing
+from chronolake_spark.read.slices.slice_reader import SliceReader
 
 
 @contextlib.contextmanager
@@ -51,7 +60,7 @@ def located(
 def follow(spark: SparkSession, table: chronolake.Table) -> None:
     """As ``record_index.follow``, with Spark jobs for many records."""
     index_folder = manifests.index_folder_of(table.definition.table_id)
-    record_index.follow(table, record_jobs.distributed(spark, index_folder))
+    record_index.follow(table, distributed(spark, index_folder))
 
 
 def depends_on_reads(table: Table) -> bool:
@@ -68,4 +77,58 @@ def depends_on_reads(table: Table) -> bool:
 
 
 def _caught_up(index: RecordIndex, spark: SparkSession, until: str | None) -> Manifest | None:
-    return index.catch_up(until, distributed=record_jobs.distributed(spark, index.index_folder))
+    return index.catch_up(until, distributed=distributed(spark, index.index_folder))
+
+
+_READ_TASKS_PER_CORE = 4
+_SHARD = "shard"
+_ENTRIES = f"key string, partition_path string, file_id string, time string, {_SHARD} int"
+_FILES = "file string"
+
+
+def distributed(spark: SparkSession, index_folder: str) -> Distributed:
+    """What writes index files with Spark into a folder of the table."""
+
+    def write(reader: SliceReader, changed: Sequence[ChangedSlice], shards: int) -> list[IndexFile]:
+        tasks = min(len(changed), _READ_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+        slices = spark.createDataFrame([(slice_.to_json(),) for slice_ in changed], "slice string")
+        entries = slices.repartition(tasks).mapInArrow(_Entries(reader, shards), _ENTRIES)
+        files = entries.repartitionById(shards, entries[_SHARD]).mapInArrow(
+            _Files(reader, index_folder), _FILES
+        )
+        return [decoding.decode(row[0], IndexFile) for row in files.collect()]
+
+    return write
+
+
+class _Entries:
+    """The function that makes the entries of slices."""
+
+    def __init__(self, reader: SliceReader, shards: int) -> None:
+        self._reader = reader
+        self._shards = shards
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for text in batch.column(0).to_pylist():
+                for entries in index_entries.entries(self._reader, index_entries.from_json(text)):
+                    shards = entry_files.shards_of(entries[entry_files.KEY], self._shards)
+                    yield from entries.append_column(_SHARD, pa.array(shards, pa.int32())).to_batches()
+
+
+class _Files:
+    """The function that writes the entries of a shard, which are all rows of a task."""
+
+    def __init__(self, reader: SliceReader, index_folder: str) -> None:
+        self._folder = reader.folder
+        self._index_folder = index_folder
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held = list(batches)
+        if not sum(map(len, held)):
+            return
+        rows = pa.Table.from_batches(held)
+        shard: int = rows[_SHARD][0].as_py()
+        entries = index_entries.in_order([rows.drop_columns([_SHARD]).cast(index_entries.ENTRIES)])
+        file = entry_files.write(self._folder, self._index_folder, entries, shard)
+        yield pa.RecordBatch.from_pydict({"file": [msgspec.json.encode(file).decode()]})

@@ -24,8 +24,8 @@ from chronolake_model.vocabulary import Action, Direction, State, TableType, Tim
 from chronolake_spark.index import assigner
 from chronolake_spark.index.assigner import Share, StoredGroup
 from chronolake_spark.index.candidates import Candidates
-from chronolake_spark.index.numbered_groups import NumberedGroup
 from chronolake_spark.read.slices import partial_snapshots, stored_slices
+from chronolake_spark.read.slices.stored_slices import NumberedGroup
 
 COMMITS_READ_MAX: Final = 20
 """The newest commits, one of which should be large enough to say how large a record is."""

@@ -21,7 +21,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from chronolake_spark import errors
 from chronolake_spark.common import columns, csv_types
 from chronolake_spark.common.csv_types import ValueMismatch
-from chronolake_spark.ingest.files import bad_rows, csv_advice, missing_keys, operations, text_files
+from chronolake_spark.ingest.files import bad_rows, csv_advice, operations, text_files
 from chronolake_spark.ingest.files.bad_rows import Collector
 from chronolake_spark.ingest.files.csv_profiles import Profile
 
@@ -357,7 +357,7 @@ def _refuse_records(file: Path, encoding: str, header: Header, rows: int | None 
 
 
 def _refuse_missing_key(rows: pa.RecordBatch, key: Sequence[str]) -> None:
-    if (index := missing_keys.first_in(rows, key)) is not None:
+    if (index := bad_rows.first_without_key(rows, key)) is not None:
         message = errors.missing_key(key)
         raise _BadRow(index, lambda where, place: errors.InvalidRecordKey(f"{where}: {message}", place))
 

@@ -28,7 +28,7 @@ from chronolake_model.tables import BucketIndex, CreateTable, NewBucketIndex, Ne
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import Action, IndexType, State
 from chronolake_spark import creating, errors, tables
-from chronolake_spark.common import columns, csv_types, file_states
+from chronolake_spark.common import columns, csv_types
 from chronolake_spark.driver import schema
 from chronolake_spark.ingest import (
     batches as ingest_batches,
@@ -36,7 +36,6 @@ from chronolake_spark.ingest import (
     hudi_visibility,
     request as ingest_request,
     source_files,
-    stated_types,
 )
 from chronolake_spark.ingest.batches import Batch
 from chronolake_spark.ingest.csv_files import ReadOptions
@@ -46,7 +45,7 @@ from chronolake_spark.ingest.files.loaded_files import LoadedFiles
 from chronolake_spark.ingest.files.set_aside import BadRow
 from chronolake_spark.ingest.reader import IngestReader, readable
 from chronolake_spark.ingest.request import Request
-from chronolake_spark.write import conflict_retries, schema_merges, writable_tables, writes
+from chronolake_spark.write import conflict_retries, schema_merges, source_states, writable_tables, writes
 from chronolake_spark.write.counts import RowCounts, row_counts
 
 SOURCE = "ingest.source"
@@ -152,7 +151,7 @@ class IngestJob:
         table = self._existing()
         self.table_exists = table is not None
         # States are read before the digests, so that a later change cannot be loaded under an old digest.
-        self._file_states = {str(file): file_states.state_of(file) for file in self.source.files}
+        self._file_states = {str(file): source_states.state_of_file(file) for file in self.source.files}
         digests = {file: source_files.digest(file) for file in self.source.files}
         known = self._loaded(self._client.table(self.request.table)) if table else LoadedFiles({})
         changed = tuple(file for file, digest in digests.items() if known.has_another(file, digest))
@@ -375,7 +374,7 @@ class IngestJob:
         request = self.request
         assert prepared.struct is not None, "a table is made for files"
         own = StructType([field for field in prepared.struct if field.name != request.op_column])
-        fields = schema.fields_of(stated_types.with_types(own, self._stated))
+        fields = schema.fields_of(ingest_request.with_stated_types(own, self._stated))
         return Table(
             name=request.table,
             table_id="",
@@ -445,7 +444,9 @@ class IngestJob:
     def _rows(self, files: Sequence[Path], table: Table) -> DataFrame:
         """The rows of ``files`` for a table, which gets new columns on request."""
         frame = self._files.frame(files)
-        return stated_types.with_new_columns(frame, table, self._stated) if self.request.merge_schema else frame
+        if not self.request.merge_schema:
+            return frame
+        return ingest_request.with_stated_columns(frame, table, self._stated)
 
     def _delete_condition(self) -> Column | None:
         if self.request.op_column is None:

@@ -23,6 +23,7 @@ from chronolake_spark.common import column_names
 from chronolake_spark.driver import schema, spark_failures
 from chronolake_spark.ingest.files import bad_rows, text_files
 from chronolake_spark.ingest.files.formats import Format
+from chronolake_spark.write import casts
 
 _DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
 """A partition that an expression derives."""
@@ -278,3 +279,28 @@ def _as_list(value: object) -> list[object]:
 
 def _text(values: Iterable[object]) -> str:
     return ",".join(str(value) for value in values) or "none"
+
+
+def with_stated_types(struct: StructType, stated: Mapping[str, str]) -> StructType:
+    """``struct`` with the stated types, which are those of names in lower case."""
+    typed = StructType()
+    for field in struct:
+        type_ = stated.get(field.name.lower())
+        typed.add(field.name, field.dataType if type_ is None else schema.type_of(type_))
+    return typed
+
+
+def with_stated_columns(frame: DataFrame, table: Table, stated: Mapping[str, str]) -> DataFrame:
+    """The frame with stated types for the columns that ``table`` does not have.
+
+    They are to be added to it. Columns that it has are cast when they are written. Raises ``SchemaMismatch`` as
+    ``casts.cast`` does.
+    """
+    own = {field.name.lower() for field in table.schema}
+    for field in frame.schema:
+        if (type_ := stated.get(field.name.lower())) is None or field.name.lower() in own:
+            continue
+        column = frame[schema.quoted(field.name)]
+        wanted = schema.type_of(type_)
+        frame = frame.withColumn(field.name, casts.cast(column, field.name, wanted, field.dataType))
+    return frame

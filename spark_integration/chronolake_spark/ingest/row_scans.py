@@ -19,8 +19,8 @@ from chronolake_spark import errors
 from chronolake_spark.common import csv_types, text_checks
 from chronolake_spark.common.csv_types import ValueMismatch
 from chronolake_spark.ingest.csv_files import Column, ReadOptions
-from chronolake_spark.ingest.files import json_records, missing_keys
-from chronolake_spark.ingest.files.bad_rows import Collector
+from chronolake_spark.ingest.files import json_records
+from chronolake_spark.ingest.files.bad_rows import Collector, rows_without_key
 from chronolake_spark.ingest.files.formats import Format
 
 _VALUE_CHARS_MAX = 200
@@ -91,7 +91,7 @@ def misfit(name: str, value: str, column: Column) -> _Error:
 
 def _bad_rows(batch: pa.RecordBatch, reading: ReadOptions) -> Iterator[tuple[int, _Error]]:
     """The rows of a batch that are bad, by their places."""
-    without_key = missing_keys.rows_in(batch, reading.key)
+    without_key = rows_without_key(batch, reading.key)
     for index in np.flatnonzero(without_key):
         yield int(index), _no_key(reading.key)
     for name in batch.schema.names:

@@ -27,7 +27,7 @@ from chronolake_spark import errors
 from chronolake_spark.common import arrow_types, columns, format_options
 from chronolake_spark.common.format_options import FormatOptions, View
 from chronolake_spark.driver import schema
-from chronolake_spark.read import evolution, filter_meanings, task_portions
+from chronolake_spark.read import evolution, filter_meanings, slice_frames
 from chronolake_spark.read.slices import arrow_filters, stored_slices
 from chronolake_spark.read.slices.base_files import Folder
 from chronolake_spark.read.slices.slice_reader import SliceReader
@@ -134,7 +134,7 @@ class FormatReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untype
                     types=types,
                 )
                 # At least one, because Spark makes a task of its own out of none.
-                for portion in task_portions.of(slices, lambda slice_: [slice_]) or [[]]
+                for portion in slice_frames.portions(slices, lambda slice_: [slice_]) or [[]]
             ]
 
     def read(self, partition: SlicesPartition) -> Iterator[pa.RecordBatch]:

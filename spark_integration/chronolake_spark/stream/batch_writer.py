@@ -17,7 +17,7 @@ from chronolake_spark import errors
 from chronolake_spark.common import choices
 from chronolake_spark.common.choices import Duplicates, OnConflict, Replayed
 from chronolake_spark.driver import schema
-from chronolake_spark.stream import batch_checks, failures, planned_batches, replays
+from chronolake_spark.stream import batch_checks, failures, replays
 from chronolake_spark.stream.batch_checks import BatchOperation
 from chronolake_spark.stream.batches import BatchStream, StreamBatch
 from chronolake_spark.stream.replays import Planned
@@ -161,7 +161,7 @@ class BatchWriter:
     @staticmethod
     def _planned_ms(spark: SparkSession, batch_id: int) -> int | None:
         query_id = spark.sparkContext.getLocalProperty(_QUERY_ID)
-        return None if query_id is None else planned_batches.planned_ms(spark, query_id, batch_id)
+        return None if query_id is None else planned_ms(spark, query_id, batch_id)
 
     def _stream_of(self, context: SparkContext, table: chronolake.Table) -> BatchStream:
         """The stream of this run of the query: a later run opens it again."""
@@ -233,3 +233,25 @@ class _BatchTable(SparkTable):
                 settings, batch=self._batch, extra_metadata={**settings.extra_metadata, **batch}
             ),
         )
+
+
+def planned_ms(spark: SparkSession, query_id: str, batch_id: int) -> int | None:
+    """When Spark planned a batch, in milliseconds since 1970; None, with a warning, if Spark does not tell it.
+
+    Spark writes the ends of a batch to its offset log before the batch runs, with the time of the plan. A batch
+    that comes again after a crash comes with this plan. If the log has lost it, Spark plans a batch of the same
+    id anew, and it may have more rows.
+    """
+    try:
+        state = spark._jsparkSession.sharedState()
+        query = state.activeStreamingQueries().get(spark._jvm.java.util.UUID.fromString(query_id))
+        return int(query.offsetLog().offsetSeqMetadataForBatchId(batch_id).get().batchTimestampMs())
+    except Exception as exc:  # py4j has many errors: another Spark may keep its log elsewhere
+        _LOG.warning(
+            "Spark does not tell when it planned batch %d of the query %s (%s): if the checkpoint folder is "
+            "replaced by an older copy that lacks the last batch, rows may be skipped",
+            batch_id,
+            query_id,
+            str(exc).partition("\n")[0],
+        )
+        return None

@@ -17,7 +17,7 @@ from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import IndexType, TimeOrder
 from chronolake_spark import errors
 from chronolake_spark.common import arrow_types, columns
-from chronolake_spark.read import evolution, frames, task_portions
+from chronolake_spark.read import evolution, frames, slice_frames
 from chronolake_spark.read.format_reader import TableView
 from chronolake_spark.read.slices import stored_slices
 from chronolake_spark.stream import plans
@@ -116,7 +116,7 @@ def _ordering(table: Table) -> pa.Field | None:
 def _upserts(source: Source, slices: Sequence[FileSlice], times: Sequence[str] | None) -> list[InputPartition]:
     return [
         UpsertsPartition(source, [stored_slices.of(slice_) for slice_ in portion], times)
-        for portion in task_portions.of(slices, lambda slice_: [slice_])
+        for portion in slice_frames.portions(slices, lambda slice_: [slice_])
     ]
 
 
@@ -140,7 +140,7 @@ def _deletes_of(
     source: Source, changed: Sequence[ChangedFileGroup], after: Sequence[FileSlice]
 ) -> Iterator[InputPartition]:
     searched = [stored_slices.of(slice_) for slice_ in after]
-    for portion in task_portions.of(changed, _sides):
+    for portion in slice_frames.portions(changed, _sides):
         groups = [
             (stored_slices.of(group.before), group.after and stored_slices.of(group.after))
             for group in portion

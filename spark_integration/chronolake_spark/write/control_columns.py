@@ -10,8 +10,9 @@ import functools
 from collections.abc import Sequence
 
 from pyspark import SparkContext
-from pyspark.sql import Column, functions as sf
+from pyspark.sql import Column, DataFrame, functions as sf
 
+from chronolake_model.instants import Instant
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType
@@ -65,3 +66,21 @@ def _fields(table: Table, names: Sequence[str]) -> tuple[Field, ...]:
 def _java() -> object:
     """The process in which the expressions live."""
     return SparkContext._gateway
+
+
+def in_present_buckets(definition: Table, instant: Instant) -> Table:
+    """The definition with the number of buckets that the table had when the instant began.
+
+    A resize may change the number at any time, also after the driver has read the definition.
+    """
+    if instant.buckets is None:
+        return definition
+    return definition.with_buckets(instant.buckets)
+
+
+def in_buckets(rows: DataFrame, table: Table) -> DataFrame:
+    """Tagged rows, in the buckets of the table.
+
+    The rows may have been tagged by an earlier definition. Spark computes the bucket of a row only once.
+    """
+    return rows.withColumn(columns.BUCKET, bucket(table))

@@ -30,11 +30,11 @@ from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.tables import SchemaField
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_tags, arrow_types, file_states, text_checks
+from chronolake_spark.common import arrow_tags, arrow_types, text_checks
 from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_from_json
-from chronolake_spark.index.numbered_groups import NumberedGroup
 from chronolake_spark.read.slices.log_contents import LogFormat
-from chronolake_spark.read.slices.stored_slices import StoredSlice
+from chronolake_spark.read.slices.stored_slices import NumberedGroup, StoredSlice
+from chronolake_spark.write import source_states
 from chronolake_spark.write.counts import RowCounts
 from chronolake_spark.write.tasks import bucket_writer, new_groups, open_groups, task_rows
 from chronolake_spark.write.tasks.bucket_writer import Task, WriteJob, Written
@@ -192,7 +192,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
                 try:
                     self._refuse_duplicates(messages)
                     stats = _stats_of(messages)
-                    file_states.refuse_changed(self._options.file_states)
+                    source_states.refuse_changed_files(self._options.file_states)
                     write.complete(
                         stats,
                         self._metadata(messages, stats),

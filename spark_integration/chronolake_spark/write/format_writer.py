@@ -34,13 +34,14 @@ from chronolake_spark.common.arrow_tags import Tagging
 from chronolake_spark.common.choices import Replaces
 from chronolake_spark.common.format_options import FormatOptions, WriteOperation
 from chronolake_spark.driver import schema
-from chronolake_spark.index import numbered_groups, staged_places, unique_places
+from chronolake_spark.index import staged_places
 from chronolake_spark.index.record import record_index
 from chronolake_spark.index.unique_keys import Treatment
 from chronolake_spark.read import evolution
+from chronolake_spark.read.slices import stored_slices
 from chronolake_spark.read.slices.base_files import Folder
 from chronolake_spark.read.slices.merge import Existing
-from chronolake_spark.write import bucket_numbers, rollbacks, writable_tables, writes
+from chronolake_spark.write import control_columns, rollbacks, writable_tables, writes
 from chronolake_spark.write.data_source import ChronolakeWriter, encoded_error, message_of
 from chronolake_spark.write.tasks import bucket_writer, staging
 from chronolake_spark.write.tasks.bucket_writer import Task
@@ -81,7 +82,7 @@ def writer(options: Mapping[str, str], struct: StructType, *, overwrite: bool) -
         )
         try:
             writes.refuse_another_schema(definition, begun.instant)
-            definition = bucket_numbers.present(definition, begun.instant)
+            definition = control_columns.in_present_buckets(definition, begun.instant)
             tagging = dataclasses.replace(tagging, table=definition)
             write_options = writes.options_of(table, client.url, definition, begun.instant, settings, {})
             treatment = Treatment(settings.existing, settings.replaces)
@@ -141,7 +142,7 @@ class StagingWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is 
             raise encoded_error(error) from error
         own.commit([message_of(written)])
         with self._own.connected() as table:
-            record_index.follow(table, unique_places.refusing(table))
+            record_index.follow(table, staged_places.refusing(table))
 
     def abort(self, messages: Sequence[StagedMessage | None]) -> None:
         """Roll the instant back."""
@@ -168,7 +169,7 @@ class StagingWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is 
         places = staged_places.find(keys, table, time, self._treatment)
         stager = Stager(folder, TaskMarkers(self._own.markers(table)), time, token)
         rows = staging.regrouped(stager, places.rows(staging.tables(folder, files)))
-        fields = evolution.fields_of_slices(table, table.definition, numbered_groups.slices_of(places.groups))
+        fields = evolution.fields_of_slices(table, table.definition, stored_slices.slices_of(places.groups))
         return self._own.with_groups(places.groups, fields), rows, None
 
     @contextlib.contextmanager

@@ -36,15 +36,14 @@ from chronolake_spark.common import arrow_tags, column_names, columns, text_chec
 from chronolake_spark.common.choices import OnConflict, Replaces
 from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_to_json
 from chronolake_spark.driver import progress, schema, spark_failures
-from chronolake_spark.index import locating, numbered_groups, record_locating, targets
-from chronolake_spark.index.numbered_groups import NumberedGroup
+from chronolake_spark.index import locating, record_locating, targets
 from chronolake_spark.index.unique_keys import Treatment
 from chronolake_spark.read import evolution
 from chronolake_spark.read.slices import stored_slices
 from chronolake_spark.read.slices.merge import Existing
+from chronolake_spark.read.slices.stored_slices import NumberedGroup
 from chronolake_spark.write import (
     arrow_batches,
-    bucket_numbers,
     casts,
     conflict_retries,
     control_columns,
@@ -52,8 +51,8 @@ from chronolake_spark.write import (
     data_source,
     rollbacks,
     row_orders,
-    self_reads,
     shuffles,
+    source_states,
     writable_tables,
 )
 from chronolake_spark.write.tasks import new_groups
@@ -194,8 +193,8 @@ def _run_once(
     counted = {conflict_retries.RETRIES: str(retries)} if retries else {}
     with _begun(table, settings) as write:
         refuse_another_schema(definition, write.instant)
-        definition = bucket_numbers.present(definition, write.instant)
-        self_reads.refuse_older(table, settings.computed_from, write.requested_time)
+        definition = control_columns.in_present_buckets(definition, write.instant)
+        source_states.refuse_older(table, settings.computed_from, write.requested_time)
         if not has_direct_markers(definition, settings.markers):
             progress.begins_files(lambda: table.markers(write.requested_time))
         options = options_of(table, url, definition, write.instant, settings, counted)
@@ -207,7 +206,7 @@ def _run_once(
             tagged_rows = tagged_rows if has_limit else arrow_batches.guarded(tagged_rows)
             with _placed(tagged_rows, table, definition, as_of, settings) as (frame, numbered):
                 if numbered is not None:
-                    fields = evolution.fields_of_slices(table, definition, numbered_groups.slices_of(numbered))
+                    fields = evolution.fields_of_slices(table, definition, stored_slices.slices_of(numbered))
                     options = options.with_groups(numbered, fields)
                 save(frame, table, options, has_limit=has_limit)
         return write.refresh() if settings.batch is None else settings.batch.complete()
@@ -257,7 +256,7 @@ def _placed(
         yield rows.drop(columns.BUCKET, *omitted), ()
         return
     if definition.index.type is IndexType.BUCKET:
-        placed = bucket_numbers.placed(rows, definition)
+        placed = control_columns.in_buckets(rows, definition)
         # Arrow makes these columns faster than Spark shuffles and sends them.
         yield shuffles.by_file_group(placed, definition, settings.sort).drop(*omitted), None
         return

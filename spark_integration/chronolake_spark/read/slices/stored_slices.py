@@ -69,3 +69,22 @@ def base_only(slices: Iterable[FileSlice]) -> list[FileSlice]:
 
 def _file(file: DataFile) -> StoredFile:
     return StoredFile(file.path, file.size_bytes, file.schema_version, file.has_field_ids)
+
+
+class NumberedGroup(msgspec.Struct, frozen=True, array_like=True):
+    """A file group that a write may change or open.
+
+    ``slice_`` is its current slice, None for a new group. With ``rewrites`` the rows are merged into its base
+    file, also in a merge-on-read table.
+    """
+
+    number: int
+    partition_path: str
+    file_id: str
+    slice_: StoredSlice | None = None
+    rewrites: bool = False
+
+
+def slices_of(groups: Iterable[NumberedGroup]) -> list[StoredSlice]:
+    """The slices of those file groups that have one."""
+    return [group.slice_ for group in groups if group.slice_ is not None]

@@ -26,7 +26,7 @@ from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_model.tables import SchemaField
 from chronolake_spark.common import columns
-from chronolake_spark.index.keys.footers import KeyCollector
+from chronolake_spark.index.keys.stored_keys import KeyCollector
 from chronolake_spark.read.slices import base_files, layouts, log_contents, merge, slice_reader
 from chronolake_spark.read.slices.column_stats import Collector
 from chronolake_spark.read.slices.log_contents import LogFormat

@@ -13,9 +13,8 @@ from chronolake_model.markers import MarkersType
 from chronolake_model.streams import StreamInstant
 from chronolake_model.tables import SchemaField, Table
 from chronolake_spark.common.choices import Replaces
-from chronolake_spark.index.numbered_groups import NumberedGroup
 from chronolake_spark.read.slices.merge import Existing
-from chronolake_spark.read.slices.stored_slices import StoredSlice
+from chronolake_spark.read.slices.stored_slices import NumberedGroup, StoredSlice
 
 WRITE_OPTION: Final = "write"
 

@@ -1,4 +1,4 @@
-"""The key range and the bloom filter of record keys in the footer of a base file, as Hudi has them.
+"""The keys of stored files: those that a slice has, and the key range and bloom filter in Hudi's footers.
 
 Hudi compares keys in Java's order of strings, by UTF-16 code units. It is the order of the UTF-8 bytes, which
 Arrow has, unless a character beyond U+FFFF is in one of the strings.
@@ -6,6 +6,7 @@ Arrow has, unless a character beyond U+FFFF is in one of the strings.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -15,6 +16,8 @@ import pyarrow.compute as pc
 from chronolake_spark.common import columns
 from chronolake_spark.index.keys import bloom_filters
 from chronolake_spark.index.keys.bloom_filters import UnknownFilter
+from chronolake_spark.read.slices.slice_reader import SliceReader
+from chronolake_spark.read.slices.stored_slices import StoredSlice
 
 LEAST: Final = b"hoodie_min_record_key"
 GREATEST: Final = b"hoodie_max_record_key"
@@ -98,3 +101,30 @@ def _range(keys: pa.Array) -> tuple[str, str]:
 def _in_java(text: str) -> bytes:
     """What Java orders strings by."""
     return text.encode("utf-16-be")
+
+
+def existing(reader: SliceReader, stored: StoredSlice, wanted: pa.Array, *, uses_filters: bool) -> pa.Array:
+    """Those of the ``wanted`` keys that a slice has, also if its log files delete them; each once.
+
+    With ``uses_filters`` the base file is read only for keys that its key range and bloom filter admit. The
+    filters do not know the keys of log files, which are read.
+    """
+    in_base = wanted
+    if uses_filters and stored.base is not None:
+        in_base = possible(reader.footer(stored.base), wanted)
+    keys = reader.only(wanted).log_keys(stored)
+    if len(in_base):
+        keys += reader.only(in_base).base_keys(stored)
+    return pc.unique(pa.chunked_array(keys, pa.string()))
+
+
+def by_partition(keys: pa.Table) -> dict[str, pa.Array]:
+    """The distinct record keys of each partition path, in order."""
+    by = [(columns.PARTITION_PATH, "ascending"), (columns.RECORD_KEY, "ascending")]
+    ordered = keys.sort_by(by).combine_chunks()
+    bounds = pc.run_end_encode(ordered[columns.PARTITION_PATH].combine_chunks())
+    starts = [0, *bounds.run_ends.to_pylist()]
+    return {
+        path: ordered[columns.RECORD_KEY].slice(start, end - start).unique()
+        for path, (start, end) in zip(bounds.values.to_pylist(), itertools.pairwise(starts), strict=True)
+    }
