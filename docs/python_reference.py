@@ -6,7 +6,7 @@ import enum
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,11 +14,15 @@ import msgspec
 import chronolake
 import chronolake_spark
 from chronolake import streaming
-from chronolake_spark.write import merges
+from chronolake_spark.write import instant_options, merges
 from docs import markdown_text
 
 _LINE_CHARS_MAX: Final = 100
 _INDENT: Final = "    "
+_STARS: Final[Mapping[object, str]] = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
 _SECTIONS: Final[tuple[tuple[str, str, tuple[Any, ...]], ...]] = (
     (
         "Spark",
@@ -29,6 +33,8 @@ _SECTIONS: Final[tuple[tuple[str, str, tuple[Any, ...]], ...]] = (
             chronolake_spark.table,
             chronolake_spark.views,
             chronolake_spark.SparkTable,
+            instant_options.InstantOptions,
+            instant_options.CommitOptions,
             chronolake_spark.writer,
             chronolake_spark.BatchWriter,
             merges.Merge,
@@ -82,7 +88,9 @@ def lines() -> Iterator[str]:
 
 def _class(cls: type) -> Iterator[str]:
     yield from ("", f"### {cls.__name__}", *_docstring(cls))
-    if fields := [f"{name}: {form}" for name, form in inspect.get_annotations(cls).items() if name[0] != "_"]:
+    if fields := [
+        f"{name}: {_form(form)}" for name, form in inspect.get_annotations(cls).items() if name[0] != "_"
+    ]:
         yield from _code(fields)
     for name, member in _members(cls).items():
         if isinstance(member, property):
@@ -97,6 +105,11 @@ def _class(cls: type) -> Iterator[str]:
             )
         else:
             yield from _function(member, f"{cls.__name__}.{name}", level=4)
+
+
+def _form(annotation: Any) -> str:
+    """The text of an annotation, which a TypedDict keeps in an object."""
+    return str(getattr(annotation, "__forward_arg__", annotation))
 
 
 def _members(cls: type) -> dict[str, Any]:
@@ -132,8 +145,7 @@ def _signature(function: Callable[..., Any]) -> list[str]:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
-    text = f"{stars}{parameter.name}"
+    text = f"{_STARS.get(parameter.kind, '')}{parameter.name}"
     if parameter.annotation is not parameter.empty:
         text += f": {_double_quoted(str(parameter.annotation))}"
     return text if parameter.default is parameter.empty else f"{text} = {_default(parameter.default)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, Unpack, get_args
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
@@ -11,13 +11,12 @@ import chronolake
 from chronolake_model.files import Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.instants import Instant
-from chronolake_model.markers import MarkersType
 from chronolake_model.tables import Table
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import IndexType, Operation
 from chronolake_spark import errors
 from chronolake_spark.common import choices
-from chronolake_spark.common.choices import Duplicates, OnConflict, Replaces
+from chronolake_spark.common.choices import Duplicates, Replaces
 from chronolake_spark.common.format_options import View
 from chronolake_spark.driver import progress, schema
 from chronolake_spark.explain import of_reads, of_writes
@@ -32,6 +31,7 @@ from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.write import (
     conditional_deletes,
     data_source,
+    instant_options,
     merges,
     partition_deletes,
     resizes,
@@ -41,6 +41,7 @@ from chronolake_spark.write import (
     writable_tables,
     writes,
 )
+from chronolake_spark.write.instant_options import CommitOptions, InstantOptions
 from chronolake_spark.write.merges import Clause, Merge
 from chronolake_spark.write.shuffles import Sort
 from chronolake_spark.write.writes import Rows, Settings
@@ -103,10 +104,8 @@ class SparkTable:
         duplicates: Duplicates = "fail",
         *,
         row_order: Sequence[str | Column] = (),
-        extra_metadata: Mapping[str, str] | None = None,
-        markers: MarkersType | None = None,
-        on_conflict: OnConflict = "fail",
         merge_schema: bool = False,
+        **options: Unpack[InstantOptions],
     ) -> Instant:
         """Add records. A key that exists, or comes twice, raises ``DuplicateKeys``; ``drop`` leaves it.
 
@@ -121,9 +120,7 @@ class SparkTable:
             operation=Operation.INSERT,
             existing=existing,
             is_based_on_reads=True,
-            extra_metadata=extra_metadata or {},
-            markers=markers,
-            on_conflict=on_conflict,
+            options=options,
         )
         return self._write(rows, settings)
 
@@ -132,10 +129,8 @@ class SparkTable:
         df: DataFrame,
         sort: Sort = None,
         *,
-        extra_metadata: Mapping[str, str] | None = None,
-        markers: MarkersType | None = None,
-        on_conflict: OnConflict = "fail",
         merge_schema: bool = False,
+        **options: Unpack[InstantOptions],
     ) -> Instant:
         """Add records whose keys the table does not have, as fast as they can be written.
 
@@ -154,9 +149,7 @@ class SparkTable:
             existing=Existing.UNCHECKED,
             sort=shuffles.sort_columns(sort, rows),
             opens_groups=sort is None,
-            extra_metadata=extra_metadata or {},
-            markers=markers,
-            on_conflict=on_conflict,
+            options=options,
         )
         return self._write(rows, settings)
 
@@ -166,11 +159,9 @@ class SparkTable:
         delete_when: str | Column | None = None,
         *,
         row_order: Sequence[str | Column] = (),
-        extra_metadata: Mapping[str, str] | None = None,
-        markers: MarkersType | None = None,
         file_states: Mapping[str, str] | None = None,
-        on_conflict: OnConflict = "fail",
         merge_schema: bool = False,
+        **options: Unpack[InstantOptions],
     ) -> Instant:
         """Insert new keys, update those that exist, delete where ``delete_when`` (an SQL condition) holds.
 
@@ -192,20 +183,15 @@ class SparkTable:
             operation=Operation.UPSERT,
             kept_columns=kept,
             is_based_on_reads=bool(kept),
-            extra_metadata=extra_metadata or {},
-            markers=markers,
             file_states=file_states or {},
-            on_conflict=on_conflict,
+            options=options,
         )
         return self._write(rows, settings)
 
     def delete(
         self,
         condition: DataFrame | str | Column,
-        *,
-        extra_metadata: Mapping[str, str] | None = None,
-        markers: MarkersType | None = None,
-        on_conflict: OnConflict = "fail",
+        **options: Unpack[InstantOptions],
     ) -> Instant:
         """Delete the records for which ``condition`` holds, or those with the keys of a frame.
 
@@ -223,9 +209,7 @@ class SparkTable:
         settings = Settings(
             operation=Operation.DELETE,
             is_based_on_reads=not has_keys,
-            extra_metadata=extra_metadata or {},
-            markers=markers,
-            on_conflict=on_conflict,
+            options=options,
         )
         return self._write(rows, settings)
 
@@ -233,10 +217,7 @@ class SparkTable:
         self,
         source: DataFrame,
         on: Sequence[str] | None = None,
-        *,
-        extra_metadata: Mapping[str, str] | None = None,
-        markers: MarkersType | None = None,
-        on_conflict: OnConflict = "fail",
+        **options: Unpack[InstantOptions],
     ) -> Merge:
         """A merge of ``source`` into the table: add clauses to it, then call ``execute``.
 
@@ -250,15 +231,15 @@ class SparkTable:
             ).when_not_matched_insert().execute()
         """
 
+        instant_options.check(options)
+
         def run(clauses: Sequence[Clause]) -> Instant:
             self._writable()
             settings = Settings(
                 operation=Operation.UPSERT,
                 refuses_repeated_keys=True,
                 is_based_on_reads=True,
-                extra_metadata=extra_metadata or {},
-                markers=markers,
-                on_conflict=on_conflict,
+                options=options,
             )
             return self._write(merges.rows(self._spark, self._table, source, on, clauses), settings)
 
@@ -270,10 +251,8 @@ class SparkTable:
         partitions: Partitions,
         *,
         row_order: Sequence[str | Column] = (),
-        extra_metadata: Mapping[str, str] | None = None,
-        markers: MarkersType | None = None,
-        on_conflict: OnConflict = "fail",
         merge_schema: bool = False,
+        **options: Unpack[InstantOptions],
     ) -> Instant:
         """Replace by ``df`` the partitions that it has rows of (``dynamic``), or the whole table (``all``).
 
@@ -286,22 +265,19 @@ class SparkTable:
         what ``upsert`` raises.
         """
         rows = self._tagged(df, merge_schema, row_order=row_order)
-        computed_from = source_states.state_of(df, self.definition, on_conflict)
+        computed_from = source_states.state_of(df, self.definition, instant_options.on_conflict_of(options))
         settings = Settings(
             operation=Operation.INSERT_OVERWRITE,
             replaces=choices.of("partitions", partitions, Replaces),
             computed_from=computed_from,
-            extra_metadata=extra_metadata or {},
-            markers=markers,
-            on_conflict=on_conflict,
+            options=options,
         )
         return self._write(rows, settings)
 
     def delete_partitions(
         self,
         *partitions: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        extra_metadata: Mapping[str, str] | None = None,
-        on_conflict: OnConflict = "fail",
+        **options: Unpack[CommitOptions],
     ) -> Instant:
         """Delete all records of partitions, given by values: ``{"country": "de", "day": "2026-01-31"}``.
 
@@ -314,17 +290,13 @@ class SparkTable:
             self._spark,
             self._table,
             partition_deletes.listed(partitions),
-            on_conflict=on_conflict,
-            extra_metadata=extra_metadata,
+            options,
         )
 
     def resize_buckets(
         self,
         buckets: int,
-        *,
-        extra_metadata: Mapping[str, str] | None = None,
-        markers: MarkersType | None = None,
-        on_conflict: OnConflict = "fail",
+        **options: Unpack[InstantOptions],
     ) -> Instant:
         """Give a table with a bucket index another number of buckets: all its files are written anew.
 
@@ -339,9 +311,7 @@ class SparkTable:
                 self._table,
                 self._client.url,
                 buckets,
-                extra_metadata=extra_metadata,
-                markers=markers,
-                on_conflict=on_conflict,
+                options,
             )
 
     def read(

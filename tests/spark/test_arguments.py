@@ -11,16 +11,25 @@ import pytest
 
 import chronolake
 from chronolake.cli import main as command_line
+from chronolake_model.markers import MarkersType
 from chronolake_model.names import listed
 from chronolake_model.tables import BucketIndex, index_of
 from chronolake_model.times import digits_of
-from chronolake_model.vocabulary import IndexType
+from chronolake_model.vocabulary import IndexType, Operation
 from chronolake_spark import create_table, errors
 from chronolake_spark.common import choices, format_options
 from chronolake_spark.common.choices import Replaces
 from chronolake_spark.ingest import source_files
 from chronolake_spark.tables import SparkTable
-from chronolake_spark.write import casts, conditional_deletes, counts, merges, partition_deletes
+from chronolake_spark.write import (
+    casts,
+    conditional_deletes,
+    counts,
+    instant_options,
+    merges,
+    partition_deletes,
+    writes,
+)
 
 
 @pytest.mark.parametrize(
@@ -164,3 +173,17 @@ def test_an_unknown_operation_is_not_explained() -> None:
         table.explain("upsrt")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="view is one of"):
         table.read(view="ro")  # type: ignore[arg-type]
+
+
+def test_an_option_that_no_write_has_is_refused_with_those_that_it_has() -> None:
+    misspelled: Any = {"on_conflit": "retry"}
+
+    with pytest.raises(TypeError, match="no option on_conflit; it has extra_metadata, markers, on_conflict"):
+        writes.Settings(operation=Operation.UPSERT, options=misspelled)
+
+
+def test_a_delete_of_partitions_writes_no_files_so_it_has_no_markers() -> None:
+    options: Any = {"markers": MarkersType.DIRECT}
+
+    with pytest.raises(TypeError, match="no option markers"):
+        instant_options.check(options, instant_options.CommitOptions)

@@ -192,7 +192,7 @@ def test_an_update_computed_from_a_record_that_changed_meanwhile_is_not_written(
     table = filled(type_)
     clause = Clause(when_matched=True, values={"price": "target.price + source.price"})
     rows = merges.rows(spark, table.metastore, orders(spark, (1, "de", 100, 1)), None, [clause])
-    settings = Settings(operation=Operation.UPSERT, is_based_on_reads=True, on_conflict="retry")
+    settings = Settings(operation=Operation.UPSERT, is_based_on_reads=True, options={"on_conflict": "retry"})
 
     instant = table._write(overtaken(rows, lambda: table.upsert(orders(spark, (1, "de", 11, 2)))), settings)
     assert rows_of(table)[0] == (1, "de", 111, 2)

@@ -170,7 +170,7 @@ def test_an_overwrite_loses_to_an_upsert_that_completed_meanwhile_and_can_be_rep
         table._write(after_an_upsert(11), settings)
     assert rows_of(table)[0] == (1, "de", "a", 11)
 
-    instant = table._write(after_an_upsert(12), dataclasses.replace(settings, on_conflict="retry"))
+    instant = table._write(after_an_upsert(12), dataclasses.replace(settings, options={"on_conflict": "retry"}))
     assert rows_of(table) == [(9, "de", "a", 90)]
     assert instant.extra_metadata["conflicts.retries"] == "1"
     assert table.metastore.orphans().orphans == []

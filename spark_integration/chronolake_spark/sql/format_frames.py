@@ -18,6 +18,7 @@ from chronolake_spark.common.choices import Replaces
 from chronolake_spark.common.format_options import FormatOptions, Use, View, WriteOperation
 from chronolake_spark.driver import schema
 from chronolake_spark.tables import SparkTable
+from chronolake_spark.write.instant_options import InstantOptions
 
 
 def load(spark: SparkSession, options: Mapping[str, str], columns: list[str] | None) -> DataFrame:
@@ -88,7 +89,7 @@ def _overwrite(table: SparkTable, frame: DataFrame, options: FormatOptions) -> N
     table.overwrite(frame, partitions.value, row_order=options.row_order, **_merging(options))
 
 
-def _settings(options: FormatOptions) -> dict[str, Any]:
+def _settings(options: FormatOptions) -> InstantOptions:
     return {"markers": options.markers, "on_conflict": options.on_conflict}
 
 

@@ -22,7 +22,8 @@ from chronolake_spark.stream.batch_checks import BatchOperation
 from chronolake_spark.stream.batches import BatchStream, StreamBatch
 from chronolake_spark.stream.replays import Planned
 from chronolake_spark.tables import SparkTable
-from chronolake_spark.write import writes
+from chronolake_spark.write import instant_options, writes
+from chronolake_spark.write.instant_options import InstantOptions
 from chronolake_spark.write.writes import Rows, Settings
 
 _QUERY_ID: Final = "sql.streaming.queryId"
@@ -226,13 +227,10 @@ class _BatchTable(SparkTable):
         self._batch = StreamBatch(stream, planned)
 
     def _write(self, rows: Rows, settings: Settings) -> Instant:  # type: ignore[explicit-override]
-        batch = replays.metadata(self._stream.query_id, self._planned)
-        return super()._write(
-            rows,
-            dataclasses.replace(
-                settings, batch=self._batch, extra_metadata={**settings.extra_metadata, **batch}
-            ),
-        )
+        metadata = instant_options.metadata_of(settings.options)
+        metadata |= replays.metadata(self._stream.query_id, self._planned)
+        options: InstantOptions = {**settings.options, "extra_metadata": metadata}
+        return super()._write(rows, dataclasses.replace(settings, batch=self._batch, options=options))
 
 
 def planned_ms(spark: SparkSession, query_id: str, batch_id: int) -> int | None:

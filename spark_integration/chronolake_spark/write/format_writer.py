@@ -43,6 +43,7 @@ from chronolake_spark.read.slices.base_files import Folder
 from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.write import control_columns, rollbacks, writable_tables, writes
 from chronolake_spark.write.data_source import ChronolakeWriter, encoded_error, message_of
+from chronolake_spark.write.instant_options import InstantOptions
 from chronolake_spark.write.tasks import bucket_writer, staging
 from chronolake_spark.write.tasks.bucket_writer import Task
 from chronolake_spark.write.tasks.staging import StagedFile, Stager
@@ -222,15 +223,16 @@ def _tagging(table: Table, struct: StructType, *, deletes: bool) -> Tagging:
 
 
 def _settings(options: FormatOptions, *, overwrite: bool) -> writes.Settings:
+    own = InstantOptions(markers=options.markers)
     if overwrite:
         replaces = options.partitions or Replaces.TABLE
-        return writes.Settings(operation=Operation.INSERT_OVERWRITE, replaces=replaces, markers=options.markers)
+        return writes.Settings(operation=Operation.INSERT_OVERWRITE, replaces=replaces, options=own)
     operation = _OPERATIONS[options.operation]
     return writes.Settings(
         operation=operation,
         existing=_existing(options),
         is_based_on_reads=operation is Operation.INSERT,
-        markers=options.markers,
+        options=own,
     )
 
 

@@ -16,10 +16,10 @@ from chronolake_model.tables import Table
 from chronolake_model.vocabulary import Action, Operation
 from chronolake_spark import errors
 from chronolake_spark.common import column_names
-from chronolake_spark.common.choices import OnConflict
 from chronolake_spark.driver import schema, spark_failures
 from chronolake_spark.read.slices import partial_snapshots
-from chronolake_spark.write import conflict_retries, counts, keys
+from chronolake_spark.write import conflict_retries, counts, instant_options, keys
+from chronolake_spark.write.instant_options import CommitOptions
 
 _LOG = logging.getLogger("chronolake.spark")
 Values: TypeAlias = Mapping[str, Any]
@@ -39,15 +39,15 @@ def delete(
     spark: SparkSession,
     table: chronolake.Table,
     values: Sequence[Values],
-    *,
-    on_conflict: OnConflict = "fail",
-    extra_metadata: Mapping[str, str] | None = None,
+    options: CommitOptions,
 ) -> Instant:
     """Replace the file groups of the partitions with these values by nothing, in one instant.
 
     Raises ``InvalidPartitionValue`` and ``SchemaMismatch``.
     """
-    counts.check_metadata(extra_metadata or {})
+    instant_options.check(options, CommitOptions)
+    extra_metadata = instant_options.metadata_of(options)
+    counts.check_metadata(extra_metadata)
     wanted = [_parts(spark, table.definition, each) for each in values]
     table.claim_storage()
 
@@ -59,9 +59,9 @@ def delete(
             _warn_of_missing(table.name, values, wanted, {slice_.partition_path for slice_ in slices})
             for slice_ in slices:
                 write.replace(FileGroupName(slice_.partition_path, slice_.file_id))
-            return write.complete([], {**(extra_metadata or {}), **counted})
+            return write.complete([], {**extra_metadata, **counted})
 
-    return conflict_retries.run(attempt, on_conflict)
+    return conflict_retries.run(attempt, instant_options.on_conflict_of(options))
 
 
 def _slices(table: chronolake.Table, wanted: Sequence[_Parts]) -> list[FileSlice]:

@@ -14,17 +14,26 @@ from pyspark.sql import DataFrame, SparkSession, functions as sf
 import chronolake
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import FILE_GROUPS_MAX, Instant, Plan
-from chronolake_model.markers import MarkersType, has_direct_markers
+from chronolake_model.markers import has_direct_markers
 from chronolake_model.tables import BUCKETS_MAX, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation
 from chronolake_spark import errors
 from chronolake_spark.common import columns
-from chronolake_spark.common.choices import OnConflict, Replaces
+from chronolake_spark.common.choices import Replaces
 from chronolake_spark.driver import progress, schema
 from chronolake_spark.read import evolution, slice_frames
 from chronolake_spark.read.evolution import Versions
 from chronolake_spark.read.slices.merge import Existing
-from chronolake_spark.write import conflict_retries, control_columns, counts, rollbacks, shuffles, writes
+from chronolake_spark.write import (
+    conflict_retries,
+    control_columns,
+    counts,
+    instant_options,
+    rollbacks,
+    shuffles,
+    writes,
+)
+from chronolake_spark.write.instant_options import InstantOptions
 from chronolake_spark.write.writes import Settings
 
 
@@ -33,17 +42,15 @@ def run(
     table: chronolake.Table,
     url: str,
     buckets: int,
-    *,
-    extra_metadata: Mapping[str, str] | None = None,
-    markers: MarkersType | None = None,
-    on_conflict: OnConflict = "fail",
+    options: InstantOptions,
 ) -> Instant:
     """Resize a table, as one instant, and give it, completed. After a failure it is rolled back.
 
     Raises ``ValueError`` for what is no number of buckets.
     """
     _refuse_no_number(buckets)
-    counts.check_metadata(extra_metadata or {})
+    instant_options.check(options)
+    counts.check_metadata(instant_options.metadata_of(options))
     _refuse_unfit(table.reload().definition, buckets)
     table.claim_storage()
 
@@ -54,16 +61,20 @@ def run(
             operation=Operation.CLUSTER,
             existing=Existing.UNCHECKED,
             replaces=Replaces.TABLE,
-            extra_metadata={**(extra_metadata or {}), **counted},
-            markers=markers,
+            options=options,
         )
-        return _run_once(spark, table, url, buckets, settings)
+        return _run_once(spark, table, url, buckets, settings, counted)
 
-    return conflict_retries.run(attempt, on_conflict)
+    return conflict_retries.run(attempt, instant_options.on_conflict_of(options))
 
 
 def _run_once(
-    spark: SparkSession, table: chronolake.Table, url: str, buckets: int, settings: Settings
+    spark: SparkSession,
+    table: chronolake.Table,
+    url: str,
+    buckets: int,
+    settings: Settings,
+    counted: Mapping[str, str],
 ) -> Instant:
     groups = [FileGroupName(live.partition_path, live.file_id) for live in table.snapshot().slices]
     if len(groups) > FILE_GROUPS_MAX:
@@ -79,7 +90,7 @@ def _run_once(
         snapshot = table.snapshot(begun.requested_time)
         written = evolution.versions(table, table.reload().definition, snapshot.slices)
         resized = written.table.with_buckets(buckets)
-        options = writes.options_of(table, url, resized, begun.instant, settings, {}, snapshot)
+        options = writes.options_of(table, url, resized, begun.instant, settings, counted, snapshot)
         with writes.completing(begun):
             rows = _stored_rows(slice_frames.records(spark, written, snapshot.slices, _names(written)), resized)
             writes.save(

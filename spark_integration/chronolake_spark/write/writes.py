@@ -33,7 +33,7 @@ from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation, State
 from chronolake_spark import errors
 from chronolake_spark.common import arrow_tags, column_names, columns, text_checks
-from chronolake_spark.common.choices import OnConflict, Replaces
+from chronolake_spark.common.choices import Replaces
 from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_to_json
 from chronolake_spark.driver import progress, schema, spark_failures
 from chronolake_spark.index import locating, record_locating, targets
@@ -49,12 +49,14 @@ from chronolake_spark.write import (
     control_columns,
     counts,
     data_source,
+    instant_options,
     rollbacks,
     row_orders,
     shuffles,
     source_states,
     writable_tables,
 )
+from chronolake_spark.write.instant_options import InstantOptions
 from chronolake_spark.write.tasks import new_groups
 from chronolake_spark.write.tasks.options import WRITE_OPTION, BatchOptions, Fetched, WriteOptions
 
@@ -138,13 +140,12 @@ class Settings:
     ``sort`` are columns that order the rows of each file group. ``refuses_repeated_keys`` if two rows of one
     key are an error. ``replaces`` are the file groups that it replaces, None if it changes them.
     ``is_based_on_reads`` if the rows depend on the snapshot that the write begins with: then it conflicts with
-    any change since. ``extra_metadata`` is published with the instant, ``markers`` overrides where the table
-    keeps markers. When a file of ``file_states`` is in another state before the completion, the instant is
-    rolled back. ``computed_from`` is the state of the table, by its completion time, that the rows of an
-    overwrite are computed from: when the table has changed since, the instant is rolled back. The columns
-    ``kept_columns`` keep their stored values. With ``opens_groups`` rows that are not looked up are not
-    shuffled: each task opens file groups of its own, if the table has the index simple or bloom. A ``batch`` is
-    one of a stream, which gives the instant and completes it.
+    any change since. ``options`` are those that all writes have. When a file of ``file_states`` is in another
+    state before the completion, the instant is rolled back. ``computed_from`` is the state of the table, by its
+    completion time, that the rows of an overwrite are computed from: when the table has changed since, the
+    instant is rolled back. The columns ``kept_columns`` keep their stored values. With ``opens_groups`` rows
+    that are not looked up are not shuffled: each task opens file groups of its own, if the table has the index
+    simple or bloom. A ``batch`` is one of a stream, which gives the instant and completes it.
     """
 
     operation: Operation
@@ -153,14 +154,20 @@ class Settings:
     refuses_repeated_keys: bool = False
     replaces: Replaces | None = None
     is_based_on_reads: bool = False
-    extra_metadata: Mapping[str, str] = field(default_factory=dict)
-    markers: MarkersType | None = None
     file_states: Mapping[str, str] = field(default_factory=dict)
-    on_conflict: OnConflict = "fail"
+    options: InstantOptions = field(default_factory=InstantOptions)
     kept_columns: Sequence[str] = ()
     computed_from: str | None = None
     opens_groups: bool = False
     batch: BatchInstant | None = None
+
+    def __post_init__(self) -> None:
+        instant_options.check(self.options)
+
+    @property
+    def markers(self) -> MarkersType | None:
+        """What overrides where the table keeps markers."""
+        return self.options.get("markers")
 
 
 def run(table: chronolake.Table, url: str, rows: Rows, settings: Settings) -> Instant:
@@ -168,7 +175,7 @@ def run(table: chronolake.Table, url: str, rows: Rows, settings: Settings) -> In
 
     The instant of a batch may complete later.
     """
-    counts.check_metadata(settings.extra_metadata)
+    counts.check_metadata(instant_options.metadata_of(settings.options))
     definition = table.definition
     # Nothing is written where another table, or another metastore, has the claim.
     table.claim_storage()
@@ -178,7 +185,7 @@ def run(table: chronolake.Table, url: str, rows: Rows, settings: Settings) -> In
         with rollbacks.finished_beside(table):
             return arrow_batches.run(definition.table_id, once)
 
-    return conflict_retries.run(attempt, settings.on_conflict)
+    return conflict_retries.run(attempt, instant_options.on_conflict_of(settings.options))
 
 
 def _run_once(
@@ -308,7 +315,7 @@ def options_of(
         # An overwrite must not miss what others insert meanwhile into the partitions that it replaces.
         keys_looked_up=not has_buckets and settings.existing is not Existing.UNCHECKED,
         fetched=_fetched(table, definition, instant, settings, snapshot),
-        extra_metadata={**settings.extra_metadata, **extra_metadata},
+        extra_metadata={**instant_options.metadata_of(settings.options), **extra_metadata},
         file_states=dict(settings.file_states),
         is_in_order=bool(settings.sort),
         records_per_group=targets.records_per_group(table) if _opens_groups(definition, settings) else None,
