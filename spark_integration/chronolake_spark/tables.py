@@ -44,7 +44,7 @@ from chronolake_spark.write import (
 from chronolake_spark.write.instant_options import CommitOptions, InstantOptions
 from chronolake_spark.write.merges import Clause, Merge
 from chronolake_spark.write.shuffles import Sort
-from chronolake_spark.write.writes import Rows, Settings
+from chronolake_spark.write.writes import Rows, WriteSettings
 
 Partitions: TypeAlias = Literal["dynamic", "all"]
 ViewName: TypeAlias = Literal["snapshot", "read_optimized"]
@@ -116,7 +116,7 @@ class SparkTable:
         if existing is None:
             raise ValueError(f"duplicates is one of {', '.join(map(repr, _EXISTING))}, not {duplicates!r}")
         rows = self._tagged(df, merge_schema, row_order=row_order)
-        settings = Settings(
+        settings = WriteSettings(
             operation=Operation.INSERT,
             existing=existing,
             is_based_on_reads=True,
@@ -144,7 +144,7 @@ class SparkTable:
         Spark shuffles the rows to few files; with None each of its tasks writes its own. Raises as ``insert``.
         """
         rows = self._tagged(df, merge_schema, only_inserts=sort is None)
-        settings = Settings(
+        settings = WriteSettings(
             operation=Operation.BULK_INSERT,
             existing=Existing.UNCHECKED,
             sort=shuffles.sort_columns(sort, rows),
@@ -179,7 +179,7 @@ class SparkTable:
         condition = sf.expr(delete_when) if isinstance(delete_when, str) else delete_when
         rows = self._tagged(df, merge_schema, delete_when=condition, row_order=row_order, may_lack=True)
         kept = writes.lacking(df, self.definition)
-        settings = Settings(
+        settings = WriteSettings(
             operation=Operation.UPSERT,
             kept_columns=kept,
             is_based_on_reads=bool(kept),
@@ -206,7 +206,7 @@ class SparkTable:
         table = self._writable()
         has_keys = isinstance(condition, DataFrame)
         rows = conditional_deletes.keys_of(self._spark, self._table, table, condition)
-        settings = Settings(
+        settings = WriteSettings(
             operation=Operation.DELETE,
             is_based_on_reads=not has_keys,
             options=options,
@@ -235,7 +235,7 @@ class SparkTable:
 
         def run(clauses: Sequence[Clause]) -> Instant:
             self._writable()
-            settings = Settings(
+            settings = WriteSettings(
                 operation=Operation.UPSERT,
                 refuses_repeated_keys=True,
                 is_based_on_reads=True,
@@ -266,7 +266,7 @@ class SparkTable:
         """
         rows = self._tagged(df, merge_schema, row_order=row_order)
         computed_from = source_states.state_of(df, self.definition, instant_options.on_conflict_of(options))
-        settings = Settings(
+        settings = WriteSettings(
             operation=Operation.INSERT_OVERWRITE,
             replaces=choices.of("partitions", partitions, Replaces),
             computed_from=computed_from,
@@ -450,7 +450,7 @@ class SparkTable:
         table = schema_merges.apply(self._table, df, **how) if merge_schema else table
         return writes.tagged(df, table, **how)
 
-    def _write(self, rows: Rows, settings: Settings) -> Instant:
+    def _write(self, rows: Rows, settings: WriteSettings) -> Instant:
         with progress.described(self._spark, f"{settings.operation} {self.name}"):
             instant = writes.run(self._table, self._client.url, rows, settings)
         record_locating.follow(self._spark, self._table)

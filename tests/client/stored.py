@@ -23,7 +23,7 @@ class Stored:
     def __init__(self, table: chronolake.Table, store: Store) -> None:
         self.table = table
         self.storage = store.open()
-        self._folder = base_files.Folder.of(store.base_path, store.options)
+        self._folder = base_files.TableFolder.of(store.base_path, store.options)
 
     def write_file(self, requested_time: str, bucket: int, attempt: int = 0) -> WriteStat:
         """Write a base file as Spark's executors do."""

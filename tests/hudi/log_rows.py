@@ -8,7 +8,7 @@ import chronolake
 from chronolake_model.files import FileSlice
 from chronolake_spark.common import arrow_types
 from chronolake_spark.read.slices import slice_reader, stored_slices
-from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.slice_reader import SliceReader
 from tests.hudi.stored_tables import COLUMNS, Rows
 
@@ -24,7 +24,7 @@ def rows_of(table: chronolake.Table, slices: list[FileSlice]) -> Rows:
     layout = arrow_types.file_layout(definition.schema)
     ordering = slice_reader.ordering_of(layout, definition.merge_field)
     reader = SliceReader(
-        Folder.of(definition.base_path, table.storage_options), layout, {1: definition.schema}, ordering
+        TableFolder.of(definition.base_path, table.storage_options), layout, {1: definition.schema}, ordering
     )
     read = [rows for slice_ in slices for rows in reader.rows(stored_slices.of(slice_))]
     records = pa.concat_tables(read).select(COLUMNS).to_pylist() if read else []

@@ -27,7 +27,7 @@ def compact(
     table.publish()
     write = table.execute(plan.requested_time)
     meanwhile()
-    folder = base_files.Folder.of(table.definition.base_path)
+    folder = base_files.TableFolder.of(table.definition.base_path)
     stats = []
     for group, rows in rows_of.items():
         name = base_file_name(group.file_id, f"{next(_NUMBERS)}-9-9", plan.requested_time)

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake_model.markers import Marker
-from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.write.data_source import ChronolakeWriter, FileGroupsDataSource, Message
 from chronolake_spark.write.format_writer import StagedMessage, StagingWriter
 from chronolake_spark.write.tasks.task_markers import TaskMarkers
@@ -132,10 +132,10 @@ def _at(point: str, phase: str, crash: Callable[[], None]) -> Iterator[None]:
 @contextlib.contextmanager
 def _torn_files(crash: Callable[[], None]) -> Iterator[None]:
     """Crash when half of a file is written."""
-    create = Folder.create
+    create = TableFolder.create
 
     @contextlib.contextmanager
-    def torn(folder: Folder, relative: str) -> Iterator[pa.NativeFile]:
+    def torn(folder: TableFolder, relative: str) -> Iterator[pa.NativeFile]:
         with create(folder, relative) as sink:
             yield sink
         file = Path(folder.path(relative))
@@ -145,5 +145,5 @@ def _torn_files(crash: Callable[[], None]) -> Iterator[None]:
         # A second attempt, which does not crash.
         file.write_bytes(content)
 
-    with mock.patch.object(Folder, "create", torn):
+    with mock.patch.object(TableFolder, "create", torn):
         yield

@@ -15,7 +15,7 @@ from chronolake_model.instants import Instant, Plan
 from chronolake_model.vocabulary import Action
 from chronolake_spark.common import arrow_types, columns
 from chronolake_spark.read.slices import base_files, log_contents
-from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.log_contents import LogFormat
 
 Group = tuple[str, str]
@@ -63,7 +63,7 @@ def _written(table: chronolake.Table, time: str, group: Group, records: Records)
     name = (log_file_name if records.is_log else base_file_name)(file_id, TOKEN, time)
     path = relative_path(partition_path, name)
     rows = _rows(table, time, group, records)
-    folder = Folder.of(table.definition.base_path)
+    folder = TableFolder.of(table.definition.base_path)
     if records.is_log:
         format_ = LogFormat.of(table.name, table.definition.schema, has_avro_blocks=False)
         deleted = [DeletedRecord(key, partition_path) for key in records.deletes]

@@ -18,7 +18,7 @@ from chronolake_spark import SparkTable
 from chronolake_spark.common import arrow_types
 from chronolake_spark.read import evolution
 from chronolake_spark.read.slices import slice_reader, stored_slices
-from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.bucket_reader import Reader
 from chronolake_spark.read.slices.slice_reader import SliceReader
 
@@ -54,7 +54,7 @@ def rows_of_slices(table: chronolake.Table, slices: Sequence[FileSlice]) -> pa.T
     versions = evolution.versions(table, table.reload().definition, slices)
     layout = layout_of(table)
     ordering = slice_reader.ordering_of(layout, table.definition.merge_field)
-    folder = Folder.of(table.definition.base_path, table.storage_options)
+    folder = TableFolder.of(table.definition.base_path, table.storage_options)
     reader = Reader(SliceReader(folder, layout, versions.all_fields(), ordering))
     texts = [stored_slices.of(file_slice).to_json() for file_slice in slices]
     batches = reader.rows_of(texts)

@@ -179,7 +179,7 @@ def test_an_option_that_no_write_has_is_refused_with_those_that_it_has() -> None
     misspelled: Any = {"on_conflit": "retry"}
 
     with pytest.raises(TypeError, match="no option on_conflit; it has extra_metadata, markers, on_conflict"):
-        writes.Settings(operation=Operation.UPSERT, options=misspelled)
+        writes.WriteSettings(operation=Operation.UPSERT, options=misspelled)
 
 
 def test_a_delete_of_partitions_writes_no_files_so_it_has_no_markers() -> None:

@@ -19,7 +19,7 @@ from chronolake_spark.ingest import follow_job
 from chronolake_spark.ingest.arrivals_source import ArrivalsReader
 from chronolake_spark.ingest.files import arrivals
 from chronolake_spark.ingest.files.arrivals import Arrival, ArrivalLog
-from chronolake_spark.ingest.follow_job import Following
+from chronolake_spark.ingest.follow_job import FollowOptions
 from tests.fix_s3 import S3
 
 LATER = 2**40
@@ -173,19 +173,19 @@ def table() -> Table:
 
 
 def test_the_state_is_beside_the_table_and_of_this_table_and_source(table: Table) -> None:
-    folder = follow_job.folder_of(table, "/in", Following())
+    folder = follow_job.folder_of(table, "/in", FollowOptions())
     again = msgspec.structs.replace(table, table_id="id-2")
 
     assert folder.parent == Path("/lake/web/raw.ingest")
-    assert follow_job.folder_of(table, "/in", Following()) == folder
-    assert follow_job.folder_of(table, "/other", Following()) != folder
-    assert follow_job.folder_of(again, "/in", Following()) != folder
+    assert follow_job.folder_of(table, "/in", FollowOptions()) == folder
+    assert follow_job.folder_of(table, "/other", FollowOptions()) != folder
+    assert follow_job.folder_of(again, "/in", FollowOptions()) != folder
 
 
 def test_a_table_in_a_bucket_needs_a_folder_for_the_state(table: Table, tmp_path: Path) -> None:
     remote = msgspec.structs.replace(table, base_path="s3://lake/raw")
 
     with pytest.raises(errors.InvalidOption, match="--checkpoint"):
-        follow_job.folder_of(remote, "/in", Following())
+        follow_job.folder_of(remote, "/in", FollowOptions())
 
-    assert follow_job.folder_of(remote, "/in", Following(checkpoint=tmp_path)).parent == tmp_path
+    assert follow_job.folder_of(remote, "/in", FollowOptions(checkpoint=tmp_path)).parent == tmp_path

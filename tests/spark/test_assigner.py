@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from chronolake_model.file_sizes import FileSizes
 from chronolake_model.instants import WriteSummary
 from chronolake_spark.index import assigner
-from chronolake_spark.index.assigner import Share, StoredGroup
+from chronolake_spark.index.assigner import AssignableGroup, Share
 
 MB = 1024 * 1024
 SIZES = FileSizes(record_size=1024)
@@ -22,7 +22,7 @@ sizes = st.builds(
 )
 stored = st.lists(
     st.builds(
-        StoredGroup,
+        AssignableGroup,
         number=st.integers(0, 10**6),
         base_bytes=st.integers(0, 12_000),
         log_bytes=st.sampled_from([0, 0, 500, 9_000]),
@@ -34,7 +34,7 @@ stored = st.lists(
 
 
 def test_small_files_are_filled_before_groups_are_opened() -> None:
-    groups = [StoredGroup(0, 119 * MB), StoredGroup(1, 90 * MB), StoredGroup(2, 20 * MB)]
+    groups = [AssignableGroup(0, 119 * MB), AssignableGroup(1, 90 * MB), AssignableGroup(2, 20 * MB)]
     assert assigner.shares(1_000, groups, SIZES) == [Share(2, 1_000)]
     assert assigner.shares(110 * 1_024, groups, SIZES) == [Share(2, 100 * 1_024), Share(1, 10 * 1_024)]
     filled = assigner.shares(500_000, groups, SIZES)
@@ -43,7 +43,7 @@ def test_small_files_are_filled_before_groups_are_opened() -> None:
 
 
 def test_groups_with_logs_are_filled_only_if_their_keys_are_found_again_and_by_a_share_of_their_bytes() -> None:
-    groups = [StoredGroup(0, 0, 200 * MB), StoredGroup(1, 20 * MB, 200 * MB, is_planned=True)]
+    groups = [AssignableGroup(0, 0, 200 * MB), AssignableGroup(1, 20 * MB, 200 * MB, is_planned=True)]
     assert assigner.shares(10, groups, SIZES) == [Share(None, 10)]
     [share] = assigner.shares(10**6, groups, FileSizes(record_size=1), fills_logs=True)
     assert share == Share(0, 10**6)
@@ -62,7 +62,7 @@ def test_the_size_of_a_record_is_that_in_the_newest_commit_that_is_large_enough(
 
 @given(st.integers(0, 100_000), stored, sizes, st.booleans())
 def test_all_inserts_are_assigned_and_no_file_is_planned_to_grow_beyond_its_size(
-    inserts: int, groups: list[StoredGroup], sizes: FileSizes, fills_logs: bool
+    inserts: int, groups: list[AssignableGroup], sizes: FileSizes, fills_logs: bool
 ) -> None:
     chosen = assigner.shares(inserts, groups, sizes, fills_logs=fills_logs)
     assert sum(share.records for share in chosen) == inserts

@@ -14,21 +14,21 @@ import pytest
 
 from chronolake_spark import SparkTable, errors
 from chronolake_spark.ingest import csv_files, row_scans
-from chronolake_spark.ingest.csv_files import Column, ReadOptions
+from chronolake_spark.ingest.csv_files import ReadOptions, TargetColumn
 from chronolake_spark.ingest.files import bad_rows, json_files, parquet_files
-from chronolake_spark.ingest.files.bad_rows import Collector
+from chronolake_spark.ingest.files.bad_rows import BadRows
 from chronolake_spark.ingest.files.formats import Format
 from chronolake_spark.ingest.files.set_aside import SetAside
 from tests.client.test_utf8 import TEXT
 from tests.spark.ingest_runs import Ingest, rows_of
 
-READING = ReadOptions(known={"n": Column("int")}, key=("id",), op_column="op")
+READING = ReadOptions(known={"n": TargetColumn("int")}, key=("id",), op_column="op")
 CSV = 'id,n,op\n1,10,\n2,x,u\n\n,30,d\n"4\n4",40,gone\n5,50,d\n6,y,u\n'
 
 
 def found(format_: Format, file: Path, reading: ReadOptions) -> list[str]:
     """The places of the bad rows that a scan finds, and their errors."""
-    bad = Collector()
+    bad = BadRows()
     row_scans.find(format_, [file], reading, bad)
     return [
         f"{type(error).__name__} {str(error).removeprefix(str(file))[2:]}".partition(";")[0]
@@ -121,13 +121,13 @@ def test_bad_rows_of_parquet_are_found(tmp_path: Path):
         f"InvalidRecordKey row 4: {key}",
     ]
     assert found(Format.PARQUET, file, ReadOptions(key=("a", "derived"))) == []
-    assert found(Format.PARQUET, file, ReadOptions(known={"n": Column("int")})) == [
+    assert found(Format.PARQUET, file, ReadOptions(known={"n": TargetColumn("int")})) == [
         f"SchemaMismatch row {row}, column n: the string {text!r} does not fit int"
         for row, text in ((2, "x"), (3, "y"), (4, "z"))
     ]
     times = pa.table({"t": pa.array([1_000, 1, None, 2], pa.timestamp("ns")), "op": ["d", None, "x", "u"]})
     pq.write_table(times, file)
-    bad = Collector()
+    bad = BadRows()
     parquet_files.check([file], "op", bad=bad.add)
     assert [error.problem.context["row"] for error in bad.errors if error.problem] == [2, 4, 3]
 
@@ -140,7 +140,7 @@ def test_a_copy_without_bad_rows_keeps_the_others_and_their_lines(tmp_path: Path
     text = CSV.replace("\n", "\r\n").replace("x", "é")
     file.write_bytes(gzip.compress(text.encode(encoding)) if name.endswith(".gz") else text.encode(encoding))
     reading = ReadOptions(encoding, READING.known, key=("id",), op_column="op")
-    bad = Collector(10)
+    bad = BadRows(10)
     csv_files.inspect([file], reading, bad=bad)
     set_aside = SetAside()
 
@@ -161,7 +161,7 @@ def test_a_copy_without_bad_rows_keeps_the_others_and_their_lines(tmp_path: Path
 def test_a_record_within_an_array_of_json_is_not_set_aside(tmp_path: Path):
     file = tmp_path / "a.json"
     file.write_text('[{"id": 1}, {"id": null}]')
-    bad = Collector()
+    bad = BadRows()
     row_scans.find(Format.JSON, [file], READING, bad)
 
     with pytest.raises(errors.InvalidRecordKey, match="record 2"):

@@ -15,13 +15,13 @@ from chronolake_metastore.domain import column_stats as checked
 from chronolake_metastore.domain.column_stats import Columns
 from chronolake_metastore.domain.literals import Kind, order, parse
 from chronolake_model.files import ColumnStats, WriteStat
-from chronolake_spark.read.slices.column_stats import COLUMNS_MAX, Collector
+from chronolake_spark.read.slices.column_stats import COLUMNS_MAX, StatsCollector
 
 
 def stats_of(type_: pa.DataType, *chunks: Sequence[Any]) -> ColumnStats:
     """The stats of one column, collected over these tables."""
     schema = pa.schema([pa.field("c", type_)])
-    collector = Collector(schema, {"c": 7})
+    collector = StatsCollector(schema, {"c": 7})
     tables = [pa.table({"c": pa.array(chunk, type_)}, schema=schema) for chunk in chunks]
     assert list(collector.watch(tables)) == tables
     [stats] = collector.stats()
@@ -62,7 +62,7 @@ def test_stats_have_the_least_and_the_greatest_value_and_the_nulls(
 
 def test_a_date_beyond_the_calendar_has_no_bounds() -> None:
     beyond = pa.table({"c": pa.array([10**7, 0], pa.int32()).cast(pa.date32())})
-    collector = Collector(beyond.schema, {"c": 7})
+    collector = StatsCollector(beyond.schema, {"c": 7})
 
     assert len(list(collector.watch([beyond]))) == 1
 
@@ -73,7 +73,7 @@ def test_only_the_first_columns_that_are_wanted_have_stats() -> None:
     names = [f"c{number}" for number in range(COLUMNS_MAX + 5)]
     schema = pa.schema([pa.field(name, pa.int32()) for name in ["other", *names]])
 
-    collector = Collector(schema, {name: number for number, name in enumerate(names, start=1)})
+    collector = StatsCollector(schema, {name: number for number, name in enumerate(names, start=1)})
 
     assert [stats.field_id for stats in collector.stats()] == list(range(1, COLUMNS_MAX + 1))
 

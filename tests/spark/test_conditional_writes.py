@@ -16,7 +16,7 @@ from chronolake_model.vocabulary import Operation, TableType
 from chronolake_spark import SparkTable, errors
 from chronolake_spark.write import conditional_deletes, merges
 from chronolake_spark.write.merges import Clause, Merge
-from chronolake_spark.write.writes import Rows, Settings
+from chronolake_spark.write.writes import Rows, WriteSettings
 
 pytestmark = pytest.mark.spark
 
@@ -114,7 +114,7 @@ def test_a_record_that_stopped_matching_meanwhile_is_not_deleted(
     with pytest.raises(WriteConflict):
         table._write(
             overtaken(rows, lambda: table.upsert(orders(spark, (1, "de", 11, 2)))),
-            Settings(operation=Operation.DELETE, is_based_on_reads=True),
+            WriteSettings(operation=Operation.DELETE, is_based_on_reads=True),
         )
     assert rows_of(table)[0] == (1, "de", 11, 2)
 
@@ -192,7 +192,9 @@ def test_an_update_computed_from_a_record_that_changed_meanwhile_is_not_written(
     table = filled(type_)
     clause = Clause(when_matched=True, values={"price": "target.price + source.price"})
     rows = merges.rows(spark, table.metastore, orders(spark, (1, "de", 100, 1)), None, [clause])
-    settings = Settings(operation=Operation.UPSERT, is_based_on_reads=True, options={"on_conflict": "retry"})
+    settings = WriteSettings(
+        operation=Operation.UPSERT, is_based_on_reads=True, options={"on_conflict": "retry"}
+    )
 
     instant = table._write(overtaken(rows, lambda: table.upsert(orders(spark, (1, "de", 11, 2)))), settings)
     assert rows_of(table)[0] == (1, "de", 111, 2)

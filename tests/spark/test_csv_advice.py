@@ -11,9 +11,9 @@ import pytest
 from chronolake_spark import errors
 from chronolake_spark.common import csv_types
 from chronolake_spark.ingest import csv_files, request as ingest_request
-from chronolake_spark.ingest.csv_files import Column, ReadOptions
+from chronolake_spark.ingest.csv_files import ReadOptions, TargetColumn
 from chronolake_spark.ingest.files import csv_advice
-from chronolake_spark.ingest.request import Request
+from chronolake_spark.ingest.request import IngestRequest
 from tests.spark.definitions import definition
 
 
@@ -76,7 +76,7 @@ def test_for_a_stated_type_only_changes_that_the_server_makes_are_advised(
     column: str, stated: str, advice: str
 ):
     table = definition({"id": "int", "n": "int", "price": "decimal(10,2)"})
-    request = Request(table=table.name, source="in", key=())
+    request = IngestRequest(table=table.name, source="in", key=())
 
     with pytest.raises(errors.TableMismatch) as refused:
         ingest_request.check_same(table, request, {column: stated})
@@ -146,7 +146,7 @@ def test_an_ordering_field_whose_text_is_ordered_otherwise_than_its_values_is_re
         csv_advice.check_ordering("v", profile)
     proposed = re.findall("--schema 'v (.*?)'", str(refused.value))
     assert proposed == [advised, "STRING"] if advised else ["STRING"]
-    types = [ReadOptions(known={"v": Column(type_.lower(), stated=True)}) for type_ in proposed]
+    types = [ReadOptions(known={"v": TargetColumn(type_.lower(), stated=True)}) for type_ in proposed]
     assert [csv_files.inspect([file], reading).rows for reading in types] == [len(values)] * len(types)
 
 

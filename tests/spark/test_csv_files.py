@@ -9,7 +9,7 @@ import pytest
 
 from chronolake_spark import errors
 from chronolake_spark.ingest import csv_files
-from chronolake_spark.ingest.csv_files import Column, ReadOptions
+from chronolake_spark.ingest.csv_files import ReadOptions, TargetColumn
 from chronolake_spark.ingest.files import json_files, text_files
 
 
@@ -54,9 +54,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
-@pytest.mark.parametrize("known", [{}, {"v": Column("string")}], ids=["a new table", "a table"])
+@pytest.mark.parametrize("known", [{}, {"v": TargetColumn("string")}], ids=["a new table", "a table"])
 def test_a_file_that_cannot_be_read_faithfully_is_refused_with_the_place(
-    file: Path, content: bytes, message: str, known: dict[str, Column]
+    file: Path, content: bytes, message: str, known: dict[str, TargetColumn]
 ):
     file.write_bytes(content)
 
@@ -102,9 +102,11 @@ def test_a_zero_byte_in_json_is_named_with_its_line(tmp_path: Path):
         (["1,a", ",b"], (), None),
     ],
 )
-@pytest.mark.parametrize("known", [{}, {"id": Column("string"), "v": Column("string")}], ids=["new", "known"])
+@pytest.mark.parametrize(
+    "known", [{}, {"id": TargetColumn("string"), "v": TargetColumn("string")}], ids=["new", "known"]
+)
 def test_the_first_row_without_a_record_key_is_named_with_its_line(
-    file: Path, lines: list[str], key: tuple[str, ...], line: int | None, known: dict[str, Column]
+    file: Path, lines: list[str], key: tuple[str, ...], line: int | None, known: dict[str, TargetColumn]
 ):
     file.write_text("\n".join(["id,v", *lines]) + "\n")
 
@@ -136,7 +138,7 @@ ENCODINGS = ("latin-1", "cp1252", "utf-16", "utf-16-le", "utf-8", "UTF8", "utf-8
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_a_file_of_a_named_encoding_is_read(file: Path, encoding: str):
     file.write_bytes('id,naïve "x"\n1,é\n'.encode(encoding))
-    inspection = csv_files.inspect([file], ReadOptions(encoding, {"id": Column("bigint")}))
+    inspection = csv_files.inspect([file], ReadOptions(encoding, {"id": TargetColumn("bigint")}))
 
     assert (inspection.rows, list(inspection.profiles)) == (1, ["id", 'naïve "x"'])
 
@@ -175,7 +177,7 @@ def test_a_value_that_its_column_does_not_hold_is_refused_with_file_line_column_
     file.write_text(f'name,v\n"two\nlines",\n\nb,{value}\n')
 
     with pytest.raises(errors.SchemaMismatch) as refused:
-        csv_files.inspect([file], ReadOptions(known={"v": Column(type_)}))
+        csv_files.inspect([file], ReadOptions(known={"v": TargetColumn(type_)}))
     assert refused.value.problem is not None
     context = refused.value.problem.context
     assert (context["file"], context["line"], context["column"]) == (str(file), 5, "v")

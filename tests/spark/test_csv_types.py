@@ -110,7 +110,7 @@ def test_the_inferred_type_of_a_column_does_not_depend_on_its_batches(values: li
     assert first.type == whole.type
     assert first.value_summary.kind == whole.value_summary.kind
     assert first.value_summary.is_ordered_as_text == whole.value_summary.is_ordered_as_text
-    assert whole.value_summary.kind is csv_profiles.Kind.TEXT or (
+    assert whole.value_summary.kind is csv_profiles.ValueKind.TEXT or (
         first.value_summary.type == whole.value_summary.type
     )
 

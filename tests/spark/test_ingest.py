@@ -23,7 +23,7 @@ from chronolake_spark import SparkTable, errors
 from chronolake_spark.ingest import source_files
 from chronolake_spark.ingest.files import loaded_files
 from chronolake_spark.ingest.job import IngestJob
-from chronolake_spark.ingest.request import Request
+from chronolake_spark.ingest.request import IngestRequest
 from tests.spark.ingest_runs import Ingest, rows_of
 
 pytestmark = pytest.mark.spark
@@ -172,7 +172,7 @@ def test_of_two_ingests_that_would_make_a_table_both_succeed(
     for number in range(2):
         file = tmp_path / f"{number}.csv"
         file.write_text(f"id,n\n{number},1\n")
-        requests.append(Request(name, str(file), ("id",), str(tmp_path / "table")))
+        requests.append(IngestRequest(name, str(file), ("id",), str(tmp_path / "table")))
     jobs = [IngestJob(client, spark, request) for request in requests]
     # Both find no table, and mean to make one.
     both = [(job, job.prepare()) for job in jobs]
@@ -247,7 +247,7 @@ def test_a_file_that_changes_while_it_is_loaded_is_rolled_back(
 ) -> None:
     file = tmp_path / "in" / "a.csv"
     file.write_text("id,n\n1,10\n")
-    job = IngestJob(client, spark, Request(name, str(file), ("id",), str(tmp_path / "table")))
+    job = IngestJob(client, spark, IngestRequest(name, str(file), ("id",), str(tmp_path / "table")))
     prepared = job.prepare()
     file.write_text("id,n\n1,11\n")
 

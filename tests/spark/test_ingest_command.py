@@ -25,7 +25,7 @@ from chronolake_spark.errors import SchemaMismatch, TableMismatch
 from chronolake_spark.ingest import command, request as ingest_request
 from chronolake_spark.ingest.batches import Batch
 from chronolake_spark.ingest.job import Prepared
-from chronolake_spark.ingest.request import Request
+from chronolake_spark.ingest.request import IngestRequest
 
 ID_ONLY = StructType().add("id", "long")
 ID_DAY_OP = StructType().add("id", "long").add("day", "date").add("op", "string")
@@ -151,8 +151,8 @@ def test_options_that_do_not_fit_an_existing_table_are_refused(options: dict[str
     table = table_at("/lake/t")
 
     with pytest.raises(TableMismatch, match=f"shop.other exists, and {message}; leave the option out"):
-        ingest_request.check_same(table, Request("shop.other", "", ("id",), **options), {})
-    ingest_request.check_same(table, Request("shop.other", "", (), "/lake/t/"), {})
+        ingest_request.check_same(table, IngestRequest("shop.other", "", ("id",), **options), {})
+    ingest_request.check_same(table, IngestRequest("shop.other", "", (), "/lake/t/"), {})
 
 
 @pytest.mark.parametrize(
@@ -167,8 +167,8 @@ def test_files_that_do_not_fit_an_existing_table_are_refused(struct: StructType,
     table = msgspec.structs.replace(table_at("/lake/t"), schema=fields, partition_fields=["day"])
 
     with pytest.raises(SchemaMismatch, match=message):
-        ingest_request.check_fits(table, struct, Request("shop.other", "a.csv", ()))
-    request = Request("shop.other", "a.csv", (), op_column="op")
+        ingest_request.check_fits(table, struct, IngestRequest("shop.other", "a.csv", ()))
+    request = IngestRequest("shop.other", "a.csv", (), op_column="op")
     ingest_request.check_fits(table, ID_DAY_OP, request)
 
 

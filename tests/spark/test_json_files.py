@@ -11,7 +11,7 @@ import pytest
 
 from chronolake_spark import errors
 from chronolake_spark.ingest import json_types, text_columns
-from chronolake_spark.ingest.csv_files import Column, ReadOptions
+from chronolake_spark.ingest.csv_files import ReadOptions, TargetColumn
 from chronolake_spark.ingest.files import json_files, json_records
 
 
@@ -141,7 +141,7 @@ def test_a_string_that_is_no_value_of_the_column_is_refused_with_its_file(
     files = pa.array([f"file://{tmp_path}/other.json", file.as_uri()])
 
     with pytest.raises(errors.SchemaMismatch, match=rf"a b\.json, column v: the string .*{message}"):
-        text_columns.convert(files, "v", pa.array(values), Column(type_))
+        text_columns.convert(files, "v", pa.array(values), TargetColumn(type_))
 
 
 TYPES = {
@@ -169,7 +169,7 @@ def test_a_column_has_the_type_of_all_its_values(file: Path, values: list[Any], 
 
 def test_a_column_of_strings_in_the_table_is_one_of_strings(file: Path):
     file.write_text('{"b":1.50,"a":{"x":1}}\n')
-    reading = ReadOptions(known={"a": Column("string"), "b": Column("string")})
+    reading = ReadOptions(known={"a": TargetColumn("string"), "b": TargetColumn("string")})
 
     struct = json_types.struct_of(json_files.shape_of([file]), reading)
 
@@ -180,7 +180,7 @@ def test_with_all_strings_only_arrays_and_objects_keep_their_kind(file: Path):
     file.write_text('{"a":[1],"b":true,"c":{"x":1.5}}\n')
 
     struct = json_types.struct_of(
-        json_files.shape_of([file]), ReadOptions(default=Column("string", stated=True))
+        json_files.shape_of([file]), ReadOptions(default=TargetColumn("string", stated=True))
     )
 
     assert struct.simpleString() == "struct<a:array<string>,b:string,c:struct<x:string>>"

@@ -25,11 +25,11 @@ from chronolake_spark.read.slices import stored_slices
 from chronolake_spark.read.slices.log_contents import LogFormat
 from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.write.tasks import bucket_writer
-from chronolake_spark.write.tasks.bucket_writer import Task, WriteJob
-from chronolake_spark.write.tasks.stored_groups import FileGroup
+from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob
+from chronolake_spark.write.tasks.stored_groups import GroupNumber
 from tests.spark import compactions, hudi_reader
 
-GROUP = FileGroup("", 0)
+GROUP = GroupNumber("", 0)
 KEYS = range(5)
 # In the type int, a delete of the ordering value 0 holds against all: negative values would be exceptions.
 ORDERINGS: Mapping[str, list[Any]] = {
@@ -77,7 +77,7 @@ class History:
         batch = pa.RecordBatch.from_pylist(rows, schema=pa.schema([*control, *job.schema]))
         token = f"{next(_NUMBERS)}-0-0"
         markers = self.table.markers_of(write.requested_time, writer=write.instant.writer)
-        written = bucket_writer.write([batch], job, Task(0, token), markers)
+        written = bucket_writer.write([batch], job, TaskAttempt(0, token), markers)
         self.pending.append((write, written.stats))
 
     def some_keys(self) -> list[int]:

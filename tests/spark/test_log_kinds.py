@@ -20,7 +20,7 @@ from chronolake_model.meta_columns import IS_DELETED
 from chronolake_model.tables import SchemaField
 from chronolake_spark import errors
 from chronolake_spark.common import columns
-from chronolake_spark.read.slices.stored_slices import StoredFile
+from chronolake_spark.read.slices.stored_slices import SliceFile
 from chronolake_spark.write.tasks import row_checks
 from tests.examples import examples
 from tests.spark.test_log_merge import FIELDS, GROUP, SCHEMA, Group, Row, upsert
@@ -32,7 +32,7 @@ def append(group: Group, name: str, *blocks: LogBlock) -> None:
     """Append a log file with these blocks to the slice."""
     content = b"".join(map(log_files.encode, blocks))
     (group.folder / name).write_bytes(content)
-    log = StoredFile(name, len(content), 1, has_field_ids=False)
+    log = SliceFile(name, len(content), 1, has_field_ids=False)
     stored = group.slices[GROUP]
     group.slices = {GROUP: msgspec.structs.replace(stored, logs=[*stored.logs, log])}
 

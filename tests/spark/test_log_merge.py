@@ -22,14 +22,14 @@ from chronolake_spark.read.slices import base_files, layouts, log_contents, slic
 from chronolake_spark.read.slices.log_contents import LogFormat
 from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.read.slices.slice_reader import SliceReader
-from chronolake_spark.read.slices.stored_slices import StoredFile, StoredSlice
+from chronolake_spark.read.slices.stored_slices import SliceFile, StoredSlice
 from chronolake_spark.write.tasks import bucket_writer
-from chronolake_spark.write.tasks.bucket_writer import Task, WriteJob, Written
-from chronolake_spark.write.tasks.stored_groups import FileGroup
+from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, TaskResult, WriteJob
+from chronolake_spark.write.tasks.stored_groups import GroupNumber
 from tests.examples import examples
 from tests.spark.stored import slices_after
 
-GROUP = FileGroup("", 0)
+GROUP = GroupNumber("", 0)
 SCHEMA = pa.schema([("id", pa.int64()), ("value", pa.int16()), ("ts", pa.int64())])
 FIELDS = [
     SchemaField("id", "bigint", field_id=1),
@@ -59,7 +59,7 @@ class Group:
     has_avro_blocks: bool = False
     schema: pa.Schema = SCHEMA
     fields: list[SchemaField] = field(default_factory=lambda: FIELDS)
-    slices: dict[FileGroup, StoredSlice] = field(default_factory=dict)
+    slices: dict[GroupNumber, StoredSlice] = field(default_factory=dict)
     earlier: dict[int, list[SchemaField]] = field(default_factory=dict)
     version: int = 1
 
@@ -86,19 +86,19 @@ class Group:
             log_format=self.format,
         )
 
-    def run(self, job: WriteJob, *rows: Row) -> Written:
+    def run(self, job: WriteJob, *rows: Row) -> TaskResult:
         """Write rows as an instant; ``complete`` publishes it."""
         control = [(columns.RECORD_KEY, pa.string()), (columns.PARTITION_PATH, pa.string())]
         control += [(columns.BUCKET, pa.int32()), (columns.DELETE, pa.bool_())]
         batch = pa.RecordBatch.from_pylist(list(rows), schema=pa.schema([*control, *self.schema]))
         self.folder.mkdir(exist_ok=True)
-        return bucket_writer.write([batch], job, Task(0, "0-0-0"), Markers())  # type: ignore[arg-type]
+        return bucket_writer.write([batch], job, TaskAttempt(0, "0-0-0"), Markers())  # type: ignore[arg-type]
 
-    def complete(self, written: Written) -> None:
+    def complete(self, written: TaskResult) -> None:
         """Publish what an instant wrote."""
         self.slices = slices_after(self.slices, written.stats, self.version)
 
-    def write(self, time: int, *rows: Row, existing: Existing = Existing.MERGE) -> Written:
+    def write(self, time: int, *rows: Row, existing: Existing = Existing.MERGE) -> TaskResult:
         """Write rows as an instant and publish it."""
         written = self.run(self.job(time, existing), *rows)
         self.complete(written)
@@ -109,7 +109,7 @@ class Group:
         layout = layouts.file_schema(self.schema, self.fields)
         ordering = slice_reader.ordering_of(layout, self.ordering_field)
         wanted = pa.schema([layout.field(name) for name in names]) if names else layout
-        return SliceReader(base_files.Folder.of(str(self.folder)), wanted, self.versions, ordering)
+        return SliceReader(base_files.TableFolder.of(str(self.folder)), wanted, self.versions, ordering)
 
     def rows(self, *names: str) -> list[Row]:
         """The records of the group, by key."""
@@ -129,8 +129,8 @@ class Group:
         """Rewrite the slice into a base file, as a compaction does: records keep their commit time."""
         name = f"compacted-{time}.parquet"
         layout = layouts.file_schema(self.schema, self.fields)
-        size = base_files.write(base_files.Folder.of(str(self.folder)), name, layout, self.merged())
-        base = StoredFile(name, size, 1, has_field_ids=True)
+        size = base_files.write(base_files.TableFolder.of(str(self.folder)), name, layout, self.merged())
+        base = SliceFile(name, size, 1, has_field_ids=True)
         self.slices = {GROUP: msgspec.structs.replace(self.slices[GROUP], base=base, logs=[])}
 
     def merged(self) -> list[pa.Table]:
@@ -247,7 +247,7 @@ def test_a_delete_of_another_writer_without_ordering_value_deletes_what_was_befo
     group.write(14, upsert(1, 2, 1), upsert(2, 2, 1), upsert(4, 2, 1))
     foreign = [DeletedRecord(str(id), "", None) for id in (1, 2, 3)]
     size = log_contents.write(
-        base_files.Folder.of(str(group.folder)),
+        base_files.TableFolder.of(str(group.folder)),
         "log",
         f"{13:017d}",
         group.format,
@@ -255,7 +255,7 @@ def test_a_delete_of_another_writer_without_ordering_value_deletes_what_was_befo
         foreign,
     )
     [before] = group.slices.values()
-    log = StoredFile("log", size, 1, has_field_ids=True)
+    log = SliceFile("log", size, 1, has_field_ids=True)
     group.slices = {GROUP: msgspec.structs.replace(before, logs=[*before.logs, log])}
 
     assert group.values() == {1: 2, 2: 2, 4: 2}
@@ -417,7 +417,7 @@ def test_random_histories_leave_what_plain_python_says(
 ):
     group = Group(tmp_path_factory.mktemp("h") / "t", "ts" if is_ordered else None, has_avro_blocks)
     versions: Versions = {}
-    pending: list[tuple[int, Written, Versions]] = []
+    pending: list[tuple[int, TaskResult, Versions]] = []
     for number, step in enumerate([*steps, *[([], 0)] * 3], 1):
         if step is None:
             if group.slices:

@@ -25,15 +25,15 @@ from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.read.slices.slice_reader import SliceReader
 from chronolake_spark.read.slices.stored_slices import StoredSlice
 from chronolake_spark.write.tasks import bucket_writer
-from chronolake_spark.write.tasks.bucket_writer import Task, WriteJob
-from chronolake_spark.write.tasks.stored_groups import FileGroup
+from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob
+from chronolake_spark.write.tasks.stored_groups import GroupNumber
 from tests.fix_stores import Store
 from tests.spark.stored import slices_after
 
 SCHEMA = pa.schema([("id", pa.int64())])
 FIELDS = [SchemaField("id", "bigint", field_id=1)]
 CREATE, MERGE, _ = MarkerKind
-TASK = Task(partition=0, write_token="0-1-2")
+TASK = TaskAttempt(partition=0, write_token="0-1-2")
 _NUMBERS = itertools.count(1)
 
 
@@ -123,7 +123,7 @@ def test_executors_read_the_written_records(table: chronolake.Table, store: Stor
     [stat] = bucket_writer.write([batch(0, 1, 2)], job_of(table, first), TASK, markers_of(table, first)).stats
     job = job_of(table, second, stat)
     [two] = bucket_writer.write([batch(0, 1, delete=True)], job, TASK, markers_of(table, second)).stats
-    folder = base_files.Folder.of(store.base_path, store.options)
+    folder = base_files.TableFolder.of(store.base_path, store.options)
     slices = SliceReader(folder, layouts.file_schema(SCHEMA, FIELDS), {}, None)
     reader = bucket_reader.Reader(slices)
     [before], [after] = (slices_after({}, [of]).values() for of in (stat, two))
@@ -141,7 +141,7 @@ def test_executors_append_log_files_and_merge_them(
     table = new_table(TableType.MERGE_ON_READ)
     table.claim_storage()
     log_format = LogFormat.of(table.name, FIELDS, has_avro_blocks=False)
-    slices: dict[FileGroup, StoredSlice] = {}
+    slices: dict[GroupNumber, StoredSlice] = {}
     batches = [batch(0, 1, 2), batch(0, 3), batch(0, 1, delete=True)]
     for number, rows in enumerate(batches):
         write = table.begin()
@@ -155,7 +155,7 @@ def test_executors_append_log_files_and_merge_them(
     [stored] = slices.values()
     assert stored_slices.of(table.snapshot().slices[0]).logs == stored.logs
     reader = SliceReader(
-        base_files.Folder.of(store.base_path, store.options), file_layout(FIELDS), {1: FIELDS}, None
+        base_files.TableFolder.of(store.base_path, store.options), file_layout(FIELDS), {1: FIELDS}, None
     )
     parts = bucket_reader.Reader(reader).rows_of([stored.to_json()])
     assert [id for part in parts for id in part["id"].to_pylist()] == [2, 3]

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from chronolake_spark.common import columns
 from chronolake_spark.write.tasks import bucket_writer, open_groups, task_rows
-from chronolake_spark.write.tasks.stored_groups import FileGroup
+from chronolake_spark.write.tasks.stored_groups import GroupNumber
 
 PATHS = st.lists(st.sampled_from(["a", "b", "c"]), max_size=8)
 
@@ -28,11 +28,11 @@ def test_each_partition_gets_full_file_groups_and_a_last_one(
     for path in set(paths):
         full, rest = divmod(paths.count(path), records_max)
         expected = [records_max] * full + ([rest] if rest else [])
-        assert [sizes[FileGroup(path, number)] for number in range(len(expected))] == expected
+        assert [sizes[GroupNumber(path, number)] for number in range(len(expected))] == expected
 
 
 def test_each_attempt_opens_other_file_groups() -> None:
-    group = FileGroup("a", 0)
+    group = GroupNumber("a", 0)
     first, second = (open_groups.OpenedGroups().groups([group])[group] for _ in range(2))
 
     assert first.slice is None

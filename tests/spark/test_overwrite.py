@@ -16,7 +16,7 @@ from chronolake_spark import SparkTable, errors
 from chronolake_spark.common import columns
 from chronolake_spark.common.choices import Replaces
 from chronolake_spark.write import writes
-from chronolake_spark.write.writes import Settings
+from chronolake_spark.write.writes import WriteSettings
 
 pytestmark = pytest.mark.spark
 
@@ -165,7 +165,7 @@ def test_an_overwrite_loses_to_an_upsert_that_completed_meanwhile_and_can_be_rep
 
         return overtaken
 
-    settings = Settings(operation=Operation.INSERT_OVERWRITE, replaces=Replaces.TABLE)
+    settings = WriteSettings(operation=Operation.INSERT_OVERWRITE, replaces=Replaces.TABLE)
     with pytest.raises(WriteConflict):
         table._write(after_an_upsert(11), settings)
     assert rows_of(table)[0] == (1, "de", "a", 11)

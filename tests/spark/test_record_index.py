@@ -23,7 +23,7 @@ from chronolake_spark.index import lookups
 from chronolake_spark.index.record import entry_files, manifests as index_manifests, record_index
 from chronolake_spark.index.record.manifests import Manifest, StoredManifests
 from chronolake_spark.index.record.record_index import RecordIndex
-from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_storage.errors import StorageError
 from chronolake_storage.local import LocalFiles
 from tests.spark.hand_written import base, commit, log
@@ -309,7 +309,7 @@ def test_a_failure_of_storage_is_no_damage(new_table: NewTable) -> None:
 
         open_input_stream = open_input_file
 
-    folder = Folder(Failing(), "lake")
+    folder = TableFolder(Failing(), "lake")
     with pytest.raises(OSError, match="NETWORK"):
         entry_files.read(folder, file)
 

@@ -19,11 +19,11 @@ from chronolake_model.schemas import AddColumn
 from chronolake_spark.common import columns
 from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.write.tasks import bucket_writer
-from chronolake_spark.write.tasks.bucket_writer import Task, WriteJob
-from chronolake_spark.write.tasks.stored_groups import FileGroup, ServerLookup, StoredGroup, StoredGroups
+from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob
+from chronolake_spark.write.tasks.stored_groups import GroupNumber, ServerLookup, StoredGroup, StoredGroups
 
 SCHEMA = pa.schema([("id", pa.int64())])
-TASK = Task(partition=0, write_token="0-1-2")
+TASK = TaskAttempt(partition=0, write_token="0-1-2")
 _NUMBERS = itertools.count(1)
 
 
@@ -47,10 +47,10 @@ class CountingLookup(ServerLookup):
 
     def __init__(self, table: chronolake.Table, as_of: str) -> None:
         super().__init__(table, as_of, replaces=False)
-        self.requests: list[list[FileGroup]] = []
+        self.requests: list[list[GroupNumber]] = []
 
     @override
-    def groups(self, groups: Sequence[FileGroup]) -> dict[FileGroup, StoredGroup]:
+    def groups(self, groups: Sequence[GroupNumber]) -> dict[GroupNumber, StoredGroup]:
         self.requests.append(list(groups))
         return super().groups(groups)
 
@@ -103,7 +103,7 @@ def test_a_task_looks_up_the_file_groups_of_a_batch_in_one_request_and_each_once
     stats = written(table, second, lookup, batch([0, 1], [1, 9]), batch([1, 3], [3, 8]))
 
     assert [(stat.inserts, stat.updates) for stat in stats] == [(0, 1), (1, 1), (1, 0)]
-    assert lookup.requests == [[FileGroup("", 0), FileGroup("", 1)], [FileGroup("", 3)]]
+    assert lookup.requests == [[GroupNumber("", 0), GroupNumber("", 1)], [GroupNumber("", 3)]]
 
 
 def test_what_completes_after_the_begin_is_not_read_and_is_a_conflict(table: chronolake.Table) -> None:
@@ -137,8 +137,8 @@ def test_buckets_of_replaced_file_groups_open_the_next_ones(table: chronolake.Ta
     assert [(stat.file_id, stat.updates) for stat in stats] == wanted
     # As of a time before the overwrite, nothing was replaced.
     before = StoredGroups({}, {}, {}, of_begin(table, first))
-    before.load([FileGroup("", 0)])
-    assert before[FileGroup("", 0)] == (None, bucket_file_id(0))
+    before.load([GroupNumber("", 0)])
+    assert before[GroupNumber("", 0)] == (None, bucket_file_id(0))
     after.complete(stats)
     another = table.begin()
     assert [
@@ -157,7 +157,7 @@ def test_the_columns_of_earlier_schema_versions_are_fetched_where_files_have_the
     write = table.begin()
     groups = StoredGroups({}, {}, {2: table.definition.schema}, of_begin(table, write))
 
-    groups.load([FileGroup("", 1)])
+    groups.load([GroupNumber("", 1)])
     assert list(groups.fields) == [2]
-    groups.load([FileGroup("", 0), FileGroup("", 1)])
+    groups.load([GroupNumber("", 0), GroupNumber("", 1)])
     assert groups.fields[1] == schema

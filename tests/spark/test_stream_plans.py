@@ -13,7 +13,7 @@ from chronolake_model.vocabulary import Action, Operation, State
 from chronolake_spark import errors
 from chronolake_spark.stream import offsets, plans, read_options
 from chronolake_spark.stream.offsets import BEGINNING, StreamOffset
-from chronolake_spark.stream.plans import Limits
+from chronolake_spark.stream.plans import BatchLimits
 from chronolake_spark.stream.read_options import FeedCursor
 
 START = 1_767_225_600_000_000
@@ -21,7 +21,7 @@ START = 1_767_225_600_000_000
 Sizes = Sequence[tuple[int, int] | None]
 sizes_of_instants = st.lists(st.none() | st.tuples(st.integers(0, 5), st.integers(0, 100)), max_size=30)
 limits_of_batches = st.builds(
-    Limits,
+    BatchLimits,
     commits=st.none() | st.integers(1, 5),
     files=st.none() | st.integers(1, 10),
     size_bytes=st.none() | st.integers(1, 200),
@@ -52,7 +52,7 @@ def instant(number: int, size: tuple[int, int] | None) -> Instant:
     )
 
 
-def batches_of(sizes: Sizes, limits: Limits) -> list[list[int]]:
+def batches_of(sizes: Sizes, limits: BatchLimits) -> list[list[int]]:
     """The instants, by their numbers, in the batches of a query that reads them all."""
     instants = [instant(number, size) for number, size in enumerate(sizes)]
     batches: list[list[int]] = []
@@ -67,7 +67,7 @@ def batches_of(sizes: Sizes, limits: Limits) -> list[list[int]]:
 
 
 @given(sizes=sizes_of_instants, limits=limits_of_batches)
-def test_batches_have_each_instant_once_and_in_order(sizes: Sizes, limits: Limits) -> None:
+def test_batches_have_each_instant_once_and_in_order(sizes: Sizes, limits: BatchLimits) -> None:
     batches = batches_of(sizes, limits)
 
     assert [number for batch in batches for number in batch] == list(range(len(sizes)))
@@ -75,7 +75,7 @@ def test_batches_have_each_instant_once_and_in_order(sizes: Sizes, limits: Limit
 
 @given(sizes=sizes_of_instants, limits=limits_of_batches)
 def test_a_batch_is_within_the_limits_or_one_instant_and_takes_all_that_fit(
-    sizes: Sizes, limits: Limits
+    sizes: Sizes, limits: BatchLimits
 ) -> None:
     def fits(numbers: Sequence[int]) -> bool:
         known = [size for number in numbers if (size := sizes[number]) is not None]
@@ -87,14 +87,14 @@ def test_a_batch_is_within_the_limits_or_one_instant_and_takes_all_that_fit(
 
 
 def test_a_batch_without_limits_takes_all_and_no_instants_make_no_batch() -> None:
-    assert batches_of([(1, 1)] * 5, Limits()) == [[0, 1, 2, 3, 4]]
-    assert plans.end_of_batch([], Limits()) is None
+    assert batches_of([(1, 1)] * 5, BatchLimits()) == [[0, 1, 2, 3, 4]]
+    assert plans.end_of_batch([], BatchLimits()) is None
 
 
 def test_a_plan_takes_no_more_instants_than_it_needs() -> None:
     instants = iter([instant(number, (1, 1)) for number in range(10)])
 
-    plans.end_of_batch(instants, Limits(commits=3))
+    plans.end_of_batch(instants, BatchLimits(commits=3))
 
     assert next(instants).version == 3
 
@@ -163,7 +163,7 @@ def parsed(**options: str) -> read_options.StreamOptions:
 def test_a_stream_begins_at_the_earliest_time_with_a_thousand_commits_per_batch() -> None:
     options = parsed()
 
-    assert (options.begin, options.limits) == ("earliest", Limits(commits=1_000))
+    assert (options.begin, options.limits) == ("earliest", BatchLimits(commits=1_000))
     assert (options.lease_seconds, options.idle_ms, options.reader) == (86_400, 500, None)
 
 

@@ -20,11 +20,11 @@ from chronolake_spark import errors
 from chronolake_spark.read import format_reader
 from chronolake_spark.stream import read_options
 from chronolake_spark.stream.offsets import BEGINNING, StreamOffset
-from chronolake_spark.stream.plans import Limits
-from chronolake_spark.stream.reader import Following, StreamReader
+from chronolake_spark.stream.plans import BatchLimits
+from chronolake_spark.stream.reader import FollowedChanges, StreamReader
 
 STRUCT = StructType().add("id", LongType()).add("_change_type", StringType())
-ALL = Limits()
+ALL = BatchLimits()
 _NUMBERS = itertools.count(1)
 
 
@@ -57,15 +57,15 @@ def pauses() -> Pauses:
 @pytest.fixture
 def follow(
     table: chronolake.Table, client: chronolake.Client, pauses: Pauses
-) -> Iterator[Callable[..., Following]]:
+) -> Iterator[Callable[..., FollowedChanges]]:
     """Starts a query; a later one is the query started again. All are stopped at the end."""
-    started: list[Following] = []
+    started: list[FollowedChanges] = []
 
-    def start(**options: str) -> Following:
+    def start(**options: str) -> FollowedChanges:
         given = {"table": table.name, "url": client.url, "view": "changes", **options}
         view = format_reader.view_of(given)
         parsed = read_options.parse(given)
-        started.append(Following(parsed, view, STRUCT, pauses.now, pauses.seconds.append))
+        started.append(FollowedChanges(parsed, view, STRUCT, pauses.now, pauses.seconds.append))
         return started[-1]
 
     yield start
@@ -94,7 +94,7 @@ def held(table: chronolake.Table) -> list[str | None]:
     return [lease.as_of for lease in table.readers()]
 
 
-def end_of(following: Following, start: StreamOffset, limits: Limits = ALL) -> StreamOffset:
+def end_of(following: FollowedChanges, start: StreamOffset, limits: BatchLimits = ALL) -> StreamOffset:
     end = following.end_of_batch(start, limits)
     assert end is not None
     return end
@@ -103,7 +103,9 @@ def end_of(following: Following, start: StreamOffset, limits: Limits = ALL) -> S
 # ---------------------------------------------------------------------------------- the begin
 
 
-def test_a_query_begins_with_everything(table: chronolake.Table, follow: Callable[..., Following]) -> None:
+def test_a_query_begins_with_everything(
+    table: chronolake.Table, follow: Callable[..., FollowedChanges]
+) -> None:
     first, last = commit(table), commit(table)
     following = follow()
 
@@ -111,12 +113,12 @@ def test_a_query_begins_with_everything(table: chronolake.Table, follow: Callabl
 
     assert initial.completed == BEGINNING
     assert following.initial() == initial
-    assert end_of(following, initial, Limits(commits=1)).completed == first
+    assert end_of(following, initial, BatchLimits(commits=1)).completed == first
     assert end_of(following, initial).completed == last
 
 
 def test_a_query_from_latest_has_only_what_completes_later(
-    table: chronolake.Table, follow: Callable[..., Following]
+    table: chronolake.Table, follow: Callable[..., FollowedChanges]
 ) -> None:
     last = commit(table)
     following = follow(**{"from": "latest"})
@@ -129,11 +131,11 @@ def test_a_query_from_latest_has_only_what_completes_later(
 
 
 def test_a_query_begins_behind_a_time_or_an_offset(
-    table: chronolake.Table, follow: Callable[..., Following]
+    table: chronolake.Table, follow: Callable[..., FollowedChanges]
 ) -> None:
     first, second, third = commit(table), commit(table), commit(table)
     following = follow(**{"from": first})
-    offset = end_of(following, following.initial(), Limits(commits=1))
+    offset = end_of(following, following.initial(), BatchLimits(commits=1))
     other = follow(**{"from": json.dumps(offset.to_dict())})
 
     assert offset.completed == second
@@ -145,7 +147,7 @@ def test_a_query_begins_behind_a_time_or_an_offset(
 def test_a_query_after_a_cursor_has_what_completed_behind_it_and_nothing_else(
     table: chronolake.Table,
     client: chronolake.Client,
-    follow: Callable[..., Following],
+    follow: Callable[..., FollowedChanges],
     is_of_table: bool,
 ) -> None:
     feed = table.name if is_of_table else None
@@ -158,13 +160,13 @@ def test_a_query_after_a_cursor_has_what_completed_behind_it_and_nothing_else(
 
     following, earlier = follow(after=cursor), follow(after=long_ago)
 
-    assert end_of(following, following.initial(), Limits(commits=1)).completed == third
+    assert end_of(following, following.initial(), BatchLimits(commits=1)).completed == third
     assert held(table)[0] == second, "what is before the cursor may be cleaned"
-    assert end_of(earlier, earlier.initial(), Limits(commits=1)).completed == second
+    assert end_of(earlier, earlier.initial(), BatchLimits(commits=1)).completed == second
 
 
 def test_a_query_after_a_cursor_from_before_the_table_begins_with_everything(
-    client: chronolake.Client, table: chronolake.Table, follow: Callable[..., Following]
+    client: chronolake.Client, table: chronolake.Table, follow: Callable[..., FollowedChanges]
 ) -> None:
     commit(table)
 
@@ -172,7 +174,7 @@ def test_a_query_after_a_cursor_from_before_the_table_begins_with_everything(
 
 
 def test_a_cursor_of_another_table_or_of_nothing_is_refused(
-    client: chronolake.Client, follow: Callable[..., Following], tmp_path: Path
+    client: chronolake.Client, follow: Callable[..., FollowedChanges], tmp_path: Path
 ) -> None:
     other = client.create_table(
         f"spark.other{next(_NUMBERS)}",
@@ -187,7 +189,7 @@ def test_a_cursor_of_another_table_or_of_nothing_is_refused(
 
 
 def test_a_cursor_whose_changes_are_cleaned_is_refused_with_advice(
-    client: chronolake.Client, table: chronolake.Table, follow: Callable[..., Following]
+    client: chronolake.Client, table: chronolake.Table, follow: Callable[..., FollowedChanges]
 ) -> None:
     commit(table)
     cursor = client.end_of_log(table.name)
@@ -198,21 +200,21 @@ def test_a_cursor_whose_changes_are_cleaned_is_refused_with_advice(
 
 
 def test_a_query_of_a_cleaned_table_begins_with_the_first_time_that_can_be_read(
-    table: chronolake.Table, follow: Callable[..., Following]
+    table: chronolake.Table, follow: Callable[..., FollowedChanges]
 ) -> None:
     commit(table)
     second, third = commit(table), commit(table)
     clean(table, second)
     following = follow()
 
-    end = end_of(following, following.initial(), Limits(commits=1))
+    end = end_of(following, following.initial(), BatchLimits(commits=1))
 
     assert end.completed == second
     assert end_of(following, end).completed == third
 
 
 def test_a_begin_that_is_cleaned_is_refused_with_advice(
-    table: chronolake.Table, follow: Callable[..., Following]
+    table: chronolake.Table, follow: Callable[..., FollowedChanges]
 ) -> None:
     first, second = commit(table), commit(table)
     clean(table, second)
@@ -227,7 +229,7 @@ def test_a_begin_that_is_cleaned_is_refused_with_advice(
 
 
 def test_the_lease_moves_with_the_batches_that_are_done(
-    table: chronolake.Table, follow: Callable[..., Following]
+    table: chronolake.Table, follow: Callable[..., FollowedChanges]
 ) -> None:
     first = commit(table)
     following = follow(**{"from": "latest"})
@@ -243,7 +245,7 @@ def test_the_lease_moves_with_the_batches_that_are_done(
 
 
 def test_a_query_that_starts_again_goes_on_under_its_lease(
-    table: chronolake.Table, follow: Callable[..., Following]
+    table: chronolake.Table, follow: Callable[..., FollowedChanges]
 ) -> None:
     first = commit(table)
     before = follow(**{"from": "latest"})
@@ -262,7 +264,7 @@ def test_a_query_that_starts_again_goes_on_under_its_lease(
 
 
 def test_a_first_batch_that_is_read_again_begins_where_it_began(
-    table: chronolake.Table, follow: Callable[..., Following]
+    table: chronolake.Table, follow: Callable[..., FollowedChanges]
 ) -> None:
     """Spark asks for the initial offset again, and has the end from its checkpoint."""
     first = commit(table)
@@ -283,7 +285,7 @@ def test_a_first_batch_that_is_read_again_begins_where_it_began(
 
 
 def test_a_query_whose_lease_ended_takes_another_one(
-    table: chronolake.Table, follow: Callable[..., Following]
+    table: chronolake.Table, follow: Callable[..., FollowedChanges]
 ) -> None:
     commit(table)
     before = follow()
@@ -300,7 +302,7 @@ def test_a_query_whose_lease_ended_takes_another_one(
 
 
 def test_a_query_whose_lease_is_ended_while_it_runs_takes_another_one(
-    table: chronolake.Table, follow: Callable[..., Following]
+    table: chronolake.Table, follow: Callable[..., FollowedChanges]
 ) -> None:
     commit(table)
     following = follow()
@@ -315,7 +317,7 @@ def test_a_query_whose_lease_is_ended_while_it_runs_takes_another_one(
 
 
 def test_a_query_that_was_stopped_for_too_long_says_how_to_go_on(
-    table: chronolake.Table, follow: Callable[..., Following]
+    table: chronolake.Table, follow: Callable[..., FollowedChanges]
 ) -> None:
     commit(table)
     before = follow(lease_seconds="60")
@@ -332,7 +334,7 @@ def test_a_query_that_was_stopped_for_too_long_says_how_to_go_on(
 
 
 def test_an_idle_query_asks_no_more_often_than_its_pause(
-    table: chronolake.Table, follow: Callable[..., Following], pauses: Pauses
+    table: chronolake.Table, follow: Callable[..., FollowedChanges], pauses: Pauses
 ) -> None:
     commit(table)
     following = follow(idle_ms="400")
@@ -344,7 +346,7 @@ def test_an_idle_query_asks_no_more_often_than_its_pause(
 
 
 def test_a_query_of_what_is_available_ends_there_and_does_not_pause(
-    table: chronolake.Table, follow: Callable[..., Following], pauses: Pauses
+    table: chronolake.Table, follow: Callable[..., FollowedChanges], pauses: Pauses
 ) -> None:
     first, second = commit(table), commit(table)
     following = follow(max_commits="1")
@@ -352,7 +354,7 @@ def test_a_query_of_what_is_available_ends_there_and_does_not_pause(
     commit(table)
 
     offsets = [following.initial()]
-    while (end := following.end_of_batch(offsets[-1], Limits(commits=1))) is not None:
+    while (end := following.end_of_batch(offsets[-1], BatchLimits(commits=1))) is not None:
         offsets.append(end)
 
     assert [offset.completed for offset in offsets] == [BEGINNING, first, second]
@@ -375,7 +377,7 @@ def test_a_trigger_that_reads_all_lifts_the_limits(table: chronolake.Table, clie
 
 
 def test_changed_columns_stop_the_query_before_its_next_batch(
-    table: chronolake.Table, follow: Callable[..., Following]
+    table: chronolake.Table, follow: Callable[..., FollowedChanges]
 ) -> None:
     commit(table)
     following = follow()
@@ -391,7 +393,7 @@ def test_changed_columns_stop_the_query_before_its_next_batch(
 
 
 def test_a_table_that_was_made_again_is_another_one(
-    table: chronolake.Table, client: chronolake.Client, follow: Callable[..., Following]
+    table: chronolake.Table, client: chronolake.Client, follow: Callable[..., FollowedChanges]
 ) -> None:
     commit(table)
     before = follow()
@@ -410,7 +412,7 @@ def test_a_table_that_was_made_again_is_another_one(
 
 
 def test_a_dropped_table_ends_the_query(
-    table: chronolake.Table, client: chronolake.Client, follow: Callable[..., Following]
+    table: chronolake.Table, client: chronolake.Client, follow: Callable[..., FollowedChanges]
 ) -> None:
     commit(table)
     following = follow()

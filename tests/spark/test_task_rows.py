@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from chronolake_spark.common import columns
 from chronolake_spark.write.tasks import bucket_writer, task_rows
-from chronolake_spark.write.tasks.stored_groups import FileGroup
+from chronolake_spark.write.tasks.stored_groups import GroupNumber
 
 PLACES = st.tuples(st.sampled_from(["", "day=1", "day=2"]), st.sampled_from([0, 7, 2_000_000_000]))
 FEW_BYTES = 64
@@ -37,11 +37,11 @@ def batch_of(places: list[tuple[str, int]], first: int, *, has_paths: bool = Tru
 def test_rows_come_together_in_their_order_whether_or_not_they_are_spilled(
     sizes: list[list[tuple[str, int]]], run_bytes: int, held_bytes: int
 ) -> None:
-    batches, expected, first = [], dict[FileGroup, list[int]](), 0
+    batches, expected, first = [], dict[GroupNumber, list[int]](), 0
     for places in sizes:
         batches.append(batch_of(places, first))
         for number, place in enumerate(places, first):
-            expected.setdefault(FileGroup(*place), []).append(number)
+            expected.setdefault(GroupNumber(*place), []).append(number)
         first += len(places)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(task_rows, "_RUN_BYTES", run_bytes)

@@ -20,7 +20,7 @@ from chronolake_spark.index import lookups
 from chronolake_spark.ingest import source_files
 from chronolake_spark.ingest.csv_files import ReadOptions
 from chronolake_spark.ingest.files import parquet_files
-from chronolake_spark.ingest.files.bad_rows import Collector
+from chronolake_spark.ingest.files.bad_rows import BadRows
 from chronolake_spark.ingest.files.set_aside import SetAside
 from tests.spark.definitions import definition
 from tests.spark.ingest_runs import Ingest, rows_of
@@ -97,7 +97,7 @@ def test_a_time_of_a_file_is_the_same_microsecond_in_a_table(
     times = pa.table({"t": _times(unit, zone)})
     pq.write_table(times, file, use_deprecated_int96_timestamps=unit == "INT96")
     source = source_files.find(str(file))
-    schema = source_files.inspect(odd_session, source, ReadOptions(), lambda: None, Collector()).struct
+    schema = source_files.inspect(odd_session, source, ReadOptions(), lambda: None, BadRows()).struct
     frame = source_files.read(odd_session, source, [file], schema, ReadOptions(), SetAside())
 
     assert schema["t"].dataType.simpleString() == ("timestamp" if zone else "timestamp_ntz")

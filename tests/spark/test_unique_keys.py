@@ -22,7 +22,7 @@ from chronolake_spark.index.record.record_index import RecordIndex
 from chronolake_spark.read.slices import merge
 from chronolake_spark.write import writes
 from chronolake_spark.write.counts import RowCounts
-from chronolake_spark.write.writes import Settings
+from chronolake_spark.write.writes import WriteSettings
 from tests.spark import hand_written
 
 pytestmark = pytest.mark.spark
@@ -223,7 +223,7 @@ def test_of_two_writers_that_move_or_insert_a_key_one_conflicts(
         ((1, "b", 1, 2), (1, "a", 2, 3)),
         ((3, "b", 1, 1), (3, "c", 2, 2)),
     ):
-        settings = Settings(operation=Operation.UPSERT)
+        settings = WriteSettings(operation=Operation.UPSERT)
         with pytest.raises(WriteConflict):
             writes.run(table.metastore, table._client.url, while_another(of_other, own), settings)
     assert rows_of(table) == [(1, "b", 1, 2), (2, "a", 0, 1), (3, "b", 1, 1)]

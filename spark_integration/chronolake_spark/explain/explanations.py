@@ -13,7 +13,7 @@ _SHOWN: int = 5
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
-class Files(msgspec.Struct, frozen=True):
+class FileTotals(msgspec.Struct, frozen=True):
     """Some files; ``paths`` has the first of them, relative to the table's base path."""
 
     count: int
@@ -27,8 +27,8 @@ class Groups(msgspec.Struct, frozen=True):
     count: int
     partitions: int
     partition_paths: list[str]
-    base_files: Files
-    log_files: Files
+    base_files: FileTotals
+    log_files: FileTotals
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -102,10 +102,10 @@ def parts_of(slices: Sequence[FileSlice], what: Callable[[FileSlice], str]) -> l
     return [Part(text, groups_of(members)) for text, members in by_text.items()]
 
 
-def _files(files: Iterable[DataFile]) -> Files:
+def _files(files: Iterable[DataFile]) -> FileTotals:
     listed = list(files)
     size_bytes = sum(file.size_bytes for file in listed)
-    return Files(len(listed), size_bytes, [file.path for file in listed[:_SHOWN]])
+    return FileTotals(len(listed), size_bytes, [file.path for file in listed[:_SHOWN]])
 
 
 def _text(groups: Groups) -> str:

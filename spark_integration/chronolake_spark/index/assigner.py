@@ -23,7 +23,7 @@ _SLOTS_PER_GROUP: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class StoredGroup:
+class AssignableGroup:
     """A file group that exists, by its number: the bytes of its base file and of its log files.
 
     ``is_planned`` if a pending table service, such as a compaction, has it in its plan.
@@ -44,7 +44,7 @@ class Share:
 
 
 def shares(
-    inserts: int, groups: Iterable[StoredGroup], sizes: FileSizes, *, fills_logs: bool = False
+    inserts: int, groups: Iterable[AssignableGroup], sizes: FileSizes, *, fills_logs: bool = False
 ) -> list[Share]:
     """The file groups of one partition that get ``inserts`` records, at least one group.
 
@@ -92,11 +92,11 @@ def records_per_group(sizes: FileSizes) -> int:
     return max(1, sizes.max_file_size // sizes.record_size)
 
 
-def _bytes_of(group: StoredGroup) -> float:
+def _bytes_of(group: AssignableGroup) -> float:
     return group.base_bytes + LOG_COMPRESSION_RATIO * group.log_bytes
 
 
-def _capacity(group: StoredGroup, sizes: FileSizes, *, fills_logs: bool) -> int:
+def _capacity(group: AssignableGroup, sizes: FileSizes, *, fills_logs: bool) -> int:
     """The records that a small group still takes."""
     size = _bytes_of(group)
     if group.is_planned or (group.log_bytes and not fills_logs) or not 0 < size < sizes.small_file_limit:

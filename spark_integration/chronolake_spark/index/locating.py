@@ -31,7 +31,7 @@ from chronolake_spark.driver import progress, schema
 from chronolake_spark.index import candidates, targets
 from chronolake_spark.index.candidates import Candidates
 from chronolake_spark.index.keys import stored_keys
-from chronolake_spark.index.targets import Counts
+from chronolake_spark.index.targets import RowTotals
 from chronolake_spark.read import evolution
 from chronolake_spark.read.evolution import Versions
 from chronolake_spark.read.slice_frames import OnExecutor
@@ -94,7 +94,7 @@ def _profile(rows: DataFrame) -> targets.Profile:
     counted_rows = rows.groupBy(columns.PARTITION_PATH, columns.BUCKET).agg(
         sf.count_if(~sf.col(columns.DELETE)), sf.count_if(columns.DELETE)
     )
-    return {(path, number): Counts(*counts) for path, number, *counts in counted_rows.collect()}
+    return {(path, number): RowTotals(*counts) for path, number, *counts in counted_rows.collect()}
 
 
 def _filled(rows: DataFrame, slots: Mapping[str, Sequence[int]]) -> DataFrame:

@@ -36,7 +36,7 @@ from chronolake_spark.common import arrow_tags, arrow_types, columns
 from chronolake_spark.driver import schema
 from chronolake_spark.index.record.record_index import RecordIndex
 from chronolake_spark.read.slices import column_stats, slice_reader, stored_slices
-from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.slice_reader import SliceReader
 
 Key: TypeAlias = Any
@@ -292,7 +292,7 @@ def _reader(table: chronolake.Table, definition: Table, slices: Sequence[FileSli
     fields = {version: table.schema(version).fields for version in versions}
     layout = arrow_types.file_layout(definition.schema)
     return SliceReader(
-        Folder.of(definition.base_path, table.storage_options),
+        TableFolder.of(definition.base_path, table.storage_options),
         layout,
         {**fields, definition.schema_version: definition.schema},
         slice_reader.ordering_of(layout, definition.merge_field),

@@ -28,7 +28,7 @@ from chronolake_spark.index import candidates, targets, unique_keys
 from chronolake_spark.index.candidates import Candidates
 from chronolake_spark.index.keys import stored_keys
 from chronolake_spark.index.record.record_index import Distributed, RecordIndex
-from chronolake_spark.index.targets import Counts
+from chronolake_spark.index.targets import RowTotals
 from chronolake_spark.index.unique_keys import Treatment
 from chronolake_spark.read import evolution
 from chronolake_spark.read.slices import merge, partial_snapshots, stored_slices
@@ -165,7 +165,7 @@ def _profile(numbered: pa.Table, deletes: pa.Table) -> targets.Profile:
     is_delete = numbered[columns.DELETE]
     upserts = _counted(numbered.filter(pc.invert(is_delete)))
     deleted = _counted(numbered.filter(is_delete)) + _counted(deletes)
-    return {place: Counts(upserts[place], deleted[place]) for place in upserts | deleted}
+    return {place: RowTotals(upserts[place], deleted[place]) for place in upserts | deleted}
 
 
 def _counted(rows: pa.Table) -> Counter[tuple[str, int | None]]:

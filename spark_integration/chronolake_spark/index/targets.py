@@ -22,7 +22,7 @@ from chronolake_model.file_sizes import FileSizes
 from chronolake_model.files import FileSlice
 from chronolake_model.vocabulary import Action, Direction, State, TableType, TimeOrder
 from chronolake_spark.index import assigner
-from chronolake_spark.index.assigner import Share, StoredGroup
+from chronolake_spark.index.assigner import AssignableGroup, Share
 from chronolake_spark.index.candidates import Candidates
 from chronolake_spark.read.slices import partial_snapshots, stored_slices
 from chronolake_spark.read.slices.stored_slices import NumberedGroup
@@ -32,14 +32,14 @@ COMMITS_READ_MAX: Final = 20
 _WRITES: Final = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
 
 
-class Counts(NamedTuple):
+class RowTotals(NamedTuple):
     """The rows that upsert or insert a record, and those that delete one."""
 
     upserts: int = 0
     deletes: int = 0
 
 
-Profile: TypeAlias = Mapping[tuple[str, int | None], Counts]
+Profile: TypeAlias = Mapping[tuple[str, int | None], RowTotals]
 """The rows, by partition path and the number of the file group that has the key."""
 
 
@@ -136,15 +136,15 @@ def _others(table: chronolake.Table, eligible: Candidates, paths: Set[str]) -> l
     ]
 
 
-def _stored_groups(table: chronolake.Table, slices: Sequence[FileSlice]) -> dict[str, list[StoredGroup]]:
+def _stored_groups(table: chronolake.Table, slices: Sequence[FileSlice]) -> dict[str, list[AssignableGroup]]:
     """The sizes of file groups, which are numbered by their places, by partition path."""
     if not slices:
         return {}
     pending = table.pending_file_groups().file_groups
     planned = {(group.partition_path, group.file_id) for group in pending}
-    by_partition: dict[str, list[StoredGroup]] = {}
+    by_partition: dict[str, list[AssignableGroup]] = {}
     for number, slice_ in enumerate(slices):
-        stored = StoredGroup(
+        stored = AssignableGroup(
             number,
             base_bytes=0 if slice_.base_file is None else slice_.base_file.size_bytes,
             log_bytes=sum(file.size_bytes for file in slice_.log_files),

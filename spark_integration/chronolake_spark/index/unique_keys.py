@@ -31,7 +31,7 @@ from chronolake_spark.index.record.manifests import Manifest
 from chronolake_spark.read import evolution, slice_frames
 from chronolake_spark.read.evolution import Versions
 from chronolake_spark.read.slices import partial_snapshots
-from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.merge import Existing
 
 KEYS_HERE_MAX: Final = 10_000
@@ -66,7 +66,7 @@ class IndexedTable:
     table: chronolake.Table
     definition: Table
     as_of: str
-    folder: Folder
+    folder: TableFolder
     manifest: Manifest | None
 
 
@@ -185,7 +185,7 @@ def _live(indexed: IndexedTable, names: pa.Table) -> tuple[list[FileSlice], pa.T
     return slices, live.rename_columns([*names.column_names, _STORED_GROUP])
 
 
-def _entries(spark: SparkSession, keys: DataFrame, folder: Folder, manifest: Manifest) -> DataFrame:
+def _entries(spark: SparkSession, keys: DataFrame, folder: TableFolder, manifest: Manifest) -> DataFrame:
     tasks = min(manifest.shards, _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     shard = sf.pmod(sf.xxhash64(columns.RECORD_KEY), sf.lit(manifest.shards))
     spread = keys.repartitionById(tasks, sf.pmod(shard, sf.lit(tasks)).cast("int"))
@@ -195,7 +195,7 @@ def _entries(spark: SparkSession, keys: DataFrame, folder: Folder, manifest: Man
 class _Find:
     """The function that looks keys up in the index: all of a task at once."""
 
-    def __init__(self, folder: Folder, manifest: Manifest) -> None:
+    def __init__(self, folder: TableFolder, manifest: Manifest) -> None:
         self._folder = folder
         self._manifest = manifest
 
@@ -205,7 +205,7 @@ class _Find:
         yield from _find(self._folder, self._manifest, keys).to_batches()
 
 
-def _find(folder: Folder, manifest: Manifest, keys: pa.Array) -> pa.Table:
+def _find(folder: TableFolder, manifest: Manifest, keys: pa.Array) -> pa.Table:
     if not len(keys):
         return entry_files.ENTRIES.empty_table().rename_columns([columns.RECORD_KEY, _STORED_PATH, _FILE_ID])
     entries = entry_files.find(folder, manifest.files, manifest.shards, keys)

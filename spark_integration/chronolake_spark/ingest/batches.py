@@ -9,7 +9,7 @@ import msgspec
 
 from chronolake_spark.ingest.files import loaded_files
 from chronolake_spark.ingest.files.loaded_files import LoadedFiles
-from chronolake_spark.ingest.request import Request
+from chronolake_spark.ingest.request import IngestRequest
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ def batches(
     files: Sequence[Path],
     digests: Mapping[Path, str],
     known: LoadedFiles,
-    request: Request,
+    request: IngestRequest,
     files_max: int | None,
 ) -> Iterator[Batch]:
     """The commits to be, in order, each without the files that the table has, or that came before."""

@@ -195,7 +195,7 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     )
     from chronolake_spark.ingest.files import formats  # noqa: PLC0415
     from chronolake_spark.ingest.job import IngestJob  # noqa: PLC0415
-    from chronolake_spark.ingest.request import Request  # noqa: PLC0415
+    from chronolake_spark.ingest.request import IngestRequest  # noqa: PLC0415
 
     try:
         index_of(index or IndexType.BUCKET, buckets)
@@ -203,7 +203,7 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         raise typer.BadParameter(str(exc), param_hint="--buckets") from exc
     if not follow:
         _refuse_given({"--interval": interval, "--max-files": max_files, "--checkpoint": checkpoint})
-    request = Request(
+    request = IngestRequest(
         table=table,
         source=source,
         key=tuple(name.strip() for name in key.split(",") if name.strip()),
@@ -250,7 +250,9 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         Cancellation(spark, console) as stopping,
     ):
         if follow:
-            how = follow_command.Following(interval or _INTERVAL_SECONDS, max_files or _FILES_MAX, checkpoint)
+            how = follow_command.FollowOptions(
+                interval or _INTERVAL_SECONDS, max_files or _FILES_MAX, checkpoint
+            )
             follow_command.follow(client, spark, request, how, console, stopping)
             return
         job = IngestJob(client, spark, request, stopping.check)

@@ -22,7 +22,7 @@ from chronolake_spark import errors
 from chronolake_spark.common import columns, csv_types
 from chronolake_spark.common.csv_types import ValueMismatch
 from chronolake_spark.ingest.files import bad_rows, csv_advice, operations, text_files
-from chronolake_spark.ingest.files.bad_rows import Collector
+from chronolake_spark.ingest.files.bad_rows import BadRows
 from chronolake_spark.ingest.files.csv_profiles import Profile
 
 Header = tuple[str, ...]
@@ -34,7 +34,7 @@ _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs"}
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TargetColumn:
     """The type that a column is to have; ``stated`` says that the caller named it for this very load.
 
     ``is_fixed`` if the column of the table cannot be widened.
@@ -58,24 +58,24 @@ class ReadOptions:
     """
 
     encoding: str = text_files.UTF8
-    known: Mapping[str, Column] = field(default_factory=dict)
-    default: Column | None = None
+    known: Mapping[str, TargetColumn] = field(default_factory=dict)
+    default: TargetColumn | None = None
     key: tuple[str, ...] = ()
     op_column: str | None = None
 
-    def column(self, name: str) -> Column | None:
+    def column(self, name: str) -> TargetColumn | None:
         """What is known of a column. The case of names does not count."""
         return self.known.get(name.lower(), self.default)
 
 
 @dataclass
-class Inspection:
+class CsvInspection:
     """The number of rows of files, and for each column the types that its values could have."""
 
     rows: int
     profiles: dict[str, Profile]
 
-    def merge(self, other: Inspection) -> None:
+    def merge(self, other: CsvInspection) -> None:
         """Add the inspection of another file with the same columns."""
         self.rows += other.rows
         for name, profile in other.profiles.items():
@@ -86,8 +86,8 @@ def inspect(
     files: Sequence[Path],
     reading: ReadOptions,
     check: Callable[[], None] = lambda: None,
-    bad: Collector | None = None,
-) -> Inspection:
+    bad: BadRows | None = None,
+) -> CsvInspection:
     """Read all files to the end. ``check`` is called repeatedly, and may raise to end it.
 
     Bad rows, in the order of the files and of the rows, are added to ``bad``, and left out of the inspection:
@@ -100,7 +100,7 @@ def inspect(
         with bad_rows.refused() as collector:
             return inspect(files, reading, check, collector)
     wanted = header_of(files[0], reading.encoding)
-    inspection = Inspection(0, {name: Profile() for name in wanted})
+    inspection = CsvInspection(0, {name: Profile() for name in wanted})
     with ThreadPoolExecutor(_THREADS) as threads:
         parts = [threads.submit(_inspect, file, wanted, reading, check, bad.rows_max) for file in files]
         try:
@@ -211,18 +211,18 @@ class _Load:
             ]
             yield pa.RecordBatch.from_arrays([*values, *order], names=names)
 
-    def _column(self, name: str, type_: str) -> Column:
+    def _column(self, name: str, type_: str) -> TargetColumn:
         known = self.reading.column(name)
-        return Column(type_) if known is None else replace(known, type=type_)
+        return TargetColumn(type_) if known is None else replace(known, type=type_)
 
 
 def _inspect(
     file: Path, wanted: Header, reading: ReadOptions, check: Callable[[], None], rows_max: int
-) -> tuple[Inspection, list[errors.SparkIntegrationError]]:
+) -> tuple[CsvInspection, list[errors.SparkIntegrationError]]:
     """The inspection of a file, and the errors of up to ``rows_max`` bad rows."""
     header = header_of(file, reading.encoding)
     _check_columns(file, header, wanted)
-    inspection = Inspection(0, {name: Profile() for name in header})
+    inspection = CsvInspection(0, {name: Profile() for name in header})
     bad: dict[int, _BadRow] = {}
     of_lengths: Sequence[errors.SparkIntegrationError] = []
     try:
@@ -368,7 +368,7 @@ def _refuse_operation(rows: pa.RecordBatch, name: str) -> None:
         raise _BadRow(index, lambda where, place: operations.refused(where, name, value, place))
 
 
-def _convert(rows: pa.RecordBatch, name: str, column: Column) -> pa.Array:
+def _convert(rows: pa.RecordBatch, name: str, column: TargetColumn) -> pa.Array:
     """The values of a column. Raises ``_BadRow`` for one that does not fit."""
     if csv_types.arrow_type(column.type) is None:
         raise errors.SchemaMismatch(

@@ -15,11 +15,11 @@ from chronolake_spark.driver import progress
 from chronolake_spark.ingest import command, follow_job, hudi_visibility
 from chronolake_spark.ingest.batches import Batch
 from chronolake_spark.ingest.files import arrivals
-from chronolake_spark.ingest.follow_job import Following
+from chronolake_spark.ingest.follow_job import FollowOptions
 from chronolake_spark.ingest.job import Committed
-from chronolake_spark.ingest.request import Request
+from chronolake_spark.ingest.request import IngestRequest
 
-__all__ = ["Following", "follow"]
+__all__ = ["FollowOptions", "follow"]
 
 
 def summary(source: str) -> str:
@@ -31,8 +31,8 @@ def summary(source: str) -> str:
 def follow(
     client: chronolake.Client,
     spark: SparkSession,
-    request: Request,
-    following: Following,
+    request: IngestRequest,
+    following: FollowOptions,
     console: Console,
     stopping: command.Cancellation,
 ) -> None:

@@ -33,8 +33,8 @@ from chronolake_spark.ingest.files import arrivals, formats, loaded_files
 from chronolake_spark.ingest.files.arrivals import Arrival
 from chronolake_spark.ingest.files.formats import Format
 from chronolake_spark.ingest.job import Committed, IngestJob
-from chronolake_spark.ingest.request import Request
-from chronolake_spark.ingest.source_files import Source
+from chronolake_spark.ingest.request import IngestRequest
+from chronolake_spark.ingest.source_files import SourceFiles
 
 _POLL_SECONDS = 0.5
 _DIGITS = 12
@@ -42,7 +42,7 @@ _LOGGER = "org.apache.spark.sql.execution.streaming"
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
+class FollowOptions:
     """How to follow: the pause between two looks at the source, and the most files of a batch.
 
     Without a ``checkpoint`` folder the state is beside the table, see ``folder_of``.
@@ -53,7 +53,7 @@ class Following:
     checkpoint: Path | None = None
 
 
-def folder_of(table: Table, source: str, following: Following) -> Path:
+def folder_of(table: Table, source: str, following: FollowOptions) -> Path:
     """The folder of the query's state: beside the base path, not below it, where other readers look.
 
     Its name has the id of the table and a digest of the source: a table that is made again, and another source,
@@ -75,8 +75,8 @@ def folder_of(table: Table, source: str, following: Following) -> Path:
 def create(
     client: chronolake.Client,
     spark: SparkSession,
-    request: Request,
-    following: Following,
+    request: IngestRequest,
+    following: FollowOptions,
     report: Callable[[Batch, Committed | None], None],
     check: Callable[[], None],
     wait: Callable[[], None],
@@ -107,8 +107,8 @@ class FollowJob:
         self,
         client: chronolake.Client,
         spark: SparkSession,
-        request: Request,
-        following: Following,
+        request: IngestRequest,
+        following: FollowOptions,
         report: Callable[[Batch, Committed | None], None],
         gone: Callable[[str], None],
         check: Callable[[], None] = lambda: None,
@@ -172,7 +172,7 @@ class FollowJob:
             # Spark keeps no more than a text of it, and a regular expression of Spark fails on a long trace.
             raise RuntimeError("the files of the batch were not loaded") from None
 
-    def _ingest(self, source: Source) -> None:
+    def _ingest(self, source: SourceFiles) -> None:
         job = IngestJob(
             self._client, self._spark, self._request, self._check, source=source, loaded=self._loaded.of
         )
@@ -232,11 +232,11 @@ class FollowJob:
             yield
 
 
-def _by_format(files: Iterable[Path]) -> list[Source]:
+def _by_format(files: Iterable[Path]) -> list[SourceFiles]:
     """The files as sources of one format each."""
     groups: dict[Format, list[Path]] = {}
     for file in sorted(files):
         format_ = formats.format_of(file)
         assert format_ is not None, "the source lists data files only"
         groups.setdefault(format_, []).append(file)
-    return [Source(format_, tuple(of_format)) for format_, of_format in groups.items()]
+    return [SourceFiles(format_, tuple(of_format)) for format_, of_format in groups.items()]

@@ -44,7 +44,7 @@ from chronolake_spark.ingest.files.formats import Format
 from chronolake_spark.ingest.files.loaded_files import LoadedFiles
 from chronolake_spark.ingest.files.set_aside import BadRow
 from chronolake_spark.ingest.reader import IngestReader, readable
-from chronolake_spark.ingest.request import Request
+from chronolake_spark.ingest.request import IngestRequest
 from chronolake_spark.write import conflict_retries, schema_merges, source_states, writable_tables, writes
 from chronolake_spark.write.counts import RowCounts, row_counts
 
@@ -115,10 +115,10 @@ class IngestJob:
         self,
         client: chronolake.Client,
         spark: SparkSession,
-        request: Request,
+        request: IngestRequest,
         check: Callable[[], None] = lambda: None,
         *,
-        source: source_files.Source | None = None,
+        source: source_files.SourceFiles | None = None,
         loaded: Callable[[chronolake.Table], LoadedFiles] = LoadedFiles.of,
         files_max: int | None = None,
     ) -> None:
@@ -396,9 +396,9 @@ class IngestJob:
         """How the files are read: stated types first, then the table's."""
         types = {} if table is None else {field.name.lower(): field.type for field in table.schema}
         fixed = [] if table is None else [name.lower() for name in ingest_request.fixed_columns(table)]
-        known = {name: csv_files.Column(type_, is_fixed=name in fixed) for name, type_ in types.items()}
-        known |= {name: csv_files.Column(type_, stated=True) for name, type_ in self._stated.items()}
-        text = csv_files.Column(csv_types.STRING, stated=True)
+        known = {name: csv_files.TargetColumn(type_, is_fixed=name in fixed) for name, type_ in types.items()}
+        known |= {name: csv_files.TargetColumn(type_, stated=True) for name, type_ in self._stated.items()}
+        text = csv_files.TargetColumn(csv_types.STRING, stated=True)
         if self.request.op_column is not None:
             known[self.request.op_column.lower()] = text
         key = self.request.key if table is None else tuple(table.record_key_fields)
@@ -410,19 +410,19 @@ class IngestJob:
             self.request.op_column,
         )
 
-    def _check_inferred(self, inspection: source_files.Inspection) -> None:
+    def _check_inferred(self, inspection: source_files.SourceContent) -> None:
         """Refuse to create a table with undecidable types, or with a type that orders its rows wrongly."""
         self._check_types_known(inspection)
         ordering = self.request.ordering
         if ordering is not None and ordering in inspection.profiles:
             csv_advice.check_ordering(ordering, inspection.profiles[ordering])
 
-    def _check_types_known(self, inspection: source_files.Inspection) -> None:
+    def _check_types_known(self, inspection: source_files.SourceContent) -> None:
         unknown = self._unknown(inspection)
         csv_advice.check_types_known(unknown, inspection.rows)
         csv_advice.check_typed([name for name in inspection.untyped if name in unknown])
 
-    def _unknown(self, inspection: source_files.Inspection) -> list[str]:
+    def _unknown(self, inspection: source_files.SourceContent) -> list[str]:
         """The columns whose types come from the files."""
         return [name for name in inspection.struct.names if self._files.reading.column(name) is None]
 
@@ -454,7 +454,7 @@ class IngestJob:
         return sf.lower(sf.trim(schema.quoted(self.request.op_column))).isin(*operations.DELETES)
 
 
-def _check_changed(changed: Sequence[Path], table: Table | None, request: Request) -> None:
+def _check_changed(changed: Sequence[Path], table: Table | None, request: IngestRequest) -> None:
     if not changed or table is None or table.ordering_field is not None or request.load_changed_files:
         return
     raise errors.SourceChanged(

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 from chronolake_model.schemas import DECIMAL_PRECISION_MAX
 from chronolake_spark.common import csv_types
 from chronolake_spark.ingest.csv_files import ReadOptions
-from chronolake_spark.ingest.files.json_records import Kind
+from chronolake_spark.ingest.files.json_records import JsonType
 from chronolake_spark.ingest.files.json_shape import Shape
 
 _INT64_DIGITS: Final = 18
@@ -41,7 +41,7 @@ def struct_of(shape: Shape, reading: ReadOptions) -> StructType:
 def _column(name: str, shape: Shape, reading: ReadOptions) -> StructField:
     known = reading.column(name)
     is_text = known is not None and known.type == csv_types.STRING
-    is_complex = shape.kind in {Kind.ARRAY, Kind.OBJECT}
+    is_complex = shape.kind in {JsonType.ARRAY, JsonType.OBJECT}
     if is_text and not is_complex:
         return StructField(name, StringType())
     type_ = _type(shape, all_strings=reading.default is not None)
@@ -53,16 +53,16 @@ def _column(name: str, shape: Shape, reading: ReadOptions) -> StructField:
 
 def _type(shape: Shape, *, all_strings: bool) -> DataType:
     match shape.kind:
-        case Kind.OBJECT:
+        case JsonType.OBJECT:
             names = sorted(shape.fields)
             return StructType(
                 [StructField(name, _type(shape.fields[name], all_strings=all_strings)) for name in names]
             )
-        case Kind.ARRAY if shape.items is not None:
+        case JsonType.ARRAY if shape.items is not None:
             return ArrayType(_type(shape.items, all_strings=all_strings))
-        case Kind.NUMBER if not all_strings:
+        case JsonType.NUMBER if not all_strings:
             return _number(shape)
-        case Kind.BOOLEAN if not all_strings:
+        case JsonType.BOOLEAN if not all_strings:
             return BooleanType()
         case _:
             return StringType()

@@ -15,11 +15,11 @@ from chronolake_spark.driver import spark_failures
 from chronolake_spark.ingest import request as ingest_request, row_scans, source_files
 from chronolake_spark.ingest.csv_files import ReadOptions
 from chronolake_spark.ingest.files import bad_rows, parquet_files
-from chronolake_spark.ingest.files.bad_rows import Collector, TooManyBadRows
+from chronolake_spark.ingest.files.bad_rows import BadRows, TooManyBadRows
 from chronolake_spark.ingest.files.formats import Format
 from chronolake_spark.ingest.files.set_aside import SetAside
-from chronolake_spark.ingest.request import Request
-from chronolake_spark.ingest.source_files import Inspection, Source
+from chronolake_spark.ingest.request import IngestRequest
+from chronolake_spark.ingest.source_files import SourceContent, SourceFiles
 
 
 class IngestReader:
@@ -31,8 +31,8 @@ class IngestReader:
     def __init__(
         self,
         spark: SparkSession,
-        source: Source,
-        request: Request,
+        source: SourceFiles,
+        request: IngestRequest,
         reading: ReadOptions,
         check: Callable[[], None],
     ) -> None:
@@ -44,7 +44,7 @@ class IngestReader:
         self._check = check
         self._struct: StructType | None = None
 
-    def inspect(self, files: Sequence[Path]) -> Inspection:
+    def inspect(self, files: Sequence[Path]) -> SourceContent:
         """The schema of ``files``. An error names the unreadable file, unlike some errors of Spark.
 
         Raises the errors of up to ``bad_rows.REPORTED_MAX`` bad rows as one, or sets the rows aside.
@@ -70,9 +70,9 @@ class IngestReader:
                 row_scans.find(self._source.format, self._read(files), self._own(names), bad)
             raise
 
-    def _inspect(self, files: Sequence[Path]) -> Inspection:
+    def _inspect(self, files: Sequence[Path]) -> SourceContent:
         while True:
-            bad = Collector(bad_rows.SET_ASIDE_MAX if self._request.bad_rows else bad_rows.REPORTED_MAX)
+            bad = BadRows(bad_rows.SET_ASIDE_MAX if self._request.bad_rows else bad_rows.REPORTED_MAX)
             with contextlib.suppress(TooManyBadRows):
                 inspection = self._inspect_once(files, bad)
                 if not bad.errors:
@@ -88,7 +88,7 @@ class IngestReader:
             if self._source.format is Format.PARQUET:
                 return inspection  # All kinds of bad rows are found at once.
 
-    def _inspect_once(self, files: Sequence[Path], bad: Collector) -> Inspection:
+    def _inspect_once(self, files: Sequence[Path], bad: BadRows) -> SourceContent:
         source = replace(self._source, files=tuple(self._read(files)))
         try:
             inspection = source_files.inspect(self._spark, source, self.reading, self._check, bad)
@@ -96,7 +96,7 @@ class IngestReader:
             for file in source.files:
                 with readable(str(file)):
                     own_file = replace(source, files=(file,))
-                    source_files.inspect(self._spark, own_file, self.reading, self._check, Collector())
+                    source_files.inspect(self._spark, own_file, self.reading, self._check, BadRows())
             if source.format is Format.PARQUET:
                 parquet_files.refuse_different_types(source.files)
             with readable(self._request.source):

@@ -30,7 +30,7 @@ _DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class IngestRequest:
     """What to ingest, and how. ``partition`` holds columns, or ``name=SQL expression``.
 
     ``base_path``, ``index`` and ``buckets`` are those of a new table; None stands for the default, or for the
@@ -66,7 +66,7 @@ class Request:
         return self.base_path or str(Path("chronolake-data", *self.table.split(".")).absolute())
 
 
-def stated_types(request: Request) -> dict[str, str]:
+def stated_types(request: IngestRequest) -> dict[str, str]:
     """The types that ``--schema`` states, by the names of columns in lower case."""
     if not request.schema.strip():
         return {}
@@ -80,7 +80,7 @@ def stated_types(request: Request) -> dict[str, str]:
     return {field.name.lower(): field.type for field in fields}
 
 
-def check_files(format_: Format, files: Iterable[Path], request: Request) -> None:
+def check_files(format_: Format, files: Iterable[Path], request: IngestRequest) -> None:
     """Refuse options that files have no use for, or that cannot be followed for them."""
     if format_ is not Format.CSV and codecs.lookup(request.encoding).name != text_files.UTF8:
         raise errors.SourceUnreadable(f"{format_} files have one encoding; --encoding is for CSV files")
@@ -97,7 +97,7 @@ def check_files(format_: Format, files: Iterable[Path], request: Request) -> Non
                 )
 
 
-def existing(client: Client, request: Request) -> Table | None:
+def existing(client: Client, request: IngestRequest) -> Table | None:
     """The table, if there is one.
 
     Raises ``TableMismatch`` if the request does not say what a new table needs, and ``BasePathTaken`` or
@@ -111,7 +111,7 @@ def existing(client: Client, request: Request) -> Table | None:
         return None
 
 
-def _check_base_path(client: Client, request: Request) -> None:
+def _check_base_path(client: Client, request: IngestRequest) -> None:
     # The columns are not known yet. The answer about the name and the base path does not depend on them.
     column = "id"
     definition = CreateTable(
@@ -126,7 +126,7 @@ def _check_base_path(client: Client, request: Request) -> None:
         client.check_new_table(definition)
 
 
-def check_new(request: Request) -> None:
+def check_new(request: IngestRequest) -> None:
     """Refuse a request without the options that a new table needs."""
     if not request.key:
         raise errors.TableMismatch(
@@ -135,7 +135,7 @@ def check_new(request: Request) -> None:
         )
 
 
-def check_stated(struct: StructType, stated: Mapping[str, str], request: Request) -> None:
+def check_stated(struct: StructType, stated: Mapping[str, str], request: IngestRequest) -> None:
     """Refuse types of columns that the files do not have."""
     have = {name.lower() for name in struct.names}
     if unknown := [name for name in stated if name not in have]:
@@ -146,13 +146,13 @@ def check_stated(struct: StructType, stated: Mapping[str, str], request: Request
         )
 
 
-def partition_fields(request: Request) -> list[str]:
+def partition_fields(request: IngestRequest) -> list[str]:
     """The columns by which a new table is partitioned."""
     matches = [(text, _DERIVED.fullmatch(text)) for text in request.partition]
     return [match["name"] if match else text for text, match in matches]
 
 
-def with_derived_columns(frame: DataFrame, request: Request) -> DataFrame:
+def with_derived_columns(frame: DataFrame, request: IngestRequest) -> DataFrame:
     """``frame`` with the columns that partitions derive. Raises ``SchemaMismatch``."""
     for text in request.partition:
         if derived := _DERIVED.fullmatch(text):
@@ -176,13 +176,13 @@ def _with_derived_column(frame: DataFrame, text: str, name: str, expression: str
         ) from exc
 
 
-def check_names(struct: StructType, request: Request) -> None:
+def check_names(struct: StructType, request: IngestRequest) -> None:
     """Refuse files with columns that no table can have."""
     names = [name for name in struct.names if name != request.op_column]
     column_names.refuse_reserved(f"the source {request.source}", names, are_of_files=True)
 
 
-def check_columns(struct: StructType, request: Request) -> None:
+def check_columns(struct: StructType, request: IngestRequest) -> None:
     """Refuse a new table of columns that neither the files have nor an expression derives."""
     optional = [name for name in (request.ordering, request.op_column) if name is not None]
     wanted = [*request.key, *partition_fields(request), *optional]
@@ -195,7 +195,7 @@ def check_columns(struct: StructType, request: Request) -> None:
         )
 
 
-def check_same(table: Table, request: Request, stated: Mapping[str, str]) -> None:
+def check_same(table: Table, request: IngestRequest, stated: Mapping[str, str]) -> None:
     """Refuse options that contradict the existing table; options that are not given are not compared."""
     for field in table.schema:
         if (type_ := stated.get(field.name.lower(), field.type)) != field.type:
@@ -222,7 +222,7 @@ def _or_widen(table: Table, field: Field, type_: str) -> str:
     return f", or widen it before with `chronolake schema change {table.name} --widen {change}`"
 
 
-def _check_options(table: Table, request: Request) -> None:
+def _check_options(table: Table, request: IngestRequest) -> None:
     """Refuse options of a new table that do not fit the one that exists."""
     own_path, given_path = _comparable(table.base_path), _comparable(request.base_path or table.base_path)
     options = (
@@ -241,7 +241,7 @@ def _check_options(table: Table, request: Request) -> None:
             )
 
 
-def check_fits(table: Table, struct: StructType, request: Request) -> None:
+def check_fits(table: Table, struct: StructType, request: IngestRequest) -> None:
     """Refuse files that lack columns of a table that exists, or have others that are not to be added."""
     have = {name.lower() for name in struct.names}
     wanted = {field.name.lower() for field in table.schema}

@@ -18,9 +18,9 @@ from chronolake import _utf8
 from chronolake_spark import errors
 from chronolake_spark.common import csv_types, text_checks
 from chronolake_spark.common.csv_types import ValueMismatch
-from chronolake_spark.ingest.csv_files import Column, ReadOptions
+from chronolake_spark.ingest.csv_files import ReadOptions, TargetColumn
 from chronolake_spark.ingest.files import json_records
-from chronolake_spark.ingest.files.bad_rows import Collector, rows_without_key
+from chronolake_spark.ingest.files.bad_rows import BadRows, rows_without_key
 from chronolake_spark.ingest.files.formats import Format
 
 _VALUE_CHARS_MAX = 200
@@ -32,7 +32,7 @@ def find(
     format_: Format,
     files: Sequence[Path],
     reading: ReadOptions,
-    bad: Collector,
+    bad: BadRows,
     check: Callable[[], None] = lambda: None,
 ) -> None:
     """Add an error for each bad row. ``check`` is called now and then, and may raise to end it.
@@ -81,7 +81,7 @@ def _in_json(
                 break
 
 
-def misfit(name: str, value: str, column: Column) -> _Error:
+def misfit(name: str, value: str, column: TargetColumn) -> _Error:
     """The error of a string that does not fit the type of its column."""
     shown = value[:_VALUE_CHARS_MAX]
     context = {"column": name, "value": shown, "wanted": column.type}
@@ -106,7 +106,7 @@ def _bad_rows(batch: pa.RecordBatch, reading: ReadOptions) -> Iterator[tuple[int
                 yield row, misfit(name, values[row].as_py(), column)
 
 
-def _misfits(values: pa.Array, column: Column) -> Iterator[int]:
+def _misfits(values: pa.Array, column: TargetColumn) -> Iterator[int]:
     places = np.arange(len(values))
     while True:
         try:
@@ -118,7 +118,7 @@ def _misfits(values: pa.Array, column: Column) -> Iterator[int]:
             return
 
 
-def _converted(reading: ReadOptions, name: str) -> Column | None:
+def _converted(reading: ReadOptions, name: str) -> TargetColumn | None:
     """The column, if its strings are converted."""
     column = reading.column(name)
     if column is None or column.type == csv_types.STRING or csv_types.arrow_type(column.type) is None:
@@ -126,7 +126,7 @@ def _converted(reading: ReadOptions, name: str) -> Column | None:
     return column
 
 
-def _fits(value: str, column: Column) -> bool:
+def _fits(value: str, column: TargetColumn) -> bool:
     return csv_types.accepts(pa.array([value]), column.type, stated=column.stated)
 
 

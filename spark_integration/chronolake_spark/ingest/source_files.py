@@ -22,7 +22,7 @@ from chronolake_spark.driver.schema import quoted, type_of
 from chronolake_spark.ingest import csv_files, json_types, text_columns
 from chronolake_spark.ingest.csv_files import ReadOptions
 from chronolake_spark.ingest.files import formats, json_files, parquet_files, text_files
-from chronolake_spark.ingest.files.bad_rows import Collector
+from chronolake_spark.ingest.files.bad_rows import BadRows
 from chronolake_spark.ingest.files.csv_profiles import Profile
 from chronolake_spark.ingest.files.formats import Format
 from chronolake_spark.ingest.files.set_aside import SetAside
@@ -54,7 +54,7 @@ _READER = {Format.PARQUET: "parquet", Format.JSON: "json"}
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFiles:
     """Files of one format, in the order of their names. ``left_out`` names those beside them of no format."""
 
     format: Format
@@ -69,7 +69,7 @@ class Source:
         return f"{len(self.files)} {self.format} file{'s' if len(self.files) > 1 else ''}{left_out}"
 
 
-def find(where: str) -> Source:
+def find(where: str) -> SourceFiles:
     """The files that a path, a folder or a glob pattern names.
 
     Files of a folder whose names begin with ``.`` or ``_``, or say no known format, are left out. Raises
@@ -88,7 +88,7 @@ def find(where: str) -> Source:
             f"{where!r} names {_formats_in(files)}; name files of one format: {formats.KNOWN}"
             f"{_TSV if any(file.suffix.lower() == '.tsv' for file in files) else ''}"
         )
-    return Source(named.pop() or Format.PARQUET, tuple(files))
+    return SourceFiles(named.pop() or Format.PARQUET, tuple(files))
 
 
 def digest(path: Path) -> str:
@@ -98,7 +98,7 @@ def digest(path: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Inspection:
+class SourceContent:
     """The content of files: the columns of all of them together, and the number of rows if it was counted.
 
     ``profiles`` are those of columns whose types were inferred from texts. ``untyped`` are columns of Parquet
@@ -112,8 +112,8 @@ class Inspection:
 
 
 def inspect(
-    spark: SparkSession, source: Source, reading: ReadOptions, check: Callable[[], None], bad: Collector
-) -> Inspection:
+    spark: SparkSession, source: SourceFiles, reading: ReadOptions, check: Callable[[], None], bad: BadRows
+) -> SourceContent:
     """The schema of all files of ``source``, from all of their rows.
 
     CSV files are read as a whole, and checked for anything that loading would refuse. Bad rows are added to
@@ -127,19 +127,19 @@ def inspect(
         inferred = {
             name: inspection.profiles[name] for name in inspection.profiles if reading.column(name) is None
         }
-        return Inspection(struct, inspection.rows, inferred)
+        return SourceContent(struct, inspection.rows, inferred)
     if source.format is Format.JSON:
         shape = json_files.shape_of(source.files, op_column=reading.op_column, check=check, bad=bad)
-        return Inspection(json_types.struct_of(shape, reading), None, {})
+        return SourceContent(json_types.struct_of(shape, reading), None, {})
     parquet_files.check(source.files, reading.op_column, check, bad.add)
     untyped = parquet_files.untyped_columns(source.files)
     with _under_plain_names(source.files) as files:
-        return Inspection(_read(spark, source, files, None).schema, None, {}, untyped)
+        return SourceContent(_read(spark, source, files, None).schema, None, {}, untyped)
 
 
 def read(
     spark: SparkSession,
-    source: Source,
+    source: SourceFiles,
     files: Sequence[Path],
     struct: StructType,
     reading: ReadOptions,
@@ -168,7 +168,7 @@ def _type_of(name: str, profile: Profile, reading: ReadOptions) -> str:
     return profile.type if known is None else known.type
 
 
-def _groups_of_one_schema(source: Source, files: Sequence[Path]) -> list[list[Path]]:
+def _groups_of_one_schema(source: SourceFiles, files: Sequence[Path]) -> list[list[Path]]:
     """``files`` in groups that Spark reads with the same options."""
     if source.format is not Format.JSON:
         return [list(files)]
@@ -228,7 +228,9 @@ def _numbered(spark: SparkSession, placed: DataFrame, files: Sequence[Path]) -> 
     return joined.select(*own, split.alias(columns.SOURCE_SPLIT), placed[columns.SOURCE_ROW])
 
 
-def _read(spark: SparkSession, source: Source, files: Sequence[Path], struct: StructType | None) -> DataFrame:
+def _read(
+    spark: SparkSession, source: SourceFiles, files: Sequence[Path], struct: StructType | None
+) -> DataFrame:
     options = _OPTIONS[source.format]
     if source.format is Format.JSON:
         options = {**options, "multiLine": str(text_files.is_json_array(files[0])).lower()}
@@ -277,7 +279,7 @@ def _address(file: Path) -> str:
     return "file://" + _PATTERN.sub(r"\\\g<0>", str(file))
 
 
-def _of_folder(folder: Path) -> Source:
+def _of_folder(folder: Path) -> SourceFiles:
     visible = [file for file in folder.resolve().iterdir() if file.is_file() and file.name[0] not in "._"]
     files = [(file, format_) for file in visible if (format_ := formats.format_of(file)) is not None]
     chosen = {format_ for _, format_ in files}
@@ -292,7 +294,7 @@ def _of_folder(folder: Path) -> Source:
             f"format by a pattern, like '{folder}/*{files[0][0].suffix}'"
         )
     left_out = sorted({file.name for file in visible} - {file.name for file, _ in files})
-    return Source(chosen.pop(), tuple(sorted(file for file, _ in files)), tuple(left_out))
+    return SourceFiles(chosen.pop(), tuple(sorted(file for file, _ in files)), tuple(left_out))
 
 
 def _formats_in(files: Sequence[Path]) -> str:

@@ -17,7 +17,7 @@ from chronolake_spark import errors
 from chronolake_spark.common import columns, csv_types
 from chronolake_spark.driver.schema import type_of
 from chronolake_spark.ingest import row_scans
-from chronolake_spark.ingest.csv_files import Column, ReadOptions
+from chronolake_spark.ingest.csv_files import ReadOptions, TargetColumn
 
 
 def converted(frame: DataFrame, reading: ReadOptions) -> DataFrame:
@@ -39,7 +39,7 @@ def converted(frame: DataFrame, reading: ReadOptions) -> DataFrame:
     return frame.mapInArrow(_Convert(wanted), StructType([_field(field, wanted) for field in frame.schema]))
 
 
-def convert(files: pa.Array, name: str, values: pa.Array, column: Column) -> pa.Array:
+def convert(files: pa.Array, name: str, values: pa.Array, column: TargetColumn) -> pa.Array:
     """``values``, strings, in the type of their column. ``files`` has the address of the file of each value.
 
     Raises ``SchemaMismatch`` for one that does not fit.
@@ -56,7 +56,7 @@ def convert(files: pa.Array, name: str, values: pa.Array, column: Column) -> pa.
 class _Convert:
     """The function of a Spark task: it converts batches."""
 
-    wanted: Mapping[str, Column]
+    wanted: Mapping[str, TargetColumn]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -73,7 +73,7 @@ class _Convert:
         return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
 
-def _field(field: StructField, wanted: Mapping[str, Column]) -> StructField:
+def _field(field: StructField, wanted: Mapping[str, TargetColumn]) -> StructField:
     if field.name not in wanted:
         return field
     return StructField(field.name, type_of(wanted[field.name].type))

@@ -15,7 +15,7 @@ from chronolake_model.tables import NestedField, SchemaField, Table
 from chronolake_spark.common import arrow_types, columns
 from chronolake_spark.driver import schema
 from chronolake_spark.read.slices import slice_reader, stored_slices
-from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.slice_reader import SliceReader
 from chronolake_spark.read.slices.stored_slices import StoredSlice
 
@@ -59,7 +59,7 @@ class Versions:
         """A reader of the files, for the columns ``names`` of the present layout."""
         layout = arrow_types.file_layout(self.table.schema)
         return SliceReader(
-            Folder.of(self.table.base_path, self.storage_options),
+            TableFolder.of(self.table.base_path, self.storage_options),
             pa.schema([layout.field(name) for name in names]),
             self.all_fields(),
             slice_reader.ordering_of(layout, self.table.merge_field),

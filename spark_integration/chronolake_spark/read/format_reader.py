@@ -29,7 +29,7 @@ from chronolake_spark.common.format_options import FormatOptions, View
 from chronolake_spark.driver import schema
 from chronolake_spark.read import evolution, filter_meanings, slice_frames
 from chronolake_spark.read.slices import arrow_filters, stored_slices
-from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.slice_reader import SliceReader
 from chronolake_spark.read.slices.stored_slices import StoredSlice
 
@@ -89,7 +89,7 @@ class SlicesPartition(InputPartition):  # type: ignore[misc]  # pyspark is untyp
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The records, filtered."""
-        folder = Folder.of(self.base_path, self.storage_options)
+        folder = TableFolder.of(self.base_path, self.storage_options)
         reader = SliceReader(folder, self.layout, self.fields, self.ordering)
         for slice_ in self.slices:
             for rows in reader.rows(slice_):

@@ -23,7 +23,7 @@ from chronolake_spark.common import columns
 from chronolake_spark.driver import schema
 from chronolake_spark.read.evolution import Versions
 from chronolake_spark.read.slices import layouts, slice_reader, stored_slices
-from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.bucket_reader import Reader
 from chronolake_spark.read.slices.slice_reader import SliceReader
 
@@ -185,7 +185,7 @@ class OnExecutor:
 
     def reader(self) -> Reader:
         """The reader of the slices, made on the executor."""
-        folder = Folder.of(*self._location)
+        folder = TableFolder.of(*self._location)
         return Reader(SliceReader(folder, self._layout, self._fields, self._ordering))
 
 
@@ -238,7 +238,7 @@ def _spark_root(base_path: str) -> str:
 
     Hadoop, unlike Arrow, does not decode the percent signs of a ``file:`` URI.
     """
-    folder = Folder.of(base_path)
+    folder = TableFolder.of(base_path)
     return f"file://{folder.root}" if isinstance(folder.filesystem, LocalFileSystem) else base_path.rstrip("/")
 
 

@@ -24,7 +24,7 @@ from chronolake_spark.stream.replays import Planned
 from chronolake_spark.tables import SparkTable
 from chronolake_spark.write import instant_options, writes
 from chronolake_spark.write.instant_options import InstantOptions
-from chronolake_spark.write.writes import Rows, Settings
+from chronolake_spark.write.writes import Rows, WriteSettings
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 _RUN_ID: Final = "spark.jobGroup.id"
@@ -226,7 +226,7 @@ class _BatchTable(SparkTable):
         self._planned = planned
         self._batch = StreamBatch(stream, planned)
 
-    def _write(self, rows: Rows, settings: Settings) -> Instant:  # type: ignore[explicit-override]
+    def _write(self, rows: Rows, settings: WriteSettings) -> Instant:  # type: ignore[explicit-override]
         metadata = instant_options.metadata_of(settings.options)
         metadata |= replays.metadata(self._stream.query_id, self._planned)
         options: InstantOptions = {**settings.options, "extra_metadata": metadata}

@@ -16,7 +16,7 @@ SERVICES: Final = (Operation.COMPACT, Operation.LOG_COMPACT, Operation.CLUSTER)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BatchLimits:
     """What a batch has at most; None: no limit. The first instant of a batch is never too large for it."""
 
     commits: int | None = None
@@ -29,7 +29,7 @@ class Limits:
         return all(limit is None or amount <= limit for amount, limit in pairs)
 
 
-def end_of_batch(instants: Iterable[Instant], limits: Limits) -> str | None:
+def end_of_batch(instants: Iterable[Instant], limits: BatchLimits) -> str | None:
     """The completion time of the last instant that fits; None without instants.
 
     ``instants`` come in the order of completion. No more of them are taken than are needed.

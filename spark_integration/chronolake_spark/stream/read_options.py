@@ -14,7 +14,7 @@ from chronolake_spark import errors
 from chronolake_spark.common import format_options
 from chronolake_spark.common.format_options import FormatOptions, Use, View
 from chronolake_spark.stream.offsets import StreamOffset
-from chronolake_spark.stream.plans import Limits
+from chronolake_spark.stream.plans import BatchLimits
 
 COMMITS_DEFAULT: Final = 1_000
 COMMITS_MAX: Final = 10_000
@@ -47,7 +47,7 @@ class StreamOptions:
 
     table: FormatOptions
     begin: str | StreamOffset | FeedCursor
-    limits: Limits
+    limits: BatchLimits
     lease_seconds: int
     idle_ms: int
     reader: str | None
@@ -68,7 +68,7 @@ def parse(options: Mapping[str, str]) -> StreamOptions:
     return StreamOptions(
         table=table,
         begin=begin,
-        limits=Limits(
+        limits=BatchLimits(
             commits=_number(given, "max_commits", COMMITS_MAX, COMMITS_DEFAULT),
             files=_number(given, "max_files", _NO_LIMIT),
             size_bytes=_number(given, "max_bytes", _NO_LIMIT),

@@ -31,7 +31,7 @@ from chronolake_spark import errors
 from chronolake_spark.read.format_reader import TableView
 from chronolake_spark.stream import offsets, plans, read_options, tasks as stream_tasks
 from chronolake_spark.stream.offsets import BEGINNING, StreamOffset
-from chronolake_spark.stream.plans import Limits
+from chronolake_spark.stream.plans import BatchLimits
 from chronolake_spark.stream.read_options import FeedCursor, StreamOptions
 from chronolake_spark.stream.task_reads import DeletesPartition, UpsertsPartition
 
@@ -46,7 +46,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._given = dict(options)
         self._view = view
         self._struct = struct
-        self._following: Following | None = None
+        self._following: FollowedChanges | None = None
 
     @property
     def _options(self) -> StreamOptions:
@@ -62,7 +62,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next batch ends; ``start`` if there is nothing to read."""
-        limits = Limits() if isinstance(limit, ReadAllAvailable) else self._options.limits
+        limits = BatchLimits() if isinstance(limit, ReadAllAvailable) else self._options.limits
         end = self._followed().end_of_batch(StreamOffset.of(start), limits)
         return start if end is None else end.to_dict()
 
@@ -87,13 +87,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         if self._following is not None:
             self._following.close()
 
-    def _followed(self) -> Following:
+    def _followed(self) -> FollowedChanges:
         if self._following is None:
-            self._following = Following(self._options, self._view, self._struct)
+            self._following = FollowedChanges(self._options, self._view, self._struct)
         return self._following
 
 
-class Following:
+class FollowedChanges:
     """A query that follows the changes of a table. One thread calls it."""
 
     def __init__(
@@ -153,7 +153,7 @@ class Following:
             ) from exc
         return Bound.EARLIEST if time is None else time
 
-    def end_of_batch(self, start: StreamOffset, limits: Limits) -> StreamOffset | None:
+    def end_of_batch(self, start: StreamOffset, limits: BatchLimits) -> StreamOffset | None:
         """Where the batch behind ``start`` ends; None, after a pause, if nothing has completed since."""
         self._check_table(start)
         self._hold(start)
@@ -229,7 +229,7 @@ class Following:
         assert self._reading is not None, "an offset has a lease"
         return self._reading.lease.lease_id
 
-    def _planned(self, start: StreamOffset, limits: Limits) -> str | None:
+    def _planned(self, start: StreamOffset, limits: BatchLimits) -> str | None:
         """The completion time at which the batch behind ``start`` ends."""
         if start.completed == BEGINNING:
             cleaned_before = self._table.reload().definition.cleaned_before

@@ -33,10 +33,10 @@ from chronolake_spark.common import arrow_tags, arrow_types, columns
 from chronolake_spark.read.slices import log_contents, merge
 from chronolake_spark.read.slices.log_contents import LogFormat
 from chronolake_spark.read.slices.merge import Existing
-from chronolake_spark.read.slices.stored_slices import StoredFile, StoredSlice
+from chronolake_spark.read.slices.stored_slices import SliceFile, StoredSlice
 from chronolake_spark.write.tasks import bucket_writer, row_checks, task_rows
-from chronolake_spark.write.tasks.bucket_writer import Task, WriteJob
-from chronolake_spark.write.tasks.stored_groups import FileGroup, ServerLookup, StoredGroup
+from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob
+from chronolake_spark.write.tasks.stored_groups import GroupNumber, ServerLookup, StoredGroup
 from chronolake_storage.claims import Owner
 
 _ARRIVAL: Final = f"{columns.ORDER_PREFIX}0"
@@ -129,7 +129,7 @@ class StreamFiles:
         empty = self._layout.empty_table()
         together = pa.concat_tables([empty, *parts], promote_options="default").combine_chunks()
         # Files of one instant count in the order of their names.
-        name = Task(task * _FLUSHES_MAX + number, f"{task}-{self._process}-{number:06}")
+        name = TaskAttempt(task * _FLUSHES_MAX + number, f"{task}-{self._process}-{number:06}")
         markers = self._table.markers_of(instant.requested_time)
         written = bucket_writer.write(together.to_batches(), job, name, markers, self._groups)
         if not self._is_log:
@@ -233,9 +233,9 @@ class _Groups:
     def __init__(self, table: chronolake.Table, as_of: str, *, is_log: bool) -> None:
         self._server = ServerLookup(table, as_of, replaces=False)
         self._is_log = is_log
-        self._known: dict[FileGroup, StoredGroup] = {}
+        self._known: dict[GroupNumber, StoredGroup] = {}
 
-    def groups(self, groups: Sequence[FileGroup]) -> Mapping[FileGroup, StoredGroup]:
+    def groups(self, groups: Sequence[GroupNumber]) -> Mapping[GroupNumber, StoredGroup]:
         """As ``Lookup.groups``."""
         unknown = [group for group in groups if group not in self._known]
         for group, stored in self._server.groups(unknown).items():
@@ -250,8 +250,8 @@ class _Groups:
         """Add base files that were written in this instant."""
         for stat in stats:
             path = relative_path(stat.partition_path, stat.file_name)
-            base = StoredFile(path, stat.size_bytes, schema_version, stat.has_field_ids is True)
-            group = FileGroup(stat.partition_path, bucket_of(stat.file_id))
+            base = SliceFile(path, stat.size_bytes, schema_version, stat.has_field_ids is True)
+            group = GroupNumber(stat.partition_path, bucket_of(stat.file_id))
             self._known[group] = StoredGroup(StoredSlice(stat.partition_path, stat.file_id, base), stat.file_id)
 
 

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import InputPartition
 
 from chronolake_model.tables import SchemaField
 from chronolake_spark.common import columns
-from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.slice_reader import SliceReader
 from chronolake_spark.read.slices.stored_slices import StoredSlice
 
@@ -26,7 +26,7 @@ _DELETE: Final = "delete"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class StreamedTable:
     """The table of a stream, for tasks. Frames have the columns ``shown``, with the type of change.
 
     ``layout`` has the columns of the table, and Hudi's, that a task reads.
@@ -41,7 +41,7 @@ class Source:
 
     def reader(self) -> SliceReader:
         """The reader of the table's slices."""
-        folder = Folder.of(self.base_path, self.storage_options)
+        folder = TableFolder.of(self.base_path, self.storage_options)
         return SliceReader(folder, self.layout, self.fields, self.ordering)
 
     def batches(self, rows: pa.Table, change: str) -> Iterator[pa.RecordBatch]:
@@ -56,7 +56,7 @@ class Source:
 class UpsertsPartition(InputPartition):  # type: ignore[misc]  # pyspark is untyped here
     """Slices as of the end of a batch, and the instants whose records count; None: all records do."""
 
-    source: Source
+    source: StreamedTable
     slices: Sequence[StoredSlice]
     times: Sequence[str] | None
 
@@ -81,7 +81,7 @@ class DeletesPartition(InputPartition):  # type: ignore[misc]  # pyspark is unty
     ``groups`` and ``searched`` are of one partition path, unless keys are unique in the whole table.
     """
 
-    source: Source
+    source: StreamedTable
     groups: Sequence[tuple[StoredSlice, StoredSlice | None]]
     searched: Sequence[StoredSlice]
 

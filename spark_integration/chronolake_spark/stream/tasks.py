@@ -22,7 +22,7 @@ from chronolake_spark.read.format_reader import TableView
 from chronolake_spark.read.slices import stored_slices
 from chronolake_spark.stream import plans
 from chronolake_spark.stream.offsets import BEGINNING
-from chronolake_spark.stream.task_reads import DeletesPartition, Source, UpsertsPartition
+from chronolake_spark.stream.task_reads import DeletesPartition, StreamedTable, UpsertsPartition
 
 
 def of_snapshot(
@@ -87,7 +87,7 @@ def fields_of(table: Table, struct: StructType, view: TableView | None) -> list[
 
 def _source(
     table: chronolake.Table, slices: Sequence[FileSlice], struct: StructType, view: TableView | None
-) -> Source:
+) -> StreamedTable:
     # Fetched after the slices: so it knows every column that they may have.
     definition = table.reload().definition
     fields = fields_of(definition, struct, view)
@@ -97,7 +97,7 @@ def _source(
         if name not in struct.names:
             read_columns.add(name, StringType())
     written = evolution.versions(table, definition, slices)
-    return Source(
+    return StreamedTable(
         base_path=definition.base_path,
         storage_options=table.storage_options,
         layout=field_ids.with_field_ids(to_arrow_schema(read_columns, timezone="UTC"), fields),
@@ -113,14 +113,16 @@ def _ordering(table: Table) -> pa.Field | None:
     return arrow_types.file_layout(table.schema).field(table.merge_field)
 
 
-def _upserts(source: Source, slices: Sequence[FileSlice], times: Sequence[str] | None) -> list[InputPartition]:
+def _upserts(
+    source: StreamedTable, slices: Sequence[FileSlice], times: Sequence[str] | None
+) -> list[InputPartition]:
     return [
         UpsertsPartition(source, [stored_slices.of(slice_) for slice_ in portion], times)
         for portion in slice_frames.portions(slices, lambda slice_: [slice_])
     ]
 
 
-def _deletes(source: Source, table: Table, changes: Changes) -> Iterator[InputPartition]:
+def _deletes(source: StreamedTable, table: Table, changes: Changes) -> Iterator[InputPartition]:
     changed = [group for group in changes.file_groups if group.before is not None]
     if not changed:
         return
@@ -137,7 +139,7 @@ def _deletes(source: Source, table: Table, changes: Changes) -> Iterator[InputPa
 
 
 def _deletes_of(
-    source: Source, changed: Sequence[ChangedFileGroup], after: Sequence[FileSlice]
+    source: StreamedTable, changed: Sequence[ChangedFileGroup], after: Sequence[FileSlice]
 ) -> Iterator[InputPartition]:
     searched = [stored_slices.of(slice_) for slice_ in after]
     for portion in slice_frames.portions(changed, _sides):

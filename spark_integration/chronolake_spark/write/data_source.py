@@ -37,10 +37,10 @@ from chronolake_spark.read.slices.stored_slices import NumberedGroup, StoredSlic
 from chronolake_spark.write import source_states
 from chronolake_spark.write.counts import RowCounts
 from chronolake_spark.write.tasks import bucket_writer, new_groups, open_groups, task_rows
-from chronolake_spark.write.tasks.bucket_writer import Task, WriteJob, Written
+from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, TaskResult, WriteJob
 from chronolake_spark.write.tasks.open_groups import OpenedGroups
 from chronolake_spark.write.tasks.options import STREAM_TASK, WRITE_OPTION, BatchOptions, Fetched, WriteOptions
-from chronolake_spark.write.tasks.stored_groups import FileGroup, ServerLookup
+from chronolake_spark.write.tasks.stored_groups import GroupNumber, ServerLookup
 from chronolake_storage.claims import Owner
 from pyspark_chronolake import DefaultSource
 
@@ -124,7 +124,7 @@ class Message(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyped 
     unchanged: int
 
 
-def message_of(written: Written) -> Message:
+def message_of(written: TaskResult) -> Message:
     """The message of a task to the committer."""
     return Message(
         msgspec.json.encode(written.stats),
@@ -156,7 +156,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         exempt_imports_from_gc()
         context = TaskContext.get()
         partition = context.partitionId()
-        task = Task(partition, write_token(partition, context.stageId(), context.taskAttemptId()))
+        task = TaskAttempt(partition, write_token(partition, context.stageId(), context.taskAttemptId()))
         try:
             with self.connected() as table:
                 opens_groups = self._options.records_per_group is not None
@@ -320,25 +320,25 @@ def _job_of(options: WriteOptions, storage_options: dict[str, str]) -> WriteJob:
     )
 
 
-def _stored(options: WriteOptions, fetched: Fetched) -> dict[FileGroup, StoredSlice]:
+def _stored(options: WriteOptions, fetched: Fetched) -> dict[GroupNumber, StoredSlice]:
     """The slices that the write changes, by the file groups that its rows name."""
     if options.table.index.type is not IndexType.BUCKET:
         return {_numbered(group): group.slice_ for group in options.numbered if group.slice_ is not None}
     return {_group_of(slice_): slice_ for slice_ in fetched.slices}
 
 
-def _new_file_ids(options: WriteOptions, fetched: Fetched) -> dict[FileGroup, str]:
+def _new_file_ids(options: WriteOptions, fetched: Fetched) -> dict[GroupNumber, str]:
     if options.table.index.type is not IndexType.BUCKET:
         return {_numbered(group): group.file_id for group in options.numbered if group.slice_ is None}
     return {_group_of(name): name.file_id for name in fetched.new_groups}
 
 
-def _numbered(group: NumberedGroup) -> FileGroup:
-    return FileGroup(group.partition_path, group.number)
+def _numbered(group: NumberedGroup) -> GroupNumber:
+    return GroupNumber(group.partition_path, group.number)
 
 
-def _group_of(name: StoredSlice | FileGroupName) -> FileGroup:
-    return FileGroup(name.partition_path, bucket_of(name.file_id))
+def _group_of(name: StoredSlice | FileGroupName) -> GroupNumber:
+    return GroupNumber(name.partition_path, bucket_of(name.file_id))
 
 
 def _stats_of(messages: Sequence[Message | None]) -> list[WriteStat]:

@@ -39,15 +39,15 @@ from chronolake_spark.index.record import record_index
 from chronolake_spark.index.unique_keys import Treatment
 from chronolake_spark.read import evolution
 from chronolake_spark.read.slices import stored_slices
-from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.write import control_columns, rollbacks, writable_tables, writes
 from chronolake_spark.write.data_source import ChronolakeWriter, encoded_error, message_of
 from chronolake_spark.write.instant_options import InstantOptions
 from chronolake_spark.write.tasks import bucket_writer, staging
-from chronolake_spark.write.tasks.bucket_writer import Task
+from chronolake_spark.write.tasks.bucket_writer import TaskAttempt
 from chronolake_spark.write.tasks.staging import StagedFile, Stager
-from chronolake_spark.write.tasks.stored_groups import FileGroup, Lookup
+from chronolake_spark.write.tasks.stored_groups import GroupNumber, Lookup
 from chronolake_spark.write.tasks.task_markers import TaskMarkers
 
 LEASE_SECONDS: Final = 600
@@ -130,7 +130,7 @@ class StagingWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is 
             for file in decoding.decode(message.files, list[StagedFile])
         ]
         # The token of no task: it counts partitions from zero.
-        task = Task(len(messages), write_token(len(messages), 0, 0))
+        task = TaskAttempt(len(messages), write_token(len(messages), 0, 0))
         try:
             with self._own.connected() as table, self._renewed(table):
                 own, rows, lookup = self._by_file_group(table, files, task.write_token)
@@ -149,8 +149,8 @@ class StagingWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is 
         """Roll the instant back."""
         self._own.abort([])
 
-    def _folder(self) -> Folder:
-        return Folder.of(self._own.job.base_path, self._own.job.storage_options)
+    def _folder(self) -> TableFolder:
+        return TableFolder.of(self._own.job.base_path, self._own.job.storage_options)
 
     def _by_file_group(
         self, table: chronolake.Table, files: Sequence[StagedFile], token: str
@@ -160,7 +160,7 @@ class StagingWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is 
         if table.definition.index.type is IndexType.BUCKET:
             lookup = self._own.lookup(table)
             if lookup is not None:
-                lookup.fetch(FileGroup(*group) for file in files for group in file.groups)
+                lookup.fetch(GroupNumber(*group) for file in files for group in file.groups)
             return self._own, staging.by_file_group(folder, files), lookup
         if not files:
             return self._own, iter(()), None
@@ -222,13 +222,13 @@ def _tagging(table: Table, struct: StructType, *, deletes: bool) -> Tagging:
     return arrow_tags.tagging(table, to_arrow_schema(struct, timezone="UTC"), sources, deletes=deletes)
 
 
-def _settings(options: FormatOptions, *, overwrite: bool) -> writes.Settings:
+def _settings(options: FormatOptions, *, overwrite: bool) -> writes.WriteSettings:
     own = InstantOptions(markers=options.markers)
     if overwrite:
         replaces = options.partitions or Replaces.TABLE
-        return writes.Settings(operation=Operation.INSERT_OVERWRITE, replaces=replaces, options=own)
+        return writes.WriteSettings(operation=Operation.INSERT_OVERWRITE, replaces=replaces, options=own)
     operation = _OPERATIONS[options.operation]
-    return writes.Settings(
+    return writes.WriteSettings(
         operation=operation,
         existing=_existing(options),
         is_based_on_reads=operation is Operation.INSERT,

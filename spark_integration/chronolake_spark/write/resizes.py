@@ -34,7 +34,7 @@ from chronolake_spark.write import (
     writes,
 )
 from chronolake_spark.write.instant_options import InstantOptions
-from chronolake_spark.write.writes import Settings
+from chronolake_spark.write.writes import WriteSettings
 
 
 def run(
@@ -57,7 +57,7 @@ def run(
     def attempt(retries: int) -> Instant:
         rollbacks.finish(table)
         counted = {conflict_retries.RETRIES: str(retries)} if retries else {}
-        settings = Settings(
+        settings = WriteSettings(
             operation=Operation.CLUSTER,
             existing=Existing.UNCHECKED,
             replaces=Replaces.TABLE,
@@ -73,7 +73,7 @@ def _run_once(
     table: chronolake.Table,
     url: str,
     buckets: int,
-    settings: Settings,
+    settings: WriteSettings,
     counted: Mapping[str, str],
 ) -> Instant:
     groups = [FileGroupName(live.partition_path, live.file_id) for live in table.snapshot().slices]

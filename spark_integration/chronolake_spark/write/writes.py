@@ -134,7 +134,7 @@ class BatchInstant(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class WriteSettings:
     """What a write does with its rows.
 
     ``sort`` are columns that order the rows of each file group. ``refuses_repeated_keys`` if two rows of one
@@ -170,7 +170,7 @@ class Settings:
         return self.options.get("markers")
 
 
-def run(table: chronolake.Table, url: str, rows: Rows, settings: Settings) -> Instant:
+def run(table: chronolake.Table, url: str, rows: Rows, settings: WriteSettings) -> Instant:
     """Write ``rows`` (tagged) as one instant and give it, completed. After a failure it is rolled back.
 
     The instant of a batch may complete later.
@@ -193,7 +193,7 @@ def _run_once(
     definition: Table,
     url: str,
     rows: Rows,
-    settings: Settings,
+    settings: WriteSettings,
     retries: int,
     has_limit: bool,
 ) -> Instant:
@@ -219,7 +219,9 @@ def _run_once(
         return write.refresh() if settings.batch is None else settings.batch.complete()
 
 
-def _begun(table: chronolake.Table, settings: Settings) -> contextlib.AbstractContextManager[chronolake.Write]:
+def _begun(
+    table: chronolake.Table, settings: WriteSettings
+) -> contextlib.AbstractContextManager[chronolake.Write]:
     if settings.batch is not None:
         return settings.batch.begun(settings.operation)
     action = None if settings.replaces is None else Action.REPLACECOMMIT
@@ -255,7 +257,7 @@ def _placed(
     table: chronolake.Table,
     definition: Table,
     as_of: str,
-    settings: Settings,
+    settings: WriteSettings,
 ) -> Iterator[tuple[DataFrame, Sequence[NumberedGroup] | None]]:
     """The rows, shuffled by file group, and the file groups that they name by number; None if by bucket."""
     omitted = arrow_tags.omitted_columns(definition, only_inserts=settings.existing is not Existing.MERGE)
@@ -277,11 +279,11 @@ def _placed(
         yield shuffles.by_number(located.rows, len(located.groups), settings.sort), located.groups
 
 
-def _opens_groups(definition: Table, settings: Settings) -> bool:
+def _opens_groups(definition: Table, settings: WriteSettings) -> bool:
     return settings.opens_groups and definition.index.type in locating.INDEXES
 
 
-def _is_looked_up(settings: Settings) -> bool:
+def _is_looked_up(settings: WriteSettings) -> bool:
     """Whether the index finds the file groups of keys that exist; if not, all rows go to new file groups."""
     return settings.existing is not Existing.UNCHECKED and settings.replaces is None
 
@@ -291,7 +293,7 @@ def options_of(
     url: str,
     definition: Table,
     instant: Instant,
-    settings: Settings,
+    settings: WriteSettings,
     extra_metadata: Mapping[str, str],
     snapshot: Snapshot | None = None,
 ) -> WriteOptions:
@@ -327,7 +329,7 @@ def _fetched(
     table: chronolake.Table,
     definition: Table,
     instant: Instant,
-    settings: Settings,
+    settings: WriteSettings,
     snapshot: Snapshot | None,
 ) -> Fetched | None:
     """What tasks need of the table as of the begin of an instant; None where they ask the server.

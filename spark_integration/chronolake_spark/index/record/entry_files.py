@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from chronolake import _keys
 from chronolake_spark import errors
 from chronolake_spark.read.slices import key_search
-from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.base_files import TableFolder
 
 KEY, PARTITION_PATH, FILE_ID = "key", "partition_path", "file_id"
 ENTRIES: Final = pa.schema([(KEY, pa.string()), (PARTITION_PATH, pa.string()), (FILE_ID, pa.string())])
@@ -78,7 +78,7 @@ def latest(parts: Iterable[pa.Table]) -> pa.Table:
     return ordered.filter(pa.array(np.append(is_last, True)))
 
 
-def write(folder: Folder, index_folder: str, entries: pa.Table, shard: int | None) -> IndexFile:
+def write(folder: TableFolder, index_folder: str, entries: pa.Table, shard: int | None) -> IndexFile:
     """Write a file with entries as ``latest`` gives them."""
     path = f"{index_folder}/{uuid.uuid4()}.parquet"
     with folder.create(path) as sink:
@@ -95,7 +95,7 @@ def write(folder: Folder, index_folder: str, entries: pa.Table, shard: int | Non
     return IndexFile(path, len(entries), size_bytes, shard)
 
 
-def read(folder: Folder, file: IndexFile, keys: pa.Array | None = None) -> pa.Table:
+def read(folder: TableFolder, file: IndexFile, keys: pa.Array | None = None) -> pa.Table:
     """The entries of a file, of these keys if given.
 
     Raises ``RecordIndexDamaged``; ``OSError`` where the storage fails.
@@ -135,7 +135,7 @@ def _damaged(file: IndexFile, reason: str) -> errors.RecordIndexDamaged:
     )
 
 
-def find(folder: Folder, files: Sequence[IndexFile], shards: int, keys: pa.Array) -> pa.Table:
+def find(folder: TableFolder, files: Sequence[IndexFile], shards: int, keys: pa.Array) -> pa.Table:
     """The entries of keys in files, which come oldest first."""
     left, parts = keys.cast(pa.string()), [ENTRIES.empty_table()]
     shards_left = shards_of(left, shards)
@@ -160,7 +160,7 @@ class Merged(msgspec.Struct, frozen=True):
     shards: int
 
 
-def added(folder: Folder, index_folder: str, stored: Merged, entries: pa.Table) -> Merged:
+def added(folder: TableFolder, index_folder: str, stored: Merged, entries: pa.Table) -> Merged:
     """The index with later entries. Files are merged when there are many of them. No file is deleted."""
     if not len(entries):
         return stored
@@ -170,7 +170,7 @@ def added(folder: Folder, index_folder: str, stored: Merged, entries: pa.Table) 
     return merged(folder, index_folder, stored, entries)
 
 
-def merged(folder: Folder, index_folder: str, stored: Merged, entries: pa.Table) -> Merged:
+def merged(folder: TableFolder, index_folder: str, stored: Merged, entries: pa.Table) -> Merged:
     """The index with later entries, without small files. No file is deleted."""
     small = [file for file in stored.files if file.shard is None]
     later = latest([*(read(folder, file) for file in small), entries])
@@ -189,7 +189,7 @@ def merged(folder: Folder, index_folder: str, stored: Merged, entries: pa.Table)
 
 
 def _shard_files(
-    folder: Folder,
+    folder: TableFolder,
     index_folder: str,
     contents: tuple[Sequence[IndexFile], pa.Table],
     shard: int,

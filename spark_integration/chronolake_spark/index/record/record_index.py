@@ -29,7 +29,7 @@ from chronolake_spark.index.record.entries import ChangedSlice
 from chronolake_spark.index.record.entry_files import IndexFile, Merged
 from chronolake_spark.index.record.manifests import Manifest, StoredManifests
 from chronolake_spark.read.slices import slice_reader
-from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.slice_reader import SliceReader
 from chronolake_storage.files import Files
 
@@ -73,7 +73,7 @@ class RecordIndex:
     def __init__(self, table: chronolake.Table, files: Files | None = None) -> None:
         definition = table.definition
         self._table = table
-        self.folder = Folder.of(definition.base_path, table.storage_options)
+        self.folder = TableFolder.of(definition.base_path, table.storage_options)
         stored = files or storage.open_storage(definition.base_path, table.storage_options).files
         self._manifests = StoredManifests(stored, definition.table_id)
 

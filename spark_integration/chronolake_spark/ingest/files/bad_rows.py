@@ -26,7 +26,7 @@ class TooManyBadRows(Exception):
     """There are more bad rows than are collected."""
 
 
-class Collector:
+class BadRows:
     """Collects the errors of bad rows. At the last of ``rows_max`` it raises ``TooManyBadRows``."""
 
     def __init__(self, rows_max: int = REPORTED_MAX) -> None:
@@ -41,9 +41,9 @@ class Collector:
 
 
 @contextlib.contextmanager
-def refused() -> Iterator[Collector]:
+def refused() -> Iterator[BadRows]:
     """A collector. At the end of the block its errors are raised together."""
-    bad = Collector()
+    bad = BadRows()
     with contextlib.suppress(TooManyBadRows):
         yield bad
     if bad.errors:

@@ -16,11 +16,11 @@ from chronolake_model.schemas import DECIMAL_PRECISION_MAX, WIDER_TYPES
 from chronolake_spark import errors
 from chronolake_spark.common import column_names, csv_types
 from chronolake_spark.ingest.files import csv_profiles
-from chronolake_spark.ingest.files.csv_profiles import Kind, Profile, ValueSummary
+from chronolake_spark.ingest.files.csv_profiles import Profile, ValueKind, ValueSummary
 
 _EXAMPLES: Final = {
-    Kind.NUMBERS: "9.5 is larger than 10",
-    Kind.TIMESTAMPS: "2026-01-31T12:00:00+02:00 is later than 2026-01-31T11:00:00Z",
+    ValueKind.NUMBERS: "9.5 is larger than 10",
+    ValueKind.TIMESTAMPS: "2026-01-31T12:00:00+02:00 is later than 2026-01-31T11:00:00Z",
 }
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 

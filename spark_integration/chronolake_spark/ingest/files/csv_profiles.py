@@ -53,7 +53,7 @@ _STATABLE: Final = ("bigint", "decimal", "double", "timestamp_ntz", "timestamp")
 """In this order they are proposed."""
 
 
-class Kind(enum.StrEnum):
+class ValueKind(enum.StrEnum):
     """The kind of all values of a column."""
 
     NUMBERS = "numbers"
@@ -71,7 +71,7 @@ class ValueSummary:
     ``has_zeros_first`` says that some number has leading zeros, which every type of numbers would drop.
     """
 
-    kind: Kind | None = None
+    kind: ValueKind | None = None
     shapes: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset(_STATABLE)
     whole_digits: int = 0
@@ -82,7 +82,7 @@ class ValueSummary:
         """The summary of the values of both."""
         kinds = {kind for kind in (self.kind, other.kind) if kind is not None}
         return ValueSummary(
-            Kind.TEXT if len(kinds) > 1 else next(iter(kinds), None),
+            ValueKind.TEXT if len(kinds) > 1 else next(iter(kinds), None),
             frozenset(sorted(self.shapes | other.shapes)[:2]),
             self.types & other.types,
             max(self.whole_digits, other.whole_digits),
@@ -93,11 +93,11 @@ class ValueSummary:
     @property
     def is_ordered_as_text(self) -> bool:
         """Whether texts of this kind compare as the numbers or timestamps that they stand for."""
-        if self.kind is Kind.NUMBERS:
+        if self.kind is ValueKind.NUMBERS:
             return len(self.shapes) == 1 and all(
                 re.fullmatch(rf"{_DIGIT}+(\.{_DIGIT}+)?", shape) for shape in self.shapes
             )
-        return self.kind is not Kind.TIMESTAMPS or len(self.shapes) == 1
+        return self.kind is not ValueKind.TIMESTAMPS or len(self.shapes) == 1
 
     @property
     def type(self) -> str | None:
@@ -150,7 +150,7 @@ class Profile:
             self.style = None
         if self.style is not None and self.style.type == _NUMBER:
             self._measure(values, self.style.scale)
-        if self.value_summary.kind is not Kind.TEXT:
+        if self.value_summary.kind is not ValueKind.TEXT:
             self.value_summary = self.value_summary.merge(summary_of(self._representatives(values)))
 
     def merge(self, other: Profile) -> None:
@@ -212,7 +212,7 @@ def summary_of(values: pa.Array) -> ValueSummary:
     elif pc.all(pc.match_substring_regex(filled, _ANY_TIMESTAMP)).as_py():
         value_summary = _timestamps(filled)
     else:
-        return ValueSummary(Kind.TEXT, types=frozenset())
+        return ValueSummary(ValueKind.TEXT, types=frozenset())
     # Only strings take blanks.
     return value_summary if filled.equals(values) else replace(value_summary, types=frozenset())
 
@@ -222,16 +222,16 @@ def _numbers(values: pa.Array) -> ValueSummary:
     shapes = _shapes(values, _number_shape)
     has_zeros_first = pc.any(pc.match_substring_regex(values, _ZEROS_FIRST)).as_py()
     if not pc.all(pc.match_substring_regex(values, csv_types.pattern("decimal(38,0)", stated=True))).as_py():
-        return ValueSummary(Kind.NUMBERS, shapes, types, has_zeros_first=has_zeros_first)
+        return ValueSummary(ValueKind.NUMBERS, shapes, types, has_zeros_first=has_zeros_first)
     whole_digits, scale = (pc.max(digits).as_py() for digits in csv_types.digits(values))
-    return ValueSummary(Kind.NUMBERS, shapes, types | {"decimal"}, whole_digits, scale, has_zeros_first)
+    return ValueSummary(ValueKind.NUMBERS, shapes, types | {"decimal"}, whole_digits, scale, has_zeros_first)
 
 
 def _timestamps(values: pa.Array) -> ValueSummary:
     types = frozenset(
         type_ for type_ in ("timestamp_ntz", "timestamp") if csv_types.accepts(values, type_, stated=True)
     )
-    return ValueSummary(Kind.TIMESTAMPS, _shapes(values, _timestamp_shape), types)
+    return ValueSummary(ValueKind.TIMESTAMPS, _shapes(values, _timestamp_shape), types)
 
 
 def _shapes(values: pa.Array, shape_of: Callable[[str], str]) -> frozenset[str]:

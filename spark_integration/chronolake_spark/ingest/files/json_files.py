@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from chronolake_spark import errors
 from chronolake_spark.ingest.files import bad_rows, json_patterns, json_records, operations, text_files
-from chronolake_spark.ingest.files.bad_rows import Collector
-from chronolake_spark.ingest.files.json_records import Record
+from chronolake_spark.ingest.files.bad_rows import BadRows
+from chronolake_spark.ingest.files.json_records import JsonRecord
 from chronolake_spark.ingest.files.json_shape import Shape
 
 _BLOCK_BYTES: Final = 4 << 20
@@ -32,7 +32,7 @@ def shape_of(
     *,
     op_column: str | None = None,
     check: Callable[[], None] = lambda: None,
-    bad: Collector | None = None,
+    bad: BadRows | None = None,
 ) -> Shape:
     """The shape of the records of all ``files``.
 
@@ -60,7 +60,7 @@ def shape_of(
 class _Reader:
     """Collects the shape of files, file by file."""
 
-    def __init__(self, op_column: str | None, check: Callable[[], None], bad: Collector) -> None:
+    def __init__(self, op_column: str | None, check: Callable[[], None], bad: BadRows) -> None:
         self.shape = Shape("")
         self._bad = bad
         self._op_column = op_column
@@ -108,7 +108,7 @@ class _Reader:
                 self._add(record)
         return len(lines)
 
-    def _add(self, record: Record) -> None:
+    def _add(self, record: JsonRecord) -> None:
         if self._op_column is not None:
             try:
                 _refuse_unknown_operation(self._op_column, record)
@@ -158,7 +158,7 @@ def _unmatched(lines: pa.LargeBinaryArray, indices: np.ndarray, pattern: str | N
     return unmatched
 
 
-def _refuse_unknown_operation(op_column: str, record: Record) -> None:
+def _refuse_unknown_operation(op_column: str, record: JsonRecord) -> None:
     for name, value in record.fields.items():
         if name.lower() == op_column.lower() and value is not None and not operations.is_known(str(value)):
             place = {"file": str(record.file)}

@@ -13,7 +13,7 @@ from typing import Final, assert_never
 
 from chronolake_model.schemas import DECIMAL_PRECISION_MAX
 from chronolake_spark.ingest.files import operations
-from chronolake_spark.ingest.files.json_records import Kind
+from chronolake_spark.ingest.files.json_records import JsonType
 from chronolake_spark.ingest.files.json_shape import INT64_DIGITS, OPTIONAL_FIELDS_MAX, Shape
 
 _CHARS_MAX: Final = 200_000
@@ -43,7 +43,7 @@ def line_pattern(shape: Shape, op_column: str | None = None) -> str | None:
     operation_names = {
         name
         for name, field in shape.fields.items()
-        if op_column and name.lower() == op_column.lower() and field.kind is Kind.STRING
+        if op_column and name.lower() == op_column.lower() and field.kind is JsonType.STRING
     }
     record = _object(shape, operation_names)
     pattern = rf"\A{_SPACE}{record}{_SPACE}\r?\n?\z"
@@ -59,18 +59,18 @@ def _is_small(shape: Shape, depth: int = 0) -> bool:
 
 def _value(shape: Shape) -> str:
     match shape.kind:
-        case Kind.NULL:
+        case JsonType.NULL:
             return "null"
-        case Kind.BOOLEAN:
+        case JsonType.BOOLEAN:
             return "(?:true|false|null)"
-        case Kind.STRING:
+        case JsonType.STRING:
             return f"(?:{_STRING}|null)"
-        case Kind.NUMBER:
+        case JsonType.NUMBER:
             return f"(?:{'|'.join([*_numbers(shape), 'null'])})"
-        case Kind.ARRAY:
+        case JsonType.ARRAY:
             items = "" if shape.items is None else _list(_value(shape.items))
             return rf"(?:\[{_SPACE}{items}\]|null)"
-        case Kind.OBJECT:
+        case JsonType.OBJECT:
             return f"(?:{_object(shape)}|null)"
         case _ as unreachable:
             assert_never(unreachable)

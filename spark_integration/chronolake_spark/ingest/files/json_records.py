@@ -29,7 +29,7 @@ class Number(str):
     __slots__ = ()
 
 
-class Kind(StrEnum):
+class JsonType(StrEnum):
     """A type of JSON, with its name in error messages."""
 
     NULL = "null"
@@ -41,7 +41,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class JsonRecord:
     """An object of a file. ``place`` is its line, in an array of records its number."""
 
     file: Path
@@ -54,29 +54,29 @@ class Record:
             f"{self.file}, {self.place}{reason}", {"file": str(self.file), "place": self.place}
         )
 
-    def without_fields(self) -> Record:
+    def without_fields(self) -> JsonRecord:
         """The record's place alone, which is small enough to keep."""
-        return Record(self.file, self.place, {})
+        return JsonRecord(self.file, self.place, {})
 
 
-def kind_of(value: Any) -> Kind:
+def kind_of(value: Any) -> JsonType:
     """The kind of a decoded value."""
     match value:
         case bool():
-            return Kind.BOOLEAN
+            return JsonType.BOOLEAN
         case Number():
-            return Kind.NUMBER
+            return JsonType.NUMBER
         case str():
-            return Kind.STRING
+            return JsonType.STRING
         case list():
-            return Kind.ARRAY
+            return JsonType.ARRAY
         case dict():
-            return Kind.OBJECT
+            return JsonType.OBJECT
         case _:
-            return Kind.NULL
+            return JsonType.NULL
 
 
-def records(file: Path, check: Callable[[], None] = lambda: None) -> Iterator[Record]:
+def records(file: Path, check: Callable[[], None] = lambda: None) -> Iterator[JsonRecord]:
     """The records of a file, in their order.
 
     ``check`` is called for each chunk of the file, and may raise to end the reading. Raises
@@ -94,7 +94,7 @@ def records(file: Path, check: Callable[[], None] = lambda: None) -> Iterator[Re
                 yield record
 
 
-def line_record(file: Path, number: int, line: str) -> Record | None:
+def line_record(file: Path, number: int, line: str) -> JsonRecord | None:
     """The record of a line, or None for a blank one. Raises ``SourceUnreadable``."""
     start = _after_space(line, 0)
     if start == len(line):
@@ -104,7 +104,7 @@ def line_record(file: Path, number: int, line: str) -> Record | None:
     return _record(file, f"line {number}", value, line)
 
 
-def _elements(file: Path, text: str) -> Iterator[Record]:
+def _elements(file: Path, text: str) -> Iterator[JsonRecord]:
     """The records of a file that is one array."""
     position = _after_space(text, text.index("[") + 1)
     number = 0
@@ -148,10 +148,10 @@ def _refuse_extra_text(file: Path, text: str, end: int, line: int | None = None)
         raise _malformed(file, line or _line_of(text, position), "Extra data")
 
 
-def _record(file: Path, place: str, value: Any, text: str) -> Record:
+def _record(file: Path, place: str, value: Any, text: str) -> JsonRecord:
     if not isinstance(value, dict):
-        raise Record(file, place, {}).refused(f": {kind_of(value)} and not an object; {_EXPECTED}")
-    record = Record(file, place, value)
+        raise JsonRecord(file, place, {}).refused(f": {kind_of(value)} and not an object; {_EXPECTED}")
+    record = JsonRecord(file, place, value)
     if _SURROGATE.search(text):
         try:
             json.dumps(value, ensure_ascii=False).encode()

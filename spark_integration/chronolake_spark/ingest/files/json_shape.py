@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from chronolake_model.schemas import DECIMAL_PRECISION_MAX
-from chronolake_spark.ingest.files.json_records import Kind, Number, Record, kind_of
+from chronolake_spark.ingest.files.json_records import JsonRecord, JsonType, Number, kind_of
 
 OPTIONAL_FIELDS_MAX: Final = 50
 """So many optional fields of an object are counted."""
@@ -38,8 +38,8 @@ class Shape:
     """
 
     path: str
-    first: Record | None = None
-    kind: Kind = Kind.NULL
+    first: JsonRecord | None = None
+    kind: JsonType = JsonType.NULL
     fields: dict[str, Shape] = field(default_factory=dict)
     optional_fields: set[str] = field(default_factory=set)
     items: Shape | None = None
@@ -65,7 +65,7 @@ class Shape:
         """The shapes of fields and elements."""
         return [*self.fields.values(), *([] if self.items is None else [self.items])]
 
-    def add(self, value: Any, record: Record) -> None:
+    def add(self, value: Any, record: JsonRecord) -> None:
         """Add a value. Raises ``SourceUnreadable`` if it does not fit the values before it."""
         if value is None:
             return
@@ -77,11 +77,11 @@ class Shape:
                 f", column {self.path}: {kind}, and {self.first.file}, {self.first.place} has {self.kind}; a "
                 "column has values of one kind: correct the file"
             )
-        if kind is Kind.NUMBER:
+        if kind is JsonType.NUMBER:
             self._add_number(value, record)
-        elif kind is Kind.OBJECT:
+        elif kind is JsonType.OBJECT:
             self._add_fields(value, record, is_first=is_first)
-        elif kind is Kind.ARRAY:
+        elif kind is JsonType.ARRAY:
             self.items = self.items or Shape(f"{self.path}[]")
             for item in value:
                 self.items.add(item, record)
@@ -90,7 +90,7 @@ class Shape:
         """Raise ``SourceUnreadable`` for a column whose objects all are empty."""
         for child in self.children:
             child.refuse_empty_objects()
-        if self.path and self.kind is Kind.OBJECT and not self.fields and self.first is not None:
+        if self.path and self.kind is JsonType.OBJECT and not self.fields and self.first is not None:
             raise self.first.refused(
                 f", column {self.path}: all its objects are empty, so its type is unknown; leave it out"
             )
@@ -99,7 +99,7 @@ class Shape:
         """Whether this, or a shape within it, needs doubles."""
         return self.needs_double or any(child.has_doubles() for child in self.children)
 
-    def refuse_rounded(self, value: Any, record: Record) -> None:
+    def refuse_rounded(self, value: Any, record: JsonRecord) -> None:
         """Raise ``SourceUnreadable`` for a number in ``value`` that the column's double does not keep."""
         match value:
             case Number():
@@ -119,7 +119,7 @@ class Shape:
             case _:
                 pass
 
-    def _add_fields(self, value: dict[str, Any], record: Record, *, is_first: bool) -> None:
+    def _add_fields(self, value: dict[str, Any], record: JsonRecord, *, is_first: bool) -> None:
         previous_name = None
         for name, item in value.items():
             child = self.fields.get(name)
@@ -132,7 +132,7 @@ class Shape:
         if len(value) < len(self.fields) and len(self.optional_fields) <= OPTIONAL_FIELDS_MAX:
             self.optional_fields |= self.fields.keys() - value.keys()
 
-    def _new_field(self, name: str, previous_name: str | None, record: Record) -> Shape:
+    def _new_field(self, name: str, previous_name: str | None, record: JsonRecord) -> Shape:
         """Make the shape of a field, which objects have behind the field ``previous_name``."""
         same_name = self._names.setdefault(name.lower(), name)
         if same_name != name:
@@ -149,7 +149,7 @@ class Shape:
         self.fields |= later_fields
         return child
 
-    def _add_number(self, number: str, record: Record) -> None:
+    def _add_number(self, number: str, record: JsonRecord) -> None:
         if number.isdigit() and len(number) <= INT64_DIGITS:
             self.whole_digits = max(self.whole_digits, len(number))
             self.has_int64 = True

@@ -32,14 +32,14 @@ FooterMetadata: TypeAlias = Callable[[], Mapping[bytes, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class TableFolder:
     """A table's folder in storage; paths given to its methods are relative to the table's base path."""
 
     filesystem: pafs.FileSystem
     root: str
 
     @classmethod
-    def of(cls, base_path: str, storage_options: Mapping[str, str] | None = None) -> Folder:
+    def of(cls, base_path: str, storage_options: Mapping[str, str] | None = None) -> TableFolder:
         """The folder that a URI or a local path names; the options are those of ``chronolake.storage``."""
         return cls(*storage.open_filesystem(base_path, storage_options))
 
@@ -99,7 +99,7 @@ class Attempt:
 
 @contextlib.contextmanager
 def open_base_file(
-    folder: Folder, relative: str, size_bytes: int, *, has_dictionaries: bool = False
+    folder: TableFolder, relative: str, size_bytes: int, *, has_dictionaries: bool = False
 ) -> Iterator[pq.ParquetFile]:
     """A base file to read. Raises ``BaseFileDamaged`` unless it exists with its published size.
 
@@ -125,7 +125,7 @@ def open_base_file(
 
 
 def write(
-    folder: Folder,
+    folder: TableFolder,
     relative: str,
     schema: pa.Schema,
     tables: Iterable[pa.Table],

@@ -24,7 +24,7 @@ _GREATEST_CHARACTER: Final = 0x10FFFF
 _SURROGATES: Final = (0xD800, 0xDFFF)
 
 
-class Collector:
+class StatsCollector:
     """Collects stats of rows while they are written to a file. ``field_ids`` has the columns, by name."""
 
     def __init__(self, schema: pa.Schema, field_ids: Mapping[str, int]) -> None:

@@ -29,10 +29,10 @@ from chronolake_model.vocabulary import TableType
 from chronolake_spark import errors
 from chronolake_spark.common import arrow_types, columns
 from chronolake_spark.read.slices import base_files, layouts, log_merge
-from chronolake_spark.read.slices.base_files import Folder
+from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.log_merge import LogContents
 from chronolake_spark.read.slices.log_partials import Parts
-from chronolake_spark.read.slices.stored_slices import StoredFile
+from chronolake_spark.read.slices.stored_slices import SliceFile
 
 _OPERATION: Final = "_hoodie_operation"
 """A column that Hudi's writers of changelogs put behind its five: ``D`` in a record that deletes its key."""
@@ -83,7 +83,7 @@ class _Block:
 
 
 def write(
-    folder: Folder,
+    folder: TableFolder,
     path: str,
     time: str,
     format_: LogFormat,
@@ -100,8 +100,8 @@ def write(
 
 
 def read(
-    folder: Folder,
-    files: Iterable[tuple[StoredFile, Sequence[SchemaField]]],
+    folder: TableFolder,
+    files: Iterable[tuple[SliceFile, Sequence[SchemaField]]],
     layout: pa.Schema,
     ordering_field: str | None,
 ) -> LogContents:
@@ -150,7 +150,7 @@ def _data_block(time: str, format_: LogFormat, records: pa.Table) -> LogBlock:
     return log_blocks.parquet_block(time, format_.schema, sink.getvalue().to_pybytes())
 
 
-def _block(block: LogBlock, file: StoredFile, fields: Sequence[SchemaField], layout: pa.Schema) -> _Block:
+def _block(block: LogBlock, file: SliceFile, fields: Sequence[SchemaField], layout: pa.Schema) -> _Block:
     instant = block.instant_time
     if instant is None:
         raise DamagedFile(file.path, "a block has no instant in its header", log_blocks.COMPACT)
@@ -207,7 +207,7 @@ def _contents(blocks: Iterable[_Block], layout: pa.Schema, ordering_field: str |
 
 
 def _records(
-    block: LogBlock, file: StoredFile, fields: Sequence[SchemaField], layout: pa.Schema
+    block: LogBlock, file: SliceFile, fields: Sequence[SchemaField], layout: pa.Schema
 ) -> tuple[pa.Table, pa.Table, frozenset[str] | None]:
     """The records of a block, those flagged as deleted, and the columns that they have; None for all."""
     names = set(log_blocks.columns_of(block)) if block.is_partial else None
@@ -286,7 +286,7 @@ def _typed(values: Sequence[Any], ordering_type: pa.DataType) -> pa.Array:
 
 
 @contextlib.contextmanager
-def _opened(folder: Folder, file: StoredFile) -> Iterator[pa.NativeFile]:
+def _opened(folder: TableFolder, file: SliceFile) -> Iterator[pa.NativeFile]:
     try:
         stream = folder.filesystem.open_input_stream(folder.path(file.path), buffer_size=1 << 20)
     except FileNotFoundError as exc:

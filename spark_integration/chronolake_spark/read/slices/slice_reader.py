@@ -19,7 +19,7 @@ from chronolake_model.tables import SchemaField
 from chronolake_spark.common import columns
 from chronolake_spark.read.slices import base_files, key_search, layouts, log_contents, log_merge, merge
 from chronolake_spark.read.slices.log_merge import LatestChanges, LogContents
-from chronolake_spark.read.slices.stored_slices import StoredFile, StoredSlice
+from chronolake_spark.read.slices.stored_slices import SliceFile, StoredSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class SliceReader:
     keys are read.
     """
 
-    folder: base_files.Folder
+    folder: base_files.TableFolder
     layout: pa.Schema
     fields: Mapping[int, Sequence[SchemaField]]
     ordering: pa.Field | None
@@ -71,7 +71,7 @@ class SliceReader:
         deletes = self.of_keys().changes(stored).deletes
         return deletes.rename_columns([columns.RECORD_KEY, self.ordering.name])
 
-    def footer(self, file: StoredFile) -> Mapping[bytes, bytes] | None:
+    def footer(self, file: SliceFile) -> Mapping[bytes, bytes] | None:
         """The metadata in the footer of a base file."""
         with base_files.open_base_file(self.folder, file.path, file.size_bytes) as parquet:
             metadata: Mapping[bytes, bytes] | None = parquet.metadata.metadata
@@ -107,7 +107,7 @@ class SliceReader:
         contents = log_contents.read(self.folder, files, layout, self.ordering_field)
         return contents if self.keys is None else contents.only(self.keys)
 
-    def _base_rows(self, file: StoredFile | None, layout: pa.Schema) -> Iterator[pa.Table]:
+    def _base_rows(self, file: SliceFile | None, layout: pa.Schema) -> Iterator[pa.Table]:
         if file is None:
             return
         with base_files.open_base_file(

@@ -10,7 +10,7 @@ from chronolake_model import decoding
 from chronolake_model.files import DataFile, FileSlice
 
 
-class StoredFile(msgspec.Struct, frozen=True, array_like=True):
+class SliceFile(msgspec.Struct, frozen=True, array_like=True):
     """A base file or a log file; ``path`` is relative to the table's base path.
 
     ``schema_version`` is the version of the schema with which it was written, ``has_field_ids`` whether it
@@ -28,11 +28,11 @@ class StoredSlice(msgspec.Struct, frozen=True, array_like=True):
 
     partition_path: str
     file_id: str
-    base: StoredFile | None
-    logs: list[StoredFile] = []
+    base: SliceFile | None
+    logs: list[SliceFile] = []
 
     @property
-    def files(self) -> list[StoredFile]:
+    def files(self) -> list[SliceFile]:
         """The base file, if there is one, and the log files."""
         return [*([] if self.base is None else [self.base]), *self.logs]
 
@@ -67,8 +67,8 @@ def base_only(slices: Iterable[FileSlice]) -> list[FileSlice]:
     return [msgspec.structs.replace(slice_, log_files=[]) for slice_ in slices if slice_.base_file is not None]
 
 
-def _file(file: DataFile) -> StoredFile:
-    return StoredFile(file.path, file.size_bytes, file.schema_version, file.has_field_ids)
+def _file(file: DataFile) -> SliceFile:
+    return SliceFile(file.path, file.size_bytes, file.schema_version, file.has_field_ids)
 
 
 class NumberedGroup(msgspec.Struct, frozen=True, array_like=True):

@@ -28,20 +28,20 @@ from chronolake_model.tables import SchemaField
 from chronolake_spark.common import columns
 from chronolake_spark.index.keys.stored_keys import KeyCollector
 from chronolake_spark.read.slices import base_files, layouts, log_contents, merge, slice_reader
-from chronolake_spark.read.slices.column_stats import Collector
+from chronolake_spark.read.slices.column_stats import StatsCollector
 from chronolake_spark.read.slices.log_contents import LogFormat
 from chronolake_spark.read.slices.merge import Decision, Existing
 from chronolake_spark.read.slices.slice_reader import SliceReader
 from chronolake_spark.read.slices.stored_slices import StoredSlice
 from chronolake_spark.write.tasks import log_appends, partial_updates, row_checks
-from chronolake_spark.write.tasks.stored_groups import FileGroup, Lookup, StoredGroup, StoredGroups
+from chronolake_spark.write.tasks.stored_groups import GroupNumber, Lookup, StoredGroup, StoredGroups
 from chronolake_spark.write.tasks.task_markers import TaskMarkers
 from chronolake_storage.claims import Owner
 
 Outcome: TypeAlias = "tuple[Decision, WriteStat | None]"
 """What the rows of a file group change, and the file that was written."""
 
-Run: TypeAlias = "tuple[FileGroup, pa.RecordBatch]"
+Run: TypeAlias = "tuple[GroupNumber, pa.RecordBatch]"
 """Rows that come together and are of one file group."""
 
 
@@ -71,13 +71,13 @@ class WriteJob:
     required: tuple[str, ...]
     ordering_field: str | None
     existing: Existing
-    stored: dict[FileGroup, StoredSlice]
+    stored: dict[GroupNumber, StoredSlice]
     versions: Mapping[int, Sequence[SchemaField]] = field(default_factory=dict)
     refuses_repeated_keys: bool = False
     kept_columns: Sequence[str] = ()
     log_format: LogFormat | None = None
-    new_file_ids: Mapping[FileGroup, str] = field(default_factory=dict)
-    rewritten: frozenset[FileGroup] = frozenset()
+    new_file_ids: Mapping[GroupNumber, str] = field(default_factory=dict)
+    rewritten: frozenset[GroupNumber] = frozenset()
     has_key_filters: bool = False
     looks_keys_up: bool = False
     copies_records: bool = False
@@ -87,7 +87,7 @@ class WriteJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TaskAttempt:
     """The attempt of a task: the partition of the frame, and the unique write token of the attempt."""
 
     partition: int
@@ -95,7 +95,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class TaskResult:
     """The result of a task: the files written, and the number and an example of duplicate keys of an insert.
 
     ``rows`` counts the rows of the task, ``superseded`` those that lost to another row of the same key,
@@ -113,17 +113,17 @@ class Written:
 def write(
     batches: Iterable[pa.RecordBatch],
     job: WriteJob,
-    task: Task,
+    task: TaskAttempt,
     markers: chronolake.Markers,
     lookup: Lookup | None = None,
-) -> Written:
+) -> TaskResult:
     """Merge the rows of one task, which come file group by file group.
 
     The file groups are looked up in ``lookup``; without it ``job`` has them. Each file gets its marker before
     it is created. After a failure, the files of the task are deleted if possible. Raises the errors of
     ``Write.mark``, and ``AttemptGivenUp``.
     """
-    folder = base_files.Folder.of(job.base_path, job.storage_options)
+    folder = base_files.TableFolder.of(job.base_path, job.storage_options)
     stored_groups = StoredGroups(job.stored, job.new_file_ids, job.versions, lookup)
     task_markers = TaskMarkers(markers)
     stats: list[WriteStat] = []
@@ -144,7 +144,7 @@ def write(
     except BaseException:
         _discard(job, [marker.path for marker in task_markers.created])
         raise
-    return Written(tuple(stats), duplicates, sample, read, superseded, unchanged)
+    return TaskResult(tuple(stats), duplicates, sample, read, superseded, unchanged)
 
 
 def _discard(job: WriteJob, paths: Iterable[str]) -> None:
@@ -153,11 +153,11 @@ def _discard(job: WriteJob, paths: Iterable[str]) -> None:
         attempt.discard(paths)
 
 
-def file_groups(runs: Iterable[Run]) -> Iterator[tuple[FileGroup, pa.Table]]:
+def file_groups(runs: Iterable[Run]) -> Iterator[tuple[GroupNumber, pa.Table]]:
     """The rows of each file group, whose runs must come one after the other."""
-    seen: set[FileGroup] = set()
+    seen: set[GroupNumber] = set()
     held: list[pa.RecordBatch] = []
-    current: FileGroup | None = None
+    current: GroupNumber | None = None
     for group, rows in runs:
         if group != current:
             if current is not None:
@@ -181,13 +181,13 @@ def runs_of(batch: pa.RecordBatch) -> Iterator[Run]:
     bounds = [0, *changes.tolist(), batch.num_rows]
     for start, end in itertools.pairwise(bounds):
         path = paths.dictionary[int(codes[start])].as_py()
-        yield FileGroup(path, int(buckets[start])), batch.slice(start, end - start)
+        yield GroupNumber(path, int(buckets[start])), batch.slice(start, end - start)
 
 
 def _marked_runs(
     batches: Iterable[pa.RecordBatch],
     job: WriteJob,
-    task: Task,
+    task: TaskAttempt,
     stored_groups: StoredGroups,
     task_markers: TaskMarkers,
 ) -> Iterator[Run]:
@@ -207,13 +207,13 @@ def _marked_runs(
         yield from runs
 
 
-def _log_format(job: WriteJob, group: FileGroup, stored: StoredGroup) -> LogFormat | None:
+def _log_format(job: WriteJob, group: GroupNumber, stored: StoredGroup) -> LogFormat | None:
     """The format of the log file that is appended to the file group; None if a base file is written."""
     has_log = stored.slice is not None or job.begins_with_logs
     return job.log_format if has_log and group not in job.rewritten else None
 
 
-def _is_written(job: WriteJob, group: FileGroup, stored: StoredGroup) -> bool:
+def _is_written(job: WriteJob, group: GroupNumber, stored: StoredGroup) -> bool:
     """Whether any upsert changes the file group."""
     is_always_written = _log_format(job, group, stored) is not None or job.ordering_field is None
     if stored.slice is None or job.existing is Existing.UNCHECKED:
@@ -221,7 +221,7 @@ def _is_written(job: WriteJob, group: FileGroup, stored: StoredGroup) -> bool:
     return job.existing is Existing.MERGE and is_always_written
 
 
-def _marker(job: WriteJob, task: Task, group: FileGroup, stored: StoredGroup) -> Marker:
+def _marker(job: WriteJob, task: TaskAttempt, group: GroupNumber, stored: StoredGroup) -> Marker:
     if _log_format(job, group, stored) is not None:
         log_name = log_file_name(stored.file_id, task.write_token, job.requested_time)
         return Marker(group.partition_path, log_name, MarkerKind.APPEND)
@@ -235,11 +235,11 @@ class _GroupWriter:
 
     def __init__(
         self,
-        folder: base_files.Folder,
+        folder: base_files.TableFolder,
         task_markers: TaskMarkers,
         job: WriteJob,
-        task: Task,
-        group: FileGroup,
+        task: TaskAttempt,
+        group: GroupNumber,
         stored_groups: StoredGroups,
         *,
         seqno: int,
@@ -359,8 +359,8 @@ class _GroupWriter:
             return decision
         return row_checks.with_repeated(decision, rows, len(rows) - len(incoming))
 
-    def _collector(self) -> Collector:
-        return Collector(self._schema, {field.name: field.field_id for field in self._job.fields})
+    def _collector(self) -> StatsCollector:
+        return StatsCollector(self._schema, {field.name: field.field_id for field in self._job.fields})
 
     def _reader(self) -> SliceReader:
         ordering = slice_reader.ordering_of(self._schema, self._job.ordering_field)

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from chronolake_model.tables import SchemaField
 from chronolake_spark.common import columns
-from chronolake_spark.write.tasks.stored_groups import FileGroup, StoredGroup
+from chronolake_spark.write.tasks.stored_groups import GroupNumber, StoredGroup
 
 
 class OpenedGroups:
     """A ``Lookup`` whose file groups are all new. Each attempt of a task gives them other file ids."""
 
-    def groups(self, groups: Sequence[FileGroup]) -> dict[FileGroup, StoredGroup]:
+    def groups(self, groups: Sequence[GroupNumber]) -> dict[GroupNumber, StoredGroup]:
         """As ``Lookup.groups``."""
         return {group: StoredGroup(None, f"{uuid.uuid4()}-0") for group in groups}
 

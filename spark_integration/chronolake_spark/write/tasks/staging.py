@@ -20,8 +20,8 @@ from chronolake_model.file_names import base_file_name
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_spark.common import columns
 from chronolake_spark.read.slices import base_files
-from chronolake_spark.read.slices.base_files import Folder
-from chronolake_spark.write.tasks.stored_groups import FileGroup
+from chronolake_spark.read.slices.base_files import TableFolder
+from chronolake_spark.write.tasks.stored_groups import GroupNumber
 from chronolake_spark.write.tasks.task_markers import TaskMarkers
 
 FILE_BYTES_MAX = 128 * 2**20
@@ -39,7 +39,9 @@ class StagedFile(msgspec.Struct, frozen=True, array_like=True):
 class Stager:
     """Stages the rows of one attempt of a task."""
 
-    def __init__(self, folder: Folder, markers: TaskMarkers, requested_time: str, write_token: str) -> None:
+    def __init__(
+        self, folder: TableFolder, markers: TaskMarkers, requested_time: str, write_token: str
+    ) -> None:
         self.folder = folder
         self._markers = markers
         self._requested_time = requested_time
@@ -69,12 +71,12 @@ class Stager:
         return StagedFile(marker.path, size_bytes, groups)
 
 
-def by_file_group(folder: Folder, files: Sequence[StagedFile]) -> Iterator[pa.RecordBatch]:
+def by_file_group(folder: TableFolder, files: Sequence[StagedFile]) -> Iterator[pa.RecordBatch]:
     """All staged rows, file group by file group."""
-    places: dict[FileGroup, list[tuple[int, int]]] = {}
+    places: dict[GroupNumber, list[tuple[int, int]]] = {}
     for number, file in enumerate(files):
         for row_group, group in enumerate(file.groups):
-            places.setdefault(FileGroup(*group), []).append((number, row_group))
+            places.setdefault(GroupNumber(*group), []).append((number, row_group))
     with contextlib.ExitStack() as stack:
         opened = [
             stack.enter_context(base_files.open_base_file(folder, file.path, file.size_bytes)) for file in files
@@ -84,7 +86,7 @@ def by_file_group(folder: Folder, files: Sequence[StagedFile]) -> Iterator[pa.Re
                 yield from opened[number].read_row_group(row_group).to_batches()
 
 
-def keys(folder: Folder, files: Iterable[StagedFile], names: Sequence[str]) -> pa.Table:
+def keys(folder: TableFolder, files: Iterable[StagedFile], names: Sequence[str]) -> pa.Table:
     """These columns of all staged rows."""
     tables = []
     for file in files:
@@ -93,7 +95,7 @@ def keys(folder: Folder, files: Iterable[StagedFile], names: Sequence[str]) -> p
     return pa.concat_tables(tables)
 
 
-def tables(folder: Folder, files: Iterable[StagedFile]) -> Iterator[pa.Table]:
+def tables(folder: TableFolder, files: Iterable[StagedFile]) -> Iterator[pa.Table]:
     """All staged rows, of each file in the order of its file groups."""
     for file in files:
         with base_files.open_base_file(folder, file.path, file.size_bytes) as parquet:

@@ -19,7 +19,7 @@ from chronolake_spark.read.slices.stored_slices import StoredSlice
 from chronolake_spark.write.tasks import new_groups
 
 
-class FileGroup(NamedTuple):
+class GroupNumber(NamedTuple):
     """A partition path, and the number of the file group in it: with a bucket index that of its bucket."""
 
     partition_path: str
@@ -36,7 +36,7 @@ class StoredGroup(NamedTuple):
 class Lookup(Protocol):
     """Where the file groups of a task are looked up."""
 
-    def groups(self, groups: Sequence[FileGroup]) -> Mapping[FileGroup, StoredGroup]:
+    def groups(self, groups: Sequence[GroupNumber]) -> Mapping[GroupNumber, StoredGroup]:
         """What these file groups have."""
 
     def fields(self, schema_version: int) -> Sequence[SchemaField]:
@@ -53,13 +53,13 @@ class ServerLookup:
         self._table = table
         self._as_of = as_of
         self._replaces = replaces
-        self._fetched: dict[FileGroup, StoredGroup] = {}
+        self._fetched: dict[GroupNumber, StoredGroup] = {}
 
-    def fetch(self, groups: Iterable[FileGroup]) -> None:
+    def fetch(self, groups: Iterable[GroupNumber]) -> None:
         """Look these up now, for a task that meets them one by one."""
         self._fetched |= self.groups(list(dict.fromkeys(groups)))
 
-    def groups(self, groups: Sequence[FileGroup]) -> dict[FileGroup, StoredGroup]:
+    def groups(self, groups: Sequence[GroupNumber]) -> dict[GroupNumber, StoredGroup]:
         """As ``Lookup.groups``."""
         known = {group: self._fetched[group] for group in groups if group in self._fetched}
         groups = [group for group in groups if group not in known]
@@ -76,7 +76,7 @@ class ServerLookup:
         """As ``Lookup.fields``."""
         return self._table.schema(schema_version).fields
 
-    def _stored(self, group: FileGroup, answer: FoundFileGroup) -> StoredGroup:
+    def _stored(self, group: GroupNumber, answer: FoundFileGroup) -> StoredGroup:
         if answer.slice is not None and not self._replaces:
             return StoredGroup(stored_slices.of(answer.slice), answer.slice.file_id)
         gone = [answer.replaced, None if answer.slice is None else answer.slice.file_id]
@@ -94,8 +94,8 @@ class StoredGroups:
 
     def __init__(
         self,
-        slices: Mapping[FileGroup, StoredSlice],
-        new_file_ids: Mapping[FileGroup, str],
+        slices: Mapping[GroupNumber, StoredSlice],
+        new_file_ids: Mapping[GroupNumber, str],
         fields: Mapping[int, Sequence[SchemaField]],
         lookup: Lookup | None,
     ) -> None:
@@ -105,7 +105,7 @@ class StoredGroups:
         self.fields = dict(fields)
         """The columns of each version of the schema that the files of the slices were written with."""
 
-    def load(self, groups: Iterable[FileGroup]) -> None:
+    def load(self, groups: Iterable[GroupNumber]) -> None:
         """Look those up that are not known, in one request."""
         unknown = [group for group in dict.fromkeys(groups) if group not in self._groups]
         if self._lookup is None or not unknown:
@@ -117,5 +117,5 @@ class StoredGroups:
                 if file.schema_version not in self.fields:
                     self.fields[file.schema_version] = self._lookup.fields(file.schema_version)
 
-    def __getitem__(self, group: FileGroup) -> StoredGroup:
+    def __getitem__(self, group: GroupNumber) -> StoredGroup:
         return self._groups.get(group) or StoredGroup(None, bucket_file_id(group.bucket))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from chronolake_spark.common import columns
-from chronolake_spark.write.tasks.stored_groups import FileGroup
+from chronolake_spark.write.tasks.stored_groups import GroupNumber
 
 HELD_BYTES_MAX: Final = 256 * 2**20
 """The bytes of rows that a task holds in memory before it spills."""
@@ -36,7 +36,7 @@ def by_file_group(
     Without the column of partition paths all rows are of one partition, and without that of buckets a partition
     counts as one file group. Small file groups share a batch.
     """
-    pieces: dict[FileGroup, list[pa.RecordBatch | int]] = defaultdict(list)
+    pieces: dict[GroupNumber, list[pa.RecordBatch | int]] = defaultdict(list)
     held = 0
     with contextlib.closing(_Spill()) as spill:
         for run in _runs(batches):
@@ -111,7 +111,7 @@ def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(held)
 
 
-def _grouped(run: pa.RecordBatch) -> Iterator[tuple[FileGroup, pa.RecordBatch]]:
+def _grouped(run: pa.RecordBatch) -> Iterator[tuple[GroupNumber, pa.RecordBatch]]:
     """The rows of each file group of a run."""
     if not run.num_rows:
         return
@@ -127,7 +127,7 @@ def _grouped(run: pa.RecordBatch) -> Iterator[tuple[FileGroup, pa.RecordBatch]]:
         yield group, rows.slice(start, end - start)
 
 
-def numbered(run: pa.RecordBatch) -> tuple[npt.NDArray[np.int32], list[FileGroup]]:
+def numbered(run: pa.RecordBatch) -> tuple[npt.NDArray[np.int32], list[GroupNumber]]:
     """The file groups of a run, and for each row the position of its own."""
     places = pa.repeat(pa.scalar(0), len(run))
     if columns.BUCKET in run.schema.names:
@@ -139,7 +139,7 @@ def numbered(run: pa.RecordBatch) -> tuple[npt.NDArray[np.int32], list[FileGroup
         places = pa.array(path_numbers << 32 | places.to_numpy())
     encoded = places.dictionary_encode()
     groups = [
-        FileGroup(paths.dictionary[place >> 32].as_py(), place & 0xFFFFFFFF)
+        GroupNumber(paths.dictionary[place >> 32].as_py(), place & 0xFFFFFFFF)
         for place in encoded.dictionary.to_pylist()
     ]
     return encoded.indices.to_numpy(), groups
