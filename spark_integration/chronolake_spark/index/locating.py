@@ -43,6 +43,11 @@ _SLOTS: Final = "_chronolake_slots"
 
 INDEXES: Final = (IndexType.SIMPLE, IndexType.BLOOM)
 """The types of an index whose keys are looked up in the files."""
+KEYS_SENT_MAX: Final = 500_000
+"""Rows whose keys are sent to all tasks. The driver and each task hold them in memory."""
+_LOCATION_COLUMNS: Final = f"{columns.RECORD_KEY} string, {columns.PARTITION_PATH} string, {columns.BUCKET} int"
+_TASKS_PER_CORE: Final = 4
+_BATCH_ROWS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +127,6 @@ def _filled(rows: DataFrame, slots: Mapping[str, Sequence[int]]) -> DataFrame:
 
 def _refused(error: errors.SparkIntegrationError) -> Column:
     return sf.raise_error(sf.lit(errors.encoded(error))).cast("int")
-
-
-KEYS_SENT_MAX: Final = 500_000
-"""Rows whose keys are sent to all tasks. The driver and each task hold them in memory."""
-_LOCATION_COLUMNS: Final = f"{columns.RECORD_KEY} string, {columns.PARTITION_PATH} string, {columns.BUCKET} int"
-_TASKS_PER_CORE: Final = 4
-_BATCH_ROWS: Final = 100_000
 
 
 def locations(keys: DataFrame, candidates: Candidates) -> DataFrame:

@@ -44,6 +44,8 @@ Key: TypeAlias = Any
 
 KEYS_MAX: Final = 10_000
 _Test: TypeAlias = Callable[[Any], bool]
+_FILE_ID: Final = "file_id"
+_THREADS: Final = 8
 
 
 def _is_integer(value: Any) -> bool:
@@ -74,7 +76,6 @@ _VALUES: Final[Mapping[str, tuple[_Test, str]]] = {
     "timestamp_ntz": (_is_naive, "a datetime without a time zone"),
 }
 """By type the values that are keys, and their name: Arrow would change others, 1.5 to 1 for example."""
-_FILE_ID: Final = "file_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,9 +222,6 @@ def _filter(table: Table, rows: pa.Table) -> Filter | None:
     if len(parts) > 1:
         return And(parts)
     return parts[0] if parts else None
-
-
-_THREADS: Final = 8
 
 
 def records(

@@ -32,6 +32,11 @@ from chronolake_spark.read.slices import partial_snapshots
 from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.read.slices.slice_reader import SliceReader
 
+_READ_TASKS_PER_CORE = 4
+_SHARD = "shard"
+_ENTRIES = f"key string, partition_path string, file_id string, time string, {_SHARD} int"
+_FILES = "file string"
+
 
 @contextlib.contextmanager
 def located(
@@ -78,12 +83,6 @@ def depends_on_reads(table: Table) -> bool:
 
 def _caught_up(index: RecordIndex, spark: SparkSession, until: str | None) -> Manifest | None:
     return index.catch_up(until, distributed=distributed(spark, index.index_folder))
-
-
-_READ_TASKS_PER_CORE = 4
-_SHARD = "shard"
-_ENTRIES = f"key string, partition_path string, file_id string, time string, {_SHARD} int"
-_FILES = "file string"
 
 
 def distributed(spark: SparkSession, index_folder: str) -> Distributed:

@@ -39,6 +39,10 @@ _THREADS: Final = 8
 _KEY, _PATH, _NUMBER = columns.RECORD_KEY, columns.PARTITION_PATH, columns.BUCKET
 _LOCATIONS: Final = pa.schema([(_KEY, pa.string()), (_PATH, pa.string()), (_NUMBER, pa.int32())])
 _ROW: Final = "row"
+_OLD_PATH, _OLD_NUMBER, _OLD_ORDERING = "old_path", "old_number", "old_ordering"
+_DELETED_ORDERING: Final = "deleted_ordering"
+_FILE_ID, _IS_STORED = "file_id", "is_stored"
+_STORED: Final = pa.schema([(_KEY, pa.string()), (_OLD_PATH, pa.string()), (_OLD_NUMBER, pa.int32())])
 
 
 def key_columns(table: Table) -> list[str]:
@@ -174,12 +178,6 @@ def _counted(rows: pa.Table) -> Counter[tuple[str, int | None]]:
     names = (_PATH, _NUMBER, "count_all")
     places = zip(*(sums[name].to_pylist() for name in names), strict=True)
     return Counter({(path, number): count for path, number, count in places})
-
-
-_OLD_PATH, _OLD_NUMBER, _OLD_ORDERING = "old_path", "old_number", "old_ordering"
-_DELETED_ORDERING: Final = "deleted_ordering"
-_FILE_ID, _IS_STORED = "file_id", "is_stored"
-_STORED: Final = pa.schema([(_KEY, pa.string()), (_OLD_PATH, pa.string()), (_OLD_NUMBER, pa.int32())])
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,10 @@ _DISCOVERY_THRESHOLD: Final = "spark.sql.sources.parallelPartitionDiscovery.thre
 _LOCK = threading.Lock()
 _listing: dict[str, tuple[int, str]] = {}
 """By session: how many threads list files there now, and the threshold before the first of them."""
+_TASKS_WANTED: Final = 64
+_TASK_BYTES_MIN: Final = 4 * 2**20
+_TASK_BYTES_MAX: Final = 128 * 2**20
+_Item = TypeVar("_Item")
 
 
 def records(
@@ -262,12 +266,6 @@ def _files_listed_by_the_driver(spark: SparkSession) -> Iterator[None]:
                 _listing[session] = threads - 1, before
             else:
                 spark.conf.set(_DISCOVERY_THRESHOLD, before)
-
-
-_TASKS_WANTED: Final = 64
-_TASK_BYTES_MIN: Final = 4 * 2**20
-_TASK_BYTES_MAX: Final = 128 * 2**20
-_Item = TypeVar("_Item")
 
 
 def portions(items: Sequence[_Item], slices_of: Callable[[_Item], Iterable[FileSlice]]) -> list[list[_Item]]:

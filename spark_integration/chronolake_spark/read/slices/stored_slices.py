@@ -1,4 +1,7 @@
-"""File slices as executors get them: the base file and the log files that a reader merges."""
+"""File slices as executors get them: the base file and the log files that a reader merges.
+
+The rows of a write whose index is not a hash name their file group by a number (``NumberedGroup``).
+"""
 
 from __future__ import annotations
 
@@ -67,10 +70,6 @@ def base_only(slices: Iterable[FileSlice]) -> list[FileSlice]:
     return [msgspec.structs.replace(slice_, log_files=[]) for slice_ in slices if slice_.base_file is not None]
 
 
-def _file(file: DataFile) -> SliceFile:
-    return SliceFile(file.path, file.size_bytes, file.schema_version, file.has_field_ids)
-
-
 class NumberedGroup(msgspec.Struct, frozen=True, array_like=True):
     """A file group that a write may change or open.
 
@@ -88,3 +87,7 @@ class NumberedGroup(msgspec.Struct, frozen=True, array_like=True):
 def slices_of(groups: Iterable[NumberedGroup]) -> list[StoredSlice]:
     """The slices of those file groups that have one."""
     return [group.slice_ for group in groups if group.slice_ is not None]
+
+
+def _file(file: DataFile) -> SliceFile:
+    return SliceFile(file.path, file.size_bytes, file.schema_version, file.has_field_ids)

@@ -19,6 +19,10 @@ from chronolake_spark.read.slices.stored_slices import NumberedGroup, StoredSlic
 WRITE_OPTION: Final = "write"
 
 
+STREAM_TASK: Final = "spark"
+"""The task of a stream: the committer of a write reports for all tasks of Spark."""
+
+
 class Fetched(msgspec.Struct, frozen=True):
     """The slices of a table, as the driver has fetched them.
 
@@ -29,10 +33,6 @@ class Fetched(msgspec.Struct, frozen=True):
     slices: list[StoredSlice]
     new_groups: list[FileGroupName]
     fields: dict[int, list[SchemaField]]
-
-
-STREAM_TASK: Final = "spark"
-"""The task of a stream: the committer of a write reports for all tasks of Spark."""
 
 
 class BatchOptions(msgspec.Struct, frozen=True):
