@@ -27,9 +27,9 @@ from rich.table import Table
 from chronolake_metastore import embedded
 from chronolake_metastore.commands import group
 from chronolake_metastore.commands.answers import Answer
-from chronolake_metastore.commands.group import Request
-from chronolake_metastore.domain import commands, instants, namespaces, tables
+from chronolake_metastore.domain import instants, namespaces, tables
 from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres import migrations
 from chronolake_metastore.store.postgres.engine import Database
@@ -79,10 +79,7 @@ async def _make(dsn: str) -> None:
 
     async def run(*wanted: Command) -> list[bytes]:
         requests = [
-            Request(
-                command, f"request-{next(numbers)}", commands.fingerprint(commands.canonical(command)), "bench"
-            )
-            for command in wanted
+            group.request_of(Context("bench", f"request-{next(numbers)}"), command) for command in wanted
         ]
         results = (await group.run(session, requests, drift_max_us=1_000_000)).results
         bodies = [result.body for result in results if isinstance(result, Answer)]

@@ -213,7 +213,7 @@ class ReportPublication(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     With ``foreign_files``, ``.hoodie`` was checked, and ``check_position`` is where the next check begins. With
     ``release``, the lease ends. ``foreign_files_total`` is the number of foreign files, of which
     ``foreign_files`` has the first. With ``hidden``, Hudi's readers find no table: a lease with ``hides`` was
-    executed.
+    executed. With ``paused``, the next steps were refused (`not-published`): the server records the pause.
     """
 
     publisher: PublisherName
@@ -223,4 +223,5 @@ class ReportPublication(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     foreign_files_total: Annotated[int, Meta(ge=0, le=2**53)] = 0
     release: bool = False
     hidden: bool = False
+    paused: bool = False
     check_position: CheckPosition = CheckPosition()

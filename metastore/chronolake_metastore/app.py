@@ -11,7 +11,6 @@ from types import ModuleType
 from typing import Final
 
 from litestar import Router
-from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.plugins import JsonRenderPlugin
@@ -53,7 +52,7 @@ from chronolake_metastore.api import (
     transactions,
 )
 from chronolake_metastore.api.addresses import Application
-from chronolake_metastore.api.commands import provide_caller
+from chronolake_metastore.api.contexts import provide_caller, provide_context
 from chronolake_metastore.api.fast_path import fast_path
 from chronolake_metastore.api.parameters import check_request
 from chronolake_metastore.api.requests import StrictRequest
@@ -64,6 +63,7 @@ from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.queries.following import CatchingUp
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import publisher_process, reaper
@@ -123,8 +123,7 @@ V1 = tuple(handler for module in _NOUNS for handler in _handlers_of(module))
 def create_app(settings: Settings) -> Application:
     """The application that ``settings`` describe; it reaches for the database when it starts up.
 
-    Its state has the ``sequencer``, the ``marker_batcher``, and the ``followers``, which are closed
-    first when the server stops: streams never end by themselves.
+    Call its ``end_streams`` first when the server stops: streams never end by themselves.
     """
     # Litestar decodes requests by msgspec itself.
     decoding.prepare("chronolake_model")
@@ -135,8 +134,9 @@ def create_app(settings: Settings) -> Application:
     catching_up = CatchingUp(database, settings.catch_up_bytes)
     watch = IdentityWatch(database, settings, metrics)
     probe = readiness.Probe(database, watch.refuse)
-    sequencer = Sequencer(database, settings, metrics, notifier, watch.refuse)
-    marker_batcher = MarkerBatcher(database, settings, metrics, watch.refuse)
+    sequencer = Sequencer(database, settings, metrics, notifier)
+    marker_batcher = MarkerBatcher(database, settings, metrics)
+    service = Service(database, sequencer, marker_batcher, watch.refuse)
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
@@ -152,11 +152,11 @@ def create_app(settings: Settings) -> Application:
                 stalled_clients.run(followers),
             ]
             if settings.reaper_seconds:
-                reaping = partial(reaper.run, database, sequencer, metrics, settings.reaper_seconds)
+                reaping = partial(reaper.run, database, service, metrics, settings.reaper_seconds)
                 running.append(watch.run_while_acting(reaping))
             if settings.deleter_seconds:
-                running.append(watch.run_while_acting(Deleter(database, sequencer, metrics, settings).run))
-                running.append(watch.run_while_acting(Sweeper(database, sequencer, metrics, settings).run))
+                running.append(watch.run_while_acting(Deleter(database, service, metrics, settings).run))
+                running.append(watch.run_while_acting(Sweeper(database, service, metrics, settings).run))
             if settings.publisher_seconds:
                 running.append(
                     watch.run_while_acting(partial(publisher_process.run, settings, notifier, metrics))
@@ -168,14 +168,18 @@ def create_app(settings: Settings) -> Application:
         await probe.close()
         await database.close()
 
-    return Application(
+    app = Application(
         route_handlers=[
             Router(
                 "/v1",
                 route_handlers=V1,
                 before_request=check_request,
-                middleware=[fast_path],
-                dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
+                middleware=[fast_path(service)],
+                dependencies={
+                    "caller": Provide(provide_caller, sync_to_thread=False),
+                    "ctx": Provide(provide_context, sync_to_thread=False),
+                    "service": Provide(lambda: service, sync_to_thread=False),
+                },
             ),
             health.get_health,
             health.get_ready,
@@ -189,7 +193,6 @@ def create_app(settings: Settings) -> Application:
             "metrics": Provide(lambda: metrics, sync_to_thread=False),
         },
         lifespan=[lifespan],
-        state=State({"followers": followers, "sequencer": sequencer, "marker_batcher": marker_batcher}),
         exception_handlers=problems.HANDLERS,
         request_class=StrictRequest,
         request_max_body_size=settings.max_body_bytes,
@@ -203,3 +206,5 @@ def create_app(settings: Settings) -> Application:
         ),
         logging_config=None,
     )
+    app.end_streams = followers.close
+    return app

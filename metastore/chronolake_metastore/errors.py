@@ -1,6 +1,7 @@
 """Why a request is refused: one tree, each leaf with its stable code.
 
 TimelineError                      the request cannot be carried out; answered as a problem (RFC 9457)
+|__InvalidRequest                  invalid-request
 |__InvalidParameter                invalid-parameter
 |__InvalidCursor                   invalid-cursor
 |__NotFound
@@ -87,6 +88,12 @@ class TimelineError(Exception):
         super().__init__(detail)
         self.detail = detail
         self.context = context
+
+
+class InvalidRequest(TimelineError):
+    """The body does not have the documented form."""
+
+    code = ProblemCode.INVALID_REQUEST
 
 
 class InvalidParameter(TimelineError):

@@ -58,7 +58,7 @@ def ways() -> list[Litestar]:
     settings = Settings(dsn=NO_DATABASE, max_body_bytes=2_000)
     with pytest.MonkeyPatch.context() as monkeypatch:
         fast = composition.create_app(settings)
-        monkeypatch.setattr(composition, "fast_path", _closed)
+        monkeypatch.setattr(composition, "fast_path", lambda service: _closed)
         return [fast, composition.create_app(settings)]
 
 

@@ -12,6 +12,7 @@ import httpx
 from chronolake_metastore.commands import group
 from chronolake_metastore.commands.group import Request
 from chronolake_metastore.domain import commands, namespaces
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.instants import BeginInstant
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
@@ -24,7 +25,7 @@ from tests.server import database, rest
 
 def request_of(command: commands.Command) -> Request:
     """The request with which the sequencer gets a command."""
-    return Request(command, rest.new_key(), commands.fingerprint(commands.canonical(command)), "tester")
+    return group.request_of(Context("tester", rest.new_key()), command)
 
 
 def begin(table: str) -> commands.Command:

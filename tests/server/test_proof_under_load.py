@@ -14,9 +14,11 @@ import pytest
 
 from chronolake_metastore import errors
 from chronolake_metastore.batching.sequencer import Sequencer
+from chronolake_metastore.commands import group
 from chronolake_metastore.commands.answers import Answer
-from chronolake_metastore.commands.group import Request
-from chronolake_metastore.domain import commands, namespaces
+from chronolake_metastore.commands.group import Task
+from chronolake_metastore.domain import namespaces
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
@@ -125,10 +127,10 @@ def test_rebuilds_at_once_follow_each_other(
 # ---------------------------------------------------------------------------------- waiting for a rebuild
 
 
-def create_namespace(name: str) -> Request:
+def create_namespace(name: str) -> Task:
     """A command that waits like any other."""
     command = namespaces.CreateNamespace(wire_tables.CreateNamespace(name))
-    return Request(command, f"key-{name}", commands.fingerprint(commands.canonical(command)), "test")
+    return group.task_of(group.request_of(Context("test", f"key-{name}"), command))
 
 
 def names_in_the_log(dsn: str) -> list[str]:

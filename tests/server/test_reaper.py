@@ -14,6 +14,7 @@ import structlog
 from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.notifier import Notifier
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres import leader_election
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
@@ -27,12 +28,12 @@ LEASE_SECONDS = 60
 
 
 @asynccontextmanager
-async def a_replica(dsn: str) -> AsyncIterator[tuple[Database, Sequencer, Metrics]]:
+async def a_replica(dsn: str) -> AsyncIterator[tuple[Database, Service, Metrics]]:
     """The state of a server's reaper, in this process."""
     settings = Settings(dsn=dsn)
     database, metrics = Database(settings), Metrics()
     async with Sequencer(database, settings, metrics, Notifier()).running() as sequencer:
-        yield database, sequencer, metrics
+        yield database, Service(database, sequencer), metrics
     await database.close()
 
 

@@ -12,11 +12,9 @@ import msgspec
 import psycopg
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import group, markers
+from chronolake_metastore.commands import group
 from chronolake_metastore.commands.answers import Answer
-from chronolake_metastore.commands.group import Request
 from chronolake_metastore.domain import (
-    commands,
     deletions,
     instants,
     leases,
@@ -27,7 +25,9 @@ from chronolake_metastore.domain import (
     tables,
 )
 from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.markers import CreateMarkers
+from chronolake_metastore.notes import markers
 from chronolake_metastore.proof import rebuilding
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
@@ -84,13 +84,8 @@ class History:
     def send(self, *sent: Command, actor: str = "ann", address: str | None = "192.0.2.7") -> list[group.Result]:
         """Execute commands as one group; their request ids are request-1, request-2 and so on."""
         requests = [
-            Request(
-                command,
-                f"request-{next(self._numbers)}",
-                commands.fingerprint(commands.canonical(command)),
-                actor,
-                path="/v1/somewhere",
-                address=ADDRESS,
+            group.request_of(
+                Context(actor, f"request-{next(self._numbers)}", ADDRESS, path="/v1/somewhere"), command
             )
             for command in sent
         ]

@@ -16,8 +16,8 @@ from typing_extensions import override
 
 from chronolake_metastore.commands import group
 from chronolake_metastore.commands.group import Request, Result
-from chronolake_metastore.domain import commands
 from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from tests.store.dying import DyingSession
@@ -53,7 +53,7 @@ class DatabaseMachine(RuleBasedStateMachine):
 
     def request(self, command: Command) -> Request:
         key = f"request-{next(self.numbers):06d}"
-        return Request(command, key, commands.fingerprint(commands.canonical(command)), "test")
+        return group.request_of(Context("test", key), command)
 
     def run(self, requests: Sequence[Request]) -> list[Result]:
         """The results of a group of commands, which share a transaction where they may."""

@@ -12,11 +12,9 @@ import psycopg
 import pytest
 from msgspec import UNSET
 
-from chronolake_metastore.commands import group, markers
+from chronolake_metastore.commands import group
 from chronolake_metastore.commands.answers import Answer
-from chronolake_metastore.commands.group import Request
 from chronolake_metastore.domain import (
-    commands,
     deletions,
     events,
     instants,
@@ -29,9 +27,11 @@ from chronolake_metastore.domain import (
 )
 from chronolake_metastore.domain.answers import START, ChainHead, grow
 from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.domain.proof import Finding
+from chronolake_metastore.notes import markers
 from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.proof.rebuilding import Rebuilt
 from chronolake_metastore.proof.verification import Report
@@ -74,7 +74,7 @@ class History:
     async def run(self, command: Command) -> bytes:
         """Carry one command out, which must not be refused; gives the body of the answer."""
         key = f"{self._keys}-{next(self._numbers)}"
-        request = Request(command, key, commands.fingerprint(commands.canonical(command)), "test")
+        request = group.request_of(Context("test", key), command)
         [answer] = (await group.run(self._session, [request], drift_max_us=1_000_000)).results
         assert isinstance(answer, Answer), answer
         return answer.body

@@ -15,7 +15,7 @@ from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.domain import deletions, instants, restores, rollbacks, savepoints, tables
 from chronolake_metastore.domain.cleans import PlanClean
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.queries import readers
+from chronolake_metastore.notes import readers
 from chronolake_model import cleans as wire_cleans, instants as wire, tables as wire_tables
 from chronolake_model.cleans import CleanPolicy
 from chronolake_model.file_names import base_file_name, bucket_file_id

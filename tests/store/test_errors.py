@@ -10,7 +10,8 @@ from psycopg import errors as postgres_errors
 
 from chronolake_metastore import errors
 from chronolake_metastore.batching.sequencer import Sequencer
-from chronolake_metastore.commands.group import Request
+from chronolake_metastore.commands import group
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.namespaces import DropNamespace
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.notifier import Notifier
@@ -43,9 +44,10 @@ def test_a_stopped_sequencer_refuses_commands(dsn: str) -> None:
     async def submit_too_late() -> None:
         settings = Settings(dsn=dsn)
         database = Database(settings)
+        request = group.request_of(Context("test", "request"), DropNamespace("shop"))
         async with Sequencer(database, settings, Metrics(), Notifier()).running() as sequencer:
             pass
-        await sequencer.submit(Request(DropNamespace("shop"), "request", b"", "test"))
+        await sequencer.submit(group.task_of(request))
 
     with pytest.raises(errors.DatabaseUnavailable, match="stops"):
         asyncio.run(submit_too_late())

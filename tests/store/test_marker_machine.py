@@ -21,7 +21,7 @@ from hypothesis.strategies import DataObject
 from typing_extensions import override
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import group, markers as creating
+from chronolake_metastore.commands import group
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request, Result
 from chronolake_metastore.domain import (
@@ -37,8 +37,8 @@ from chronolake_metastore.domain import (
 )
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.markers import CreateMarkers
+from chronolake_metastore.notes import markers as notes
 from chronolake_metastore.proof import rebuilding, verification
-from chronolake_metastore.queries import markers as queries
 from chronolake_model import (
     instants as wire,
     markers as wire_markers,
@@ -120,7 +120,7 @@ class Markers(machines.DatabaseMachine):
 
         if die_at is not None:
             self.session.die_at(die_at)
-        [result] = self.insist(lambda: creating.create(self.session, [command]))
+        [result] = self.insist(lambda: notes.create(self.session, [command]))
 
         if isinstance(result, errors.TimelineError):
             assert result.code in refusals
@@ -240,7 +240,7 @@ class Markers(machines.DatabaseMachine):
         rollback = self.table.instants.get(instant.undone_by or 0)
         needed = rollback is not None and rollback.is_pending
         try:
-            deleted = self.insist(lambda: queries.delete(self.database, TABLE, Micros(instant.time)))
+            deleted = self.insist(lambda: notes.delete(self.database, TABLE, Micros(instant.time)))
         except errors.IllegalTransition:
             assert instant.is_pending or needed
             return

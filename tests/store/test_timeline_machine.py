@@ -28,8 +28,9 @@ from chronolake_metastore.commands.group import Request, Result
 from chronolake_metastore.domain import instants, namespaces
 from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.events import Event, TableCreated, decode, hash_of
+from chronolake_metastore.notes import readers
 from chronolake_metastore.proof import rebuilding, verification
-from chronolake_metastore.queries import conflicts, files as file_queries, readers
+from chronolake_metastore.queries import conflicts, files as file_queries
 from chronolake_metastore.store import event_log
 from chronolake_metastore.store.projections import PROJECTIONS
 from chronolake_model import instants as wire, tables as wire_tables
@@ -115,7 +116,9 @@ class Promises(machines.DatabaseMachine):
         requests = [self.request(each.command) for each in drawn]
         results = self.run([*requests, *(self.outcomes[request_id][0] for request_id in old), requests[-1]])
         self.check(drawn, requests, results[: len(requests)])
-        for request_id, result in zip([*old, requests[-1].request_id], results[len(requests) :], strict=True):
+        for request_id, result in zip(
+            [*old, requests[-1].ctx.request_id], results[len(requests) :], strict=True
+        ):
             assert _outcome(result) == self.outcomes[request_id][1]
 
         used = data.draw(st.sampled_from(old))
@@ -371,8 +374,8 @@ class Promises(machines.DatabaseMachine):
                 assert result.code in refusals, (command.command, result)
                 if winner := refusals[result.code]:
                     assert parse_time(result.context["winner"]) == winner
-                self.refused.append(request.request_id)
-            self.outcomes[request.request_id] = (request, _outcome(result))
+                self.refused.append(request.ctx.request_id)
+            self.outcomes[request.ctx.request_id] = (request, _outcome(result))
 
     def set_clock(self, now_us: int) -> None:
         if self.active:

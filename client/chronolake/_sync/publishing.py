@@ -73,10 +73,13 @@ def _publish(
 ) -> Publication:
     try:
         concurrency.run_protocol(publications.publish(lease, is_check_due=is_check_due), publisher)
-    except Exception:
+    except Exception as exc:
         # Others need not wait for the end of the lease. The position stays: it never moves back.
+        is_paused = isinstance(exc, errors.NotPublished)
         with contextlib.suppress(errors.ChronolakeError):
-            report = ReportPublication(lease.publisher, lease.epoch, lease.published_version, release=True)
+            report = ReportPublication(
+                lease.publisher, lease.epoch, lease.published_version, release=True, paused=is_paused
+            )
             transport.send(calls.publication.report(lease.table, report))
         raise
     assert publisher.publication is not None, "the protocol ends with a report"
@@ -96,7 +99,7 @@ def inspect(transport: Transport, location: Location, table: str, *, reads_conte
 
     Raises ``NotPublished`` if the publication pauses, resumes or is turned off again and again meanwhile.
     """
-    attempts = 0
+    attempts, was_refused = 0, False
     while True:
         attempts += 1
         publication = transport.send(calls.publication.get(table))
@@ -105,16 +108,17 @@ def inspect(transport: Transport, location: Location, table: str, *, reads_conte
             return None if shown_by is None else Inspection(damaged={shown_by: SHOWN})
         if publication.state is PublicationState.OFF or not publication.published_version:
             return None
-        result, is_paused = Inspection(), publication.state is PublicationState.PAUSED
+        result, is_paused = Inspection(), was_refused or publication.state is PublicationState.PAUSED
         executor = _Publisher(transport, location, table)
         try:
             concurrency.run_protocol(
                 publications.inspect(result, is_paused=is_paused, reads_contents=reads_contents), executor
             )
         except errors.NotPublished:
-            # It has paused, or was turned off, meanwhile.
+            # It pauses at its next step, which no publisher has reported yet, or it was turned off meanwhile.
             if attempts == INSPECTIONS_MAX:
                 raise
+            was_refused = True
             continue
         return result
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Final, cast
 from urllib.parse import quote, unquote
 
@@ -34,6 +35,9 @@ _SAFE: Final = "/%:@!$&'()*+,;=~-._"
 
 class Application(Litestar):
     """Litestar, which routes by the parts of the path as they were sent."""
+
+    end_streams: Callable[[], None]
+    """Ends the streams of events, which never end by themselves."""
 
     async def __call__(  # type: ignore[explicit-override]  # typing.override is Python 3.12's
         self,

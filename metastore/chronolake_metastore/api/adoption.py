@@ -11,10 +11,12 @@ from litestar.params import JSONBody
 
 from chronolake_metastore import local_paths
 from chronolake_metastore.api import problems
-from chronolake_metastore.api.commands import Caller, submit
-from chronolake_metastore.api.requests import refuse_nul
+from chronolake_metastore.api.contexts import execute
 from chronolake_metastore.domain import adoption
+from chronolake_metastore.domain.commands import refuse_nul
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import adoption as queries
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
 from chronolake_model.problems import ProblemCode
@@ -36,14 +38,16 @@ _REFUSALS: Final = (
     tags=TAGS,
     responses=problems.of_command(*_REFUSALS),
 )
-async def adopt_table(data: JSONBody[AdoptTable], caller: NamedDependency[Caller]) -> Response[AdoptedTable]:
+async def adopt_table(
+    data: JSONBody[AdoptTable], caller: NamedDependency[Context], service: NamedDependency[Service]
+) -> Response[AdoptedTable]:
     """Create a table with the history that Hudi's timeline has: its instants, with Hudi's times, and its files.
 
     The rules for its name and its base path are those of a new table. Nothing in storage is read or changed.
     The last event of the history is `TableAdopted`; all later times are issued by the server.
     """
-    return await submit(
-        caller, adoption.AdoptTable(data, await local_paths.resolved_key(data.definition.base_path))
+    return await execute(
+        service, caller, adoption.AdoptTable(data, await local_paths.resolved_key(data.definition.base_path))
     )
 
 

@@ -9,7 +9,7 @@ from litestar.params import JSONBody
 
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
-from chronolake_metastore.api.requests import refuse_nul
+from chronolake_metastore.domain.commands import refuse_nul
 from chronolake_metastore.queries import conflicts as queries
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.instants import Conflicts, FindConflicts

@@ -8,6 +8,7 @@ from litestar import post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
+from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.markers import TAGS
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
@@ -71,6 +72,6 @@ async def find_deletable_orphans(
 def _refuse_nul(files: Sequence[DeletedFile], writer: str | None = None) -> None:
     texts = (text for file in files for text in (file.partition_path, file.file_name))
     if "\0" in (writer or "") or any("\0" in text for text in texts):
-        raise problems.InvalidRequest(
+        raise errors.InvalidRequest(
             "a text contains the character U+0000, which is not allowed in names of files and writers"
         )

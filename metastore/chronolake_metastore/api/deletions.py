@@ -9,11 +9,13 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.contexts import execute
 from chronolake_metastore.api.markers import TAGS
 from chronolake_metastore.api.parameters import Cursor, FilesLimit, RequestedTimeInPath, TableInPath
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.deletions import ReportDeletions
 from chronolake_metastore.queries import deletions as queries
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import markers as wire
 from chronolake_model.markers import DeletedFilePage, ReportedDeletions
@@ -37,7 +39,8 @@ async def report_deletions(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[wire.ReportDeletions],
-    caller: NamedDependency[Caller],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[ReportedDeletions]:
     """Record that marked or planned files were deleted from storage, and remove their markers.
 
@@ -47,7 +50,7 @@ async def report_deletions(
     again.
     """
     time = parameters.instant_time("requested_time", requested_time)
-    return await submit(caller, ReportDeletions(parameters.table(table), time, data))
+    return await execute(service, caller, ReportDeletions(parameters.table(table), time, data))
 
 
 @get(

@@ -2,13 +2,14 @@
 
 Litestar's own path resolves dependencies, builds a model of the signature and renders a response, which takes
 as long as all the rest of a small request. A request takes the fast path if its handler has no parameters
-but parts of the path, a body, the caller and the request. Other requests, and those with a query, take
+but parts of the path, a body, the context and the service. Other requests, and those with a query, take
 Litestar's path. Both use the same functions for headers and bodies, and the same handlers of errors.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -17,13 +18,14 @@ from litestar.enums import ScopeType
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
-from chronolake_metastore.api import commands, parameters, requests
+from chronolake_metastore.api import contexts, parameters, requests
+from chronolake_metastore.service.service import Service
 
 _TABLE_ID: Final = parameters.TABLE_ID_HEADER.lower()
 _KEY: Final = parameters.KEY_HEADER.lower()
 _ACTOR: Final = parameters.ACTOR_HEADER.lower()
 _IN_PATH: Final = re.compile(r"\{(\w+):str\}")
-_GIVEN: Final = frozenset({"data", "caller", "request"})
+_GIVEN: Final = frozenset({"data", "caller", "ctx", "service"})
 """Parameters of handlers beside those in the path."""
 
 
@@ -35,12 +37,18 @@ class _Operation(msgspec.Struct, frozen=True):
     may_be_left_out: bool
     bytes_max: int | None
     names_table: bool
-    wants_caller: bool
-    wants_request: bool
+    executes_command: bool
+    wants_context: bool
+    wants_service: bool
 
 
-def fast_path(app: ASGIApp) -> ASGIApp:
-    """A middleware: ``app``, which is Litestar's path to one handler, is called if the fast path is closed."""
+def fast_path(service: Service) -> Callable[[ASGIApp], ASGIApp]:
+    """A middleware that gives the ``service`` to the handlers of its requests."""
+    return lambda app: _fast_path(app, service)
+
+
+def _fast_path(app: ASGIApp, service: Service) -> ASGIApp:
+    """``app``, which is Litestar's path to one handler, is called if the fast path is closed."""
     operation: _Operation | None = None
     is_known = False
 
@@ -51,7 +59,7 @@ def fast_path(app: ASGIApp) -> ASGIApp:
         if operation is None or scope["query_string"]:
             await app(scope, receive, send)
         else:
-            await _serve(operation, scope, receive, send)  # type: ignore[arg-type]  # it has a handler of HTTP
+            await _serve(operation, service, scope, receive, send)  # type: ignore[arg-type]  # it has a handler of HTTP
 
     return routed
 
@@ -79,24 +87,29 @@ def _operation_of(scope: Scope) -> _Operation | None:
         requests.may_be_left_out(handler),
         handler.resolve_request_max_body_size(),
         names_table="table" in names,
-        wants_caller="caller" in names,
-        wants_request="request" in names,
+        executes_command="caller" in names,
+        wants_context="ctx" in names,
+        wants_service="service" in names,
     )
 
 
-async def _serve(operation: _Operation, scope: HTTPScope, receive: Receive, send: Send) -> None:
+async def _serve(
+    operation: _Operation, service: Service, scope: HTTPScope, receive: Receive, send: Send
+) -> None:
     headers = _headers(scope)
-    parameters.expect_table(headers.get(_TABLE_ID), names_table=operation.names_table)
+    table_id = parameters.table_id(headers.get(_TABLE_ID), names_table=operation.names_table)
     sent = await requests.read(receive, headers.get("content-length"), operation.bytes_max)
     body = sent or (b"{}" if operation.may_be_left_out else b"")
     arguments: dict[str, Any] = dict(scope["path_params"])
     arguments["data"] = requests.decode(body, headers if sent else None, operation.body_type)
-    if operation.wants_caller:
-        arguments["caller"] = commands.caller_of(scope, headers.get(_KEY), headers.get(_ACTOR))
-    if operation.wants_request:
-        arguments["request"] = requests.StrictRequest(scope, receive, send)
-    answer: Response[Any] = await operation.handler.fn(**arguments)
-    if isinstance(answer.content, bytes):
+    if operation.executes_command:
+        arguments["caller"] = contexts.of_command(scope, headers.get(_KEY), headers.get(_ACTOR), table_id)
+    elif operation.wants_context:
+        arguments["ctx"] = contexts.of_request(scope, headers.get(_ACTOR), table_id)
+    if operation.wants_service:
+        arguments["service"] = service
+    answer = await operation.handler.fn(**arguments)
+    if isinstance(answer, Response) and isinstance(answer.content, bytes):
         await _send(answer, operation.handler.status_code, send)
     else:
         request = requests.StrictRequest(scope, receive, send)

@@ -11,7 +11,8 @@ from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import AsOf, Cursor, FilesLimit, TableInPath
-from chronolake_metastore.api.requests import read_time_in_body, refuse_nul
+from chronolake_metastore.api.requests import read_time_in_body
+from chronolake_metastore.domain.commands import refuse_nul
 from chronolake_metastore.queries import file_groups as queries
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode

@@ -10,12 +10,14 @@ from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.contexts import execute
 from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPath, TableInPath, time_parameter
 from chronolake_metastore.api.requests import refuse_no_time, time_in_body
 from chronolake_metastore.domain import instants
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import instants as queries
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.instants import Filter
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.instants import (
@@ -55,13 +57,14 @@ _TRANSITION = (
 async def begin_instant(
     table: TableInPath,
     data: JSONBody[BeginInstant],
-    caller: NamedDependency[Caller],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[Instant | InstantPage]:
     """Issue a requested time, unique and later than every time of the table before it.
 
     With `count` in the request, it issues that many at once, and the answer is a list of instants.
     """
-    return await submit(caller, instants.BeginInstant(parameters.table(table), data))
+    return await execute(service, caller, instants.BeginInstant(parameters.table(table), data))
 
 
 @post(
@@ -76,14 +79,15 @@ async def take_inflight(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[TakeInflight],
-    caller: NamedDependency[Caller],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[Instant]:
     """requested -> inflight: the writer has its plan and begins to write.
 
     The writer of the request takes over a waiting plan of a compaction, a clustering or a rollback.
     """
     command = instants.TakeInflight(parameters.table(table), _time(requested_time), data)
-    return await submit(caller, command)
+    return await execute(service, caller, command)
 
 
 @post(
@@ -97,11 +101,12 @@ async def return_to_requested(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[ReturnToRequested],
-    caller: NamedDependency[Caller],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[Instant]:
     """inflight -> requested: the execution of a plan has failed, and the plan waits for the next executor."""
     command = instants.ReturnToRequested(parameters.table(table), _time(requested_time), data)
-    return await submit(caller, command)
+    return await execute(service, caller, command)
 
 
 @post(
@@ -124,7 +129,8 @@ async def complete_instant(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[CompleteInstant],
-    caller: NamedDependency[Caller],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[Instant]:
     """inflight -> completed: publish all files of the instant at once, under a completion time.
 
@@ -133,7 +139,7 @@ async def complete_instant(
     """
     refuse_no_time("cleaned_before", data.cleaned_before)
     command = instants.CompleteInstant(parameters.table(table), _time(requested_time), data)
-    return await submit(caller, command)
+    return await execute(service, caller, command)
 
 
 @get(

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from litestar import Request, Response, delete, get, post
+from litestar import Response, delete, get, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import Cursor, FilesLimit, RequestedTimeInPath, TableInPath
-from chronolake_metastore.api.problems import InvalidRequest
-from chronolake_metastore.batching.markers import MarkerBatcher, outcome
-from chronolake_metastore.domain.markers import CreateMarkers
+from chronolake_metastore.batching.markers import outcome
+from chronolake_metastore.domain.context import Context
+from chronolake_metastore.notes import markers as notes
 from chronolake_metastore.queries import markers as queries
-from chronolake_metastore.queries.tables import expected_id
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import markers as wire
 from chronolake_model.markers import (
@@ -52,7 +52,8 @@ async def create_markers(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[wire.CreateMarkers],
-    request: Request[Any, Any, Any],
+    ctx: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[CreatedMarkers]:
     """Announce data files before they are written. The answer comes when the markers are durable.
 
@@ -63,9 +64,7 @@ async def create_markers(
     """
     time = parameters.instant_time("requested_time", requested_time)
     _refuse_nul(data)
-    # From the state of the application: a dependency costs a single marker more than its way to the database.
-    batcher: MarkerBatcher = request.app.state.marker_batcher
-    are_new = await batcher.create(CreateMarkers(parameters.table(table), time, data, expected_id.get()))
+    are_new = await service.create_markers(ctx, parameters.table(table), time, data)
     body = msgspec.json.encode(CreatedMarkers([outcome(is_new) for is_new in are_new]))
     return Response(body, media_type="application/json")  # type: ignore[arg-type]  # encoded here, and not again
 
@@ -129,21 +128,24 @@ async def find_marker(
     responses=problems.of_query(*_OF_INSTANT, ProblemCode.ILLEGAL_TRANSITION),
 )
 async def delete_markers(
-    table: TableInPath, requested_time: RequestedTimeInPath, database: NamedDependency[Database]
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    ctx: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> DeletedMarkers:
     """Delete all markers of an instant that has ended, after its files were published or deleted.
 
     The request may be repeated. Markers that were deleted before are not counted.
     """
     time = parameters.instant_time("requested_time", requested_time)
-    return await queries.delete(database, parameters.table(table), time)
+    return await service.note(ctx, notes.delete, parameters.table(table), time)
 
 
 def _refuse_nul(data: wire.CreateMarkers) -> None:
     # Not by another look at the body, as commands do: that costs a single marker more.
     texts = (text for marker in data.markers for text in (marker.partition_path, marker.file_name))
     if "\0" in (data.writer or "") or any("\0" in text for text in texts):
-        raise InvalidRequest("a text contains the character U+0000, which cannot be stored")
+        raise errors.InvalidRequest("a text contains the character U+0000, which cannot be stored")
 
 
 def _marker(name: str) -> Marker:

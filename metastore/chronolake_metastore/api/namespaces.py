@@ -7,10 +7,12 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.contexts import execute
 from chronolake_metastore.api.parameters import Cursor, Limit
 from chronolake_metastore.domain import namespaces
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import namespaces as queries
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.tables import CreateNamespace, Namespace, NamespacePage
@@ -25,10 +27,10 @@ TAGS = ["Namespaces"]
     responses=problems.of_command(ProblemCode.NAMESPACE_EXISTS),
 )
 async def create_namespace(
-    data: JSONBody[CreateNamespace], caller: NamedDependency[Caller]
+    data: JSONBody[CreateNamespace], caller: NamedDependency[Context], service: NamedDependency[Service]
 ) -> Response[Namespace]:
     """Create a namespace."""
-    return await submit(caller, namespaces.CreateNamespace(data))
+    return await execute(service, caller, namespaces.CreateNamespace(data))
 
 
 @get(
@@ -61,6 +63,8 @@ async def get_namespace(namespace: FromPath[str], database: NamedDependency[Data
     tags=TAGS,
     responses=problems.of_command(ProblemCode.NAMESPACE_NOT_FOUND, ProblemCode.NAMESPACE_NOT_EMPTY),
 )
-async def drop_namespace(namespace: FromPath[str], caller: NamedDependency[Caller]) -> Response[None]:
+async def drop_namespace(
+    namespace: FromPath[str], caller: NamedDependency[Context], service: NamedDependency[Service]
+) -> Response[None]:
     """Drop a namespace that has no tables."""
-    return await submit(caller, namespaces.DropNamespace(parameters.namespace(namespace)))
+    return await execute(service, caller, namespaces.DropNamespace(parameters.namespace(namespace)))

@@ -13,7 +13,6 @@ from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath, HeaderParameter, QueryParameter
 
 from chronolake_metastore import errors
-from chronolake_metastore.queries.tables import expected_id
 from chronolake_model.names import NAME_PATTERN, split_table_name
 from chronolake_model.tables import SCHEMA_VERSION_MAX
 from chronolake_model.times import Micros, ReadTime, parse_read_time, parse_time
@@ -155,30 +154,30 @@ def header(name: str, value: str) -> str:
 
 
 async def check_request(request: Request[Any, Any, Any]) -> None:
-    """Raise ``InvalidParameter`` for what no parameter of the endpoint takes; note the id of the table.
+    """Raise ``InvalidParameter`` for what no parameter of the endpoint takes.
 
     It awaits nothing; but a function that is not async would run in a thread, which costs each request more
     than all the rest of its way through Litestar.
     """
     _refuse_unknown(request)
+    expected_table(request)
+
+
+def expected_table(request: Request[Any, Any, Any]) -> UUID | None:
+    """As ``table_id``, for a request that takes Litestar's path."""
     names_table = "table" in request.path_params or b"table=" in request.scope["query_string"]
-    expect_table(request.headers.get(TABLE_ID_HEADER), names_table=names_table)
+    return table_id(request.headers.get(TABLE_ID_HEADER), names_table=names_table)
 
 
-def expect_table(table_id: str | None, *, names_table: bool) -> None:
-    """Note the value of the header ``TABLE_ID_HEADER`` of a request that names a table, or none."""
-    expected = _table_id(table_id)
-    expected_id.set(expected if names_table else None)
-
-
-def _table_id(value: str | None) -> UUID | None:
-    if value is None:
+def table_id(header_value: str | None, *, names_table: bool) -> UUID | None:
+    """The id in the header of a request, if the request names a table; raises ``InvalidParameter``."""
+    if header_value is None:
         return None
-    if not _TABLE_ID.fullmatch(value):
+    if not _TABLE_ID.fullmatch(header_value):
         raise errors.InvalidParameter(
             f"{TABLE_ID_HEADER} is the table_id of a table, as in {UUID(int=0)}", parameter=TABLE_ID_HEADER
         )
-    return UUID(value)
+    return UUID(header_value) if names_table else None
 
 
 def _refuse_unknown(request: Request[Any, Any, Any]) -> None:

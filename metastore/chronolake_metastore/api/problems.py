@@ -61,12 +61,6 @@ _OF_COMMANDS: Final = (
 )
 
 
-class InvalidRequest(errors.TimelineError):
-    """The body does not have the documented form."""
-
-    code = ProblemCode.INVALID_REQUEST
-
-
 def of_query(*codes: ProblemCode) -> dict[int, ResponseSpec]:
     """The problems of an endpoint that reads, for its OpenAPI."""
     by_status: dict[int, list[ProblemCode]] = defaultdict(list)

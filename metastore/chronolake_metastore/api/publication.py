@@ -13,10 +13,13 @@ from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.contexts import execute
 from chronolake_metastore.api.parameters import TableInPath
-from chronolake_metastore.api.requests import refuse_nul
+from chronolake_metastore.domain.commands import refuse_nul
+from chronolake_metastore.domain.context import Context
+from chronolake_metastore.notes import publication as notes
 from chronolake_metastore.queries import publication as queries, readiness
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.publication import (
@@ -69,7 +72,10 @@ async def get_publication(
     ),
 )
 async def take_publication_lease(
-    table: TableInPath, data: JSONBody[TakePublicationLease], database: NamedDependency[Database]
+    table: TableInPath,
+    data: JSONBody[TakePublicationLease],
+    ctx: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> PublicationLease:
     """Become the publisher of the table, or stay it: it executes the steps behind the position, and reports.
 
@@ -77,8 +83,8 @@ async def take_publication_lease(
     refused.
     """
     refuse_nul(msgspec.json.encode(data))
-    lease = await queries.take_lease(database, parameters.table(table), data)
-    return queries.document_of_lease(lease)
+    lease = await service.note(ctx, notes.take_lease, parameters.table(table), data)
+    return notes.document_of_lease(lease)
 
 
 @get(
@@ -142,7 +148,8 @@ async def report_publication(
     table: TableInPath,
     data: JSONBody[ReportPublication],
     database: NamedDependency[Database],
-    caller: NamedDependency[Caller],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Publication:
     """Record that the steps up to a version are executed. The position moves forwards only.
 
@@ -150,10 +157,11 @@ async def report_publication(
     """
     refuse_nul(msgspec.json.encode(data))
     name = parameters.table(table)
-    publication = await queries.report(database, name, data)
+    publication = await service.note(caller, notes.report, name, data)
     command = await queries.files_to_record(database, name, data)
     if command is not None:
         # The caller's key is that of the report. A refusal must not end the publication.
         with contextlib.suppress(errors.TimelineError):
-            await submit(msgspec.structs.replace(caller, request_id=f"server-{uuid.uuid4()}"), command)
+            own = msgspec.structs.replace(caller, request_id=f"server-{uuid.uuid4()}")
+            await execute(service, own, command)
     return publication

@@ -14,8 +14,12 @@ from litestar.params import FromPath, JSONBody
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
-from chronolake_metastore.api.requests import read_time_in_body, refuse_nul, time_in_body
+from chronolake_metastore.api.requests import read_time_in_body, time_in_body
+from chronolake_metastore.domain.commands import refuse_nul
+from chronolake_metastore.domain.context import Context
+from chronolake_metastore.notes import readers as notes
 from chronolake_metastore.queries import readers as queries
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.readers import BeginReading, EndedReading, ReaderLease, ReaderPage, RenewReading
@@ -35,7 +39,10 @@ LeaseInPath = FromPath[str]
     ),
 )
 async def begin_reading(
-    table: TableInPath, data: JSONBody[BeginReading], database: NamedDependency[Database]
+    table: TableInPath,
+    data: JSONBody[BeginReading],
+    ctx: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> ReaderLease:
     """Take a lease of a completion time.
 
@@ -45,7 +52,7 @@ async def begin_reading(
     """
     refuse_nul(msgspec.json.encode(data))
     as_of = read_time_in_body("as_of", data.as_of)
-    return await queries.begin(database, parameters.table(table), data, as_of)
+    return await service.note(ctx, notes.begin, parameters.table(table), data, as_of)
 
 
 @post(
@@ -62,7 +69,8 @@ async def renew_reading(
     table: TableInPath,
     lease_id: LeaseInPath,
     data: JSONBody[RenewReading],
-    database: NamedDependency[Database],
+    ctx: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> ReaderLease:
     """Renew a lease from now on, for the same duration unless the request has another.
 
@@ -71,7 +79,7 @@ async def renew_reading(
     """
     refuse_nul(msgspec.json.encode(data))
     as_of = None if data.as_of is None else time_in_body("as_of", data.as_of)
-    return await queries.renew(database, parameters.table(table), _lease(lease_id), data, as_of)
+    return await service.note(ctx, notes.renew, parameters.table(table), _lease(lease_id), data, as_of)
 
 
 @delete(
@@ -82,10 +90,10 @@ async def renew_reading(
     responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
 )
 async def end_reading(
-    table: TableInPath, lease_id: LeaseInPath, database: NamedDependency[Database]
+    table: TableInPath, lease_id: LeaseInPath, ctx: NamedDependency[Context], service: NamedDependency[Service]
 ) -> EndedReading:
     """End a lease. The request may be repeated."""
-    return await queries.end(database, parameters.table(table), _lease(lease_id))
+    return await service.note(ctx, notes.end, parameters.table(table), _lease(lease_id))
 
 
 @get(

@@ -12,14 +12,12 @@ from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import Receive
 
+from chronolake_metastore import errors
 from chronolake_metastore.api import duplicates, known_fields, media_types
 from chronolake_metastore.api.openapi import OptionalBody
-from chronolake_metastore.api.problems import InvalidRequest
 from chronolake_model import decoding
 from chronolake_model.times import Micros, ReadTime, parse_read_time, parse_time
 
-# An escaped NUL: an odd number of backslashes before u0000. PostgreSQL cannot store it.
-_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _HALF_PAIR = re.compile(rb'(?<!\\)(?:\\\\)*\\u[dD][89abAB][0-9a-fA-F]{2}"')
 
 
@@ -68,7 +66,7 @@ async def read(receive: Receive, announced: str | None, bytes_max: int | None) -
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            raise InvalidRequest("body: it breaks off, or its chunks are malformed")
+            raise errors.InvalidRequest("body: it breaks off, or its chunks are malformed")
         if part := message.get("body", b""):
             parts.append(part)
             size_bytes += len(part)
@@ -84,19 +82,21 @@ def decode(body: bytes, headers: Mapping[str, str] | None, wanted: Any) -> Any:
     ``headers``, with names in lower case, are those of the body; none if it was left out.
     """
     if not body:
-        raise InvalidRequest("the request needs a JSON body")
+        raise errors.InvalidRequest("the request needs a JSON body")
     if headers is not None:
         media_types.refuse_other(headers)
     try:
         decoded = decoding.decode(body, wanted)
         twice = duplicates.find(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-        raise InvalidRequest(f"body: {_reason(exc, body)}{known_fields.advice(str(exc), wanted)}") from exc
+        raise errors.InvalidRequest(
+            f"body: {_reason(exc, body)}{known_fields.advice(str(exc), wanted)}"
+        ) from exc
     except RecursionError as exc:
         # msgspec looks through an object of unknown type for its tag, as deep as it goes.
-        raise InvalidRequest("body: it is nested too deeply") from exc
+        raise errors.InvalidRequest("body: it is nested too deeply") from exc
     if twice is not None:
-        raise InvalidRequest(f"body: an object has the field {twice[:100]!r} twice")
+        raise errors.InvalidRequest(f"body: an object has the field {twice[:100]!r} twice")
     return decoded
 
 
@@ -108,18 +108,12 @@ def _reason(error: Exception, body: bytes) -> str:
     return str(error)
 
 
-def refuse_nul(document: bytes) -> None:
-    """Raise ``InvalidRequest`` if a text of a JSON document has a character that PostgreSQL cannot store."""
-    if b"\\u0000" in document and _NUL.search(document):
-        raise InvalidRequest("a text contains the character U+0000, which cannot be stored")
-
-
 def time_in_body(name: str, text: str) -> Micros:
     """The time that ``text`` names in a body; raises ``InvalidRequest``."""
     try:
         return parse_time(text)
     except ValueError as exc:
-        raise InvalidRequest(f"body: {name}: {exc}") from exc
+        raise errors.InvalidRequest(f"body: {name}: {exc}") from exc
 
 
 def refuse_no_time(name: str, text: str | None) -> None:
@@ -133,4 +127,4 @@ def read_time_in_body(name: str, text: str | None) -> ReadTime | None:
     try:
         return None if text is None else parse_read_time(text)
     except ValueError as exc:
-        raise InvalidRequest(f"body: {name}: {exc}") from exc
+        raise errors.InvalidRequest(f"body: {name}: {exc}") from exc

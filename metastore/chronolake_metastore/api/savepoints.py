@@ -7,10 +7,12 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.contexts import execute
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
 from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.domain import savepoints
+from chronolake_metastore.domain.context import Context
+from chronolake_metastore.service.service import Service
 from chronolake_model.instants import CreateSavepoint, Instant, ReleaseSavepoint
 from chronolake_model.problems import ProblemCode
 
@@ -31,11 +33,12 @@ TAGS = ["Savepoints"]
 async def create_savepoint(
     table: TableInPath,
     data: JSONBody[CreateSavepoint],
-    caller: NamedDependency[Caller],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[Instant]:
     """Pin a completed instant. If it is already pinned, the answer is its savepoint, with status 200."""
     target = None if data.instant is None else time_in_body("instant", data.instant)
-    return await submit(caller, savepoints.CreateSavepoint(parameters.table(table), target, data))
+    return await execute(service, caller, savepoints.CreateSavepoint(parameters.table(table), target, data))
 
 
 @post(
@@ -51,8 +54,9 @@ async def release_savepoint(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[ReleaseSavepoint],
-    caller: NamedDependency[Caller],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[Instant]:
     """Release a savepoint, by its own requested time: its instant may be rolled back and cleaned again."""
     time = parameters.instant_time("requested_time", requested_time)
-    return await submit(caller, savepoints.ReleaseSavepoint(parameters.table(table), time, data))
+    return await execute(service, caller, savepoints.ReleaseSavepoint(parameters.table(table), time, data))

@@ -12,7 +12,8 @@ from litestar.response import Stream
 
 from chronolake_metastore.api import arrow_answers, parameters, problems
 from chronolake_metastore.api.parameters import TableInPath
-from chronolake_metastore.api.requests import read_time_in_body, refuse_nul
+from chronolake_metastore.api.requests import read_time_in_body
+from chronolake_metastore.domain.commands import refuse_nul
 from chronolake_metastore.queries import files as queries
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.files import Snapshot

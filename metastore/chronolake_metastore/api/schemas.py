@@ -7,10 +7,12 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.contexts import execute
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
 from chronolake_metastore.domain import schemas
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import schemas as queries
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.schemas import ChangeSchema, TableSchema, TableSchemaPage
@@ -35,14 +37,15 @@ SchemaVersionInPath = FromPath[str]
 async def change_schema(
     table: TableInPath,
     data: JSONBody[ChangeSchema],
-    caller: NamedDependency[Caller],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[TableSchema]:
     """Change columns, all of the request or nothing: this is the next version of the schema. No file changes.
 
     A change that would make files unreadable is refused with `incompatible-schema`, which says why and what is
     allowed.
     """
-    return await submit(caller, schemas.ChangeSchema(parameters.table(table), data))
+    return await execute(service, caller, schemas.ChangeSchema(parameters.table(table), data))
 
 
 @get(

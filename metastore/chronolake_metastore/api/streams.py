@@ -11,10 +11,12 @@ from litestar.params import FromPath, JSONBody
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.contexts import execute
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
 from chronolake_metastore.domain import checkpoints, streams
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import streams as queries
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import patterns
 from chronolake_model.problems import ProblemCode
@@ -50,7 +52,11 @@ _OF_STREAM: Final = (ProblemCode.TABLE_NOT_FOUND, ProblemCode.STREAM_NOT_FOUND, 
     responses=problems.of_command(ProblemCode.TABLE_NOT_FOUND),
 )
 async def open_stream(
-    table: TableInPath, stream: StreamInPath, data: JSONBody[OpenStream], caller: NamedDependency[Caller]
+    table: TableInPath,
+    stream: StreamInPath,
+    data: JSONBody[OpenStream],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[Stream]:
     """Give a streaming writer the next epoch of its stream, and its buffer as it stands.
 
@@ -58,7 +64,7 @@ async def open_stream(
     continues from a checkpoint names it in `restored_checkpoint`, and then says that it is complete: its
     instants complete if they have not. What is behind it is rolled back.
     """
-    return await submit(caller, streams.OpenStream(parameters.table(table), _stream(stream), data))
+    return await execute(service, caller, streams.OpenStream(parameters.table(table), _stream(stream), data))
 
 
 @post(
@@ -69,10 +75,14 @@ async def open_stream(
     responses=problems.of_command(*_OF_STREAM),
 )
 async def renew_stream(
-    table: TableInPath, stream: StreamInPath, data: JSONBody[RenewStream], caller: NamedDependency[Caller]
+    table: TableInPath,
+    stream: StreamInPath,
+    data: JSONBody[RenewStream],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[Stream]:
     """Renew the lease from now on. It holds all pending instants of the stream."""
-    return await submit(caller, streams.RenewStream(parameters.table(table), _stream(stream), data))
+    return await execute(service, caller, streams.RenewStream(parameters.table(table), _stream(stream), data))
 
 
 @post(
@@ -87,14 +97,20 @@ async def renew_stream(
     ),
 )
 async def request_stream_instant(
-    table: TableInPath, stream: StreamInPath, data: JSONBody[RequestInstant], caller: NamedDependency[Caller]
+    table: TableInPath,
+    stream: StreamInPath,
+    data: JSONBody[RequestInstant],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[StreamInstant]:
     """The instant that the files of a checkpoint belong to; the first request for a checkpoint begins it.
 
     The status is 201 then, and 200 for later requests. A new instant begins although earlier ones are pending.
     `instant-not-yet` is not recorded as an outcome: send the same request again a little later.
     """
-    return await submit(caller, checkpoints.RequestInstant(parameters.table(table), _stream(stream), data))
+    return await execute(
+        service, caller, checkpoints.RequestInstant(parameters.table(table), _stream(stream), data)
+    )
 
 
 @post(
@@ -117,7 +133,8 @@ async def report_write_metadata(
     table: TableInPath,
     stream: StreamInPath,
     data: JSONBody[ReportWriteMetadata],
-    caller: NamedDependency[Caller],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[ReportedWriteMetadata]:
     """Report files that a task has written for a checkpoint. They are invisible until it is complete.
 
@@ -125,7 +142,9 @@ async def report_write_metadata(
     could never complete is refused: it has no marker and needs one, another task has reported it, or another
     file of its file group excludes it.
     """
-    return await submit(caller, checkpoints.ReportWriteMetadata(parameters.table(table), _stream(stream), data))
+    return await execute(
+        service, caller, checkpoints.ReportWriteMetadata(parameters.table(table), _stream(stream), data)
+    )
 
 
 @post(
@@ -147,7 +166,8 @@ async def complete_checkpoints(
     table: TableInPath,
     stream: StreamInPath,
     data: JSONBody[CompleteCheckpoints],
-    caller: NamedDependency[Caller],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[CompletedCheckpoints]:
     """Acknowledge checkpoint n: the instants of all ids below n complete, in their order, in one transaction.
 
@@ -156,7 +176,9 @@ async def complete_checkpoints(
     have completed. With `unreconciled-markers`, make sure that all tasks have passed the barrier: a slow one
     may still write such a file. Then delete the files, report the deletions, and acknowledge again.
     """
-    return await submit(caller, checkpoints.CompleteCheckpoints(parameters.table(table), _stream(stream), data))
+    return await execute(
+        service, caller, checkpoints.CompleteCheckpoints(parameters.table(table), _stream(stream), data)
+    )
 
 
 @post(
@@ -170,10 +192,13 @@ async def abort_checkpoint(
     table: TableInPath,
     stream: StreamInPath,
     data: JSONBody[AbortCheckpoint],
-    caller: NamedDependency[Caller],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[Stream]:
     """Keep in the log that a checkpoint was aborted. The buffer stays: the next checkpoint completes it."""
-    return await submit(caller, checkpoints.AbortCheckpoint(parameters.table(table), _stream(stream), data))
+    return await execute(
+        service, caller, checkpoints.AbortCheckpoint(parameters.table(table), _stream(stream), data)
+    )
 
 
 @post(
@@ -184,13 +209,19 @@ async def abort_checkpoint(
     responses=problems.of_command(*_OF_STREAM, ProblemCode.INVALID_WRITE_STAT),
 )
 async def restart_task(
-    table: TableInPath, stream: StreamInPath, data: JSONBody[RestartTask], caller: NamedDependency[Caller]
+    table: TableInPath,
+    stream: StreamInPath,
+    data: JSONBody[RestartTask],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[RestartedTask]:
     """Drop what a task has reported behind a checkpoint, because it restarts alone from it.
 
     The other tasks go on. The answer has the task's `attempt` for its requests; earlier attempts are refused.
     """
-    return await submit(caller, checkpoints.RestartTask(parameters.table(table), _stream(stream), data))
+    return await execute(
+        service, caller, checkpoints.RestartTask(parameters.table(table), _stream(stream), data)
+    )
 
 
 @post(
@@ -201,10 +232,14 @@ async def restart_task(
     responses=problems.of_command(*_OF_STREAM, ProblemCode.ILLEGAL_TRANSITION),
 )
 async def close_stream(
-    table: TableInPath, stream: StreamInPath, data: JSONBody[CloseStream], caller: NamedDependency[Caller]
+    table: TableInPath,
+    stream: StreamInPath,
+    data: JSONBody[CloseStream],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[Stream]:
     """Close a stream that has no pending instant, because its job has ended. It can be opened again."""
-    return await submit(caller, streams.CloseStream(parameters.table(table), _stream(stream), data))
+    return await execute(service, caller, streams.CloseStream(parameters.table(table), _stream(stream), data))
 
 
 @get(

@@ -9,12 +9,14 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.contexts import execute
 from chronolake_metastore.api.markers import TAGS
 from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPath, TableInPath
 from chronolake_metastore.api.requests import time_in_body
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.queries import sweeps as queries
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import sweeps as wire
 from chronolake_model.problems import ProblemCode
@@ -69,7 +71,8 @@ async def record_sweep(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[wire.RecordSweep],
-    caller: NamedDependency[Caller],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[RecordedSweep]:
     """Record that all deleted names of an instant were checked once more, and which files existed.
 
@@ -78,4 +81,4 @@ async def record_sweep(
     """
     time = parameters.instant_time("requested_time", requested_time)
     time_in_body("unswept_since", data.unswept_since)
-    return await submit(caller, RecordSweep(parameters.table(table), time, data))
+    return await execute(service, caller, RecordSweep(parameters.table(table), time, data))

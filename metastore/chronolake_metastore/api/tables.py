@@ -11,11 +11,13 @@ from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore import local_paths
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.contexts import execute
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
-from chronolake_metastore.api.requests import refuse_nul
 from chronolake_metastore.domain import tables
+from chronolake_metastore.domain.commands import refuse_nul
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import tables as queries
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.tables import AlterTable, CreateTable, DroppedTablePage, Table, TablePage
@@ -35,13 +37,17 @@ _REFUSALS: Final = (
     tags=TAGS,
     responses=problems.of_command(*_REFUSALS),
 )
-async def create_table(data: JSONBody[CreateTable], caller: NamedDependency[Caller]) -> Response[Table]:
+async def create_table(
+    data: JSONBody[CreateTable], caller: NamedDependency[Context], service: NamedDependency[Service]
+) -> Response[Table]:
     """Create a table; its first event is version 1 of its log.
 
     Its base path must not overlap with that of another table, in any spelling. The base path of a dropped
     table is taken over only with `reuse_base_path`. From then on nothing of the dropped table is deleted there.
     """
-    return await submit(caller, tables.CreateTable(data, await local_paths.resolved_key(data.base_path)))
+    return await execute(
+        service, caller, tables.CreateTable(data, await local_paths.resolved_key(data.base_path))
+    )
 
 
 @post(
@@ -118,14 +124,17 @@ async def get_table(table: TableInPath, database: NamedDependency[Database]) -> 
     ),
 )
 async def alter_table(
-    table: TableInPath, data: JSONBody[AlterTable], caller: NamedDependency[Caller]
+    table: TableInPath,
+    data: JSONBody[AlterTable],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
 ) -> Response[Table]:
     """Rename a table, set properties, remove others: all of the request, or nothing.
 
     The table keeps its id, its files, its timeline and its pending instants. Writers continue under the new
     name.
     """
-    return await submit(caller, tables.AlterTable(parameters.table(table), data))
+    return await execute(service, caller, tables.AlterTable(parameters.table(table), data))
 
 
 @delete(
@@ -136,11 +145,12 @@ async def alter_table(
 )
 async def drop_table(
     table: TableInPath,
-    caller: NamedDependency[Caller],
+    caller: NamedDependency[Context],
+    service: NamedDependency[Service],
     version: Annotated[
         int | None,
         QueryParameter(ge=1, le=2**62, description="Drop only if this is the last version of the table's log."),
     ] = None,
 ) -> Response[None]:
     """Drop a table from the catalog. Its data files stay where they are, and its history stays in the log."""
-    return await submit(caller, tables.DropTable(parameters.table(table), version))
+    return await execute(service, caller, tables.DropTable(parameters.table(table), version))

@@ -6,12 +6,13 @@ from litestar import get
 from litestar.di import NamedDependency
 
 from chronolake_metastore.api import problems
-from chronolake_metastore.queries import time as queries
-from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.domain.context import Context
+from chronolake_metastore.notes import metastore
+from chronolake_metastore.service.service import Service
 from chronolake_model.instants import TimeInterval
 
 
 @get("/time", summary="The TrueTime interval", tags=["Time"], responses=problems.of_query())
-async def get_time(database: NamedDependency[Database]) -> TimeInterval:
+async def get_time(ctx: NamedDependency[Context], service: NamedDependency[Service]) -> TimeInterval:
     """An interval that contains the present time, for every table and every server."""
-    return await queries.interval(database)
+    return await service.note(ctx, metastore.return_time)

@@ -7,10 +7,12 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from chronolake_metastore.api import problems
-from chronolake_metastore.api.commands import Caller, submit
+from chronolake_metastore.api.contexts import execute
 from chronolake_metastore.api.requests import refuse_no_time, time_in_body
 from chronolake_metastore.domain import transactions
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.instants import CompleteInstant
+from chronolake_metastore.service.service import Service
 from chronolake_model.instants import CompletedTogether, CompleteTogether
 from chronolake_model.problems import ProblemCode
 
@@ -33,7 +35,7 @@ from chronolake_model.problems import ProblemCode
     ),
 )
 async def complete_together(
-    data: JSONBody[CompleteTogether], caller: NamedDependency[Caller]
+    data: JSONBody[CompleteTogether], caller: NamedDependency[Context], service: NamedDependency[Service]
 ) -> Response[CompletedTogether]:
     """Publish instants of one or several tables, all or none, at one position in the order of the log."""
     for index, member in enumerate(data.instants):
@@ -44,4 +46,4 @@ async def complete_together(
         )
         for index, member in enumerate(data.instants)
     ]
-    return await submit(caller, transactions.CompleteTogether(members))
+    return await execute(service, caller, transactions.CompleteTogether(members))

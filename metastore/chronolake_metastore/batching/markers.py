@@ -6,7 +6,7 @@ It has connections of its own: commands of a table and markers of its instants n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -14,9 +14,9 @@ from typing_extensions import override
 
 from chronolake_metastore import errors
 from chronolake_metastore.batching.batcher import OVERDUE_SECONDS, Batcher, Lane, Waiting, Work, resolve
-from chronolake_metastore.commands import markers
 from chronolake_metastore.domain.markers import CreateMarkers, check
 from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.notes import markers
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Session
@@ -74,10 +74,7 @@ class MarkerBatcher:
         database: Database,
         settings: Settings,
         metrics: Metrics,
-        refuse: Callable[[], None] = lambda: None,
     ) -> None:
-        """``refuse`` raises while this server creates no markers."""
-        self._refuse = refuse
         interval_seconds = settings.marker_interval_ms / MILLISECONDS
         work = _Markers(metrics)
         lanes = [
@@ -100,7 +97,6 @@ class MarkerBatcher:
     async def create(self, request: CreateMarkers) -> list[bool]:
         """Create the markers of one instant and give which of them were new; raises ``TimelineError``."""
         self._batcher.refuse_if_stopped()
-        self._refuse()
         check(request)
         named = request.request.markers
         size_bytes = sum(len(marker.partition_path) + len(marker.file_name) for marker in named)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -14,7 +14,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.batching.batcher import Batcher, Lane, Waiting, Work, resolve
 from chronolake_metastore.commands import group
 from chronolake_metastore.commands.answers import Answer
-from chronolake_metastore.commands.group import Request, Task
+from chronolake_metastore.commands.group import Task
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
@@ -56,7 +56,7 @@ class _Commands(Work[Task, Decided]):
 
     @override
     def describe(self, request: Task) -> dict[str, str]:
-        return {"request_id": request.request.request_id}
+        return {"request_id": request.request.ctx.request_id}
 
     @override
     def answer(self, batch: Sequence[Waiting[Task, Decided]], results: Sequence[Decided | Exception]) -> None:
@@ -86,10 +86,7 @@ class Sequencer:
         settings: Settings,
         metrics: Metrics,
         notifier: Notifier,
-        refuse: Callable[[], None] = lambda: None,
     ) -> None:
-        """``refuse`` raises while this server takes no commands."""
-        self._refuse = refuse
         self._large_files = settings.group_files_max
         work = _Commands(settings, metrics, notifier)
 
@@ -106,19 +103,17 @@ class Sequencer:
         async with self._batcher.running():
             yield self
 
-    async def submit(self, request: Request) -> Answer:
+    async def submit(self, task: Task) -> Answer:
         """Execute one command and give its answer; raises ``TimelineError``.
 
         A caller that is cancelled does not undo its command.
         """
         self._batcher.refuse_if_stopped()
-        self._refuse()
-        task = group.task_of(request)
         files = task.handler.files(task.command)
         is_large = files >= self._large_files or task.handler.is_bulk(task.command)
         keys = frozenset([*task.names.tables, *([_CATALOG] if task.names.catalog else [])])
         decided = await self._batcher.submit(
-            task, keys, files, request.size_bytes, _LARGE if is_large else _SMALL
+            task, keys, files, task.request.size_bytes, _LARGE if is_large else _SMALL
         )
         if isinstance(decided.result, errors.TimelineError):
             raise decided.result

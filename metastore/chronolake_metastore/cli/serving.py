@@ -88,7 +88,7 @@ async def _serve(settings: Settings, embedded: EmbeddedPostgres | None) -> None:
 
     def stop() -> None:
         # The server waits for requests to end, and streams end only when the followers are closed.
-        app.state.followers.close()
+        app.end_streams()
         server.stop()
 
     loop = asyncio.get_running_loop()

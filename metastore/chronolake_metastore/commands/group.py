@@ -18,10 +18,12 @@ from chronolake_metastore.commands import projecting
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.handler import Loading, Names, Sharing, combined, fetch, single_query
 from chronolake_metastore.commands.registry import AnyHandler, handler_of
+from chronolake_metastore.domain import commands
 from chronolake_metastore.domain.answers import START, grow
 from chronolake_metastore.domain.changes import InstantKey
 from chronolake_metastore.domain.clock import CATALOG_ID, Now, commit_wait, drift
 from chronolake_metastore.domain.commands import Command, InstantCommand
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.instants import Marks
 from chronolake_metastore.domain.refusals import DETAIL_CHARS_MAX, bounded_context, bounded_text
@@ -45,18 +47,13 @@ from chronolake_model.times import MICROS_PER_SECOND, Micros
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A command with its sender: actor, request id, path and address."""
+    """A command with its caller."""
 
+    ctx: Context
     command: Command
-    request_id: str
     fingerprint: bytes
-    actor: str
-    path: str = ""
-    address: str | None = None
-    size_bytes: int = 0
+    size_bytes: int
     """The length of the command in its canonical form."""
-    table_id: UUID | None = None
-    """The id that the first table of the command must have."""
     records_refusal: bool = True
     """False for a worker that looks again and again: no client waits for the answer to a race that it lost."""
 
@@ -100,6 +97,13 @@ class GroupResult(msgspec.Struct, frozen=True):
     results: list[Result]
     commit_waits: list[float]
     drift_us: int
+
+
+def request_of(ctx: Context, command: Command, *, records_refusal: bool = True) -> Request:
+    """The request of a caller for a command; raises ``InvalidRequest`` for a text that cannot be stored."""
+    canonical = commands.canonical(command)
+    commands.refuse_nul(canonical)
+    return Request(ctx, command, commands.fingerprint(canonical), len(canonical), records_refusal)
 
 
 def task_of(request: Request) -> Task:
@@ -207,7 +211,7 @@ async def _load_state(tx: Transaction, tasks: Sequence[Task]) -> tuple[State, No
     groups = file_groups.with_previous(chain.from_iterable(names.file_groups for names in named))
     locked = clocks.lock(table_names, catalog_ids)
     now = clocks.read_now(appends=True)
-    known = outcomes.find(task.request.request_id for task in tasks)
+    known = outcomes.find(task.request.ctx.request_id for task in tasks)
     namespaces = catalog.find_namespaces(chain.from_iterable(names.namespaces for names in named))
     tables = catalog.find_tables(table_names)
     named_instants = instants.find(chain.from_iterable(names.instants for names in named), ending)
@@ -275,7 +279,7 @@ def _elsewhere(tasks: Sequence[Task], tables: Sequence[Table]) -> set[UUID]:
     return {
         table_id
         for task in tasks
-        if (table_id := task.request.table_id) and table_ids.get(task.names.tables[0]) != table_id
+        if (table_id := task.request.ctx.table_id) and table_ids.get(task.names.tables[0]) != table_id
     }
 
 
@@ -293,16 +297,16 @@ def _all_marks(results: Sequence[FoundInstants]) -> dict[InstantKey, Marks]:
 
 def _decide(state: State, task: Task, evidence: Any, now: Now, records: _Records) -> Result:
     request = task.request
-    outcome = records.known.get(request.request_id)
+    outcome = records.known.get(request.ctx.request_id)
     if outcome is not None:
         if outcome.fingerprint != request.fingerprint:
-            return errors.IdempotencyKeyReused(request.request_id)
+            return errors.IdempotencyKeyReused(request.ctx.request_id)
         return _result(outcome)
     refusal = None
     try:
-        if request.table_id is not None:
-            state.refuse_other(task.names.tables[0], request.table_id)
-        origin = Origin(request.actor, request.request_id, now)
+        if request.ctx.table_id is not None:
+            state.refuse_other(task.names.tables[0], request.ctx.table_id)
+        origin = Origin(request.ctx.actor, request.ctx.request_id, now)
         answer = task.handler.decide(state, request.command, evidence, origin)
     except errors.Unavailable as exc:
         return exc
@@ -312,7 +316,7 @@ def _decide(state: State, task: Task, evidence: Any, now: Now, records: _Records
         refusal = _refusal(state, task, now, exc)
         records.refused.append(refusal)
         document = msgspec.json.encode(
-            problem(exc.code, exc.detail, request.path, exc.context, idempotency_key=request.request_id)
+            problem(exc.code, exc.detail, request.ctx.path, exc.context, idempotency_key=request.ctx.request_id)
         )
         outcome = _outcome(state, request, now.wall, refusal.table_id, refusal.status, document)
     else:
@@ -345,7 +349,7 @@ def _outcome(
     state: State, request: Request, now: Micros, table_id: UUID | None, status: int, answer: bytes
 ) -> outcomes.Outcome:
     return outcomes.Outcome(
-        request_id=request.request_id,
+        request_id=request.ctx.request_id,
         fingerprint=request.fingerprint,
         table_id=table_id,
         version=None if table_id is None else state.clocks[table_id].version,
@@ -353,8 +357,8 @@ def _outcome(
         answer=answer,
         recorded_at=now,
         command=type(request.command).__name__,
-        actor=request.actor,
-        address=request.address,
+        actor=request.ctx.actor,
+        address=request.ctx.address,
     )
 
 
@@ -362,10 +366,10 @@ def _refusal(state: State, task: Task, now: Now, exc: errors.TimelineError) -> r
     request, command = task.request, task.command
     table_id = _table_meant(state, task.names)
     return refusals.Refusal(
-        request_id=request.request_id,
+        request_id=request.ctx.request_id,
         refused_at=now.wall,
-        actor=request.actor,
-        address=request.address,
+        actor=request.ctx.actor,
+        address=request.ctx.address,
         command=type(command).__name__,
         table_name=task.names.tables[0] if task.names.tables else None,
         table_id=table_id,

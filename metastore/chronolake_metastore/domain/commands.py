@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import re
 
 import msgspec
 
+from chronolake_metastore import errors
 from chronolake_model.times import Micros
+
+# An escaped NUL: an odd number of backslashes before u0000. PostgreSQL cannot store it.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class Command(msgspec.Struct, frozen=True, tag=True):
@@ -32,3 +37,9 @@ def canonical(command: Command) -> bytes:
 def fingerprint(canonical_command: bytes) -> bytes:
     """16 bytes that two requests share only if they ask for the same change of the same object."""
     return hashlib.blake2b(canonical_command, digest_size=16).digest()
+
+
+def refuse_nul(document: bytes) -> None:
+    """Raise ``InvalidRequest`` if a text of a JSON document has a character that PostgreSQL cannot store."""
+    if b"\\u0000" in document and _NUL.search(document):
+        raise errors.InvalidRequest("a text contains the character U+0000, which cannot be stored")

@@ -18,12 +18,6 @@ async def present(database: Database, known: LastEvent | None) -> Identity:
         return await identity.get(connection, known)
 
 
-async def follow_promotion(database: Database) -> None:
-    """Record that the PostgreSQL of the identity was promoted, for servers that start later."""
-    async with database.committing() as connection:
-        await identity.follow_promotion(connection)
-
-
 async def tables_to_watch(database: Database) -> list[Place]:
     """The tables whose claims are read now."""
     async with database.reading() as connection:

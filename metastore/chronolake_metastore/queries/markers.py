@@ -1,24 +1,19 @@
-"""The markers of an instant: reading them, and deleting them after the instant has ended."""
+"""The markers of an instant."""
 
 from __future__ import annotations
 
-from typing import Final
 from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain import markers as domain
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import instants as stored_instants, markers as stored
 from chronolake_metastore.store.markers import FIRST, InstantRef
 from chronolake_metastore.store.postgres.engine import Database, Reader
-from chronolake_model.markers import DeletedMarkers, Marker, MarkerExists, MarkerPage
+from chronolake_model.markers import Marker, MarkerExists, MarkerPage
 from chronolake_model.times import Micros, format_time
-
-DELETED_AT_ONCE: Final = 10_000
-"""Markers that one transaction deletes, which takes about 20 ms."""
 
 
 class _Place(msgspec.Struct, tag="markers", frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -65,30 +60,6 @@ async def find(database: Database, table_name: str, requested_time: Micros, mark
         table, _ = await find_instant(connection, table_name, requested_time)
         created_at = await stored.find(connection, InstantRef(table.table_id, requested_time), marker)
     return MarkerExists(marker.name, created_at is not None, created_at)
-
-
-async def delete(database: Database, table_name: str, requested_time: Micros) -> DeletedMarkers:
-    """Delete the markers of an instant that has ended, in short transactions without the lock of its table.
-
-    Raises ``TableNotFound``, ``InstantNotFound``, or ``IllegalTransition`` while the instant or a rollback that
-    uses its markers is pending.
-    """
-    async with database.reading() as connection:
-        table, instant = await find_instant(connection, table_name, requested_time)
-        rollback = None
-        if instant.rolled_back_by is not None:
-            rollback = await stored_instants.get(connection, table.table_id, instant.rolled_back_by)
-    domain.refuse_pending(table, instant)
-    if rollback is not None:
-        domain.refuse_needed(table, instant, rollback)
-    of, after, deleted = InstantRef(table.table_id, requested_time), FIRST, 0
-    async with database.autocommit() as connection:
-        while True:
-            last, deleted_now = await stored.delete(connection, of, after, DELETED_AT_ONCE)
-            deleted += deleted_now
-            if last is None:
-                return DeletedMarkers(deleted)
-            after = last
 
 
 async def find_instant(connection: Reader, table_name: str, requested_time: Micros) -> tuple[Table, Instant]:

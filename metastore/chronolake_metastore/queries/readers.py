@@ -1,87 +1,24 @@
-"""The leases of readers: taking, renewing, ending and listing them.
-
-These writes are not commands: they append no event and no outcome, and do not wait for the lock of the table
-(docs/decisions/0021).
-"""
+"""The leases of readers."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Final
 from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore import errors
 from chronolake_metastore.domain.clock import Now
-from chronolake_metastore.domain.instants import by_wall, format_if, lease_end
+from chronolake_metastore.domain.instants import by_wall, format_if
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.queries import cleans, cursors, tables
+from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import clocks, readers as stored
-from chronolake_metastore.store.postgres.engine import Database, Reader as Connection
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.readers import FIRST, Reader
 from chronolake_model import readers as wire
-from chronolake_model.times import MICROS_PER_SECOND, Bound, Micros, ReadTime
-
-EXPIRED_KEPT_US: Final = 3_600 * MICROS_PER_SECOND
-"""Leases that ended this long ago are deleted when the next reader of any table takes a lease."""
-EXPIRED_DELETED_MAX: Final = 100
-"""The most leases that one reader deletes."""
 
 
 class _Place(msgspec.Struct, tag="readers", frozen=True, array_like=True, forbid_unknown_fields=True):
     table_id: UUID
     lease_id: UUID
-
-
-async def begin(
-    database: Database, table_name: str, body: wire.BeginReading, as_of: ReadTime | None
-) -> wire.ReaderLease:
-    """Take a lease; raises ``TableNotFound``, or ``HistoryCleaned`` when files of that time may be deleted."""
-    async with _leasing(database, table_name) as (connection, table):
-        if body.follows and as_of is not None and not isinstance(as_of, Bound):
-            # Unlike a single time, a range from a time that only a savepoint holds cannot be read.
-            cleans.in_range(table, as_of)
-        now = await clocks.now(connection)
-        await stored.delete_expired(connection, Micros(now.steady - EXPIRED_KEPT_US), EXPIRED_DELETED_MAX)
-        taken = Reader(
-            lease_id=uuid.uuid4(),
-            reader=body.reader,
-            as_of=await tables.last_completion(connection, table, as_of, None),
-            follows=body.follows,
-            lease_seconds=body.lease_seconds,
-            expires_at=lease_end(now.steady, body.lease_seconds),
-        )
-        await stored.insert(connection, table.table_id, taken)
-    return _document(table, taken, now)
-
-
-async def renew(
-    database: Database, table_name: str, lease_id: UUID, body: wire.RenewReading, as_of: Micros | None
-) -> wire.ReaderLease:
-    """Extend a lease from now, and move it forward to ``as_of``.
-
-    Raises ``TableNotFound``, ``ReaderNotFound``, or ``InvalidParameter`` if the lease holds one time only.
-    """
-    async with _leasing(database, table_name) as (connection, table):
-        now = await clocks.now(connection)
-        renewed = await stored.renew(connection, table, lease_id, body.lease_seconds, as_of, now.steady)
-        if renewed is not None and as_of is not None and not renewed.follows:
-            raise errors.InvalidParameter(
-                "the lease holds one completion time and cannot move: take it with follows", parameter="as_of"
-            )
-    if renewed is None:
-        raise errors.ReaderNotFound(table_name, str(lease_id))
-    return _document(table, renewed, now)
-
-
-async def end(database: Database, table_name: str, lease_id: UUID) -> wire.EndedReading:
-    """End a lease; raises ``TableNotFound``."""
-    async with database.committing() as connection:
-        table = await tables.find(connection, table_name)
-        return wire.EndedReading(await stored.delete(connection, table.table_id, lease_id))
 
 
 async def page(database: Database, table_name: str, limit: int, cursor: str | None) -> wire.ReaderPage:
@@ -93,20 +30,11 @@ async def page(database: Database, table_name: str, limit: int, cursor: str | No
         now = await clocks.now(connection)
         leases = await stored.page(connection, table.table_id, now.steady, after, limit)
     next_cursor = cursors.encode(_Place(table.table_id, leases[-1].lease_id)) if len(leases) == limit else None
-    return wire.ReaderPage(table.name, [_document(table, lease, now) for lease in leases], next_cursor)
+    return wire.ReaderPage(table.name, [document(table, lease, now) for lease in leases], next_cursor)
 
 
-@asynccontextmanager
-async def _leasing(database: Database, table_name: str) -> AsyncIterator[tuple[Connection, Table]]:
-    """A transaction during which no clean of the table can be planned, and the table as it is then."""
-    async with database.committing() as connection:
-        table = await tables.find(connection, table_name)
-        await stored.lock_shared(connection, table.table_id)
-        # Read again: another transaction may have planned a clean while this one waited for the lock.
-        yield connection, await tables.find(connection, table_name)
-
-
-def _document(table: Table, reader: Reader, now: Now) -> wire.ReaderLease:
+def document(table: Table, reader: Reader, now: Now) -> wire.ReaderLease:
+    """A lease as the REST API shows it."""
     return wire.ReaderLease(
         table=table.name,
         lease_id=str(reader.lease_id),

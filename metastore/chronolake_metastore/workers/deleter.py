@@ -15,12 +15,12 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.deletions import ReportDeletions
 from chronolake_metastore.domain.instants import CompleteInstant, ReturnToRequested, TakeInflight
 from chronolake_metastore.domain.leases import RenewLease
 from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import pending_plans
 from chronolake_metastore.store.pending_plans import PendingPlan
@@ -60,9 +60,9 @@ class Execution(msgspec.Struct):
 class Deleter:
     """The deleter of one server process."""
 
-    def __init__(self, database: Database, sequencer: Sequencer, metrics: Metrics, settings: Settings) -> None:
+    def __init__(self, database: Database, service: Service, metrics: Metrics, settings: Settings) -> None:
         self._database = database
-        self._sequencer = sequencer
+        self._service = service
         self._metrics = metrics
         self._interval_seconds = settings.deleter_seconds
         self._lease_seconds = settings.deleter_lease_seconds
@@ -188,7 +188,7 @@ class Deleter:
         await self._submit(ReturnToRequested(plan.place.table, plan.requested_time, request))
 
     async def _submit(self, command: Command) -> None:
-        await submit(self._sequencer, command, "deleter", self.writer)
+        await submit(self._service, command, "deleter", self.writer)
 
 
 def _time(plan: PendingPlan) -> str:

@@ -16,12 +16,15 @@ from uuid import UUID
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.notes import metastore
 from chronolake_metastore.queries import identity as queries
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.identity import Identity, LastEvent, Standing
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers.periodic import run_periodically
+from chronolake_metastore.workers.submitting import context_of
 from chronolake_metastore.workers.table_storage import TableStorage
 
 LOOK_SECONDS: Final = 2.0
@@ -30,6 +33,8 @@ CLAIMS_SECONDS: Final = 60.0
 """How often claims in storage are read."""
 CLAIMS_SECONDS_MAX: Final = 5.0
 """How long reading them may take: a storage that is slower says nothing."""
+
+WRITER: Final = "chronolake-identity-watch"
 
 _log = telemetry.logger(__name__)
 
@@ -46,6 +51,7 @@ class IdentityWatch:
     ) -> None:
         self._database = database
         self._clock = clock
+        self._service = Service(database)
         self._storage = TableStorage(database, settings.storage_endpoints)
         self._metrics = metrics
         self._last_event: LastEvent | None = None
@@ -112,7 +118,7 @@ class IdentityWatch:
             reason = "its PostgreSQL was promoted or recovered, and no server followed it"
         elif present.standing is Standing.PROMOTED:
             # This process has used the database before the failover, and nothing that it saw is missing.
-            await queries.follow_promotion(self._database)
+            await self._service.note(context_of("identity-watch", WRITER), metastore.follow_promotion)
             _log.warning("the database failed over; the server goes on")
         return None if reason is None else errors.MetastoreMoved(str(present.metastore_id), reason)
 

@@ -22,10 +22,14 @@ import msgspec
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.batching.sequencer import Sequencer
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.notes import publication as notes
+from chronolake_metastore.notes.publication import Lease
 from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.queries import publication as queries
-from chronolake_metastore.queries.publication import Lease, Target
+from chronolake_metastore.queries.publication import Target
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.pending_plans import Place
@@ -33,11 +37,12 @@ from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.publication import Changed
 from chronolake_metastore.workers import held_tables
 from chronolake_metastore.workers.held_tables import HeldTables
-from chronolake_metastore.workers.submitting import submit
+from chronolake_metastore.workers.submitting import context_of, submit
 from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
 from chronolake_model.publication import (
     PUBLICATION_LEASE_SECONDS_MAX,
     PublicationFiles,
+    PublicationLease,
     PublicationPartitions,
     PublicationSteps,
     PublishedFile,
@@ -97,6 +102,7 @@ class Publisher:
         self, database: Database, notifier: Notifier, counts: Counts, settings: Settings, name: str
     ) -> None:
         self._database = database
+        self._service = Service(database)
         self._notifier = notifier
         self._counts = counts
         self._settings = msgspec.structs.replace(settings, lanes=1)
@@ -178,7 +184,7 @@ class Publisher:
             if await queries.has_files(self._database, table_id):
                 self._warn(place, reason)
             with contextlib.suppress(errors.NotFound):
-                await queries.fail(self._database, place.table, self.name, reason)
+                await self._service.note(self._context(), notes.fail, place.table, self.name, reason)
 
     async def _changed(self) -> Iterable[UUID]:
         if time.monotonic() - self._searched_at >= SEARCH_SECONDS:
@@ -315,7 +321,7 @@ class Publisher:
             is_missing = isinstance(failure.__cause__, FolderMissing)
             reason = _folder_missing(place) if is_missing else str(failure)
             self._warn(place, reason)
-            await queries.fail(self._database, place.table, self.name, reason)
+            await self._service.note(self._context(), notes.fail, place.table, self.name, reason)
 
     def _warn(self, place: Place, reason: str) -> None:
         self._counts.failures += 1
@@ -340,14 +346,22 @@ class Publisher:
     async def _take_lease(self, place: Place) -> Lease:
         is_slow = place.table_id in self._fenced
         seconds = PUBLICATION_LEASE_SECONDS_MAX if is_slow else LEASE_SECONDS
-        return await queries.take_lease(self._database, place.table, TakePublicationLease(self.name, seconds))
+        body = TakePublicationLease(self.name, seconds)
+        return await self._service.note(self._context(), notes.take_lease, place.table, body)
+
+    def _context(self) -> Context:
+        return context_of("publisher", self.name)
 
     async def _execute(self, place: Place, files: TableFiles) -> None:
-        lease = queries.document_of_lease(await self._take_lease(place))
+        lease = notes.document_of_lease(await self._take_lease(place))
         execution = _Execution(self._database, self._settings, self._counts, place, files)
         checked_at = self._checked.get(place.table_id, 0.0)
         is_check_due = time.monotonic() - checked_at > CHECK_SECONDS or place.table_id in self._fenced
-        await protocols.run(publications.publish(lease, is_check_due=is_check_due), execution)
+        try:
+            await protocols.run(publications.publish(lease, is_check_due=is_check_due), execution)
+        except errors.NotPublished:
+            await execution.report_pause(lease)
+            raise
         self._fenced.discard(place.table_id)
         if lease.hides:
             self._looked[place.table_id] = time.monotonic()
@@ -366,6 +380,7 @@ class _Execution:
         self, database: Database, settings: Settings, counts: Counts, place: Place, files: TableFiles
     ) -> None:
         self._database = database
+        self._service = Service(database)
         self._settings = settings
         self._counts = counts
         self._place = place
@@ -390,13 +405,18 @@ class _Execution:
 
     async def report(self, report: ReportPublication) -> None:
         table = self._place.table
-        await queries.report(self._database, table, report)
+        await self._service.note(context_of("publisher", report.publisher), notes.report, table, report)
         command = await queries.files_to_record(self._database, table, report)
         if command is not None:
             # At most once an hour for a table, so the sequencer is not kept.
             sequencer = Sequencer(self._database, self._settings, Metrics(), Notifier())
             async with sequencer.running():
-                await submit(sequencer, command, "publisher", report.publisher)
+                await submit(Service(self._database, sequencer), command, "publisher", report.publisher)
+
+    async def report_pause(self, lease: PublicationLease) -> None:
+        """Report that the steps after the position were refused. The position stays."""
+        version = lease.published_version
+        await self.report(ReportPublication(lease.publisher, lease.epoch, version, release=True, paused=True))
 
     async def read_files(self, after: int) -> PublicationFiles:
         return await queries.files(self._database, self._place.table, after)

@@ -10,13 +10,13 @@ import asyncio
 from typing import Final
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.domain import actions
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.instants import ReturnToRequested
 from chronolake_metastore.domain.rollbacks import RollbackInstant
 from chronolake_metastore.domain.streams import ExpireStream
 from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.store import leases, streams
 from chronolake_metastore.store.leases import ExpiredLease
 from chronolake_metastore.store.postgres import leader_election
@@ -36,12 +36,12 @@ BATCH: Final = 500
 _log = telemetry.logger(__name__)
 
 
-async def run(database: Database, sequencer: Sequencer, metrics: Metrics, interval_seconds: float) -> None:
+async def run(database: Database, service: Service, metrics: Metrics, interval_seconds: float) -> None:
     """Reap every ``interval_seconds``, until cancelled. A database that is away is tried again."""
-    await run_periodically("reaper", lambda: reap(database, sequencer, metrics), interval_seconds)
+    await run_periodically("reaper", lambda: reap(database, service, metrics), interval_seconds)
 
 
-async def reap(database: Database, sequencer: Sequencer, metrics: Metrics) -> int:
+async def reap(database: Database, service: Service, metrics: Metrics) -> int:
     """End expired leases, if this server is the leader; gives their number."""
     async with leader_election.leadership(database, AdvisoryLock.REAPER) as ours:
         if ours is None:
@@ -50,8 +50,8 @@ async def reap(database: Database, sequencer: Sequencer, metrics: Metrics) -> in
         expired = await leases.expired(ours, BATCH)
         silent = await streams.expired(ours, BATCH)
         endings = [
-            *(_end(sequencer, lease) for lease in expired),
-            *(_close(sequencer, stream) for stream in silent),
+            *(_end(service, lease) for lease in expired),
+            *(_close(service, stream) for stream in silent),
         ]
         reaped = await asyncio.gather(*endings, return_exceptions=True)
         _show(metrics, await streams.totals(ours))
@@ -69,9 +69,9 @@ def _show(metrics: Metrics, totals: streams.Totals) -> None:
     metrics.stream_oldest_seconds.set(totals.oldest_seconds)
 
 
-async def _end(sequencer: Sequencer, lease: ExpiredLease) -> bool:
+async def _end(service: Service, lease: ExpiredLease) -> bool:
     try:
-        await _submit(sequencer, _ending_of(lease))
+        await _submit(service, _ending_of(lease))
     except (errors.Conflict, errors.NotFound):
         # It was renewed or completed, or its table was dropped, since we looked.
         return False
@@ -80,9 +80,9 @@ async def _end(sequencer: Sequencer, lease: ExpiredLease) -> bool:
     return True
 
 
-async def _close(sequencer: Sequencer, stream: ExpiredStream) -> bool:
+async def _close(service: Service, stream: ExpiredStream) -> bool:
     try:
-        await _submit(sequencer, ExpireStream(stream.table, stream.stream, WRITER))
+        await _submit(service, ExpireStream(stream.table, stream.stream, WRITER))
     except (errors.Conflict, errors.NotFound):
         # Its writer came back, or its table was dropped, since we looked.
         return False
@@ -90,8 +90,8 @@ async def _close(sequencer: Sequencer, stream: ExpiredStream) -> bool:
     return True
 
 
-async def _submit(sequencer: Sequencer, command: Command) -> None:
-    await submit(sequencer, command, "reaper", WRITER, records_refusal=False)
+async def _submit(service: Service, command: Command) -> None:
+    await submit(service, command, "reaper", WRITER, records_refusal=False)
 
 
 def _ending_of(lease: ExpiredLease) -> Command:

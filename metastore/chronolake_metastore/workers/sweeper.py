@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import sweeps
 from chronolake_metastore.store.pending_plans import Place
@@ -41,9 +41,9 @@ _log = telemetry.logger(__name__)
 class Sweeper:
     """The sweeper of one server process."""
 
-    def __init__(self, database: Database, sequencer: Sequencer, metrics: Metrics, settings: Settings) -> None:
+    def __init__(self, database: Database, service: Service, metrics: Metrics, settings: Settings) -> None:
         self._database = database
-        self._sequencer = sequencer
+        self._service = service
         self._metrics = metrics
         self._interval_seconds = settings.deleter_seconds
         self._storage = TableStorage(database, settings.storage_endpoints)
@@ -117,4 +117,4 @@ class Sweeper:
     async def _record(self, place: Place, due: Unswept, late_files: Page) -> None:
         request = wire.RecordSweep(format_time(due.unswept_since, place.tick), list(late_files))
         command = RecordSweep(place.table, due.requested_time, request)
-        await submit(self._sequencer, command, "sweeper", WRITER)
+        await submit(self._service, command, "sweeper", WRITER)

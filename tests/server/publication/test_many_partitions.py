@@ -13,7 +13,9 @@ import pytest
 from typing_extensions import override
 
 from chronolake_metastore import errors
+from chronolake_metastore.notes import publication as notes
 from chronolake_metastore.queries import publication as queries
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.workers import publisher, table_storage
@@ -101,7 +103,8 @@ def test_a_publisher_that_was_fenced_takes_a_longer_lease(monkeypatch: pytest.Mo
     place = Place(UUID(int=1), "shop.orders", "/lake", {}, Tick.MILLISECOND)
     taken: list[int] = []
 
-    async def take_lease(_: object, table: str, body: Any) -> None:
+    async def note(_: object, ctx: object, note: object, table: str, body: Any) -> None:
+        assert note is notes.take_lease
         taken.append(body.lease_seconds)
         raise errors.PublicationFenced(table, body.publisher)
 
@@ -114,7 +117,7 @@ def test_a_publisher_that_was_fenced_takes_a_longer_lease(monkeypatch: pytest.Mo
             worker._running[place.table_id] = mock.Mock()
             await worker._publish(place.table_id)
 
-    monkeypatch.setattr(queries, "take_lease", take_lease)
+    monkeypatch.setattr(Service, "note", note)
     monkeypatch.setattr(queries, "target", target)
     asyncio.run(publish_twice())
     assert taken == [publisher.LEASE_SECONDS, PUBLICATION_LEASE_SECONDS_MAX]
@@ -130,7 +133,7 @@ def test_a_publisher_that_was_fenced_takes_the_lease_again_without_new_events(
         errors.LeaseLive("another publisher has it"),
     ]
 
-    async def take_lease(*_: object) -> None:
+    async def note(*_: object) -> None:
         raise outcomes.pop(0)
 
     async def target(*_: object) -> queries.Target:
@@ -148,7 +151,7 @@ def test_a_publisher_that_was_fenced_takes_the_lease_again_without_new_events(
             is_waiting.append(place.table_id in worker._waiting or worker._held.holds(place.table_id))
         return is_waiting
 
-    monkeypatch.setattr(queries, "take_lease", take_lease)
+    monkeypatch.setattr(Service, "note", note)
     monkeypatch.setattr(queries, "target", target)
     assert asyncio.run(publish_twice()) == [True, True]
     assert outcomes == []
@@ -161,7 +164,7 @@ def test_a_publisher_keeps_nothing_of_a_dropped_table(monkeypatch: pytest.Monkey
         None,
     ]
 
-    async def take_lease(*_: object) -> None:
+    async def note(*_: object) -> None:
         raise errors.PublicationFenced(place.table, "one")
 
     async def target(*_: object) -> queries.Target | None:
@@ -176,6 +179,6 @@ def test_a_publisher_keeps_nothing_of_a_dropped_table(monkeypatch: pytest.Monkey
             assert (place.table_id in worker._fenced) is is_kept
         return worker
 
-    monkeypatch.setattr(queries, "take_lease", take_lease)
+    monkeypatch.setattr(Service, "note", note)
     monkeypatch.setattr(queries, "target", target)
     assert not asyncio.run(publish_twice())._looked

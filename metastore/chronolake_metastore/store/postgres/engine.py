@@ -152,6 +152,8 @@ def _reason(exc: BaseException) -> str:
 
 Reader = AsyncConnection
 """A connection for queries. Only the store uses its content."""
+Connection = AsyncConnection
+"""A connection for notes, which may write."""
 
 
 class Database:
@@ -174,6 +176,7 @@ class Database:
         self._engine = self._pool(settings.pool_size, SILENT_SECONDS_MAX)
         self._probing = self._pool(PROBING_CONNECTIONS, PROBE_SILENT_SECONDS)
         self._following = self._pool(FOLLOWING_CONNECTIONS, SILENT_SECONDS_MAX)
+        self._only_reading = self._engine.execution_options(postgresql_readonly=True)
 
     def _pool(self, size: int, silent_seconds: float) -> AsyncEngine:
         return create_async_engine(
@@ -217,10 +220,10 @@ class Database:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """A transaction for reading, which sees one moment of the database through all its statements."""
+        """A transaction that PostgreSQL lets only read. All its statements see one moment of the database."""
         try:
             with self.errors():
-                async with self._engine.connect() as connection:
+                async with self._only_reading.connect() as connection:
                     yield connection
         except sqlalchemy.exc.DBAPIError as exc:
             await self.refuse_unknown_schema(exc)

@@ -1,4 +1,6 @@
-"""Creating markers: many requests at once, without the lock of any table (docs/decisions/0016).
+"""Markers: creating them, and deleting them after their instant has ended (docs/decisions/0016).
+
+Many requests create markers at once, without the lock of any table.
 
 One statement, which is a transaction of its own, creates most of them. It leaves out markers whose instant
 takes none, whose table detects conflicts early, or whose partition path may not be one of the table. These are
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -20,6 +23,7 @@ from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.queries import markers as queries
 from chronolake_metastore.store import (
     catalog,
     clocks,
@@ -27,11 +31,18 @@ from chronolake_metastore.store import (
     instants as stored_instants,
     markers as stored,
 )
+from chronolake_metastore.store.markers import FIRST, InstantRef
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Query, Session, Transaction
+from chronolake_model.markers import DeletedMarkers
 from chronolake_model.times import Micros, format_time
 
 Result = list[bool] | errors.TimelineError
 """Which markers of a request were new; or why none was created."""
+
+
+DELETED_AT_ONCE: Final = 10_000
+"""Markers that one transaction deletes, which takes about 20 ms."""
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -75,6 +86,30 @@ async def create(session: Session, requests: Sequence[CreateMarkers]) -> list[Re
         for number, result in zip(numbers, created, strict=True):
             results[number] = result
     return [result for result in results if result is not None]
+
+
+async def delete(database: Database, table_name: str, requested_time: Micros) -> DeletedMarkers:
+    """Delete the markers of an instant that has ended, in short transactions without the lock of its table.
+
+    Raises ``TableNotFound``, ``InstantNotFound``, or ``IllegalTransition`` while the instant or a rollback that
+    uses its markers is pending.
+    """
+    async with database.reading() as connection:
+        table, instant = await queries.find_instant(connection, table_name, requested_time)
+        rollback = None
+        if instant.rolled_back_by is not None:
+            rollback = await stored_instants.get(connection, table.table_id, instant.rolled_back_by)
+    domain.refuse_pending(table, instant)
+    if rollback is not None:
+        domain.refuse_needed(table, instant, rollback)
+    of, after, deleted = InstantRef(table.table_id, requested_time), FIRST, 0
+    async with database.autocommit() as connection:
+        while True:
+            last, deleted_now = await stored.delete(connection, of, after, DELETED_AT_ONCE)
+            deleted += deleted_now
+            if last is None:
+                return DeletedMarkers(deleted)
+            after = last
 
 
 async def _create_checked(session: Session, table: str, requests: Sequence[CreateMarkers]) -> list[Result]:
