@@ -12,9 +12,9 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from chronolake_metastore import app
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
 from chronolake_metastore.cli import main
-from chronolake_metastore.domain.context import Context
 from chronolake_model.markers import CreatedMarkers, CreateMarkers
 
 
@@ -24,7 +24,7 @@ async def post_empty() -> None:
 
 
 @post("/caller", status_code=200)
-async def post_with_caller(caller: NamedDependency[Context]) -> None:
+async def post_with_caller(keyed_caller: NamedDependency[Caller]) -> None:
     """Answer nothing, after the caller is authenticated."""
 
 
@@ -33,7 +33,7 @@ async def post_no_markers(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[CreateMarkers],
-    caller: NamedDependency[Context],
+    keyed_caller: NamedDependency[Caller],
 ) -> CreatedMarkers:
     """Decode the body, and create no markers."""
     return CreatedMarkers([])

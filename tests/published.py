@@ -211,9 +211,9 @@ class PublishedTable:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
 
-    def report(self, lease: PublicationLease, version: int) -> Publication:
-        """Report that the steps up to a version are executed."""
-        body = {"publisher": lease.publisher, "epoch": lease.epoch, "version": version}
+    def report(self, lease: PublicationLease, version: int, *, paused: bool = False) -> Publication:
+        """Report that the steps up to a version are executed, or that the next ones are refused."""
+        body = {"publisher": lease.publisher, "epoch": lease.epoch, "version": version, "paused": paused}
         return msgspec.json.decode(self.post("publication", body), type=Publication)
 
     def expire_lease(self, dsn: str) -> None:

@@ -18,6 +18,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from chronolake_metastore import errors
 from chronolake_metastore.api import (
     adoption,
+    callers,
     cleans,
     conflicts,
     deletable,
@@ -52,7 +53,6 @@ from chronolake_metastore.api import (
     transactions,
 )
 from chronolake_metastore.api.addresses import Application
-from chronolake_metastore.api.contexts import provide_caller, provide_context
 from chronolake_metastore.api.fast_path import fast_path
 from chronolake_metastore.api.parameters import check_request
 from chronolake_metastore.api.requests import StrictRequest
@@ -175,11 +175,7 @@ def create_app(settings: Settings) -> Application:
                 route_handlers=V1,
                 before_request=check_request,
                 middleware=[fast_path(service)],
-                dependencies={
-                    "caller": Provide(provide_caller, sync_to_thread=False),
-                    "ctx": Provide(provide_context, sync_to_thread=False),
-                    "service": Provide(lambda: service, sync_to_thread=False),
-                },
+                dependencies=callers.providers(service),
             ),
             health.get_health,
             health.get_ready,

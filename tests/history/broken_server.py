@@ -26,9 +26,11 @@ from chronolake_metastore import errors
 from chronolake_metastore.cli.main import main as serve
 from chronolake_metastore.domain import conflicts, events
 from chronolake_metastore.domain.clock import Clock
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import files as queried_files
+from chronolake_metastore.service import registry
 from chronolake_metastore.store import catalog, feed, outcomes
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Query, Session, Statement, Transaction
@@ -143,12 +145,13 @@ def _keep_snapshots(server: MonkeyPatch) -> None:
     snapshot = queried_files.snapshot
     kept: dict[object, tuple[float, Snapshot]] = {}
 
-    async def keep_snapshot(database: Database, *query: Any) -> Snapshot:
+    async def keep_snapshot(ctx: Context, database: Database, *query: Any) -> Snapshot:
         if query not in kept or kept[query][0] < time.monotonic() - KEPT_SECONDS:
-            kept[query] = (time.monotonic(), await snapshot(database, *query))
+            kept[query] = (time.monotonic(), await snapshot(ctx, database, *query))
         return kept[query][1]
 
     server.setattr(queried_files, "snapshot", keep_snapshot)
+    server.setitem(registry.READS, keep_snapshot, registry.READS[snapshot])
 
 
 def _keep_names(server: MonkeyPatch) -> None:

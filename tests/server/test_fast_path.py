@@ -18,6 +18,7 @@ NO_DATABASE = "postgresql://nobody@127.0.0.1:1/nothing"
 INSTANTS = "/v1/tables/shop.orders/instants"
 COMPLETE = f"{INSTANTS}/20260101000000000/complete"
 MARKERS = f"{INSTANTS}/20260101000000000/markers"
+READERS = "/v1/tables/shop.orders/readers"
 JSON = {"content-type": "application/json", "idempotency-key": "a"}
 BEGIN = b'{"writer": "w"}'
 REFUSED = [
@@ -42,14 +43,19 @@ REFUSED = [
     pytest.param(COMPLETE, b'{"write_stats": [{}]}', JSON, id="deep in the body"),
     pytest.param(MARKERS, b'{"writer": "w", "markers": 1}', JSON, id="markers"),
     pytest.param(MARKERS, b"", {}, id="no markers"),
+    pytest.param(READERS, b'{"reader": 1}', JSON, id="a note"),
+    pytest.param(READERS, b'{"reader": "r"}', JSON | {"chronolake-actor": " "}, id="blank actor of a note"),
+    pytest.param(READERS, b'{"reader": "r"}', JSON | {"chronolake-table-id": "7"}, id="no table id of a note"),
+    pytest.param(f"{INSTANTS}/7/conflicts", b"{}", JSON, id="a read"),
     pytest.param("/v1/namespaces", b'{"name": 1}', JSON, id="no table in the path"),
 ]
 
 
-def test_commands_and_markers_take_it() -> None:
+def test_requests_with_a_body_take_it() -> None:
     takers = {handler.name or handler.fn.__name__ for handler in composition.V1 if takes_fast_path(handler)}
     assert {"begin_instant", "complete_instant", "renew_lease", "create_markers"} <= takers
-    assert not {"list_instants", "find_conflicts", "drop_table"} & takers
+    assert {"begin_reading", "renew_reading", "find_conflicts", "find_deletable"} <= takers
+    assert not {"list_instants", "get_snapshot", "drop_table"} & takers
 
 
 @pytest.fixture(scope="module")

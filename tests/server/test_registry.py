@@ -1,4 +1,4 @@
-"""Every kind of command has a handler and a right, every note a right."""
+"""Every kind of command has a handler, and commands, notes and reads have rights."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from chronolake_metastore import notes
+from chronolake_metastore import app as composition, notes, queries
 from chronolake_metastore.commands.registry import HANDLERS
 from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.streams import StreamCommand
+from chronolake_metastore.queries import markers, tables
 from chronolake_metastore.service import registry
 
 
@@ -32,6 +33,20 @@ def test_every_kind_of_command_has_a_right() -> None:
 
 def test_every_note_has_a_right() -> None:
     assert set(registry.NOTES) == set(public_coroutines(notes))
+
+
+def test_every_query_that_takes_a_context_has_a_right() -> None:
+    asked = {query for query in public_coroutines(queries) if takes_context(query)}
+    assert set(registry.READS) == asked - {tables.find, markers.find_instant}
+
+
+def test_no_handler_passes_the_service_by() -> None:
+    handlers = [handler for handler in composition.V1 if "database" in handler.parsed_fn_signature.parameters]
+    assert handlers == []
+
+
+def takes_context(query: Callable[..., Any]) -> bool:
+    return "ctx" in inspect.signature(query).parameters
 
 
 def public_coroutines(package: ModuleType) -> Iterator[Callable[..., Any]]:

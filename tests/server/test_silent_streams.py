@@ -171,8 +171,8 @@ def test_the_metrics_show_what_waits(server: ServerProcess, stream: StreamOfTabl
     stream.write(1, 1, 2)
 
     async def look() -> tuple[float, float]:
-        async with a_replica(server.dsn) as (database, sequencer, metrics):
-            await reaper.reap(database, sequencer, metrics)
+        async with a_replica(server.dsn) as (database, service, metrics):
+            await reaper.reap(database, service, metrics)
             registry = metrics.registry
             instants = registry.get_sample_value("chronolake_stream_instants")
             size_bytes = registry.get_sample_value("chronolake_stream_bytes")

@@ -16,6 +16,7 @@ from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import Changes, FileGroupName, Snapshot, WriteStat
 from chronolake_model.times import parse_time
 from chronolake_model.vocabulary import Action, TableType, Yields
+from tests.contexts import TESTER
 from tests.store.history import History
 
 _Document = TypeVar("_Document")
@@ -89,16 +90,16 @@ class TablesOfTypes(History):
     def now(self, instant: wire.Instant) -> wire.Instant:
         """The instant as it stands: a rolled back one is answered so without an event."""
         return self._runner.run(
-            instant_queries.get(self._database, instant.table, parse_time(instant.requested_time))
+            instant_queries.get(TESTER, self._database, instant.table, parse_time(instant.requested_time))
         )
 
     def snapshot(self, table: str, as_of: str | None = None) -> Snapshot:
         time = None if as_of is None else parse_time(as_of)
-        return self._runner.run(file_queries.snapshot(self._database, table, time, None, 100, None))
+        return self._runner.run(file_queries.snapshot(TESTER, self._database, table, time, None, 100, None))
 
     def changes(self, table: str, after: str | None, until: str | None = None) -> Changes:
         start, end = (None if time is None else parse_time(time) for time in (after, until))
-        return self._runner.run(file_queries.changes(self._database, table, start, end, 100, None))
+        return self._runner.run(file_queries.changes(TESTER, self._database, table, start, end, 100, None))
 
     def seen(self, table: str, as_of: str | None = None) -> dict[str, tuple[str | None, int]]:
         """By file id: the instant of the base file, and the number of log files."""

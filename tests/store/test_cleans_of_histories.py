@@ -25,6 +25,7 @@ from chronolake_model.markers import DeletedFile, ReportDeletions
 from chronolake_model.readers import BeginReading
 from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import Action, TableType
+from tests.contexts import TESTER
 from tests.store import tampering
 from tests.store.history import History
 from tests.store.naive_reader import Group, Log
@@ -157,7 +158,9 @@ class Cleaned:
         if as_of is not None and as_of not in self._served():
             return
         lease = self._run(
-            readers.begin(self.history._database, TABLE, request, None if as_of is None else Micros(as_of))
+            readers.begin(
+                TESTER, self.history._database, TABLE, request, None if as_of is None else Micros(as_of)
+            )
         )
         if lease.as_of is not None:
             self.leases[lease.lease_id] = parse_time(lease.as_of)
@@ -166,7 +169,7 @@ class Cleaned:
         if self.leases:
             lease_id = self.random.choice(sorted(self.leases))
             del self.leases[lease_id]
-            assert self._run(readers.end(self.history._database, TABLE, UUID(lease_id))).released
+            assert self._run(readers.end(TESTER, self.history._database, TABLE, UUID(lease_id))).released
 
     def wait(self) -> None:
         self.history.pass_seconds(self.random.choice([1, HOUR // 2]))

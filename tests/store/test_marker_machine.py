@@ -51,6 +51,7 @@ from chronolake_model.markers import DeletedFile, Marker, MarkerKind, MarkersTyp
 from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.times import Micros, Tick, format_time, parse_time
 from chronolake_model.vocabulary import State
+from tests.contexts import TESTER
 from tests.store import machines
 from tests.store.model_of_markers import File, MarkedInstant, MarkedTable, not_from, unless_its
 
@@ -240,7 +241,7 @@ class Markers(machines.DatabaseMachine):
         rollback = self.table.instants.get(instant.undone_by or 0)
         needed = rollback is not None and rollback.is_pending
         try:
-            deleted = self.insist(lambda: notes.delete(self.database, TABLE, Micros(instant.time)))
+            deleted = self.insist(lambda: notes.delete(TESTER, self.database, TABLE, Micros(instant.time)))
         except errors.IllegalTransition:
             assert instant.is_pending or needed
             return

@@ -10,6 +10,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.queries import publication
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import PUBLICATION_PAGES_MAX, Database
+from tests.contexts import TESTER
 
 
 def test_a_page_waits_while_others_are_made(dsn: str) -> None:
@@ -17,7 +18,7 @@ def test_a_page_waits_while_others_are_made(dsn: str) -> None:
         database = Database(Settings(dsn=dsn))
         for _ in range(PUBLICATION_PAGES_MAX):
             await database.publication_slots.acquire()
-        page = asyncio.create_task(publication.steps(database, "shop.orders", 0))
+        page = asyncio.create_task(publication.steps(TESTER, database, "shop.orders", 0))
         _, waiting = await asyncio.wait([page], timeout=0.2)
         assert waiting == {page}
 
@@ -26,7 +27,7 @@ def test_a_page_waits_while_others_are_made(dsn: str) -> None:
             await page
         # A page that fails gives its slot back.
         with pytest.raises(errors.TableNotFound):
-            await publication.steps(database, "shop.orders", 0)
+            await publication.steps(TESTER, database, "shop.orders", 0)
         await database.close()
 
     asyncio.run(look())

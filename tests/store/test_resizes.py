@@ -18,11 +18,12 @@ from chronolake_model.slices import BucketName, FindFileGroups, FoundFileGroup
 from chronolake_model.tables import Table
 from chronolake_model.times import parse_time
 from chronolake_model.vocabulary import Action
+from tests.contexts import TESTER
 from tests.store.tables_of_types import COW, MOR, TablesOfTypes, completion, group, restore, stat
 
 
 def definition(history: TablesOfTypes, table: str) -> Table:
-    return history._runner.run(table_queries.get(history._database, table))
+    return history._runner.run(table_queries.get(TESTER, history._database, table))
 
 
 def live(history: TablesOfTypes, table: str) -> list[FileGroupName]:
@@ -189,5 +190,5 @@ def _file_of(history: TablesOfTypes, table: str, instant: wire.Instant, draws: r
 def _found(history: TablesOfTypes, table: str, bucket: int, instant: wire.Instant) -> FoundFileGroup:
     body = FindFileGroups(buckets=[BucketName("", bucket)])
     time = parse_time(instant.requested_time)
-    answer = history._runner.run(group_queries.find(history._database, table, body, time))
+    answer = history._runner.run(group_queries.find(TESTER, history._database, table, body, time))
     return answer.file_groups[0]

@@ -38,6 +38,7 @@ from chronolake_model.file_names import bucket_of, generation_of
 from chronolake_model.files import Changes, FileSlice, Snapshot
 from chronolake_model.readers import BeginReading
 from chronolake_model.times import Bound, Micros, ReadTime, parse_time
+from tests.contexts import TESTER
 from tests.store import machines, model_of_cleans, model_of_conflicts
 from tests.store.command_strategies import completions, strategies, tables
 from tests.store.command_strategies.draws import DrawnCommand, Draws, group_name
@@ -123,7 +124,8 @@ class Promises(machines.DatabaseMachine):
 
         used = data.draw(st.sampled_from(old))
         another = self.request(instants.BeginInstant(self.active[0], wire.BeginInstant(writer="another")))
-        [refused] = self.run([msgspec.structs.replace(another, request_id=used)])
+        ctx = msgspec.structs.replace(another.ctx, request_id=used)
+        [refused] = self.run([msgspec.structs.replace(another, ctx=ctx)])
         assert isinstance(refused, errors.IdempotencyKeyReused)
 
     @rule(
@@ -148,7 +150,7 @@ class Promises(machines.DatabaseMachine):
         # Of an instant that has ended it means nothing: its own files hide those of others.
         if groups and timeline.instants[requested_time].is_pending:
             answer = self.runner.run(
-                conflicts.find(self.database, name, Micros(requested_time), wire.FindConflicts(groups))
+                conflicts.find(TESTER, self.database, name, Micros(requested_time), wire.FindConflicts(groups))
             )
             winner = None if answer.conflict is None else parse_time(answer.conflict.winner)
             assert winner == model_of_conflicts.conflict(timeline, requested_time, touched, self.now_us)
@@ -167,7 +169,7 @@ class Promises(machines.DatabaseMachine):
             return
         at = data.draw(st.sampled_from([None, *timeline.completions()]))
         request = BeginReading("reader", lease_seconds=seconds, follows=follows)
-        taking = readers.begin(self.database, name, request, None if at is None else Micros(at))
+        taking = readers.begin(TESTER, self.database, name, request, None if at is None else Micros(at))
         is_cleaned = timeline.cleaned_before is not None and at is not None and at < timeline.cleaned_before
         if at is not None and (not timeline.serves(at) or (follows and is_cleaned)):
             with pytest.raises(errors.HistoryCleaned):
@@ -187,7 +189,7 @@ class Promises(machines.DatabaseMachine):
         leases = [(name, lease) for name, timeline in self.timelines.items() for lease in timeline.readers]
         name, lease_id = data.draw(st.sampled_from(leases))
         self.timelines[name].readers.pop(lease_id)
-        assert self.runner.run(readers.end(self.database, name, UUID(lease_id))).released
+        assert self.runner.run(readers.end(TESTER, self.database, name, UUID(lease_id))).released
 
     @rule()
     def look_back_verify_and_rebuild(self) -> None:
@@ -399,10 +401,10 @@ class Promises(machines.DatabaseMachine):
         assert {_group(each): _slice(each) for each in snapshot.slices} == timeline.seen(as_of), as_of
 
     def snapshot(self, name: str, as_of: ReadTime | None) -> Snapshot:
-        return self.runner.run(file_queries.snapshot(self.database, name, as_of, None, 100, None))
+        return self.runner.run(file_queries.snapshot(TESTER, self.database, name, as_of, None, 100, None))
 
     def changes(self, name: str, after: ReadTime | None) -> Changes:
-        return self.runner.run(file_queries.changes(self.database, name, after, None, 100, None))
+        return self.runner.run(file_queries.changes(TESTER, self.database, name, after, None, 100, None))
 
     def compare_views(self, name: str, turn: int | None) -> None:
         """As of all times at which something happened, or of one of them."""

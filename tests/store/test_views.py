@@ -23,6 +23,7 @@ from chronolake_model.slices import (
 )
 from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import Action, Operation, View
+from tests.contexts import TESTER
 from tests.store.tables_of_types import COW, MOR, TablesOfTypes, group, stat
 
 _Slice = tuple[str | None, list[str]]
@@ -38,7 +39,7 @@ class ViewedTables(TablesOfTypes):
         self, view: View, as_of: str | None = None, before_or_on: str | None = None, table: str = MOR
     ) -> dict[str, _Slice]:
         wanted = SliceSelection(view, _time(as_of), _time(before_or_on))
-        page = self._runner.run(slices.snapshot(self._database, table, wanted, 100, None))
+        page = self._runner.run(slices.snapshot(TESTER, self._database, table, wanted, 100, None))
         return {
             file_slice.file_id: (
                 None if file_slice.base_file is None else file_slice.base_file.requested_time,
@@ -48,17 +49,17 @@ class ViewedTables(TablesOfTypes):
         }
 
     def history(self, as_of: str | None = None, table: str = MOR) -> FileGroupHistory:
-        query = file_groups.history(self._database, table, ("", FIRST), _time(as_of), 100, None)
+        query = file_groups.history(TESTER, self._database, table, ("", FIRST), _time(as_of), 100, None)
         return self._runner.run(query)
 
     def pending(self, as_of: str | None = None) -> PendingFileGroups:
-        return self._runner.run(file_groups.pending(self._database, MOR, _time(as_of), 100, None))
+        return self._runner.run(file_groups.pending(TESTER, self._database, MOR, _time(as_of), 100, None))
 
     def replaced(self, table: str, as_of: str | None = None) -> ReplacedFileGroups:
-        return self._runner.run(file_groups.replaced(self._database, table, _time(as_of), 100, None))
+        return self._runner.run(file_groups.replaced(TESTER, self._database, table, _time(as_of), 100, None))
 
     def partitions(self, as_of: str | None = None, limit: int = 100, cursor: str | None = None) -> Partitions:
-        return self._runner.run(partitions.page(self._database, BY_DAY, _time(as_of), limit, cursor))
+        return self._runner.run(partitions.page(TESTER, self._database, BY_DAY, _time(as_of), limit, cursor))
 
     def log(self, instant: wire.Instant) -> wire.Instant:
         return self.finish(instant, stat(instant, 1, log=True))

@@ -20,6 +20,7 @@ from chronolake_model.scans import Scan
 from chronolake_model.slices import BucketName, FindFileGroups, FoundFileGroup
 from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import View
+from tests.contexts import TESTER
 from tests.store.naive_reader import Group, Names, Slice, State
 
 PAGE: Final = 2
@@ -61,14 +62,14 @@ class Views:
         group = next(iter(self._expected.groups()), ("", "none"))
         database, table, at = self._database, self._table, self._as_of
         for answer in (
-            partitions.page(database, table, at, PAGE, None),
-            file_groups.replaced(database, table, at, PAGE, None),
-            file_groups.pending(database, table, at, PAGE, None),
-            file_groups.history(database, table, group, at, PAGE, None),
-            slice_queries.snapshot(database, table, SliceSelection(View.LATEST, at), PAGE, None),
-            files.scan(database, table, Scan(), at),
-            file_groups.find(database, table, FindFileGroups(), at),
-            files.changes(database, table, at, None, PAGE, None),
+            partitions.page(TESTER, database, table, at, PAGE, None),
+            file_groups.replaced(TESTER, database, table, at, PAGE, None),
+            file_groups.pending(TESTER, database, table, at, PAGE, None),
+            file_groups.history(TESTER, database, table, group, at, PAGE, None),
+            slice_queries.snapshot(TESTER, database, table, SliceSelection(View.LATEST, at), PAGE, None),
+            files.scan(TESTER, database, table, Scan(), at),
+            file_groups.find(TESTER, database, table, FindFileGroups(), at),
+            files.changes(TESTER, database, table, at, None, PAGE, None),
         ):
             with pytest.raises(errors.HistoryCleaned):
                 await answer
@@ -105,25 +106,27 @@ class Views:
     async def _found(self, names: list[wire.FileGroupName], buckets: list[BucketName]) -> list[FoundFileGroup]:
         def page(cursor: str | None) -> Awaitable[Any]:
             body = FindFileGroups(names, buckets, limit=PAGE, cursor=cursor)
-            return file_groups.find(self._database, self._table, body, self._as_of)
+            return file_groups.find(TESTER, self._database, self._table, body, self._as_of)
 
         return await _pages("file_groups", page)
 
     async def compare_lists(self) -> None:
         """Partitions, replaced file groups, and those for which table services are pending."""
         database, table, at = self._database, self._table, self._as_of
-        entries = await _pages("partitions", lambda cursor: partitions.page(database, table, at, PAGE, cursor))
+        entries = await _pages(
+            "partitions", lambda cursor: partitions.page(TESTER, database, table, at, PAGE, cursor)
+        )
         totals = {
             entry.partition_path: (entry.file_groups, entry.files, entry.size_bytes, entry.records)
             for entry in entries
         }
         assert totals == self._expected.partitions()
         entries = await _pages(
-            "file_groups", lambda cursor: file_groups.replaced(database, table, at, PAGE, cursor)
+            "file_groups", lambda cursor: file_groups.replaced(TESTER, database, table, at, PAGE, cursor)
         )
         assert {_group(entry): _times(entry.replaced) for entry in entries} == self._expected.replaced
         entries = await _pages(
-            "file_groups", lambda cursor: file_groups.pending(database, table, at, PAGE, cursor)
+            "file_groups", lambda cursor: file_groups.pending(TESTER, database, table, at, PAGE, cursor)
         )
         planned = {(_group(entry), parse_time(entry.requested_time)): entry.action for entry in entries}
         assert planned == self._expected.pending
@@ -131,7 +134,7 @@ class Views:
     async def _live(self) -> _Shown:
         entries = await _pages(
             "slices",
-            lambda cursor: files.snapshot(self._database, self._table, self._as_of, None, PAGE, cursor),
+            lambda cursor: files.snapshot(TESTER, self._database, self._table, self._as_of, None, PAGE, cursor),
         )
         return {_group(entry): _names(entry) for entry in entries}
 
@@ -139,14 +142,16 @@ class Views:
         wanted = SliceSelection(view, self._as_of, None if before_or_on is None else Micros(before_or_on))
         entries = await _pages(
             "slices",
-            lambda cursor: slice_queries.snapshot(self._database, self._table, wanted, PAGE, cursor),
+            lambda cursor: slice_queries.snapshot(TESTER, self._database, self._table, wanted, PAGE, cursor),
         )
         return {_group(entry): _names(entry) for entry in entries}
 
     async def _history(self, group: Group) -> list[Slice]:
         entries = await _pages(
             "slices",
-            lambda cursor: file_groups.history(self._database, self._table, group, self._as_of, PAGE, cursor),
+            lambda cursor: file_groups.history(
+                TESTER, self._database, self._table, group, self._as_of, PAGE, cursor
+            ),
         )
         return [
             Slice(

@@ -11,13 +11,10 @@ from litestar.params import JSONBody
 
 from chronolake_metastore import local_paths
 from chronolake_metastore.api import problems
-from chronolake_metastore.api.contexts import execute
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.domain import adoption
 from chronolake_metastore.domain.commands import refuse_nul
-from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import adoption as queries
-from chronolake_metastore.service.service import Service
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
 from chronolake_model.problems import ProblemCode
 
@@ -39,15 +36,15 @@ _REFUSALS: Final = (
     responses=problems.of_command(*_REFUSALS),
 )
 async def adopt_table(
-    data: JSONBody[AdoptTable], caller: NamedDependency[Context], service: NamedDependency[Service]
+    data: JSONBody[AdoptTable], keyed_caller: NamedDependency[Caller]
 ) -> Response[AdoptedTable]:
     """Create a table with the history that Hudi's timeline has: its instants, with Hudi's times, and its files.
 
     The rules for its name and its base path are those of a new table. Nothing in storage is read or changed.
     The last event of the history is `TableAdopted`; all later times are issued by the server.
     """
-    return await execute(
-        service, caller, adoption.AdoptTable(data, await local_paths.resolved_key(data.definition.base_path))
+    return await keyed_caller.execute(
+        adoption.AdoptTable(data, await local_paths.resolved_key(data.definition.base_path))
     )
 
 
@@ -58,10 +55,10 @@ async def adopt_table(
     tags=TAGS,
     responses=problems.of_body(*_REFUSALS),
 )
-async def check_adoption(data: JSONBody[AdoptTable], database: NamedDependency[Database]) -> AdoptionCheck:
+async def check_adoption(data: JSONBody[AdoptTable], caller: NamedDependency[Caller]) -> AdoptionCheck:
     """Give the refusal that adopting the table would get now, or else whose claim its folder may have. Nothing
     is changed.
     """
     refuse_nul(msgspec.json.encode(data))
     command = adoption.AdoptTable(data, await local_paths.resolved_key(data.definition.base_path))
-    return await queries.check(database, command)
+    return await caller.read(queries.check, command)

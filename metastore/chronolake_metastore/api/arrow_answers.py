@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 from litestar import MediaType, Request
@@ -36,12 +35,6 @@ def wants_arrow(request: Request[Any, Any, Any], cursor: str | None) -> bool:
     if cursor is not None:
         raise errors.InvalidParameter("an Arrow stream is one answer, without pages", parameter="cursor")
     return True
-
-
-async def queries() -> Any:
-    """``queries.file_streams``."""
-    # Arrow's libraries take a second to load, and most servers are never asked for it.
-    return await asyncio.to_thread(importlib.import_module, "chronolake_metastore.queries.file_streams")
 
 
 def client_of(request: Request[Any, Any, Any]) -> Client:

@@ -7,13 +7,10 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.contexts import execute
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import TableInPath
 from chronolake_metastore.domain import cleans
-from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import clean_plans as queries
-from chronolake_metastore.service.service import Service
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean, PlannedClean
 from chronolake_model.problems import ProblemCode
 
@@ -31,8 +28,7 @@ TAGS = ["Cleans"]
 async def plan_clean(
     table: TableInPath,
     data: JSONBody[PlanClean],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[PlannedClean]:
     """Plan which old files to delete, or continue the plan that is pending.
 
@@ -42,7 +38,7 @@ async def plan_clean(
     answer, with status 200, and the caller takes it over if it has no executor. If there is nothing to clean,
     `clean` is null, and the status is 200.
     """
-    return await execute(service, caller, cleans.PlanClean(parameters.table(table), data))
+    return await keyed_caller.execute(cleans.PlanClean(parameters.table(table), data))
 
 
 @post(
@@ -55,7 +51,9 @@ async def plan_clean(
     ),
 )
 async def preview_clean(
-    table: TableInPath, data: JSONBody[CleanPolicy], database: NamedDependency[Database]
+    table: TableInPath,
+    data: JSONBody[CleanPolicy],
+    caller: NamedDependency[Caller],
 ) -> CleanPreview:
     """What a clean by this policy would delete now. Nothing changes."""
-    return await queries.preview(database, parameters.table(table), data)
+    return await caller.read(queries.preview, parameters.table(table), data)

@@ -8,10 +8,10 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
 from chronolake_metastore.domain.commands import refuse_nul
 from chronolake_metastore.queries import conflicts as queries
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.instants import Conflicts, FindConflicts
 from chronolake_model.problems import ProblemCode
 
@@ -30,9 +30,9 @@ async def find_conflicts(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[FindConflicts],
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
 ) -> Conflicts:
     """Whether completing the instant with these file groups would conflict now. Nothing changes."""
     refuse_nul(msgspec.json.encode(data))
     time = parameters.instant_time("requested_time", requested_time)
-    return await queries.find(database, parameters.table(table), time, data)
+    return await caller.read(queries.find, parameters.table(table), time, data)

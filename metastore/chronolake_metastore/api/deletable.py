@@ -10,10 +10,10 @@ from litestar.params import JSONBody
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.markers import TAGS
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
 from chronolake_metastore.queries import deletable as queries
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
 from chronolake_model.markers import DeletedFile
 from chronolake_model.problems import ProblemCode
@@ -39,7 +39,7 @@ async def find_deletable(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[FindDeletable],
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
 ) -> Deletable:
     """Which files of a list may not be deleted for an instant, and why. All others may.
 
@@ -48,7 +48,7 @@ async def find_deletable(
     """
     time = parameters.instant_time("requested_time", requested_time)
     _refuse_nul(data.files, data.writer)
-    return await queries.find_deletable(database, parameters.table(table), time, data)
+    return await caller.read(queries.find_deletable, parameters.table(table), time, data)
 
 
 @post(
@@ -59,14 +59,16 @@ async def find_deletable(
     responses=problems.of_query(*_REFUSALS),
 )
 async def find_deletable_orphans(
-    table: TableInPath, data: JSONBody[FindDeletableOrphans], database: NamedDependency[Database]
+    table: TableInPath,
+    data: JSONBody[FindDeletableOrphans],
+    caller: NamedDependency[Caller],
 ) -> Deletable:
     """Which files of a list may not be deleted as orphans, each by the instant in its name. All others may.
 
     Ask before each deletion. Nothing changes.
     """
     _refuse_nul(data.files)
-    return await queries.find_deletable_orphans(database, parameters.table(table), data)
+    return await caller.read(queries.find_deletable_orphans, parameters.table(table), data)
 
 
 def _refuse_nul(files: Sequence[DeletedFile], writer: str | None = None) -> None:

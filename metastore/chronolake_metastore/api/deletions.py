@@ -9,14 +9,11 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.contexts import execute
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.markers import TAGS
 from chronolake_metastore.api.parameters import Cursor, FilesLimit, RequestedTimeInPath, TableInPath
-from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.deletions import ReportDeletions
 from chronolake_metastore.queries import deletions as queries
-from chronolake_metastore.service.service import Service
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import markers as wire
 from chronolake_model.markers import DeletedFilePage, ReportedDeletions
 from chronolake_model.problems import ProblemCode
@@ -39,8 +36,7 @@ async def report_deletions(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[wire.ReportDeletions],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[ReportedDeletions]:
     """Record that marked or planned files were deleted from storage, and remove their markers.
 
@@ -50,7 +46,7 @@ async def report_deletions(
     again.
     """
     time = parameters.instant_time("requested_time", requested_time)
-    return await execute(service, caller, ReportDeletions(parameters.table(table), time, data))
+    return await keyed_caller.execute(ReportDeletions(parameters.table(table), time, data))
 
 
 @get(
@@ -65,7 +61,7 @@ async def list_deletions(
     *,
     table: TableInPath,
     requested_time: RequestedTimeInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     unpublished: Annotated[
         bool,
         QueryParameter(
@@ -81,4 +77,6 @@ async def list_deletions(
     For a rollback, the files of its target. A late task may finish a file of such a name again.
     """
     time = parameters.instant_time("requested_time", requested_time)
-    return await queries.page(database, parameters.table(table), time, limit, cursor, unpublished=unpublished)
+    return await caller.read(
+        queries.page, parameters.table(table), time, limit, cursor, unpublished=unpublished
+    )

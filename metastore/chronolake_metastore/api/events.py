@@ -11,12 +11,12 @@ from litestar.response import Stream
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import arrow_answers, following, parameters, problems
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.following import FollowerStream, Following
 from chronolake_metastore.api.parameters import Limit, TableInPath
 from chronolake_metastore.followers import Followers
-from chronolake_metastore.queries import events as queries
+from chronolake_metastore.queries import events as queries, following as following_queries
 from chronolake_metastore.queries.following import CatchingUp
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.events import CursorTime, EventPage
 from chronolake_model.problems import ProblemCode
 from chronolake_model.times import Bound
@@ -36,7 +36,7 @@ OfTable = Annotated[str | None, QueryParameter(name="table", description="Only e
     responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
 )
 async def list_events(
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     after: Annotated[
         str | None,
         QueryParameter(
@@ -51,7 +51,7 @@ async def list_events(
     limit: Limit = parameters.PAGE_DEFAULT,
 ) -> EventPage:
     """Every change, in order, page by page. A cursor never skips an event that is committed later."""
-    return await queries.page(database, _table(table), after, limit)
+    return await caller.read(queries.page, _table(table), after, limit)
 
 
 @get(
@@ -68,6 +68,7 @@ async def list_events(
 )
 async def follow_events(
     request: Request[Any, Any, Any],
+    caller: NamedDependency[Caller],
     followers: NamedDependency[Followers],
     catching_up: NamedDependency[CatchingUp],
     after: After = None,
@@ -93,7 +94,7 @@ async def follow_events(
     follower = followers.admit(arrow_answers.client_of(request))
     try:
         # Before the stream begins, so that errors of the request are answered as a problem.
-        position = await catching_up.begin(name, place)
+        position = await caller.read(following_queries.begin, name, place, catching_up)
     except BaseException:
         followers.leave(follower)
         raise
@@ -110,7 +111,7 @@ async def follow_events(
 )
 async def look_up_cursor_time(
     table: TableInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     after: Annotated[
         str, QueryParameter(description="The `cursor` of an event or page: of this table's events or of all.")
     ],
@@ -120,7 +121,7 @@ async def look_up_cursor_time(
     An instant completed later than this time if and only if the event of its completion is behind the cursor.
     So a reader of the log goes on as a reader of changes, from this time, and misses and repeats nothing.
     """
-    return await queries.time_of_cursor(database, parameters.table(table), after)
+    return await caller.read(queries.time_of_cursor, parameters.table(table), after)
 
 
 def _table(name: str | None) -> str | None:

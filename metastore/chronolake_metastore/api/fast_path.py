@@ -2,7 +2,7 @@
 
 Litestar's own path resolves dependencies, builds a model of the signature and renders a response, which takes
 as long as all the rest of a small request. A request takes the fast path if its handler has no parameters
-but parts of the path, a body, the context and the service. Other requests, and those with a query, take
+but parts of the path, a body and the caller. Other requests, and those with a query, take
 Litestar's path. Both use the same functions for headers and bodies, and the same handlers of errors.
 """
 
@@ -18,14 +18,15 @@ from litestar.enums import ScopeType
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
-from chronolake_metastore.api import contexts, parameters, requests
+from chronolake_metastore.api import callers, parameters, requests
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.service.service import Service
 
 _TABLE_ID: Final = parameters.TABLE_ID_HEADER.lower()
 _KEY: Final = parameters.KEY_HEADER.lower()
 _ACTOR: Final = parameters.ACTOR_HEADER.lower()
 _IN_PATH: Final = re.compile(r"\{(\w+):str\}")
-_GIVEN: Final = frozenset({"data", "caller", "ctx", "service"})
+_GIVEN: Final = frozenset({"data", "caller", "keyed_caller"})
 """Parameters of handlers beside those in the path."""
 
 
@@ -38,12 +39,11 @@ class _Operation(msgspec.Struct, frozen=True):
     bytes_max: int | None
     names_table: bool
     executes_command: bool
-    wants_context: bool
-    wants_service: bool
+    wants_caller: bool
 
 
 def fast_path(service: Service) -> Callable[[ASGIApp], ASGIApp]:
-    """A middleware that gives the ``service`` to the handlers of its requests."""
+    """A middleware whose handlers ask the ``service``."""
     return lambda app: _fast_path(app, service)
 
 
@@ -87,9 +87,8 @@ def _operation_of(scope: Scope) -> _Operation | None:
         requests.may_be_left_out(handler),
         handler.resolve_request_max_body_size(),
         names_table="table" in names,
-        executes_command="caller" in names,
-        wants_context="ctx" in names,
-        wants_service="service" in names,
+        executes_command="keyed_caller" in names,
+        wants_caller="caller" in names,
     )
 
 
@@ -103,11 +102,11 @@ async def _serve(
     arguments: dict[str, Any] = dict(scope["path_params"])
     arguments["data"] = requests.decode(body, headers if sent else None, operation.body_type)
     if operation.executes_command:
-        arguments["caller"] = contexts.of_command(scope, headers.get(_KEY), headers.get(_ACTOR), table_id)
-    elif operation.wants_context:
-        arguments["ctx"] = contexts.of_request(scope, headers.get(_ACTOR), table_id)
-    if operation.wants_service:
-        arguments["service"] = service
+        ctx = callers.of_command(scope, headers.get(_KEY), headers.get(_ACTOR), table_id)
+        arguments["keyed_caller"] = Caller(ctx, service)
+    elif operation.wants_caller:
+        ctx = callers.of_request(scope, headers.get(_ACTOR), table_id)
+        arguments["caller"] = Caller(ctx, service)
     answer = await operation.handler.fn(**arguments)
     if isinstance(answer, Response) and isinstance(answer.content, bytes):
         await _send(answer, operation.handler.status_code, send)

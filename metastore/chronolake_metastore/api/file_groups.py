@@ -10,11 +10,11 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import AsOf, Cursor, FilesLimit, TableInPath
 from chronolake_metastore.api.requests import read_time_in_body
 from chronolake_metastore.domain.commands import refuse_nul
 from chronolake_metastore.queries import file_groups as queries
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.slices import (
     FileGroupHistory,
@@ -37,7 +37,9 @@ _PROBLEMS = problems.of_query(*_CODES)
     responses=problems.of_body(*_CODES),
 )
 async def find_file_groups(
-    table: TableInPath, data: JSONBody[FindFileGroups], database: NamedDependency[Database]
+    table: TableInPath,
+    data: JSONBody[FindFileGroups],
+    caller: NamedDependency[Caller],
 ) -> FoundFileGroups:
     """The live slices of file groups as of a completion time (default: now), page by page.
 
@@ -47,7 +49,7 @@ async def find_file_groups(
     """
     refuse_nul(msgspec.json.encode(data))
     as_of = read_time_in_body("as_of", data.as_of)
-    return await queries.find(database, parameters.table(table), data, as_of)
+    return await caller.read(queries.find, parameters.table(table), data, as_of)
 
 
 @get(
@@ -58,7 +60,7 @@ async def find_file_groups(
 )
 async def get_history(
     table: TableInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     file_id: Annotated[str, QueryParameter(min_length=1, max_length=255, description="The file group.")],
     partition_path: Annotated[str, QueryParameter(description="Its partition path.")] = "",
     as_of: AsOf = None,
@@ -68,7 +70,7 @@ async def get_history(
     """All slices that a file group has or had, the oldest first, and its replacement, page by page."""
     group = parameters.plain_text("partition_path", partition_path), parameters.plain_text("file_id", file_id)
     time = parameters.optional_read_time("as_of", as_of)
-    return await queries.history(database, parameters.table(table), group, time, limit, cursor)
+    return await caller.read(queries.history, parameters.table(table), group, time, limit, cursor)
 
 
 @get(
@@ -79,14 +81,14 @@ async def get_history(
 )
 async def list_replaced(
     table: TableInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     as_of: AsOf = None,
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> ReplacedFileGroups:
     """The file groups that were replaced as of a completion time, each with its replacement, page by page."""
     time = parameters.optional_read_time("as_of", as_of)
-    return await queries.replaced(database, parameters.table(table), time, limit, cursor)
+    return await caller.read(queries.replaced, parameters.table(table), time, limit, cursor)
 
 
 @get(
@@ -97,11 +99,11 @@ async def list_replaced(
 )
 async def list_pending(
     table: TableInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     as_of: AsOf = None,
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> PendingFileGroups:
     """The file groups in plans that had been requested, and neither completed nor rolled back, page by page."""
     time = parameters.optional_read_time("as_of", as_of)
-    return await queries.pending(database, parameters.table(table), time, limit, cursor)
+    return await caller.read(queries.pending, parameters.table(table), time, limit, cursor)

@@ -11,6 +11,7 @@ from litestar.response import Stream
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import arrow_answers, parameters, problems
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import (
     Cursor,
     FilesLimit,
@@ -18,9 +19,8 @@ from chronolake_metastore.api.parameters import (
     read_time_parameter,
     time_parameter,
 )
-from chronolake_metastore.queries import files as queries, slices
+from chronolake_metastore.queries import file_streams, files as queries, slices
 from chronolake_metastore.queries.slices import SliceSelection
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.files import ARROW, Changes, Snapshot
 from chronolake_model.problems import ProblemCode
 from chronolake_model.vocabulary import View
@@ -42,7 +42,7 @@ TAGS = ["Files"]
 async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     request: Request[Any, Any, Any],
     table: TableInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     as_of: Annotated[
         str | None,
         read_time_parameter(
@@ -74,13 +74,11 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
             raise errors.InvalidParameter(
                 "an answer as Arrow has only the merged view of all slices", parameter="view"
             )
-        return arrow_answers.Arrow(
-            await (await arrow_answers.queries()).snapshot(database, name, time, partition_path)
-        )
+        return arrow_answers.Arrow(await caller.read(file_streams.snapshot, name, time, partition_path))
     if is_merged:
-        return await queries.snapshot(database, name, time, partition_path, limit, cursor)
+        return await caller.read(queries.snapshot, name, time, partition_path, limit, cursor)
     wanted = SliceSelection(view, time, until, partition_path)
-    return await slices.snapshot(database, name, wanted, limit, cursor)
+    return await caller.read(slices.snapshot, name, wanted, limit, cursor)
 
 
 @get(
@@ -90,15 +88,13 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     media_type=ARROW,
     responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, *arrow_answers.CODES),
 )
-async def get_published(table: TableInPath, database: NamedDependency[Database]) -> Stream:
+async def get_published(table: TableInPath, caller: NamedDependency[Caller]) -> Stream:
     """A row for each data file that was ever published and is not cleaned, in no order, always as Arrow.
 
     The list includes superseded slices, replaced file groups, and files of instants that a restore undid: all
     files in storage that belong to the table.
     """
-    return arrow_answers.Arrow(
-        await (await arrow_answers.queries()).published(database, parameters.table(table))
-    )
+    return arrow_answers.Arrow(await caller.read(file_streams.published, parameters.table(table)))
 
 
 @get(
@@ -115,7 +111,7 @@ async def get_published(table: TableInPath, database: NamedDependency[Database])
 async def get_changes(
     request: Request[Any, Any, Any],
     table: TableInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     after: Annotated[
         str | None,
         read_time_parameter("from", "Completed later than this. Default: the table's beginning."),
@@ -134,5 +130,5 @@ async def get_changes(
     start, end = parameters.optional_read_time("from", after), parameters.optional_read_time("to", until)
     name = parameters.table(table)
     if arrow_answers.wants_arrow(request, cursor):
-        return arrow_answers.Arrow(await (await arrow_answers.queries()).changes(database, name, start, end))
-    return await queries.changes(database, name, start, end, limit, cursor)
+        return arrow_answers.Arrow(await caller.read(file_streams.changes, name, start, end))
+    return await caller.read(queries.changes, name, start, end, limit, cursor)

@@ -10,16 +10,13 @@ from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.contexts import execute
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPath, TableInPath, time_parameter
 from chronolake_metastore.api.requests import refuse_no_time, time_in_body
 from chronolake_metastore.domain import instants
-from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import instants as queries
-from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.instants import Filter
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.instants import (
     BeginInstant,
     CompleteInstant,
@@ -57,14 +54,13 @@ _TRANSITION = (
 async def begin_instant(
     table: TableInPath,
     data: JSONBody[BeginInstant],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[Instant | InstantPage]:
     """Issue a requested time, unique and later than every time of the table before it.
 
     With `count` in the request, it issues that many at once, and the answer is a list of instants.
     """
-    return await execute(service, caller, instants.BeginInstant(parameters.table(table), data))
+    return await keyed_caller.execute(instants.BeginInstant(parameters.table(table), data))
 
 
 @post(
@@ -79,15 +75,14 @@ async def take_inflight(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[TakeInflight],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[Instant]:
     """requested -> inflight: the writer has its plan and begins to write.
 
     The writer of the request takes over a waiting plan of a compaction, a clustering or a rollback.
     """
     command = instants.TakeInflight(parameters.table(table), _time(requested_time), data)
-    return await execute(service, caller, command)
+    return await keyed_caller.execute(command)
 
 
 @post(
@@ -101,12 +96,11 @@ async def return_to_requested(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[ReturnToRequested],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[Instant]:
     """inflight -> requested: the execution of a plan has failed, and the plan waits for the next executor."""
     command = instants.ReturnToRequested(parameters.table(table), _time(requested_time), data)
-    return await execute(service, caller, command)
+    return await keyed_caller.execute(command)
 
 
 @post(
@@ -129,8 +123,7 @@ async def complete_instant(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[CompleteInstant],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[Instant]:
     """inflight -> completed: publish all files of the instant at once, under a completion time.
 
@@ -139,7 +132,7 @@ async def complete_instant(
     """
     refuse_no_time("cleaned_before", data.cleaned_before)
     command = instants.CompleteInstant(parameters.table(table), _time(requested_time), data)
-    return await execute(service, caller, command)
+    return await keyed_caller.execute(command)
 
 
 @get(
@@ -149,10 +142,12 @@ async def complete_instant(
     responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INSTANT_NOT_FOUND),
 )
 async def get_instant(
-    table: TableInPath, requested_time: RequestedTimeInPath, database: NamedDependency[Database]
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    caller: NamedDependency[Caller],
 ) -> Instant:
     """One instant, by its requested time."""
-    return await queries.get(database, parameters.table(table), _time(requested_time))
+    return await caller.read(queries.get, parameters.table(table), _time(requested_time))
 
 
 @get(
@@ -164,7 +159,7 @@ async def get_instant(
 async def list_instants(  # noqa: PLR0913 - one argument per filter: that is what the API is
     *,
     table: TableInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     states: Annotated[
         list[State] | None, QueryParameter(name="state", description="Only these states.")
     ] = None,
@@ -231,7 +226,7 @@ async def list_instants(  # noqa: PLR0913 - one argument per filter: that is wha
         order_by=order_by,
         direction=direction,
     )
-    return await queries.page(database, parameters.table(table), wanted, limit, cursor, skip)
+    return await caller.read(queries.page, parameters.table(table), wanted, limit, cursor, skip)
 
 
 @post(
@@ -244,14 +239,16 @@ async def list_instants(  # noqa: PLR0913 - one argument per filter: that is wha
     ),
 )
 async def look_up_completion_times(
-    table: TableInPath, data: JSONBody[RequestedTimes], database: NamedDependency[Database]
+    table: TableInPath,
+    data: JSONBody[RequestedTimes],
+    caller: NamedDependency[Caller],
 ) -> CompletionTimes:
     """The completion times of up to 10,000 instants at once, by their requested times.
 
     It is for readers that know files by the requested times in their names, and need their order of completion.
     """
     times = [time_in_body(f"requested_times[{index}]", text) for index, text in enumerate(data.requested_times)]
-    return await queries.completion_times(database, parameters.table(table), times)
+    return await caller.read(queries.completion_times, parameters.table(table), times)
 
 
 def _time(requested_time: str) -> Micros:

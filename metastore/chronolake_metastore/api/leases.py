@@ -7,12 +7,10 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.contexts import execute
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
-from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.leases import RenewLease
-from chronolake_metastore.service.service import Service
 from chronolake_model.instants import Heartbeat, Instant
 from chronolake_model.problems import ProblemCode
 
@@ -34,9 +32,8 @@ async def renew_lease(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[Heartbeat],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[Instant]:
     """Renew the lease from now on. 410 means that the instant was rolled back, and the writer must stop."""
     time = parameters.instant_time("requested_time", requested_time)
-    return await execute(service, caller, RenewLease(parameters.table(table), time, data))
+    return await keyed_caller.execute(RenewLease(parameters.table(table), time, data))

@@ -11,13 +11,11 @@ from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, FilesLimit, RequestedTimeInPath, TableInPath
 from chronolake_metastore.batching.markers import outcome
-from chronolake_metastore.domain.context import Context
 from chronolake_metastore.notes import markers as notes
 from chronolake_metastore.queries import markers as queries
-from chronolake_metastore.service.service import Service
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import markers as wire
 from chronolake_model.markers import (
     CreatedMarkers,
@@ -52,8 +50,7 @@ async def create_markers(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[wire.CreateMarkers],
-    ctx: NamedDependency[Context],
-    service: NamedDependency[Service],
+    caller: NamedDependency[Caller],
 ) -> Response[CreatedMarkers]:
     """Announce data files before they are written. The answer comes when the markers are durable.
 
@@ -64,7 +61,7 @@ async def create_markers(
     """
     time = parameters.instant_time("requested_time", requested_time)
     _refuse_nul(data)
-    are_new = await service.create_markers(ctx, parameters.table(table), time, data)
+    are_new = await caller.service.create_markers(caller.ctx, parameters.table(table), time, data)
     body = msgspec.json.encode(CreatedMarkers([outcome(is_new) for is_new in are_new]))
     return Response(body, media_type="application/json")  # type: ignore[arg-type]  # encoded here, and not again
 
@@ -79,7 +76,7 @@ async def list_markers(
     *,
     table: TableInPath,
     requested_time: RequestedTimeInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     unpublished: Annotated[
         bool,
         QueryParameter(
@@ -97,7 +94,9 @@ async def list_markers(
     A pending instant may get more markers, also on pages that were already read. An ended one gets no more.
     """
     time = parameters.instant_time("requested_time", requested_time)
-    return await queries.page(database, parameters.table(table), time, limit, cursor, unpublished=unpublished)
+    return await caller.read(
+        queries.page, parameters.table(table), time, limit, cursor, unpublished=unpublished
+    )
 
 
 @get(
@@ -113,11 +112,11 @@ async def find_marker(
         str,
         QueryParameter(description="`<partition path>/<data file name>.marker.<CREATE|MERGE|APPEND>`"),
     ],
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
 ) -> MarkerExists:
     """Whether the instant has a marker of this name."""
     time = parameters.instant_time("requested_time", requested_time)
-    return await queries.find(database, parameters.table(table), time, _marker(name))
+    return await caller.read(queries.find, parameters.table(table), time, _marker(name))
 
 
 @delete(
@@ -130,15 +129,14 @@ async def find_marker(
 async def delete_markers(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
-    ctx: NamedDependency[Context],
-    service: NamedDependency[Service],
+    caller: NamedDependency[Caller],
 ) -> DeletedMarkers:
     """Delete all markers of an instant that has ended, after its files were published or deleted.
 
     The request may be repeated. Markers that were deleted before are not counted.
     """
     time = parameters.instant_time("requested_time", requested_time)
-    return await service.note(ctx, notes.delete, parameters.table(table), time)
+    return await caller.note(notes.delete, parameters.table(table), time)
 
 
 def _refuse_nul(data: wire.CreateMarkers) -> None:

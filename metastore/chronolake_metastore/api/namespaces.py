@@ -7,13 +7,10 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.contexts import execute
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, Limit
 from chronolake_metastore.domain import namespaces
-from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import namespaces as queries
-from chronolake_metastore.service.service import Service
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.tables import CreateNamespace, Namespace, NamespacePage
 
@@ -27,10 +24,10 @@ TAGS = ["Namespaces"]
     responses=problems.of_command(ProblemCode.NAMESPACE_EXISTS),
 )
 async def create_namespace(
-    data: JSONBody[CreateNamespace], caller: NamedDependency[Context], service: NamedDependency[Service]
+    data: JSONBody[CreateNamespace], keyed_caller: NamedDependency[Caller]
 ) -> Response[Namespace]:
     """Create a namespace."""
-    return await execute(service, caller, namespaces.CreateNamespace(data))
+    return await keyed_caller.execute(namespaces.CreateNamespace(data))
 
 
 @get(
@@ -40,10 +37,12 @@ async def create_namespace(
     responses=problems.of_query(ProblemCode.INVALID_CURSOR),
 )
 async def list_namespaces(
-    database: NamedDependency[Database], limit: Limit = parameters.PAGE_DEFAULT, cursor: Cursor = None
+    caller: NamedDependency[Caller],
+    limit: Limit = parameters.PAGE_DEFAULT,
+    cursor: Cursor = None,
 ) -> NamespacePage:
     """Namespaces in the order of their names, page by page."""
-    return await queries.page(database, limit, cursor)
+    return await caller.read(queries.page, limit, cursor)
 
 
 @get(
@@ -52,9 +51,9 @@ async def list_namespaces(
     tags=TAGS,
     responses=problems.of_query(ProblemCode.NAMESPACE_NOT_FOUND),
 )
-async def get_namespace(namespace: FromPath[str], database: NamedDependency[Database]) -> Namespace:
+async def get_namespace(namespace: FromPath[str], caller: NamedDependency[Caller]) -> Namespace:
     """One namespace."""
-    return await queries.get(database, parameters.namespace(namespace))
+    return await caller.read(queries.get, parameters.namespace(namespace))
 
 
 @delete(
@@ -63,8 +62,6 @@ async def get_namespace(namespace: FromPath[str], database: NamedDependency[Data
     tags=TAGS,
     responses=problems.of_command(ProblemCode.NAMESPACE_NOT_FOUND, ProblemCode.NAMESPACE_NOT_EMPTY),
 )
-async def drop_namespace(
-    namespace: FromPath[str], caller: NamedDependency[Context], service: NamedDependency[Service]
-) -> Response[None]:
+async def drop_namespace(namespace: FromPath[str], keyed_caller: NamedDependency[Caller]) -> Response[None]:
     """Drop a namespace that has no tables."""
-    return await execute(service, caller, namespaces.DropNamespace(parameters.namespace(namespace)))
+    return await keyed_caller.execute(namespaces.DropNamespace(parameters.namespace(namespace)))

@@ -11,8 +11,8 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.queries import outcomes as queries
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.outcomes import Outcome
 from chronolake_model.problems import ProblemCode
 
@@ -24,14 +24,16 @@ from chronolake_model.problems import ProblemCode
     responses=problems.of_query(ProblemCode.OUTCOME_NOT_FOUND),
 )
 async def get_outcome(
-    key: FromPath[Path], request: Request[Any, Any, Any], database: NamedDependency[Database]
+    key: FromPath[Path],
+    request: Request[Any, Any, Any],
+    caller: NamedDependency[Caller],
 ) -> Outcome:
     """The answer that a request got under its idempotency key, a success or a refusal.
 
     404 means that the request was not executed *so far*: it may still be under way. For a definite answer, send
     the same request again under its key.
     """
-    return await queries.get(database, parameters.header("key", _exact(request)))
+    return await caller.read(queries.get, parameters.header("key", _exact(request)))
 
 
 def _exact(request: Request[Any, Any, Any]) -> str:

@@ -6,9 +6,9 @@ from litestar import get
 from litestar.di import NamedDependency
 
 from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import AsOf, Cursor, FilesLimit, TableInPath
 from chronolake_metastore.queries import partitions as queries
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.slices import Partitions
 
@@ -25,11 +25,11 @@ TAGS = ["Files"]
 )
 async def list_partitions(
     table: TableInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     as_of: AsOf = None,
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> Partitions:
     """The partition paths that have live file slices as of a completion time, by name, page by page."""
     time = parameters.optional_read_time("as_of", as_of)
-    return await queries.page(database, parameters.table(table), time, limit, cursor)
+    return await caller.read(queries.page, parameters.table(table), time, limit, cursor)

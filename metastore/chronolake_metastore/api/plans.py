@@ -6,10 +6,10 @@ from litestar import get
 from litestar.di import NamedDependency
 
 from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, FilesLimit, RequestedTimeInPath, TableInPath
 from chronolake_metastore.queries import event_lists as queries
 from chronolake_metastore.queries.event_lists import ListRequest
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.instants import FileGroupsReplaced, PlannedFileGroups, PlannedFiles, PlannedInstants
 from chronolake_model.problems import ProblemCode
 
@@ -24,19 +24,21 @@ _PROBLEMS = problems.of_query(
 async def list_planned_file_groups(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> PlannedFileGroups:
     """All file groups that the plan of an instant names, page by page; none when it has no plan."""
-    return await queries.planned_file_groups(database, _request_of(table, requested_time, limit, cursor))
+    return await caller.read(
+        queries.planned_file_groups, parameters.table(table), _request_of(requested_time, limit, cursor)
+    )
 
 
 @get(f"{_INSTANT}/plan/files", summary="List the files of a plan", tags=TAGS, responses=_PROBLEMS)
 async def list_planned_files(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> PlannedFiles:
@@ -44,19 +46,23 @@ async def list_planned_files(
 
     The list includes files that were reported as deleted.
     """
-    return await queries.planned_files(database, _request_of(table, requested_time, limit, cursor))
+    return await caller.read(
+        queries.planned_files, parameters.table(table), _request_of(requested_time, limit, cursor)
+    )
 
 
 @get(f"{_INSTANT}/plan/instants", summary="List the instants of a plan", tags=TAGS, responses=_PROBLEMS)
 async def list_planned_instants(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> PlannedInstants:
     """All instants that a restore rolled back, page by page, in that order."""
-    return await queries.planned_instants(database, _request_of(table, requested_time, limit, cursor))
+    return await caller.read(
+        queries.planned_instants, parameters.table(table), _request_of(requested_time, limit, cursor)
+    )
 
 
 @get(
@@ -68,14 +74,15 @@ async def list_planned_instants(
 async def list_replaced_by_instant(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> FileGroupsReplaced:
     """All file groups that an instant replaced when it completed, page by page."""
-    return await queries.replaced_file_groups(database, _request_of(table, requested_time, limit, cursor))
+    return await caller.read(
+        queries.replaced_file_groups, parameters.table(table), _request_of(requested_time, limit, cursor)
+    )
 
 
-def _request_of(table: str, requested_time: str, limit: int, cursor: str | None) -> ListRequest:
-    time = parameters.instant_time("requested_time", requested_time)
-    return ListRequest(parameters.table(table), time, limit, cursor)
+def _request_of(requested_time: str, limit: int, cursor: str | None) -> ListRequest:
+    return ListRequest(parameters.instant_time("requested_time", requested_time), limit, cursor)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import uuid
 from typing import Annotated
 
 import msgspec
@@ -13,14 +12,11 @@ from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.contexts import execute
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import TableInPath
 from chronolake_metastore.domain.commands import refuse_nul
-from chronolake_metastore.domain.context import Context
 from chronolake_metastore.notes import publication as notes
 from chronolake_metastore.queries import publication as queries, readiness
-from chronolake_metastore.service.service import Service
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.publication import (
     Publication,
@@ -48,14 +44,16 @@ AfterPartition = Annotated[
     responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
 )
 async def get_publication(
-    table: TableInPath, database: NamedDependency[Database], probe: NamedDependency[readiness.Probe]
+    table: TableInPath,
+    caller: NamedDependency[Caller],
+    probe: NamedDependency[readiness.Probe],
 ) -> Publication:
     """How far the table is published for Hudi's readers.
 
     `failure` says so if the server does not act for its metastore (`metastore-moved`): then another one may
     publish the table.
     """
-    publication = await queries.status(database, parameters.table(table))
+    publication = await caller.read(queries.status, parameters.table(table))
     return msgspec.structs.replace(publication, failure=probe.refusal() or publication.failure)
 
 
@@ -74,8 +72,7 @@ async def get_publication(
 async def take_publication_lease(
     table: TableInPath,
     data: JSONBody[TakePublicationLease],
-    ctx: NamedDependency[Context],
-    service: NamedDependency[Service],
+    caller: NamedDependency[Caller],
 ) -> PublicationLease:
     """Become the publisher of the table, or stay it: it executes the steps behind the position, and reports.
 
@@ -83,7 +80,7 @@ async def take_publication_lease(
     refused.
     """
     refuse_nul(msgspec.json.encode(data))
-    lease = await service.note(ctx, notes.take_lease, parameters.table(table), data)
+    lease = await caller.note(notes.take_lease, parameters.table(table), data)
     return notes.document_of_lease(lease)
 
 
@@ -96,7 +93,7 @@ async def take_publication_lease(
 async def list_publication_steps(
     *,
     table: TableInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     after: After = 0,
 ) -> PublicationSteps:
     """What is to be written and removed below the base path, in the order of the log.
@@ -104,7 +101,7 @@ async def list_publication_steps(
     The same log gives the same bytes. A page ends at some number of events or bytes. A file that exists with
     the same content is done.
     """
-    return await queries.steps(database, parameters.table(table), after)
+    return await caller.read(queries.steps, parameters.table(table), after)
 
 
 @get(
@@ -114,10 +111,10 @@ async def list_publication_steps(
     responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
 )
 async def list_publication_files(
-    *, table: TableInPath, database: NamedDependency[Database], after: After = 0
+    *, table: TableInPath, caller: NamedDependency[Caller], after: After = 0
 ) -> PublicationFiles:
     """What `.hoodie/timeline` holds by what is published, page by page: for the check of what is there."""
-    return await queries.files(database, parameters.table(table), after)
+    return await caller.read(queries.files, parameters.table(table), after)
 
 
 @get(
@@ -127,12 +124,15 @@ async def list_publication_files(
     responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
 )
 async def list_publication_partitions(
-    *, table: TableInPath, database: NamedDependency[Database], after: AfterPartition = ""
+    *,
+    table: TableInPath,
+    caller: NamedDependency[Caller],
+    after: AfterPartition = "",
 ) -> PublicationPartitions:
     """The `.hoodie_partition_metadata` of each partition, up to 1,000 a page: without it, Hudi's Java readers
     leave the partition out.
     """
-    return await queries.partitions(database, parameters.table(table), parameters.plain_text("after", after))
+    return await caller.read(queries.partitions, parameters.table(table), parameters.plain_text("after", after))
 
 
 @post(
@@ -147,9 +147,7 @@ async def list_publication_partitions(
 async def report_publication(
     table: TableInPath,
     data: JSONBody[ReportPublication],
-    database: NamedDependency[Database],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Publication:
     """Record that the steps up to a version are executed. The position moves forwards only.
 
@@ -157,11 +155,10 @@ async def report_publication(
     """
     refuse_nul(msgspec.json.encode(data))
     name = parameters.table(table)
-    publication = await service.note(caller, notes.report, name, data)
-    command = await queries.files_to_record(database, name, data)
+    publication = await keyed_caller.note(notes.report, name, data)
+    command = await keyed_caller.read(queries.files_to_record, name, data)
     if command is not None:
         # The caller's key is that of the report. A refusal must not end the publication.
         with contextlib.suppress(errors.TimelineError):
-            own = msgspec.structs.replace(caller, request_id=f"server-{uuid.uuid4()}")
-            await execute(service, own, command)
+            await keyed_caller.with_key_of_server().execute(command)
     return publication

@@ -13,14 +13,12 @@ from litestar.params import FromPath, JSONBody
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
 from chronolake_metastore.api.requests import read_time_in_body, time_in_body
 from chronolake_metastore.domain.commands import refuse_nul
-from chronolake_metastore.domain.context import Context
 from chronolake_metastore.notes import readers as notes
 from chronolake_metastore.queries import readers as queries
-from chronolake_metastore.service.service import Service
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.readers import BeginReading, EndedReading, ReaderLease, ReaderPage, RenewReading
 
@@ -41,8 +39,7 @@ LeaseInPath = FromPath[str]
 async def begin_reading(
     table: TableInPath,
     data: JSONBody[BeginReading],
-    ctx: NamedDependency[Context],
-    service: NamedDependency[Service],
+    caller: NamedDependency[Caller],
 ) -> ReaderLease:
     """Take a lease of a completion time.
 
@@ -52,7 +49,7 @@ async def begin_reading(
     """
     refuse_nul(msgspec.json.encode(data))
     as_of = read_time_in_body("as_of", data.as_of)
-    return await service.note(ctx, notes.begin, parameters.table(table), data, as_of)
+    return await caller.note(notes.begin, parameters.table(table), data, as_of)
 
 
 @post(
@@ -69,8 +66,7 @@ async def renew_reading(
     table: TableInPath,
     lease_id: LeaseInPath,
     data: JSONBody[RenewReading],
-    ctx: NamedDependency[Context],
-    service: NamedDependency[Service],
+    caller: NamedDependency[Caller],
 ) -> ReaderLease:
     """Renew a lease from now on, for the same duration unless the request has another.
 
@@ -79,7 +75,7 @@ async def renew_reading(
     """
     refuse_nul(msgspec.json.encode(data))
     as_of = None if data.as_of is None else time_in_body("as_of", data.as_of)
-    return await service.note(ctx, notes.renew, parameters.table(table), _lease(lease_id), data, as_of)
+    return await caller.note(notes.renew, parameters.table(table), _lease(lease_id), data, as_of)
 
 
 @delete(
@@ -90,10 +86,10 @@ async def renew_reading(
     responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
 )
 async def end_reading(
-    table: TableInPath, lease_id: LeaseInPath, ctx: NamedDependency[Context], service: NamedDependency[Service]
+    table: TableInPath, lease_id: LeaseInPath, caller: NamedDependency[Caller]
 ) -> EndedReading:
     """End a lease. The request may be repeated."""
-    return await service.note(ctx, notes.end, parameters.table(table), _lease(lease_id))
+    return await caller.note(notes.end, parameters.table(table), _lease(lease_id))
 
 
 @get(
@@ -105,12 +101,12 @@ async def end_reading(
 async def list_readers(
     *,
     table: TableInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     limit: Limit = parameters.PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> ReaderPage:
     """The leases that have not ended, page by page."""
-    return await queries.page(database, parameters.table(table), limit, cursor)
+    return await caller.read(queries.page, parameters.table(table), limit, cursor)
 
 
 def _lease(text: str) -> UUID:

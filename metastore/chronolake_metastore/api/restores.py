@@ -7,12 +7,10 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.contexts import execute
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import TableInPath
 from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.domain import restores
-from chronolake_metastore.domain.context import Context
-from chronolake_metastore.service.service import Service
 from chronolake_model.instants import Instant, RestoreTable
 from chronolake_model.problems import ProblemCode
 
@@ -33,12 +31,11 @@ from chronolake_model.problems import ProblemCode
 async def restore_table(
     table: TableInPath,
     data: JSONBody[RestoreTable],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[Instant]:
     """Roll back pending instants, then those that completed after the pinned instant, newest first.
 
     The answer is the restore; its plan names the instants in that order.
     """
     savepoint = time_in_body("savepoint", data.savepoint)
-    return await execute(service, caller, restores.RestoreTable(parameters.table(table), savepoint, data))
+    return await keyed_caller.execute(restores.RestoreTable(parameters.table(table), savepoint, data))

@@ -7,11 +7,9 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.contexts import execute
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
-from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.rollbacks import RollbackInstant
-from chronolake_metastore.service.service import Service
 from chronolake_model import instants as wire
 from chronolake_model.problems import ProblemCode
 
@@ -33,8 +31,7 @@ async def roll_back_instant(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[wire.RollbackInstant],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[wire.Instant]:
     """requested or inflight -> rolled_back, by an instant of its own that `rolled_back_by` names.
 
@@ -42,4 +39,4 @@ async def roll_back_instant(
     the rollback over if the lease of its executor has ended.
     """
     time = parameters.instant_time("requested_time", requested_time)
-    return await execute(service, caller, RollbackInstant(parameters.table(table), time, data))
+    return await keyed_caller.execute(RollbackInstant(parameters.table(table), time, data))

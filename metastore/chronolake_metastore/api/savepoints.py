@@ -7,12 +7,10 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.contexts import execute
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
 from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.domain import savepoints
-from chronolake_metastore.domain.context import Context
-from chronolake_metastore.service.service import Service
 from chronolake_model.instants import CreateSavepoint, Instant, ReleaseSavepoint
 from chronolake_model.problems import ProblemCode
 
@@ -33,12 +31,11 @@ TAGS = ["Savepoints"]
 async def create_savepoint(
     table: TableInPath,
     data: JSONBody[CreateSavepoint],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[Instant]:
     """Pin a completed instant. If it is already pinned, the answer is its savepoint, with status 200."""
     target = None if data.instant is None else time_in_body("instant", data.instant)
-    return await execute(service, caller, savepoints.CreateSavepoint(parameters.table(table), target, data))
+    return await keyed_caller.execute(savepoints.CreateSavepoint(parameters.table(table), target, data))
 
 
 @post(
@@ -54,9 +51,8 @@ async def release_savepoint(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[ReleaseSavepoint],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[Instant]:
     """Release a savepoint, by its own requested time: its instant may be rolled back and cleaned again."""
     time = parameters.instant_time("requested_time", requested_time)
-    return await execute(service, caller, savepoints.ReleaseSavepoint(parameters.table(table), time, data))
+    return await keyed_caller.execute(savepoints.ReleaseSavepoint(parameters.table(table), time, data))

@@ -11,11 +11,11 @@ from litestar.params import JSONBody
 from litestar.response import Stream
 
 from chronolake_metastore.api import arrow_answers, parameters, problems
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import TableInPath
 from chronolake_metastore.api.requests import read_time_in_body
 from chronolake_metastore.domain.commands import refuse_nul
-from chronolake_metastore.queries import files as queries
-from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.queries import file_streams, files as queries
 from chronolake_model.files import Snapshot
 from chronolake_model.problems import ProblemCode
 from chronolake_model.scans import Scan
@@ -38,7 +38,7 @@ async def scan(
     request: Request[Any, Any, Any],
     table: TableInPath,
     data: JSONBody[Scan],
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
 ) -> Snapshot | Stream:
     """The snapshot of a table, page by page, without the slices that could not match the filter.
 
@@ -51,5 +51,5 @@ async def scan(
     as_of = read_time_in_body("as_of", data.as_of)
     name = parameters.table(table)
     if arrow_answers.wants_arrow(request, data.cursor):
-        return arrow_answers.Arrow(await (await arrow_answers.queries()).scan(database, name, data, as_of))
-    return await queries.scan(database, name, data, as_of)
+        return arrow_answers.Arrow(await caller.read(file_streams.scan, name, data, as_of))
+    return await caller.read(queries.scan, name, data, as_of)

@@ -7,13 +7,10 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.contexts import execute
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
 from chronolake_metastore.domain import schemas
-from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import schemas as queries
-from chronolake_metastore.service.service import Service
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.schemas import ChangeSchema, TableSchema, TableSchemaPage
 
@@ -37,15 +34,14 @@ SchemaVersionInPath = FromPath[str]
 async def change_schema(
     table: TableInPath,
     data: JSONBody[ChangeSchema],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[TableSchema]:
     """Change columns, all of the request or nothing: this is the next version of the schema. No file changes.
 
     A change that would make files unreadable is refused with `incompatible-schema`, which says why and what is
     allowed.
     """
-    return await execute(service, caller, schemas.ChangeSchema(parameters.table(table), data))
+    return await keyed_caller.execute(schemas.ChangeSchema(parameters.table(table), data))
 
 
 @get(
@@ -56,12 +52,12 @@ async def change_schema(
 )
 async def list_schemas(
     table: TableInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     limit: Limit = parameters.PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> TableSchemaPage:
     """Every version that the table's schema has had, oldest first, page by page."""
-    return await queries.page(database, parameters.table(table), limit, cursor)
+    return await caller.read(queries.page, parameters.table(table), limit, cursor)
 
 
 @get(
@@ -71,7 +67,9 @@ async def list_schemas(
     responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.SCHEMA_NOT_FOUND),
 )
 async def get_schema(
-    table: TableInPath, schema_version: SchemaVersionInPath, database: NamedDependency[Database]
+    table: TableInPath,
+    schema_version: SchemaVersionInPath,
+    caller: NamedDependency[Caller],
 ) -> TableSchema:
     """One version of the table's schema; the present one is in the table itself, too."""
-    return await queries.get(database, parameters.table(table), parameters.schema_version(schema_version))
+    return await caller.read(queries.get, parameters.table(table), parameters.schema_version(schema_version))

@@ -7,11 +7,9 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.contexts import execute
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
-from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.staging import StageWriteStats
-from chronolake_metastore.service.service import Service
 from chronolake_model import instants as wire
 from chronolake_model.instants import StagedWriteStats
 from chronolake_model.problems import ProblemCode
@@ -36,12 +34,11 @@ async def stage_write_stats(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[wire.StageWriteStats],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[StagedWriteStats]:
     """Report files before the instant completes, so that other writers do not wait for very large instants.
 
     The complete request names the `version` of each answer in `staged`. A conflict is already refused here.
     """
     time = parameters.instant_time("requested_time", requested_time)
-    return await execute(service, caller, StageWriteStats(parameters.table(table), time, data))
+    return await keyed_caller.execute(StageWriteStats(parameters.table(table), time, data))

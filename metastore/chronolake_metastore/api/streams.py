@@ -11,13 +11,10 @@ from litestar.params import FromPath, JSONBody
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.contexts import execute
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
 from chronolake_metastore.domain import checkpoints, streams
-from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import streams as queries
-from chronolake_metastore.service.service import Service
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import patterns
 from chronolake_model.problems import ProblemCode
 from chronolake_model.streams import (
@@ -55,8 +52,7 @@ async def open_stream(
     table: TableInPath,
     stream: StreamInPath,
     data: JSONBody[OpenStream],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[Stream]:
     """Give a streaming writer the next epoch of its stream, and its buffer as it stands.
 
@@ -64,7 +60,7 @@ async def open_stream(
     continues from a checkpoint names it in `restored_checkpoint`, and then says that it is complete: its
     instants complete if they have not. What is behind it is rolled back.
     """
-    return await execute(service, caller, streams.OpenStream(parameters.table(table), _stream(stream), data))
+    return await keyed_caller.execute(streams.OpenStream(parameters.table(table), _stream(stream), data))
 
 
 @post(
@@ -78,11 +74,10 @@ async def renew_stream(
     table: TableInPath,
     stream: StreamInPath,
     data: JSONBody[RenewStream],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[Stream]:
     """Renew the lease from now on. It holds all pending instants of the stream."""
-    return await execute(service, caller, streams.RenewStream(parameters.table(table), _stream(stream), data))
+    return await keyed_caller.execute(streams.RenewStream(parameters.table(table), _stream(stream), data))
 
 
 @post(
@@ -100,16 +95,15 @@ async def request_stream_instant(
     table: TableInPath,
     stream: StreamInPath,
     data: JSONBody[RequestInstant],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[StreamInstant]:
     """The instant that the files of a checkpoint belong to; the first request for a checkpoint begins it.
 
     The status is 201 then, and 200 for later requests. A new instant begins although earlier ones are pending.
     `instant-not-yet` is not recorded as an outcome: send the same request again a little later.
     """
-    return await execute(
-        service, caller, checkpoints.RequestInstant(parameters.table(table), _stream(stream), data)
+    return await keyed_caller.execute(
+        checkpoints.RequestInstant(parameters.table(table), _stream(stream), data)
     )
 
 
@@ -133,8 +127,7 @@ async def report_write_metadata(
     table: TableInPath,
     stream: StreamInPath,
     data: JSONBody[ReportWriteMetadata],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[ReportedWriteMetadata]:
     """Report files that a task has written for a checkpoint. They are invisible until it is complete.
 
@@ -142,8 +135,8 @@ async def report_write_metadata(
     could never complete is refused: it has no marker and needs one, another task has reported it, or another
     file of its file group excludes it.
     """
-    return await execute(
-        service, caller, checkpoints.ReportWriteMetadata(parameters.table(table), _stream(stream), data)
+    return await keyed_caller.execute(
+        checkpoints.ReportWriteMetadata(parameters.table(table), _stream(stream), data)
     )
 
 
@@ -166,8 +159,7 @@ async def complete_checkpoints(
     table: TableInPath,
     stream: StreamInPath,
     data: JSONBody[CompleteCheckpoints],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[CompletedCheckpoints]:
     """Acknowledge checkpoint n: the instants of all ids below n complete, in their order, in one transaction.
 
@@ -176,8 +168,8 @@ async def complete_checkpoints(
     have completed. With `unreconciled-markers`, make sure that all tasks have passed the barrier: a slow one
     may still write such a file. Then delete the files, report the deletions, and acknowledge again.
     """
-    return await execute(
-        service, caller, checkpoints.CompleteCheckpoints(parameters.table(table), _stream(stream), data)
+    return await keyed_caller.execute(
+        checkpoints.CompleteCheckpoints(parameters.table(table), _stream(stream), data)
     )
 
 
@@ -192,12 +184,11 @@ async def abort_checkpoint(
     table: TableInPath,
     stream: StreamInPath,
     data: JSONBody[AbortCheckpoint],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[Stream]:
     """Keep in the log that a checkpoint was aborted. The buffer stays: the next checkpoint completes it."""
-    return await execute(
-        service, caller, checkpoints.AbortCheckpoint(parameters.table(table), _stream(stream), data)
+    return await keyed_caller.execute(
+        checkpoints.AbortCheckpoint(parameters.table(table), _stream(stream), data)
     )
 
 
@@ -212,16 +203,13 @@ async def restart_task(
     table: TableInPath,
     stream: StreamInPath,
     data: JSONBody[RestartTask],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[RestartedTask]:
     """Drop what a task has reported behind a checkpoint, because it restarts alone from it.
 
     The other tasks go on. The answer has the task's `attempt` for its requests; earlier attempts are refused.
     """
-    return await execute(
-        service, caller, checkpoints.RestartTask(parameters.table(table), _stream(stream), data)
-    )
+    return await keyed_caller.execute(checkpoints.RestartTask(parameters.table(table), _stream(stream), data))
 
 
 @post(
@@ -235,11 +223,10 @@ async def close_stream(
     table: TableInPath,
     stream: StreamInPath,
     data: JSONBody[CloseStream],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[Stream]:
     """Close a stream that has no pending instant, because its job has ended. It can be opened again."""
-    return await execute(service, caller, streams.CloseStream(parameters.table(table), _stream(stream), data))
+    return await keyed_caller.execute(streams.CloseStream(parameters.table(table), _stream(stream), data))
 
 
 @get(
@@ -248,9 +235,9 @@ async def close_stream(
     tags=TAGS,
     responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.STREAM_NOT_FOUND),
 )
-async def get_stream(table: TableInPath, stream: StreamInPath, database: NamedDependency[Database]) -> Stream:
+async def get_stream(table: TableInPath, stream: StreamInPath, caller: NamedDependency[Caller]) -> Stream:
     """One stream, with the reports of its tasks."""
-    return await queries.get(database, parameters.table(table), _stream(stream))
+    return await caller.read(queries.get, parameters.table(table), _stream(stream))
 
 
 @get(
@@ -262,12 +249,12 @@ async def get_stream(table: TableInPath, stream: StreamInPath, database: NamedDe
 async def list_streams(
     *,
     table: TableInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     limit: Limit = parameters.PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> StreamPage:
     """The streams of a table by their names, page by page, without the reports of their tasks."""
-    return await queries.page(database, parameters.table(table), limit, cursor)
+    return await caller.read(queries.page, parameters.table(table), limit, cursor)
 
 
 def _stream(name: str) -> str:

@@ -9,15 +9,12 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.contexts import execute
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.markers import TAGS
 from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPath, TableInPath
 from chronolake_metastore.api.requests import time_in_body
-from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.queries import sweeps as queries
-from chronolake_metastore.service.service import Service
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import sweeps as wire
 from chronolake_model.problems import ProblemCode
 from chronolake_model.sweeps import GRACE_SECONDS_MAX, RecordedSweep, UnsweptPage
@@ -32,7 +29,7 @@ from chronolake_model.sweeps import GRACE_SECONDS_MAX, RecordedSweep, UnsweptPag
 async def list_unswept(
     *,
     table: TableInPath,
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     grace_seconds: Annotated[
         int | None,
         QueryParameter(
@@ -52,7 +49,7 @@ async def list_unswept(
     A late task may have finished a file after the file was deleted. The names to check are the deletions of the
     instant with `unpublished=true`.
     """
-    return await queries.page(database, parameters.table(table), grace_seconds, limit, cursor)
+    return await caller.read(queries.page, parameters.table(table), grace_seconds, limit, cursor)
 
 
 @post(
@@ -71,8 +68,7 @@ async def record_sweep(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
     data: JSONBody[wire.RecordSweep],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[RecordedSweep]:
     """Record that all deleted names of an instant were checked once more, and which files existed.
 
@@ -81,4 +77,4 @@ async def record_sweep(
     """
     time = parameters.instant_time("requested_time", requested_time)
     time_in_body("unswept_since", data.unswept_since)
-    return await execute(service, caller, RecordSweep(parameters.table(table), time, data))
+    return await keyed_caller.execute(RecordSweep(parameters.table(table), time, data))

@@ -9,9 +9,9 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
 from chronolake_metastore.api import problems
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor
 from chronolake_metastore.queries import health as queries, readiness
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.health import HEALTH_LIMIT_MAX, HealthPage
 from chronolake_model.problems import ProblemCode
 
@@ -25,7 +25,7 @@ TAGS = ["Operations"]
     responses=problems.of_query(ProblemCode.INVALID_CURSOR),
 )
 async def list_health(
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     probe: NamedDependency[readiness.Probe],
     limit: Annotated[
         int, QueryParameter(ge=1, le=HEALTH_LIMIT_MAX, description="The largest number of entries.")
@@ -33,4 +33,4 @@ async def list_health(
     cursor: Cursor = None,
 ) -> HealthPage:
     """Publication, log files and pending plans of each table, in the order of their names."""
-    return await queries.page(database, limit, cursor, probe.refusal())
+    return await caller.read(queries.page, limit, cursor, probe.refusal())

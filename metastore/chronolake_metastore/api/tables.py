@@ -11,14 +11,11 @@ from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore import local_paths
 from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.contexts import execute
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
 from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.commands import refuse_nul
-from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import tables as queries
-from chronolake_metastore.service.service import Service
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.tables import AlterTable, CreateTable, DroppedTablePage, Table, TablePage
 
@@ -37,17 +34,13 @@ _REFUSALS: Final = (
     tags=TAGS,
     responses=problems.of_command(*_REFUSALS),
 )
-async def create_table(
-    data: JSONBody[CreateTable], caller: NamedDependency[Context], service: NamedDependency[Service]
-) -> Response[Table]:
+async def create_table(data: JSONBody[CreateTable], keyed_caller: NamedDependency[Caller]) -> Response[Table]:
     """Create a table; its first event is version 1 of its log.
 
     Its base path must not overlap with that of another table, in any spelling. The base path of a dropped
     table is taken over only with `reuse_base_path`. From then on nothing of the dropped table is deleted there.
     """
-    return await execute(
-        service, caller, tables.CreateTable(data, await local_paths.resolved_key(data.base_path))
-    )
+    return await keyed_caller.execute(tables.CreateTable(data, await local_paths.resolved_key(data.base_path)))
 
 
 @post(
@@ -57,14 +50,14 @@ async def create_table(
     tags=TAGS,
     responses=problems.of_body(*_REFUSALS),
 )
-async def check_new_table(data: JSONBody[CreateTable], database: NamedDependency[Database]) -> None:
+async def check_new_table(data: JSONBody[CreateTable], caller: NamedDependency[Caller]) -> None:
     """Give the answer that creating the table would get now; create nothing.
 
     `namespace-not-found` is checked last: every other condition holds then.
     """
     refuse_nul(msgspec.json.encode(data))
     command = tables.CreateTable(data, await local_paths.resolved_key(data.base_path))
-    await queries.check_new(database, command)
+    await caller.read(queries.check_new, command)
 
 
 @get(
@@ -74,14 +67,14 @@ async def check_new_table(data: JSONBody[CreateTable], database: NamedDependency
     responses=problems.of_query(ProblemCode.NAMESPACE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
 )
 async def list_tables(
-    database: NamedDependency[Database],
+    caller: NamedDependency[Caller],
     namespace: Annotated[str | None, QueryParameter(description="Only tables of this namespace.")] = None,
     limit: Limit = parameters.PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> TablePage:
     """Tables in the order of their names, page by page."""
     within = None if namespace is None else parameters.namespace(namespace)
-    return await queries.page(database, within, limit, cursor)
+    return await caller.read(queries.page, within, limit, cursor)
 
 
 @get(
@@ -91,13 +84,15 @@ async def list_tables(
     responses=problems.of_query(ProblemCode.INVALID_CURSOR),
 )
 async def list_dropped_tables(
-    database: NamedDependency[Database], limit: Limit = parameters.PAGE_DEFAULT, cursor: Cursor = None
+    caller: NamedDependency[Caller],
+    limit: Limit = parameters.PAGE_DEFAULT,
+    cursor: Cursor = None,
 ) -> DroppedTablePage:
     """Dropped tables whose files may still exist, in the order of their ids, page by page.
 
     Where a link or a mount of a machine leads into the folder of one of them, nothing may be deleted.
     """
-    return await queries.page_of_dropped(database, limit, cursor)
+    return await caller.read(queries.page_of_dropped, limit, cursor)
 
 
 @get(
@@ -106,9 +101,9 @@ async def list_dropped_tables(
     tags=TAGS,
     responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
 )
-async def get_table(table: TableInPath, database: NamedDependency[Database]) -> Table:
+async def get_table(table: TableInPath, caller: NamedDependency[Caller]) -> Table:
     """One table, by `namespace.table`."""
-    return await queries.get(database, parameters.table(table))
+    return await caller.read(queries.get, parameters.table(table))
 
 
 @patch(
@@ -126,15 +121,14 @@ async def get_table(table: TableInPath, database: NamedDependency[Database]) -> 
 async def alter_table(
     table: TableInPath,
     data: JSONBody[AlterTable],
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
 ) -> Response[Table]:
     """Rename a table, set properties, remove others: all of the request, or nothing.
 
     The table keeps its id, its files, its timeline and its pending instants. Writers continue under the new
     name.
     """
-    return await execute(service, caller, tables.AlterTable(parameters.table(table), data))
+    return await keyed_caller.execute(tables.AlterTable(parameters.table(table), data))
 
 
 @delete(
@@ -145,12 +139,11 @@ async def alter_table(
 )
 async def drop_table(
     table: TableInPath,
-    caller: NamedDependency[Context],
-    service: NamedDependency[Service],
+    keyed_caller: NamedDependency[Caller],
     version: Annotated[
         int | None,
         QueryParameter(ge=1, le=2**62, description="Drop only if this is the last version of the table's log."),
     ] = None,
 ) -> Response[None]:
     """Drop a table from the catalog. Its data files stay where they are, and its history stays in the log."""
-    return await execute(service, caller, tables.DropTable(parameters.table(table), version))
+    return await keyed_caller.execute(tables.DropTable(parameters.table(table), version))

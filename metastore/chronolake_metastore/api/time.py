@@ -6,13 +6,12 @@ from litestar import get
 from litestar.di import NamedDependency
 
 from chronolake_metastore.api import problems
-from chronolake_metastore.domain.context import Context
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.notes import metastore
-from chronolake_metastore.service.service import Service
 from chronolake_model.instants import TimeInterval
 
 
 @get("/time", summary="The TrueTime interval", tags=["Time"], responses=problems.of_query())
-async def get_time(ctx: NamedDependency[Context], service: NamedDependency[Service]) -> TimeInterval:
+async def get_time(caller: NamedDependency[Caller]) -> TimeInterval:
     """An interval that contains the present time, for every table and every server."""
-    return await service.note(ctx, metastore.return_time)
+    return await caller.note(metastore.return_time)

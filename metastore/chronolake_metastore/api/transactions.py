@@ -7,12 +7,10 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from chronolake_metastore.api import problems
-from chronolake_metastore.api.contexts import execute
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.requests import refuse_no_time, time_in_body
 from chronolake_metastore.domain import transactions
-from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.instants import CompleteInstant
-from chronolake_metastore.service.service import Service
 from chronolake_model.instants import CompletedTogether, CompleteTogether
 from chronolake_model.problems import ProblemCode
 
@@ -35,7 +33,7 @@ from chronolake_model.problems import ProblemCode
     ),
 )
 async def complete_together(
-    data: JSONBody[CompleteTogether], caller: NamedDependency[Context], service: NamedDependency[Service]
+    data: JSONBody[CompleteTogether], keyed_caller: NamedDependency[Caller]
 ) -> Response[CompletedTogether]:
     """Publish instants of one or several tables, all or none, at one position in the order of the log."""
     for index, member in enumerate(data.instants):
@@ -46,4 +44,4 @@ async def complete_together(
         )
         for index, member in enumerate(data.instants)
     ]
-    return await execute(service, caller, transactions.CompleteTogether(members))
+    return await keyed_caller.execute(transactions.CompleteTogether(members))

@@ -19,6 +19,7 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.domain import markers as domain
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, ConcurrentInstants
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.markers import CreateMarkers
@@ -88,14 +89,14 @@ async def create(session: Session, requests: Sequence[CreateMarkers]) -> list[Re
     return [result for result in results if result is not None]
 
 
-async def delete(database: Database, table_name: str, requested_time: Micros) -> DeletedMarkers:
+async def delete(ctx: Context, database: Database, table_name: str, requested_time: Micros) -> DeletedMarkers:
     """Delete the markers of an instant that has ended, in short transactions without the lock of its table.
 
     Raises ``TableNotFound``, ``InstantNotFound``, or ``IllegalTransition`` while the instant or a rollback that
     uses its markers is pending.
     """
     async with database.reading() as connection:
-        table, instant = await queries.find_instant(connection, table_name, requested_time)
+        table, instant = await queries.find_instant(ctx, connection, table_name, requested_time)
         rollback = None
         if instant.rolled_back_by is not None:
             rollback = await stored_instants.get(connection, table.table_id, instant.rolled_back_by)

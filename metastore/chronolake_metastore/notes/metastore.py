@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.store import clocks, identity
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.instants import TimeInterval
 from chronolake_model.times import Micros, Tick, format_time
 
 
-async def return_time(database: Database) -> TimeInterval:
+async def return_time(ctx: Context, database: Database) -> TimeInterval:
     """The current time as an interval, as in TrueTime, in 20 digits.
 
     The earliest end is one millisecond before the wall clock, because a table truncates the times that it
@@ -21,7 +22,7 @@ async def return_time(database: Database) -> TimeInterval:
     return TimeInterval(format_time(earliest, Tick.MICROSECOND), format_time(latest, Tick.MICROSECOND))
 
 
-async def follow_promotion(database: Database) -> None:
+async def follow_promotion(ctx: Context, database: Database) -> None:
     """Record that the PostgreSQL of the identity was promoted, for servers that start later."""
     async with database.committing() as connection:
         await identity.follow_promotion(connection)

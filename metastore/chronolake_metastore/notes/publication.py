@@ -12,6 +12,7 @@ from msgspec import UNSET
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import properties, publication as domain
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.instants import by_wall, lease_end, seconds_until
 from chronolake_metastore.domain.publication import Position
 from chronolake_metastore.domain.tables import Table
@@ -40,7 +41,9 @@ class Lease(msgspec.Struct, frozen=True):
     hides: bool
 
 
-async def take_lease(database: Database, table_name: str, body: wire.TakePublicationLease) -> Lease:
+async def take_lease(
+    ctx: Context, database: Database, table_name: str, body: wire.TakePublicationLease
+) -> Lease:
     """Become the publisher; raises ``TableNotFound``, ``LeaseLive``, or ``NotPublished``.
 
     The last one holds while the table is off, paused or being adopted.
@@ -49,7 +52,7 @@ async def take_lease(database: Database, table_name: str, body: wire.TakePublica
     already, the publisher looks whether ``hoodie.properties`` is there again.
     """
     async with database.committing() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         if domain.is_being_adopted(table.definition):
             raise errors.NotPublished(table.name, properties.UNFINISHED)
         hides = domain.is_off(table.definition)
@@ -139,14 +142,16 @@ def _refuse_other_publisher(table: Table, position: Position, publisher: str, no
         )
 
 
-async def report(database: Database, table_name: str, body: wire.ReportPublication) -> wire.Publication:
+async def report(
+    ctx: Context, database: Database, table_name: str, body: wire.ReportPublication
+) -> wire.Publication:
     """Record that the steps up to a version are executed; raises ``TableNotFound``, ``PublicationFenced``.
 
     Raises ``IllegalTransition`` for a version that the log does not have.
     """
-    pause = await queries.find_pause(database, table_name, body.version) if body.paused else None
+    pause = await queries.find_pause(ctx, database, table_name, body.version) if body.paused else None
     async with database.committing() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         progress = await stored.get(connection, table.table_id)
         now = await clocks.now(connection)
         if body.version > progress.version:
@@ -173,13 +178,13 @@ async def report(database: Database, table_name: str, body: wire.ReportPublicati
         return queries.document(table, await stored.get(connection, table.table_id), now)
 
 
-async def fail(database: Database, table_name: str, publisher: str, failure: str) -> None:
+async def fail(ctx: Context, database: Database, table_name: str, publisher: str, failure: str) -> None:
     """Record why a server could not publish a table, and end its lease; raises ``TableNotFound``.
 
     Of a table that was never published, also whether it pauses: the log says so without the storage.
     """
     async with database.committing() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         await stored.lock(connection, table.table_id, table.created_at)
         position = (await stored.get(connection, table.table_id)).position
         assert position is not None

@@ -9,6 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from chronolake_metastore import errors
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.instants import lease_end
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cleans, tables
@@ -26,10 +27,10 @@ EXPIRED_DELETED_MAX: Final = 100
 
 
 async def begin(
-    database: Database, table_name: str, body: wire.BeginReading, as_of: ReadTime | None
+    ctx: Context, database: Database, table_name: str, body: wire.BeginReading, as_of: ReadTime | None
 ) -> wire.ReaderLease:
     """Take a lease; raises ``TableNotFound``, or ``HistoryCleaned`` when files of that time may be deleted."""
-    async with _leasing(database, table_name) as (connection, table):
+    async with _leasing(ctx, database, table_name) as (connection, table):
         if body.follows and as_of is not None and not isinstance(as_of, Bound):
             # Unlike a single time, a range from a time that only a savepoint holds cannot be read.
             cleans.in_range(table, as_of)
@@ -48,13 +49,18 @@ async def begin(
 
 
 async def renew(
-    database: Database, table_name: str, lease_id: UUID, body: wire.RenewReading, as_of: Micros | None
+    ctx: Context,
+    database: Database,
+    table_name: str,
+    lease_id: UUID,
+    body: wire.RenewReading,
+    as_of: Micros | None,
 ) -> wire.ReaderLease:
     """Extend a lease from now, and move it forward to ``as_of``.
 
     Raises ``TableNotFound``, ``ReaderNotFound``, or ``InvalidParameter`` if the lease holds one time only.
     """
-    async with _leasing(database, table_name) as (connection, table):
+    async with _leasing(ctx, database, table_name) as (connection, table):
         now = await clocks.now(connection)
         renewed = await stored.renew(connection, table, lease_id, body.lease_seconds, as_of, now.steady)
         if renewed is not None and as_of is not None and not renewed.follows:
@@ -66,18 +72,20 @@ async def renew(
     return document(table, renewed, now)
 
 
-async def end(database: Database, table_name: str, lease_id: UUID) -> wire.EndedReading:
+async def end(ctx: Context, database: Database, table_name: str, lease_id: UUID) -> wire.EndedReading:
     """End a lease; raises ``TableNotFound``."""
     async with database.committing() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         return wire.EndedReading(await stored.delete(connection, table.table_id, lease_id))
 
 
 @asynccontextmanager
-async def _leasing(database: Database, table_name: str) -> AsyncIterator[tuple[Connection, Table]]:
+async def _leasing(
+    ctx: Context, database: Database, table_name: str
+) -> AsyncIterator[tuple[Connection, Table]]:
     """A transaction during which no clean of the table can be planned, and the table as it is then."""
     async with database.committing() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         await stored.lock_shared(connection, table.table_id)
         # Read again: another transaction may have planned a clean while this one waited for the lock.
-        yield connection, await tables.find(connection, table_name)
+        yield connection, await tables.find(ctx, connection, table_name)

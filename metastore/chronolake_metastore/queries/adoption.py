@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chronolake_metastore.domain import adoption, tables
 from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.store import base_paths, catalog, clocks, identity
 from chronolake_metastore.store.postgres import transaction
 from chronolake_metastore.store.postgres.engine import Database
@@ -11,7 +12,7 @@ from chronolake_model.adoption import AdoptionCheck
 from chronolake_model.names import split_table_name
 
 
-async def check(database: Database, command: adoption.AdoptTable) -> AdoptionCheck:
+async def check(ctx: Context, database: Database, command: adoption.AdoptTable) -> AdoptionCheck:
     """Raise the error that adopting the table would raise now. Nothing is created or reserved."""
     key = tables.base_path_key(command.creation)
     name = command.request.definition.name

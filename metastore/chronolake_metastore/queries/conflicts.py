@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chronolake_metastore.domain import conflicts, promised_files, resizes
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.instants import in_the_way
 from chronolake_metastore.queries import tables
 from chronolake_metastore.store import clocks, file_groups, instants, streams
@@ -14,11 +15,11 @@ from chronolake_model.vocabulary import Touch
 
 
 async def find(
-    database: Database, table_name: str, requested_time: Micros, body: wire.FindConflicts
+    ctx: Context, database: Database, table_name: str, requested_time: Micros, body: wire.FindConflicts
 ) -> wire.Conflicts:
     """The conflict that would refuse a completion now; raises ``TableNotFound`` or ``InstantNotFound``."""
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         instant = await instants.get(connection, table.table_id, requested_time)
         if instant is None:
             raise await tables.instant_not_found(connection, table, requested_time)

@@ -7,10 +7,11 @@ from uuid import UUID
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import deletable as domain, properties
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.deletable import AsOrphans, ForInstant, Question
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import identity, tables
-from chronolake_metastore.store import clocks, deletable as stored, instants
+from chronolake_metastore.store import catalog, clocks, deletable as stored, instants
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans, Refusal, RefusedDeletion
 from chronolake_model.markers import DeletedFile
@@ -18,19 +19,21 @@ from chronolake_model.times import Micros
 
 
 async def find_deletable(
-    database: Database, table_name: str, requested_time: Micros, body: FindDeletable
+    ctx: Context, database: Database, table_name: str, requested_time: Micros, body: FindDeletable
 ) -> Deletable:
     """The files that may not be deleted for an instant; raises as ``refusals``."""
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         refused = await refusals(connection, table.table_id, requested_time, body.files, body.writer)
         return await _answer(connection, table, refused)
 
 
-async def find_deletable_orphans(database: Database, table_name: str, body: FindDeletableOrphans) -> Deletable:
+async def find_deletable_orphans(
+    ctx: Context, database: Database, table_name: str, body: FindDeletableOrphans
+) -> Deletable:
     """The files that may not be deleted as orphans; raises as ``orphan_refusals``."""
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         refused = await orphan_refusals(
             connection, table.table_id, body.files, unknown_instants=body.unknown_instants
         )
@@ -100,7 +103,8 @@ async def _own(connection: Reader, table_id: UUID) -> Table:
             table=state.table,
             other_table=other,
         )
-    table = await tables.find(connection, state.table)
+    table = await catalog.get_table(connection, state.table)
+    assert table is not None, "the transaction sees one moment"
     # Until the adoption is finished, Hudi may complete the instants of such files.
     properties.refuse_unfinished(table.name, table.definition.properties)
     return table

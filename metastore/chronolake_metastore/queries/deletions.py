@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.deletions import marked_by
 from chronolake_metastore.queries import cursors, markers, paging
 from chronolake_metastore.store import deletions as stored
@@ -23,6 +24,7 @@ class _Place(msgspec.Struct, tag="deletions", frozen=True, array_like=True, forb
 
 
 async def page(
+    ctx: Context,
     database: Database,
     table_name: str,
     requested_time: Micros,
@@ -33,7 +35,7 @@ async def page(
 ) -> DeletedFilePage:
     """A page of ``limit`` files; raises ``TableNotFound``, ``InstantNotFound`` or ``InvalidCursor``."""
     async with database.reading() as connection:
-        table, instant = await markers.find_instant(connection, table_name, requested_time)
+        table, instant = await markers.find_instant(ctx, connection, table_name, requested_time)
         place = cursors.in_table(cursor, _Place, table.table_id)
         if place is not None:
             cursors.refuse_unless(place.requested_time == requested_time)

@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain import lists
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.lists import Entry, ListName
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, markers
@@ -29,7 +30,6 @@ class _Place(msgspec.Struct, tag="entries", frozen=True, array_like=True, forbid
 class ListRequest(msgspec.Struct, frozen=True):
     """A request for a page of a list of one instant."""
 
-    table: str
     requested_time: Micros
     limit: int
     cursor: str | None
@@ -42,41 +42,51 @@ class _Page(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
-async def planned_file_groups(database: Database, request: ListRequest) -> wire.PlannedFileGroups:
+async def planned_file_groups(
+    ctx: Context, database: Database, table_name: str, request: ListRequest
+) -> wire.PlannedFileGroups:
     """A page of the file groups that a plan names.
 
     This and the functions below raise ``TableNotFound``, ``InstantNotFound`` or ``InvalidCursor``.
     """
-    page = await _page(database, request, ListName.PLAN_FILE_GROUPS)
+    page = await _page(ctx, database, table_name, request, ListName.PLAN_FILE_GROUPS)
     groups = lists.file_groups(page.entries)
     return wire.PlannedFileGroups(page.table.name, page.requested_time, groups, page.next_cursor)
 
 
-async def planned_files(database: Database, request: ListRequest) -> wire.PlannedFiles:
+async def planned_files(
+    ctx: Context, database: Database, table_name: str, request: ListRequest
+) -> wire.PlannedFiles:
     """A page of the files that a plan deletes."""
-    page = await _page(database, request, ListName.PLAN_FILES)
+    page = await _page(ctx, database, table_name, request, ListName.PLAN_FILES)
     files = [entry.name for entry in page.entries]
     return wire.PlannedFiles(page.table.name, page.requested_time, files, page.next_cursor)
 
 
-async def planned_instants(database: Database, request: ListRequest) -> wire.PlannedInstants:
+async def planned_instants(
+    ctx: Context, database: Database, table_name: str, request: ListRequest
+) -> wire.PlannedInstants:
     """A page of the instants that a restore rolls back."""
-    page = await _page(database, request, ListName.PLAN_INSTANTS)
+    page = await _page(ctx, database, table_name, request, ListName.PLAN_INSTANTS)
     tick = page.table.definition.tick
     instants = [format_time(time, tick) for time in lists.instants(page.entries)]
     return wire.PlannedInstants(page.table.name, page.requested_time, instants, page.next_cursor)
 
 
-async def replaced_file_groups(database: Database, request: ListRequest) -> wire.FileGroupsReplaced:
+async def replaced_file_groups(
+    ctx: Context, database: Database, table_name: str, request: ListRequest
+) -> wire.FileGroupsReplaced:
     """A page of the file groups that an instant replaced."""
-    page = await _page(database, request, ListName.REPLACED_FILE_GROUPS)
+    page = await _page(ctx, database, table_name, request, ListName.REPLACED_FILE_GROUPS)
     groups = lists.file_groups(page.entries)
     return wire.FileGroupsReplaced(page.table.name, page.requested_time, groups, page.next_cursor)
 
 
-async def _page(database: Database, request: ListRequest, name: ListName) -> _Page:
+async def _page(
+    ctx: Context, database: Database, table_name: str, request: ListRequest, name: ListName
+) -> _Page:
     async with database.reading() as connection:
-        table, instant = await markers.find_instant(connection, request.table, request.requested_time)
+        table, instant = await markers.find_instant(ctx, connection, table_name, request.requested_time)
         place = cursors.in_table(request.cursor, _Place, table.table_id)
         if place is not None:
             cursors.refuse_unless((place.requested_time, place.list) == (request.requested_time, name))

@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.errors import InvalidCursor
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import feed
@@ -38,17 +39,19 @@ class TablePlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 _BEGINNING = LogPlace(transaction_id="0", position=0)
 
 
-async def page(database: Database, table_name: str | None, after: str | None, limit: int) -> EventPage:
+async def page(
+    ctx: Context, database: Database, table_name: str | None, after: str | None, limit: int
+) -> EventPage:
     """A page of the events after ``after``: by default from the beginning of the log; ``LATEST`` is its end.
 
     Raises ``TableNotFound`` or ``InvalidCursor``.
     """
     if table_name is None:
-        return await _page_of_all(database, after, limit)
-    return await _page_of_table(database, table_name, after, limit)
+        return await _page_of_all(ctx, database, after, limit)
+    return await _page_of_table(ctx, database, table_name, after, limit)
 
 
-async def _page_of_all(database: Database, after: str | None, limit: int) -> EventPage:
+async def _page_of_all(ctx: Context, database: Database, after: str | None, limit: int) -> EventPage:
     async with database.reading() as connection:
         if after == Bound.LATEST:
             end = await feed.end(connection)
@@ -61,9 +64,11 @@ async def _page_of_all(database: Database, after: str | None, limit: int) -> Eve
     return _answer(entries, places, place, caught_up=caught_up)
 
 
-async def _page_of_table(database: Database, table_name: str, after: str | None, limit: int) -> EventPage:
+async def _page_of_table(
+    ctx: Context, database: Database, table_name: str, after: str | None, limit: int
+) -> EventPage:
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         if after == Bound.LATEST:
             place = TablePlace(table.table_id, await feed.end_of_table(connection, table.table_id))
         else:
@@ -75,7 +80,7 @@ async def _page_of_table(database: Database, table_name: str, after: str | None,
     return _answer(entries, places, place, caught_up=caught_up)
 
 
-async def time_of_cursor(database: Database, table_name: str, cursor: str) -> CursorTime:
+async def time_of_cursor(ctx: Context, database: Database, table_name: str, cursor: str) -> CursorTime:
     """The time of a table's last event before a cursor, which is over this table or over all tables.
 
     In the log of all tables the events of a table are in the order of their versions, and so are their times:
@@ -84,7 +89,7 @@ async def time_of_cursor(database: Database, table_name: str, cursor: str) -> Cu
     """
     place = _place_of_either(cursor)
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         version = await _version_at(connection, table.table_id, place)
         time = await feed.time_of_version(connection, table.table_id, version)
     return CursorTime(None if time is None else format_time(time, table.definition.tick))

@@ -10,6 +10,7 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import slices
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.slices import FileSlice, Slices
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, files, paging, tables
@@ -53,7 +54,7 @@ _NumberedGroup = tuple[int, wire.FoundFileGroup]
 
 
 async def find(
-    database: Database, table_name: str, body: wire.FindFileGroups, as_of: ReadTime | None
+    ctx: Context, database: Database, table_name: str, body: wire.FindFileGroups, as_of: ReadTime | None
 ) -> wire.FoundFileGroups:
     """A page of what the file groups of a request have as of a completion time, in the order of the request.
 
@@ -62,7 +63,7 @@ async def find(
     _refuse_repeated("file_groups", body.file_groups)
     _refuse_repeated("buckets", body.buckets)
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         _refuse_buckets_of_other_indexes(table, body.buckets)
         names: list[GroupName] = [*body.file_groups, *body.buckets]
         place = cursors.in_table(body.cursor, _NumberPlace, table.table_id)
@@ -126,7 +127,13 @@ async def _found(
 
 
 async def history(
-    database: Database, table_name: str, group: GroupKey, as_of: ReadTime | None, limit: int, cursor: str | None
+    ctx: Context,
+    database: Database,
+    table_name: str,
+    group: GroupKey,
+    as_of: ReadTime | None,
+    limit: int,
+    cursor: str | None,
 ) -> wire.FileGroupHistory:
     """A page of ``limit`` slices of a file group.
 
@@ -134,7 +141,7 @@ async def history(
     ``TableNotFound``, ``HistoryCleaned`` or ``InvalidCursor``.
     """
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         place = cursors.in_table(cursor, _HistoryPlace, table.table_id)
         cursors.refuse_unless(place is None or place.group == group)
         time = await tables.last_time(connection, table, as_of, None if place is None else place.as_of)
@@ -171,14 +178,14 @@ async def history(
 
 
 async def replaced(
-    database: Database, table_name: str, as_of: ReadTime | None, limit: int, cursor: str | None
+    ctx: Context, database: Database, table_name: str, as_of: ReadTime | None, limit: int, cursor: str | None
 ) -> wire.ReplacedFileGroups:
     """A page of ``limit`` file groups that were replaced as of a time.
 
     Raises ``TableNotFound``, ``HistoryCleaned`` or ``InvalidCursor``.
     """
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         place = cursors.in_table(cursor, _ReplacedPlace, table.table_id)
         time = await tables.last_completion(connection, table, as_of, None if place is None else place.as_of)
         after = FIRST if place is None else place.group
@@ -201,14 +208,14 @@ async def replaced(
 
 
 async def pending(
-    database: Database, table_name: str, as_of: ReadTime | None, limit: int, cursor: str | None
+    ctx: Context, database: Database, table_name: str, as_of: ReadTime | None, limit: int, cursor: str | None
 ) -> wire.PendingFileGroups:
     """A page of ``limit`` file groups that the plans of pending table services name.
 
     Raises ``TableNotFound``, ``HistoryCleaned`` or ``InvalidCursor``.
     """
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         place = cursors.in_table(cursor, _PendingPlace, table.table_id)
         time = await tables.last_time(connection, table, as_of, None if place is None else place.as_of)
         after = FIRST if place is None else place.group

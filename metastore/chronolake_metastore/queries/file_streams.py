@@ -3,68 +3,85 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import files, tables
 from chronolake_metastore.queries.cleans import BEFORE_ALL
-from chronolake_metastore.store import file_streams as stored
 from chronolake_metastore.store.files import FIRST
-from chronolake_metastore.store.postgres.arrow import ArrowStream
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model.scans import Scan
 from chronolake_model.times import Micros, ReadTime, format_time
+
+if TYPE_CHECKING:
+    from chronolake_metastore.store.postgres.arrow import ArrowStream
 
 METADATA: Final = "chronolake."
 """The prefix of the keys in the schema's metadata, which describe the whole answer."""
 
 
 async def snapshot(
-    database: Database, table_name: str, as_of: ReadTime | None, partition_path: str | None
+    ctx: Context, database: Database, table_name: str, as_of: ReadTime | None, partition_path: str | None
 ) -> ArrowStream:
     """The files of the live slices; raises ``TableNotFound`` or ``HistoryCleaned``."""
     return await scan(
-        database, table_name, Scan(partition_paths=None if partition_path is None else [partition_path]), as_of
+        ctx,
+        database,
+        table_name,
+        Scan(partition_paths=None if partition_path is None else [partition_path]),
+        as_of,
     )
 
 
-async def scan(database: Database, table_name: str, body: Scan, as_of: ReadTime | None) -> ArrowStream:
+async def scan(
+    ctx: Context, database: Database, table_name: str, body: Scan, as_of: ReadTime | None
+) -> ArrowStream:
     """The files of the live slices that could match.
 
     Raises ``TableNotFound``, ``InvalidFilter`` or ``HistoryCleaned``.
     """
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         sets = await files.partition_sets_of(connection, table, body, FIRST[0])
         at, metadata = await _pinned(connection, table, as_of)
     # In a thread: the text of the largest filters takes a second, in which no other request would be answered.
-    return await asyncio.to_thread(stored.snapshot, database, table.table_id, at, sets, metadata)
+    return await asyncio.to_thread((await _stored()).snapshot, database, table.table_id, at, sets, metadata)
 
 
-async def published(database: Database, table_name: str) -> ArrowStream:
+async def published(ctx: Context, database: Database, table_name: str) -> ArrowStream:
     """Every file that was ever published; raises ``TableNotFound``."""
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         at, metadata = await _pinned(connection, table, None)
-    return stored.published(database, table.table_id, at, metadata)
+    stream: ArrowStream = (await _stored()).published(database, table.table_id, at, metadata)
+    return stream
 
 
 async def changes(
-    database: Database, table_name: str, after: ReadTime | None, until: ReadTime | None
+    ctx: Context, database: Database, table_name: str, after: ReadTime | None, until: ReadTime | None
 ) -> ArrowStream:
     """The slices of the file groups that changed in (after, until], as of both ends.
 
     Raises ``TableNotFound``, ``InvalidParameter`` or ``HistoryCleaned``.
     """
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         requested = await files.range_of(connection, table, after, until)
         between, head = await files.changes_head(connection, table, requested)
     metadata = {"table": table.name, "instants": _json(head.instants), "restores": _json(head.restores)}
     metadata |= {name: time for name, time in (("from", head.from_), ("to", head.to)) if time is not None}
-    return stored.changes(database, table.table_id, between, _metadata(metadata))
+    stream: ArrowStream = (await _stored()).changes(database, table.table_id, between, _metadata(metadata))
+    return stream
+
+
+async def _stored() -> Any:
+    """``store.file_streams``."""
+    # Arrow's libraries take a second to load, and most servers are never asked for it.
+    return await asyncio.to_thread(importlib.import_module, "chronolake_metastore.store.file_streams")
 
 
 async def _pinned(connection: Reader, table: Table, as_of: ReadTime | None) -> tuple[Micros, dict[str, str]]:

@@ -11,6 +11,7 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import partition_pruning, pruning
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.partition_pruning import PartitionSet
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cleans, cursors, paging, tables
@@ -51,6 +52,7 @@ class _Completion(msgspec.Struct, frozen=True, order=True):
 
 
 async def snapshot(
+    ctx: Context,
     database: Database,
     table_name: str,
     as_of: ReadTime | None,
@@ -63,7 +65,7 @@ async def snapshot(
     Raises ``TableNotFound``, ``HistoryCleaned`` or ``InvalidCursor``.
     """
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         pinned, after = await _place(connection, table, as_of, cursor)
         if pinned is None:
             return wire.Snapshot(table.name, None, [], None)
@@ -79,13 +81,15 @@ async def snapshot(
     return _page(table, pinned, slices, is_cut=is_cut)
 
 
-async def scan(database: Database, table_name: str, body: Scan, as_of: ReadTime | None) -> wire.Snapshot:
+async def scan(
+    ctx: Context, database: Database, table_name: str, body: Scan, as_of: ReadTime | None
+) -> wire.Snapshot:
     """A page of a snapshot without the slices that could not match the filter.
 
     Raises ``TableNotFound``, ``InvalidFilter``, ``HistoryCleaned`` or ``InvalidCursor``.
     """
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         pinned, after = await _place(connection, table, as_of, body.cursor)
         sets = await partition_sets_of(connection, table, body, after[0])
         if pinned is None:
@@ -115,6 +119,7 @@ async def partition_sets_of(connection: Reader, table: Table, body: Scan, first:
 
 
 async def changes(
+    ctx: Context,
     database: Database,
     table_name: str,
     after_time: ReadTime | None,
@@ -127,7 +132,7 @@ async def changes(
     Raises ``TableNotFound``, ``InvalidParameter``, ``HistoryCleaned`` or ``InvalidCursor``.
     """
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         place = cursors.in_table(cursor, _ChangesPlace, table.table_id)
         if place is None:
             between = await _cut(connection, table, await range_of(connection, table, after_time, until))

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import msgspec
 
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.event_ring import LAST_OF_TABLE, EncodedEvent, Place
 from chronolake_metastore.queries import cursors, events, tables
 from chronolake_metastore.store import feed
@@ -60,17 +61,9 @@ class CatchingUp:
 
     def __init__(self, database: Database, bytes_max: int) -> None:
         self._database = database
-        self._reading = asyncio.Semaphore(CATCH_UP_READERS_MAX)
+        self.reading = asyncio.Semaphore(CATCH_UP_READERS_MAX)
+        """One is held by each reader."""
         self._room = _MemoryBudget(bytes_max)
-
-    async def begin(self, table_name: str | None, after: str | None) -> Position:
-        """The position that a request names; raises ``TableNotFound`` or ``InvalidCursor``."""
-        if table_name is None:
-            place = events.place_in_log(after)
-            return Position(place=Place(int(place.transaction_id), place.position))
-        async with self._reading, self._database.following() as connection:
-            table_id = (await tables.find(connection, table_name)).table_id
-        return Position(table_id, events.place_in_table(after, table_id).version)
 
     @asynccontextmanager
     async def page(self, position: Position) -> AsyncIterator[CatchUpPage]:
@@ -86,7 +79,7 @@ class CatchingUp:
             yield await self._read(position)
 
     async def _read(self, position: Position) -> CatchUpPage:
-        async with self._reading:
+        async with self.reading:
             events = await page(self._database, position, EVENTS_OF_PAGE, PAGE_BYTES)
         return _page_of(position, events)
 
@@ -105,6 +98,18 @@ def _page_of(position: Position, events: list[EncodedEvent]) -> CatchUpPage:
         position = position.behind(event)
         is_last = position.table_id is not None and event.type == LAST_OF_TABLE
     return CatchUpPage(b"".join(frames), position, is_last)
+
+
+async def begin(
+    ctx: Context, database: Database, table_name: str | None, after: str | None, catching_up: CatchingUp
+) -> Position:
+    """The position that a follower names; raises ``TableNotFound`` or ``InvalidCursor``."""
+    if table_name is None:
+        place = events.place_in_log(after)
+        return Position(place=Place(int(place.transaction_id), place.position))
+    async with catching_up.reading, database.following() as connection:
+        table_id = (await tables.find(ctx, connection, table_name)).table_id
+    return Position(table_id, events.place_in_table(after, table_id).version)
 
 
 async def page(database: Database, position: Position, limit: int, bytes_max: int) -> list[EncodedEvent]:

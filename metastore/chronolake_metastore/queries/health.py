@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import cursors, publication
 from chronolake_metastore.store import catalog, clocks, publication as stored
 from chronolake_metastore.store.postgres.engine import Database
@@ -14,7 +15,9 @@ UNPUBLISHED_MAX: Final = 100
 """Tables that the metric names."""
 
 
-async def page(database: Database, limit: int, cursor: str | None, refusal: str | None) -> HealthPage:
+async def page(
+    ctx: Context, database: Database, limit: int, cursor: str | None, refusal: str | None
+) -> HealthPage:
     """Tables in the order of their names; raises ``InvalidCursor``."""
     after = ("", "") if cursor is None else cursors.decode(cursor, tuple[str, str])
     async with database.reading() as connection:

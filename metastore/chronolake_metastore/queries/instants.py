@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain import instants
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import clocks, instants as stored
 from chronolake_metastore.store.instants import Filter
@@ -25,10 +26,10 @@ class _Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     time: cursors.Time
 
 
-async def get(database: Database, table_name: str, requested_time: Micros) -> wire.Instant:
+async def get(ctx: Context, database: Database, table_name: str, requested_time: Micros) -> wire.Instant:
     """One instant; raises ``TableNotFound`` or ``InstantNotFound``."""
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         instant = await stored.get(connection, table.table_id, requested_time)
         if instant is None:
             raise await tables.instant_not_found(connection, table, requested_time)
@@ -37,14 +38,14 @@ async def get(database: Database, table_name: str, requested_time: Micros) -> wi
 
 
 async def page(
-    database: Database, table_name: str, wanted: Filter, limit: int, cursor: str | None, skip: int
+    ctx: Context, database: Database, table_name: str, wanted: Filter, limit: int, cursor: str | None, skip: int
 ) -> wire.InstantPage:
     """Instants that pass the filter, in its order, without the first ``skip`` of them.
 
     Raises ``TableNotFound`` or ``InvalidCursor``.
     """
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         place = cursors.in_table(cursor, _Place, table.table_id)
         first = None if place is None else Micros(place.time)
 
@@ -70,11 +71,11 @@ async def page(
 
 
 async def completion_times(
-    database: Database, table_name: str, requested_times: Sequence[Micros]
+    ctx: Context, database: Database, table_name: str, requested_times: Sequence[Micros]
 ) -> wire.CompletionTimes:
     """The completion time of each instant, in the order of ``requested_times``; raises ``TableNotFound``."""
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         times = await stored.completion_times(connection, table.table_id, requested_times)
     tick = table.definition.tick
     return wire.CompletionTimes([None if time is None else format_time(time, tick) for time in times])

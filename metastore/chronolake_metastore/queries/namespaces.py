@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import namespaces
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_metastore.queries import cursors, paging
 from chronolake_metastore.store import catalog
@@ -11,7 +12,7 @@ from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import tables as wire
 
 
-async def get(database: Database, name: str) -> wire.Namespace:
+async def get(ctx: Context, database: Database, name: str) -> wire.Namespace:
     """One namespace; raises ``NamespaceNotFound``."""
     async with database.reading() as connection:
         namespace = await catalog.get_namespace(connection, name)
@@ -20,7 +21,7 @@ async def get(database: Database, name: str) -> wire.Namespace:
     return namespaces.document(namespace)
 
 
-async def page(database: Database, limit: int, cursor: str | None) -> wire.NamespacePage:
+async def page(ctx: Context, database: Database, limit: int, cursor: str | None) -> wire.NamespacePage:
     """Namespaces in the order of their names; raises ``InvalidCursor``."""
     after = "" if cursor is None else cursors.decode(cursor, str)
     async with database.reading() as connection:

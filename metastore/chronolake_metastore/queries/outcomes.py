@@ -7,13 +7,14 @@ from typing import Any, cast
 import msgspec
 
 from chronolake_metastore import errors
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.store import outcomes
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import outcomes as wire
 from chronolake_model.times import to_datetime
 
 
-async def get(database: Database, request_id: str) -> wire.Outcome:
+async def get(ctx: Context, database: Database, request_id: str) -> wire.Outcome:
     """The recorded outcome of a request; raises ``OutcomeNotFound`` when no request of this id was decided."""
     async with database.reading() as connection:
         recorded = await outcomes.get(connection, request_id)

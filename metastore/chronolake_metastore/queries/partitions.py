@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import partitions as stored
 from chronolake_metastore.store.postgres.engine import Database
@@ -20,14 +21,14 @@ class _Place(msgspec.Struct, tag="partitions", frozen=True, array_like=True, for
 
 
 async def page(
-    database: Database, table_name: str, as_of: ReadTime | None, limit: int, cursor: str | None
+    ctx: Context, database: Database, table_name: str, as_of: ReadTime | None, limit: int, cursor: str | None
 ) -> Partitions:
     """A page of ``limit`` partition paths with their totals.
 
     Raises ``TableNotFound``, ``HistoryCleaned`` or ``InvalidCursor``.
     """
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         place = cursors.in_table(cursor, _Place, table.table_id)
         time = await tables.last_completion(connection, table, as_of, None if place is None else place.as_of)
         after = None if place is None else place.partition_path

@@ -14,6 +14,7 @@ from chronolake_hudi import publishable
 from chronolake_metastore import errors
 from chronolake_metastore.domain import properties, publication as domain
 from chronolake_metastore.domain.clock import Now
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.instants import by_wall, format_if
 from chronolake_metastore.domain.publication import Position, RecordHudiFiles
 from chronolake_metastore.domain.publication_steps import Builder, Material, partition_file
@@ -106,39 +107,41 @@ async def totals(database: Database) -> tuple[float, int]:
     return 0.0 if oldest is None else max(now.wall - oldest, 0) / MICROS_PER_SECOND, paused
 
 
-async def status(database: Database, table_name: str) -> wire.Publication:
+async def status(ctx: Context, database: Database, table_name: str) -> wire.Publication:
     """How far a table is published; raises ``TableNotFound``."""
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         progress = await stored.get(connection, table.table_id)
         return document(table, progress, await clocks.now(connection))
 
 
-async def steps(database: Database, table_name: str, after: int) -> wire.PublicationSteps:
+async def steps(ctx: Context, database: Database, table_name: str, after: int) -> wire.PublicationSteps:
     """The steps behind a version; raises ``TableNotFound``, or ``NotPublished`` when it pauses there.
 
     Few pages are made at a time, because one may take much memory; the others wait.
     """
     async with database.publication_slots:
-        return await _page_of_steps(database, table_name, after)
+        return await _page_of_steps(ctx, database, table_name, after)
 
 
-async def find_pause(database: Database, table_name: str, after: int) -> Pause | None:
+async def find_pause(ctx: Context, database: Database, table_name: str, after: int) -> Pause | None:
     """The pause that follows a version, or the position of the table if that is later; None if none does.
 
     Raises ``TableNotFound``.
     """
     async with database.publication_slots, database.reading() as connection:
-        table, progress = await _find(connection, table_name)
+        table, progress = await _find(ctx, connection, table_name)
         if domain.is_off(table.definition):
             return None
         page = await _load_page(connection, table, progress, max(after, _published(progress)))
     return page.pause if not page.material.events else None
 
 
-async def _page_of_steps(database: Database, table_name: str, after: int) -> wire.PublicationSteps:
+async def _page_of_steps(
+    ctx: Context, database: Database, table_name: str, after: int
+) -> wire.PublicationSteps:
     async with database.reading() as connection:
-        table, progress = await _find(connection, table_name)
+        table, progress = await _find(ctx, connection, table_name)
         if domain.is_off(table.definition):
             raise errors.NotPublished(table.name, off_reason(table, None))
         page = await _load_page(connection, table, progress, after)
@@ -157,8 +160,8 @@ async def _page_of_steps(database: Database, table_name: str, after: int) -> wir
     )
 
 
-async def _find(connection: Reader, table_name: str) -> tuple[Table, Progress]:
-    table = await tables.find(connection, table_name)
+async def _find(ctx: Context, connection: Reader, table_name: str) -> tuple[Table, Progress]:
+    table = await tables.find(ctx, connection, table_name)
     return table, await stored.get(connection, table.table_id)
 
 
@@ -176,10 +179,10 @@ def _hidden_until(progress: Progress) -> int | None:
     return None if progress.position is None else progress.position.hidden_until
 
 
-async def files(database: Database, table_name: str, after: int) -> wire.PublicationFiles:
+async def files(ctx: Context, database: Database, table_name: str, after: int) -> wire.PublicationFiles:
     """What the published events behind a version have left in ``.hoodie``; raises ``TableNotFound``."""
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         position = (await stored.get(connection, table.table_id)).position
         until = 0 if position is None else position.published_version
         adoption = table.definition.adoption
@@ -209,10 +212,12 @@ async def files(database: Database, table_name: str, after: int) -> wire.Publica
     )
 
 
-async def partitions(database: Database, table_name: str, after: str) -> wire.PublicationPartitions:
+async def partitions(
+    ctx: Context, database: Database, table_name: str, after: str
+) -> wire.PublicationPartitions:
     """The metadata of the published partitions behind a path; raises ``TableNotFound``."""
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         position = (await stored.get(connection, table.table_id)).position
         if position is None or not position.published_version:
             return wire.PublicationPartitions(table.name, [], "")
@@ -239,7 +244,7 @@ def _bounded(material: Material, hidden_until: int | None, after: int) -> tuple[
 
 
 async def files_to_record(
-    database: Database, table_name: str, body: wire.ReportPublication
+    ctx: Context, database: Database, table_name: str, body: wire.ReportPublication
 ) -> RecordHudiFiles | None:
     """The command that records the foreign files of a report; None when there is nothing to record.
 
@@ -249,7 +254,7 @@ async def files_to_record(
         return None
     command = RecordHudiFiles(table_name, body.foreign_files, body.foreign_files_total)
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         last = await stored.found(connection, table.table_id)
         event = domain.record_files(last, command, (await clocks.now(connection)).wall)
     return None if event is None else command

@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.clock import Now
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.instants import by_wall, format_if
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, tables
@@ -21,10 +22,12 @@ class _Place(msgspec.Struct, tag="readers", frozen=True, array_like=True, forbid
     lease_id: UUID
 
 
-async def page(database: Database, table_name: str, limit: int, cursor: str | None) -> wire.ReaderPage:
+async def page(
+    ctx: Context, database: Database, table_name: str, limit: int, cursor: str | None
+) -> wire.ReaderPage:
     """A page of the leases that have not ended; raises ``TableNotFound`` or ``InvalidCursor``."""
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         place = cursors.in_table(cursor, _Place, table.table_id)
         after = FIRST if place is None else place.lease_id
         now = await clocks.now(connection)

@@ -9,6 +9,7 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import schemas
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.schemas import Schema
 from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import schemas as stored
@@ -24,20 +25,22 @@ class _Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     """Distinguishes these cursors from those of other lists, which are an id and a number too."""
 
 
-async def get(database: Database, table_name: str, schema_version: int) -> wire.TableSchema:
+async def get(ctx: Context, database: Database, table_name: str, schema_version: int) -> wire.TableSchema:
     """One version; raises ``TableNotFound`` or ``SchemaNotFound``."""
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         schema = await stored.get(connection, table.table_id, schema_version)
     if schema is None:
         raise errors.SchemaNotFound(table_name, schema_version)
     return schemas.document(table, schema)
 
 
-async def page(database: Database, table_name: str, limit: int, cursor: str | None) -> wire.TableSchemaPage:
+async def page(
+    ctx: Context, database: Database, table_name: str, limit: int, cursor: str | None
+) -> wire.TableSchemaPage:
     """All versions, oldest first; raises ``TableNotFound`` or ``InvalidCursor``."""
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         place = cursors.in_table(cursor, _Place, table.table_id)
         first = place.schema_version if place else 0
 

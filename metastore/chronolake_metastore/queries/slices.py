@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain import cleans, slices
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.slices import FileSlice, Slices
 from chronolake_metastore.queries import cursors, files, paging, tables
 from chronolake_metastore.store import files as stored_files, slices as stored
@@ -45,7 +46,7 @@ class _ExaminedGroup(msgspec.Struct, frozen=True):
 
 
 async def snapshot(
-    database: Database, table_name: str, selection: SliceSelection, limit: int, cursor: str | None
+    ctx: Context, database: Database, table_name: str, selection: SliceSelection, limit: int, cursor: str | None
 ) -> wire.Snapshot:
     """A page of slices, of ``limit`` file groups at most; raises ``TableNotFound``, ``HistoryCleaned`` or
     ``InvalidCursor``.
@@ -54,7 +55,7 @@ async def snapshot(
     opens a slice when it is requested.
     """
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         if selection.before_or_on is not None:
             # A slice of that time must still have its files, so the time must not be before the last clean.
             cleans.refuse_before(table, selection.before_or_on)

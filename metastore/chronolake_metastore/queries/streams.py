@@ -9,6 +9,7 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import stream_documents
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import clocks, streams as stored
 from chronolake_metastore.store.postgres.engine import Database
@@ -24,10 +25,10 @@ class _Place(msgspec.Struct, tag="streams", frozen=True, array_like=True, forbid
     name: str
 
 
-async def get(database: Database, table_name: str, name: str) -> wire.Stream:
+async def get(ctx: Context, database: Database, table_name: str, name: str) -> wire.Stream:
     """One stream; raises ``TableNotFound`` or ``StreamNotFound``."""
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         streams_by_key = await read(connection, stored.find([(table.name, name)]))
         now = await clocks.now(connection)
     stream = streams_by_key.get((table.table_id, name))
@@ -36,10 +37,12 @@ async def get(database: Database, table_name: str, name: str) -> wire.Stream:
     return stream_documents.document(table, stream, now.wall_offset, with_metadata=True)
 
 
-async def page(database: Database, table_name: str, limit: int, cursor: str | None) -> wire.StreamPage:
+async def page(
+    ctx: Context, database: Database, table_name: str, limit: int, cursor: str | None
+) -> wire.StreamPage:
     """A page of the streams by their names; raises ``TableNotFound`` or ``InvalidCursor``."""
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         place = cursors.in_table(cursor, _Place, table.table_id)
         after = _FIRST if place is None else place.name
         of_page = await stored.page(connection, table.table_id, after, limit)

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.instants import format_if
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import sweeps as stored
@@ -22,7 +23,7 @@ class _Place(msgspec.Struct, tag="unswept", frozen=True, array_like=True, forbid
 
 
 async def page(
-    database: Database, table_name: str, grace_seconds: int | None, limit: int, cursor: str | None
+    ctx: Context, database: Database, table_name: str, grace_seconds: int | None, limit: int, cursor: str | None
 ) -> UnsweptPage:
     """A page of the instants that are due.
 
@@ -30,7 +31,7 @@ async def page(
     ``TableNotFound`` or ``InvalidCursor``.
     """
     async with database.reading() as connection:
-        table = await tables.find(connection, table_name)
+        table = await tables.find(ctx, connection, table_name)
         place = cursors.in_table(cursor, _Place, table.table_id)
         after = FIRST if place is None else _after(place)
         grace = table.grace_seconds if grace_seconds is None else grace_seconds

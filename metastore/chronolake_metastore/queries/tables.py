@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from typing import Final
 from uuid import UUID
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import cleans, cursors, paging
 from chronolake_metastore.store import base_paths, catalog, clocks, identity, instants
 from chronolake_metastore.store.postgres import transaction
@@ -17,17 +16,17 @@ from chronolake_model import tables as wire
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, ReadTime, format_time
 
-expected_id: Final[ContextVar[UUID | None]] = ContextVar("expected_id", default=None)
-"""The id that the table of a request must have, if it gives one. ``find`` checks it for every query."""
 
+async def find(ctx: Context, connection: Reader, name: str) -> tables.Table:
+    """One table, read in the caller's transaction.
 
-async def find(connection: Reader, name: str) -> tables.Table:
-    """One table, read in the caller's transaction; raises ``TableNotFound``."""
+    Raises ``TableNotFound``, also if the caller expects another table of this name.
+    """
     table = await catalog.get_table(connection, name)
-    table_id = expected_id.get()
-    if table_id is not None and (table is None or table.table_id != table_id):
-        present = await transaction.read(connection, catalog.find_present_names([table_id]))
-        raise errors.TableNotFound(name, present.get(table_id), table_id=table_id)
+    expected_id = ctx.table_id
+    if expected_id is not None and (table is None or table.table_id != expected_id):
+        present = await transaction.read(connection, catalog.find_present_names([expected_id]))
+        raise errors.TableNotFound(name, present.get(expected_id), table_id=expected_id)
     if table is None:
         raise errors.TableNotFound(name, await _renamed_to(connection, name))
     return table
@@ -77,15 +76,15 @@ async def last_completion(
     return await instants.latest_completion(connection, table.table_id, until)
 
 
-async def get(database: Database, name: str) -> wire.Table:
+async def get(ctx: Context, database: Database, name: str) -> wire.Table:
     """One table; raises ``TableNotFound``."""
     async with database.reading() as connection:
-        table = await find(connection, name)
+        table = await find(ctx, connection, name)
         took_over = await base_paths.took_over(connection, table.table_id)
         return tables.document(table, (await identity.get(connection)).metastore_id, took_over)
 
 
-async def check_new(database: Database, command: tables.CreateTable) -> None:
+async def check_new(ctx: Context, database: Database, command: tables.CreateTable) -> None:
     """Raise the error that creating the table would raise now. Nothing is created or reserved."""
     key = tables.base_path_key(command)
     name = command.request.name
@@ -96,7 +95,9 @@ async def check_new(database: Database, command: tables.CreateTable) -> None:
     tables.create(namespace, existing, command, neighbours)
 
 
-async def page(database: Database, namespace: str | None, limit: int, cursor: str | None) -> wire.TablePage:
+async def page(
+    ctx: Context, database: Database, namespace: str | None, limit: int, cursor: str | None
+) -> wire.TablePage:
     """Tables in the order of their names; raises ``NamespaceNotFound`` or ``InvalidCursor``."""
     after = ("", "") if cursor is None else cursors.decode(cursor, tuple[str, str])
     async with database.reading() as connection:
@@ -118,7 +119,9 @@ async def page(database: Database, namespace: str | None, limit: int, cursor: st
     return wire.TablePage([tables.document(table, metastore_id) for table in page_of_tables], next_cursor)
 
 
-async def page_of_dropped(database: Database, limit: int, cursor: str | None) -> wire.DroppedTablePage:
+async def page_of_dropped(
+    ctx: Context, database: Database, limit: int, cursor: str | None
+) -> wire.DroppedTablePage:
     """Dropped tables that published files, in the order of their ids; raises ``InvalidCursor``."""
     after = UUID(int=0) if cursor is None else cursors.decode(cursor, UUID)
     async with database.reading() as connection:

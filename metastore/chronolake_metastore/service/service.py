@@ -26,15 +26,15 @@ ResultT = TypeVar("ResultT")
 _log = telemetry.logger(__name__)
 
 
-def take_all() -> None:
-    """Refuse nothing: of a process that runs only while the server may act."""
+def refuse_nothing() -> None:
+    """For a process that runs only while its server may act."""
 
 
 class Service:
     """The door to the core.
 
     ``refuse`` raises ``MetastoreMoved`` while this server only reads. It is asked for commands and new markers.
-    A reader's lease on a copy is allowed: whoever compares the copy with storage takes one.
+    A reader's lease on a copy is allowed: ``chronolake check`` takes one.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Service:
         database: Database,
         sequencer: Sequencer | None = None,
         marker_batcher: MarkerBatcher | None = None,
-        refuse: Callable[[], None] = take_all,
+        refuse: Callable[[], None] = refuse_nothing,
     ) -> None:
         """A service without a ``sequencer`` takes no commands, without a ``marker_batcher`` no markers."""
         self._database = database
@@ -66,18 +66,30 @@ class Service:
     async def note(
         self,
         ctx: Context,
-        note: Callable[Concatenate[Database, ParametersT], Awaitable[ResultT]],
+        note: Callable[Concatenate[Context, Database, ParametersT], Awaitable[ResultT]],
         *args: ParametersT.args,
         **kwargs: ParametersT.kwargs,
     ) -> ResultT:
         """Do what is durable but not in the log; raises ``TimelineError``. The actor is in the server's log."""
-        kind = registry.NOTES[note]
-        names = _names(args)
-        authorize(ctx, names, kind.right)
-        result = await note(self._database, *args, **kwargs)
-        tell = _log.debug if kind.is_frequent else _log.info
+        required = registry.NOTES[note]
+        names = required.names(args)
+        authorize(ctx, names, required.right)
+        result = await note(ctx, self._database, *args, **kwargs)
+        tell = _log.debug if required.is_frequent else _log.info
         tell("note", note=_name(note), names=names, actor=ctx.actor, request_id=ctx.request_id)
         return result
+
+    async def read(
+        self,
+        ctx: Context,
+        read: Callable[Concatenate[Context, Database, ParametersT], Awaitable[ResultT]],
+        *args: ParametersT.args,
+        **kwargs: ParametersT.kwargs,
+    ) -> ResultT:
+        """The answer of a query; raises ``TimelineError``."""
+        required = registry.READS[read]
+        authorize(ctx, required.names(args), required.right)
+        return await read(ctx, self._database, *args, **kwargs)
 
     async def create_markers(
         self, ctx: Context, table: str, requested_time: Micros, body: wire.CreateMarkers
@@ -90,11 +102,6 @@ class Service:
         self._refuse()
         authorize(ctx, (table,), registry.NOTES[markers.create].right)
         return await self._marker_batcher.create(CreateMarkers(table, requested_time, body, ctx.table_id))
-
-
-def _names(args: tuple[Any, ...]) -> tuple[str, ...]:
-    """What a note names: its first argument is the name of its table, unless it has none."""
-    return args[:1]
 
 
 def _name(note: Callable[..., Any]) -> str:

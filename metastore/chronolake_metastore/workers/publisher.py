@@ -53,6 +53,7 @@ from chronolake_storage import protocols, publications
 from chronolake_storage.errors import FolderMissing
 from chronolake_storage.publishing import Comparison, Owned
 
+ACTOR: Final = "chronolake-publisher"
 AT_ONCE: Final = 8
 """Tables that are published at a time."""
 LEASE_SECONDS: Final = 60
@@ -394,7 +395,7 @@ class _Execution:
         await self._files.hide_publication(was_published=was_published)
 
     async def read_steps(self, after: int) -> PublicationSteps:
-        page = await queries.steps(self._database, self._place.table, after)
+        page = await self._service.read(context_of("publisher", ACTOR), queries.steps, self._place.table, after)
         if page.table_id != str(self._place.table_id):
             raise errors.TableNotFound(self._place.table)
         return page
@@ -405,8 +406,9 @@ class _Execution:
 
     async def report(self, report: ReportPublication) -> None:
         table = self._place.table
-        await self._service.note(context_of("publisher", report.publisher), notes.report, table, report)
-        command = await queries.files_to_record(self._database, table, report)
+        ctx = context_of("publisher", report.publisher)
+        await self._service.note(ctx, notes.report, table, report)
+        command = await self._service.read(ctx, queries.files_to_record, table, report)
         if command is not None:
             # At most once an hour for a table, so the sequencer is not kept.
             sequencer = Sequencer(self._database, self._settings, Metrics(), Notifier())
@@ -419,10 +421,12 @@ class _Execution:
         await self.report(ReportPublication(lease.publisher, lease.epoch, version, release=True, paused=True))
 
     async def read_files(self, after: int) -> PublicationFiles:
-        return await queries.files(self._database, self._place.table, after)
+        return await self._service.read(context_of("publisher", ACTOR), queries.files, self._place.table, after)
 
     async def read_partitions(self, after: str) -> PublicationPartitions:
-        return await queries.partitions(self._database, self._place.table, after)
+        return await self._service.read(
+            context_of("publisher", ACTOR), queries.partitions, self._place.table, after
+        )
 
     async def find(self, owned: Owned) -> Comparison:
         comparison = await self._files.find_publication(owned)

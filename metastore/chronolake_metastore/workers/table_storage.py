@@ -21,9 +21,11 @@ from uuid import UUID
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.object_storage import configuration_errors, refuse_endpoint
 from chronolake_metastore.queries import deletable, publication
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.store import base_paths, catalog, event_log, identity
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.workers.submitting import context_of
 from chronolake_metastore.workers.threads import in_thread
 from chronolake_model.backoff import Backoff
 from chronolake_model.deletable import RefusedDeletion
@@ -93,7 +95,9 @@ class MetastoreOfThread:
 
     def is_hidden(self) -> bool:
         """As ``Metastore.is_hidden``."""
-        return self._wait_for(publication.status(self._database, self._place.table)).is_hidden
+        ctx = context_of("storage", "chronolake-metastore")
+        status = Service(self._database).read(ctx, publication.status, self._place.table)
+        return self._wait_for(status).is_hidden
 
     async def _owner(self) -> Owner | None:
         async with self._database.reading() as connection:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 import chronolake
@@ -97,6 +98,34 @@ def test_publication_waits_at_a_rename_until_the_files_from_before_are_rewritten
     assert publication.state is PublicationState.PUBLISHING
     assert publication.is_visible
     assert table.hudi_rows() == [{"id": 1, "day": "a", new_name: "z"}, {"id": 2, "day": "b", new_name: "w"}]
+
+
+def test_listing_steps_changes_nothing_and_a_report_records_the_pause(table: PublishedTable) -> None:
+    table.write(row(1))
+    table.publish()
+    table.table.change_schema([RenameColumn("name", "label")])
+    lease = table.lease("one")
+    before = table.table.publication()
+
+    steps = f"{table.url}/v1/tables/{table.table.name}/publication/steps"
+    answer = httpx.get(steps, params={"after": lease.published_version})
+
+    assert answer.json()["code"] == "not-published"
+    after = table.table.publication()
+    assert (after.state, after.publisher) == (before.state, "one")
+    assert after.state is PublicationState.PUBLISHING
+    assert table.report(lease, lease.published_version).state is PublicationState.PUBLISHING
+    reported = table.report(lease, lease.published_version, paused=True)
+    assert reported.state is PublicationState.PAUSED
+    assert "renamed" in str(reported.reason)
+    with pytest.raises(errors.NotPublished, match="renamed"):
+        table.lease("two")
+
+
+def test_a_report_of_a_pause_that_is_none_records_none(table: PublishedTable) -> None:
+    table.write(row(1))
+    lease = table.lease("one")
+    assert table.report(lease, 0, paused=True).state is PublicationState.PUBLISHING
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,129 @@
+"""The caller of a request: its context, and the service.
+
+A handler of a command takes it as ``keyed_caller``, because a command has an idempotency key; other handlers
+take it as ``caller``.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any, Concatenate
+from uuid import UUID
+
+import msgspec
+from litestar import Request, Response
+from litestar.di import Provide
+from litestar.types import HTTPScope
+
+from chronolake_metastore.api import addresses, parameters, problems
+from chronolake_metastore.api.parameters import ACTOR_HEADER, KEY_HEADER, ActorHeader, IdempotencyKey
+from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.context import Context
+from chronolake_metastore.service.service import ParametersT, ResultT, Service
+from chronolake_metastore.store.postgres.engine import Database
+
+ANONYMOUS = "anonymous"
+_numbers = itertools.count(1)
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """The sender of a request: it asks the service in its context."""
+
+    ctx: Context
+    service: Service
+
+    async def execute(self, command: Command) -> Response[Any]:
+        """Execute ``command``, and answer when it is durable."""
+        answer = await self.service.execute(self.ctx, command)
+        # A caller that sent no key may ask for the outcome under the one that the server made up.
+        headers = {KEY_HEADER: self.ctx.request_id}
+        if not answer.body:
+            return Response(None, status_code=answer.status, headers=headers)
+        return Response(answer.body, status_code=answer.status, media_type="application/json", headers=headers)
+
+    def with_key_of_server(self) -> Caller:
+        """The same caller, for a command beside that of its key."""
+        return Caller(msgspec.structs.replace(self.ctx, request_id=_new_key()), self.service)
+
+    async def note(
+        self,
+        note: Callable[Concatenate[Context, Database, ParametersT], Awaitable[ResultT]],
+        *args: ParametersT.args,
+        **kwargs: ParametersT.kwargs,
+    ) -> ResultT:
+        """As ``Service.note``."""
+        return await self.service.note(self.ctx, note, *args, **kwargs)
+
+    async def read(
+        self,
+        read: Callable[Concatenate[Context, Database, ParametersT], Awaitable[ResultT]],
+        *args: ParametersT.args,
+        **kwargs: ParametersT.kwargs,
+    ) -> ResultT:
+        """As ``Service.read``."""
+        return await self.service.read(self.ctx, read, *args, **kwargs)
+
+
+def providers(service: Service) -> dict[str, Provide]:
+    """The callers of requests that take Litestar's path.
+
+    There is one dependency for a handler: Litestar runs several of them as tasks, which costs a small request
+    more than all the rest.
+    """
+
+    def keyed_caller(
+        request: Request[Any, Any, Any],
+        idempotency_key: IdempotencyKey = None,
+        chronolake_actor: ActorHeader = None,
+    ) -> Caller:
+        table_id = parameters.expected_table(request)
+        return Caller(of_command(request.scope, idempotency_key, chronolake_actor, table_id), service)
+
+    def caller(request: Request[Any, Any, Any]) -> Caller:
+        actor = request.headers.get(ACTOR_HEADER)
+        return Caller(of_request(request.scope, actor, parameters.expected_table(request)), service)
+
+    return {
+        "keyed_caller": Provide(keyed_caller, sync_to_thread=False),
+        "caller": Provide(caller, sync_to_thread=False),
+    }
+
+
+def of_command(scope: HTTPScope, key: str | None, actor: str | None, table_id: UUID | None) -> Context:
+    """The context of a command; a command without a key gets one of its own.
+
+    With this key the command is executed only once, also if the database fails meanwhile.
+    """
+    request_id = _new_key() if key is None else parameters.header(KEY_HEADER, key)
+    problems.remember_key(scope, request_id)
+    return _context(scope, request_id, actor, table_id)
+
+
+def of_request(scope: HTTPScope, actor: str | None, table_id: UUID | None) -> Context:
+    """The context of a request that is no command. Its id is for the log of the server only."""
+    return _context(scope, f"request-{_process_id()}-{next(_numbers)}", actor, table_id)
+
+
+def _new_key() -> str:
+    return f"server-{uuid.uuid4()}"
+
+
+@functools.cache
+def _process_id() -> str:
+    # A UUID for each request would cost a tenth of a small one.
+    return uuid.uuid4().hex[:12]
+
+
+def _context(scope: HTTPScope, request_id: str, actor: str | None, table_id: UUID | None) -> Context:
+    client = scope["client"]
+    return Context(
+        actor=ANONYMOUS if actor is None else parameters.header(ACTOR_HEADER, actor),
+        request_id=request_id,
+        # Where the connection comes from: behind a proxy that is the proxy.
+        address=None if client is None else client[0],
+        path=addresses.sent(scope),
+        table_id=table_id,
+    )

@@ -1,0 +1,101 @@
+"""The service: each command, note and read is authorized, and notes leave their actor in the log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from structlog.testing import capture_logs
+
+from chronolake_metastore import errors
+from chronolake_metastore.batching.markers import MarkerBatcher
+from chronolake_metastore.batching.sequencer import Sequencer
+from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.tables import DropTable
+from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.notes import markers, metastore, readers
+from chronolake_metastore.notifier import Notifier
+from chronolake_metastore.queries import tables
+from chronolake_metastore.service import service as door
+from chronolake_metastore.service.authorization import Right
+from chronolake_metastore.service.service import Service
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_model.markers import CreateMarkers
+from chronolake_model.readers import BeginReading
+from chronolake_model.times import Micros
+
+NO_DATABASE = "postgresql://nobody@127.0.0.1:1/nothing"
+ANN = Context("ann", "request-1")
+TABLE = "shop.orders"
+READING = BeginReading("reader")
+MARKERS = CreateMarkers([])
+ASKED: dict[str, tuple[Right, Callable[[Service], Awaitable[object]]]] = {
+    "a command": (Right.DEFINE, lambda service: service.execute(ANN, DropTable(TABLE, None))),
+    "a note": (Right.READ, lambda service: service.note(ANN, readers.begin, TABLE, READING, None)),
+    "another note": (Right.WRITE, lambda service: service.note(ANN, markers.delete, TABLE, Micros(1))),
+    "markers": (Right.WRITE, lambda service: service.create_markers(ANN, TABLE, Micros(1), MARKERS)),
+    "a read": (Right.READ, lambda service: service.read(ANN, tables.get, TABLE)),
+}
+
+
+def ask(
+    dsn: str, asked: Callable[[Service], Awaitable[object]], refuse: Callable[[], None] = door.refuse_nothing
+) -> None:
+    """Ask a service once."""
+
+    async def run() -> None:
+        settings, metrics = Settings(dsn=dsn), Metrics()
+        database = Database(settings)
+        sequencer = Sequencer(database, settings, metrics, Notifier())
+        try:
+            await asked(Service(database, sequencer, MarkerBatcher(database, settings, metrics), refuse))
+        finally:
+            await database.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_what_a_caller_has_no_right_to_is_not_done(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right, asked = ASKED[kind]
+
+    def refuse_ann(ctx: Context, names: tuple[str, ...], required: Right) -> None:
+        assert (ctx, names, required) == (ANN, (TABLE,), right)
+        raise PermissionError
+
+    monkeypatch.setattr(door, "authorize", refuse_ann)
+    with pytest.raises(PermissionError):
+        ask(NO_DATABASE, asked)
+
+
+@pytest.mark.parametrize("kind", ["a command", "markers"])
+def test_a_server_that_only_reads_takes_no_commands_and_no_markers(kind: str) -> None:
+    with pytest.raises(errors.MetastoreMoved):
+        ask(NO_DATABASE, ASKED[kind][1], only_reading)
+
+
+@pytest.mark.parametrize("kind", ["a note", "another note", "a read"])
+def test_a_server_that_only_reads_takes_leases_of_readers(kind: str, dsn: str) -> None:
+    with pytest.raises(errors.TableNotFound):
+        ask(dsn, ASKED[kind][1], only_reading)
+
+
+def test_a_note_leaves_its_actor_and_request_id_in_the_log(dsn: str) -> None:
+    with capture_logs() as lines:
+        ask(dsn, lambda service: service.note(ANN, metastore.follow_promotion))
+    assert lines == [
+        {
+            "event": "note",
+            "log_level": "info",
+            "note": "metastore.follow_promotion",
+            "names": (),
+            "actor": "ann",
+            "request_id": "request-1",
+        }
+    ]
+
+
+def only_reading() -> None:
+    raise errors.MetastoreMoved("an id", "its database is a copy")
