@@ -121,8 +121,8 @@ def check(client: chronolake.Client, adopters: Adopters, repeat: Request, layout
     [
         ("cow9", Layout.TWO, last_commit_aside),
         pytest.param("mor9", Layout.TWO, last_commit_aside, marks=pytest.mark.slow),
-        ("cow6", Layout.ONE, last_commit_aside),
-        ("pending8", Layout.TWO, nothing_between),
+        pytest.param("cow6", Layout.ONE, last_commit_aside, marks=pytest.mark.slow),
+        pytest.param("pending8", Layout.TWO, nothing_between, marks=pytest.mark.slow),
         ("pending8", Layout.TWO, pending_completes),
     ],
 )
