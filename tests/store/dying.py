@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -64,13 +64,13 @@ class _Dying:
         self._sever = sever
         self._process = connection.info.backend_pid
 
-    async def run_together(self, statements: Sequence[Statement]) -> list[StatementResult]:
+    async def run_together(self, statements: Iterable[Statement]) -> list[StatementResult]:
         results = []
         for statement in statements:
             self._step()
             results += await self._connection.run_together([statement])
             self._step()
-        if statements and statements[-1][0] == "COMMIT":
+        if results and results[-1].tag == "COMMIT":
             self._sever(self._process)
             raise psycopg.OperationalError("the answer is lost")
         return results
