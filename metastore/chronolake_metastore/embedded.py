@@ -292,7 +292,7 @@ def _place(folder: Path) -> str:
 
 
 def _lines(folder: Path) -> list[str]:
-    """What PostgreSQL wrote of itself into its folder: its process id first, its status in line 8."""
+    """The lines of ``postmaster.pid``, which PostgreSQL writes: first the process id, in line 8 the status."""
     try:
         return (folder / "postmaster.pid").read_text().splitlines()
     except OSError:

@@ -105,7 +105,7 @@ class InvalidCursor(TimelineError):
 
 
 class NotFound(TimelineError):
-    """What the request names is not there."""
+    """The request names an object that does not exist."""
 
 
 class NamespaceNotFound(NotFound):

@@ -15,20 +15,20 @@ import msgspec
 EVENTS_MAX: Final = 50_000
 """Events in a ring at most, however small they are."""
 EVENT_OVERHEAD_BYTES: Final = 500
-"""What an event costs in memory beside its text."""
+"""Memory of an event beside its text."""
 LAST_OF_TABLE: Final = "TableDropped"
 """No event of a table follows this one."""
 
 
 class Place(NamedTuple):
-    """Behind the event of this transaction and position, in the order across tables."""
+    """The place after the event of this transaction and position, in the order across tables."""
 
     transaction_id: int = 0
     position: int = 0
 
 
 class EncodedEvent(msgspec.Struct, frozen=True):
-    """An event as followers get it. ``body`` is its JSON behind the cursor: that differs for one table."""
+    """An event as followers get it. ``body`` is its JSON after the cursor, which differs for one table."""
 
     place: Place
     table_id: UUID
@@ -58,7 +58,7 @@ class EncodedEvent(msgspec.Struct, frozen=True):
 
     @property
     def cost_bytes(self) -> int:
-        """What it costs to keep the event in memory."""
+        """The memory that the event needs in the ring."""
         return len(self.body) + EVENT_OVERHEAD_BYTES
 
     def _head(self, of_table: bool) -> bytes:
@@ -74,10 +74,10 @@ class FellBehind(Exception):
 
 
 class Reading:
-    """Where a follower is in a ring: at the event of this number, at this byte of it.
+    """The place of a follower in a ring: the event of this number, and this byte of it.
 
-    It may have been given more than the ring has, by another server: what is not behind ``after``, or
-    ``after_version`` of its table, is passed over when it comes.
+    Another server may have sent the follower more events than the ring has: an event that is not after
+    ``after``, or not after ``after_version`` of its table, is skipped.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Reading:
         return event.table_id == self.table_id and event.version > self.after_version
 
     def pass_event(self, event: EncodedEvent) -> None:
-        """Go on behind ``event``."""
+        """Continue after ``event``."""
         self.has_ended = self.table_id == event.table_id and event.type == LAST_OF_TABLE
         self.number += 1
         self.offset = 0
@@ -120,7 +120,7 @@ class EventRing:
         self.is_running = False
 
     def start(self, head: Place) -> None:
-        """Begin behind ``head``, without events. There must not be any readers."""
+        """Begin after ``head``, without events. There must not be any readers."""
         self.stop()
         self._floor = self.head = head
         self.is_running = True
@@ -150,11 +150,11 @@ class EventRing:
         self.bytes -= oldest.cost_bytes
 
     def covers(self, place: Place) -> bool:
-        """Whether every event behind ``place`` is in the ring or is yet to come."""
+        """Whether every event after ``place`` is in the ring or is not appended yet."""
         return self.is_running and place >= self._floor
 
     def number_after(self, place: Place) -> int:
-        """The number of the first event behind ``place``, which the ring covers; else ``next_number``."""
+        """The number of the first event after ``place``, which the ring covers; else ``next_number``."""
         low, high = self._first, self.next_number
         while low < high:
             middle = (low + high) // 2
@@ -165,7 +165,7 @@ class EventRing:
         return low
 
     def read(self, reading: Reading, bytes_max: int) -> bytes:
-        """What ``reading`` gets next, at most ``bytes_max`` bytes; nothing when it has read all that there is.
+        """The next bytes of ``reading``, at most ``bytes_max``; empty when it has read all events.
 
         Raises ``FellBehind``.
         """

@@ -1,4 +1,4 @@
-"""Who follows the log through this process: bounded in number, woken a few at a time, cut off if too slow."""
+"""Followers of the log in this process: bounded in number, woken a few at a time, disconnected if too slow."""
 
 from __future__ import annotations
 

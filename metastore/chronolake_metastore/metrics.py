@@ -1,4 +1,4 @@
-"""What a running server counts, for Prometheus (GET /metrics)."""
+"""Metrics of a running server, for Prometheus (GET /metrics)."""
 
 from __future__ import annotations
 

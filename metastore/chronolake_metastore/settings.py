@@ -38,7 +38,7 @@ class LogLevel(enum.StrEnum):
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """What a setting is beside its type and its default: its meaning, its range, its names."""
+    """Attributes of a setting beside its type and its default: its meaning, its range, its names."""
 
     help: str
     min: float | None = None
@@ -165,8 +165,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retry_seconds: Annotated[
         float,
         Option(
-            help="How long a command is retried after its arrival while the database is away; then it is "
-            "answered 503.",
+            help="How long a command is retried after its arrival while the database is unavailable; then it "
+            "is answered 503.",
             min=0.0,
         ),
     ] = 15.0

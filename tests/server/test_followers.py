@@ -128,7 +128,7 @@ def test_a_follower_that_falls_behind_the_ring_resumes_by_its_cursor(
             append(table, 1_000_000)
 
         seen = stream.read_to_end()
-        assert stream.unfinished.endswith(": too far behind; connect again behind the last event\r\n")
+        assert stream.unfinished.endswith(": too far behind; connect again after the last event\r\n")
         again = stack.enter_context(opened(server.url, after=seen[-1]["cursor"]))
         everything = read(server)
         assert len(seen) < len(everything)

@@ -69,7 +69,7 @@ class Budget:
         self._held_by[address] += size_bytes
 
     def release(self, address: str, held: int) -> None:
-        """Hold so many bytes less."""
+        """Return the bytes ``held`` for ``address``."""
         self._held -= held
         self._held_by[address] -= held
         if not self._held_by[address]:

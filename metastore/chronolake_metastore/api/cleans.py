@@ -55,5 +55,5 @@ async def preview_clean(
     data: JSONBody[CleanPolicy],
     caller: NamedDependency[Caller],
 ) -> CleanPreview:
-    """What a clean by this policy would delete now. Nothing changes."""
+    """List the files that a clean by this policy would delete now. Nothing changes."""
     return await caller.read(queries.preview, parameters.table(table), data)

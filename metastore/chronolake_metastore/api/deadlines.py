@@ -67,7 +67,7 @@ class _Exchange:
         self._timer = self._loop.call_at(self._start + seconds, self._check)
 
     async def receive(self) -> Any:
-        """The next part of the request; behind its last part the time of the answer runs.
+        """The next part of the request; after its last part the time of the answer runs.
 
         After a deadline has answered, the handler sees a disconnected client.
         """

@@ -118,8 +118,8 @@ async def look_up_cursor_time(
 ) -> CursorTime:
     """The time that divides the completions of a table as a cursor of the log divides its events.
 
-    An instant completed later than this time if and only if the event of its completion is behind the cursor.
-    So a reader of the log goes on as a reader of changes, from this time, and misses and repeats nothing.
+    An instant completed later than this time if and only if the event of its completion is after the cursor.
+    So a reader of the log can continue as a reader of changes from this time. It misses and repeats nothing.
     """
     return await caller.read(queries.time_of_cursor, parameters.table(table), after)
 

@@ -28,8 +28,8 @@ KEEP_ALIVE: Final = b": nothing new\r\n\r\n"
 """Without data, or else followers would take it for an event."""
 DATABASE_AWAY: Final = b": the server cannot reach its database; the stream goes on when it can\r\n\r\n"
 # The first line break ends the line of an event that is cut off in its middle, without ending that event.
-TOO_FAR_BEHIND: Final = b"\r\n: too far behind; connect again behind the last event\r\n"
-UNAVAILABLE: Final = b"\r\n: the server cannot reach its database; connect again behind the last event\r\n"
+TOO_FAR_BEHIND: Final = b"\r\n: too far behind; connect again after the last event\r\n"
+UNAVAILABLE: Final = b"\r\n: the server cannot reach its database; connect again after the last event\r\n"
 MEDIA_TYPE: Final = "text/event-stream"
 _HEADERS: Final = {"Cache-Control": "no-cache", "Connection": "keep-alive", "X-Accel-Buffering": "no"}
 _START_SECONDS: Final = 0.2

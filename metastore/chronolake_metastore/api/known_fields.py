@@ -16,7 +16,7 @@ _STEP: Final = re.compile(r"\.(?P<field>\w+)|\[[^\]]*\]")
 
 
 def advice(message: str, wanted: object) -> str:
-    """What ``wanted``, the type of the body, has at the place that a message of msgspec names.
+    """The fields or words that ``wanted``, the body's type, allows at the place that msgspec's message names.
 
     Empty if the message is of another kind.
     """

@@ -33,7 +33,7 @@ After = Annotated[
     int, QueryParameter(ge=0, le=2**62, description="The version up to which the table is published.")
 ]
 AfterPartition = Annotated[
-    str, QueryParameter(max_length=1_024, description="The partition path behind which the page begins.")
+    str, QueryParameter(max_length=1_024, description="The partition path after which the page begins.")
 ]
 
 
@@ -74,10 +74,10 @@ async def take_publication_lease(
     data: JSONBody[TakePublicationLease],
     caller: NamedDependency[Caller],
 ) -> PublicationLease:
-    """Become the publisher of the table, or stay it: it executes the steps behind the position, and reports.
+    """Become the publisher of the table, or remain it: it executes the steps after the position, and reports.
 
-    A table has one publisher at a time. With each new one the epoch grows, and reports of those before are
-    refused.
+    A table has one publisher at a time. With each new publisher the epoch grows, and reports of earlier
+    publishers are refused.
     """
     refuse_nul(msgspec.json.encode(data))
     lease = await caller.note(notes.take_lease, parameters.table(table), data)
@@ -96,7 +96,7 @@ async def list_publication_steps(
     caller: NamedDependency[Caller],
     after: After = 0,
 ) -> PublicationSteps:
-    """What is to be written and removed below the base path, in the order of the log.
+    """List the files to write and to remove below the base path, in the order of the log.
 
     The same log gives the same bytes. A page ends at some number of events or bytes. A file that exists with
     the same content is done.
@@ -113,7 +113,7 @@ async def list_publication_steps(
 async def list_publication_files(
     *, table: TableInPath, caller: NamedDependency[Caller], after: After = 0
 ) -> PublicationFiles:
-    """What `.hoodie/timeline` holds by what is published, page by page: for the check of what is there."""
+    """List the files that publication has put into `.hoodie/timeline`, to compare them with its files."""
     return await caller.read(queries.files, parameters.table(table), after)
 
 

@@ -22,7 +22,7 @@ CHECK_SECONDS: Final = 1.0
 PAUSE_SECONDS: Final = 0.1
 """The pause between two checks, so that one check serves followers that arrive in quick succession."""
 UNSENT_BYTES: Final = 64 * 1024
-"""What the operating system takes of an answer before its client has room for it."""
+"""Bytes of an answer that the operating system takes before its client has room for them."""
 SILENT_SECONDS: Final = 60
 """A client whose machine answers nothing for so long is gone."""
 _SOCKETS: Final = "/dev/fd"

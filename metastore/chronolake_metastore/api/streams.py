@@ -58,7 +58,7 @@ async def open_stream(
 
     Every request with an earlier epoch is refused from then on. The first opening makes the stream. A job that
     continues from a checkpoint names it in `restored_checkpoint`, and then says that it is complete: its
-    instants complete if they have not. What is behind it is rolled back.
+    instants complete if they have not. The instants of later checkpoints are rolled back.
     """
     return await keyed_caller.execute(streams.OpenStream(parameters.table(table), _stream(stream), data))
 
@@ -164,7 +164,7 @@ async def complete_checkpoints(
     """Acknowledge checkpoint n: the instants of all ids below n complete, in their order, in one transaction.
 
     An acknowledgement that comes again changes nothing, and one that never came is covered by the next. If an
-    instant cannot complete, none behind it does, and the problem names it in its `context`; those before it
+    instant cannot complete, no later one does, and the problem names it in its `context`; those before it
     have completed. With `unreconciled-markers`, make sure that all tasks have passed the barrier: a slow one
     may still write such a file. Then delete the files, report the deletions, and acknowledge again.
     """
@@ -205,7 +205,7 @@ async def restart_task(
     data: JSONBody[RestartTask],
     keyed_caller: NamedDependency[Caller],
 ) -> Response[RestartedTask]:
-    """Drop what a task has reported behind a checkpoint, because it restarts alone from it.
+    """Drop the reports of a task after a checkpoint, because the task restarts alone from this checkpoint.
 
     The other tasks go on. The answer has the task's `attempt` for its requests; earlier attempts are refused.
     """

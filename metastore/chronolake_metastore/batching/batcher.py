@@ -194,7 +194,7 @@ class Batcher(Generic[RequestT, ResultT]):
 
 
 def resolve(answer: asyncio.Future[ResultT], result: ResultT | Exception) -> None:
-    """Answer a request, unless its caller went away."""
+    """Answer a request, unless its caller has cancelled it."""
     if answer.done():
         return
     if isinstance(result, Exception):

@@ -21,7 +21,7 @@ _log = telemetry.logger(__name__)
 
 
 async def run_until(run: Callable[[], Awaitable[ResultT]], metrics: Metrics, give_up_at: float) -> ResultT:
-    """Give the result of ``run``, retried while the database is away or another transaction races it.
+    """Give the result of ``run``, retried while the database is unavailable or another transaction races it.
 
     Raises ``DatabaseUnavailable`` or ``Overloaded`` at ``give_up_at``, by ``time.monotonic``. It runs at least
     twice: the first failure may only show that the connection was lost earlier.

@@ -30,7 +30,7 @@ REQUEST_CONNECTIONS: Final = 1_024
 """Connections beside those of all followers. The HTTP server accepts no more of them; the others wait."""
 
 _CONNECTION_BUFFER_BYTES = 64 * 1024
-"""Of a connection, for what was not yet read or written. The headers of a request have to fit, too."""
+"""Buffer of a connection, for bytes not yet read or written. The headers of a request must fit into it."""
 
 _log = telemetry.logger(__name__)
 

@@ -78,7 +78,7 @@ class AdoptTableHandler(Handler[AdoptTable, NewTable]):
             at = msgspec.structs.replace(origin, now=msgspec.structs.replace(origin.now, wall=step.time))
             event = state.append(table_id, at, step.payload, step.instant, step.write_stats, step.entries)
             assert event.time == step.time, "the steps are in the order of their times"
-        # From here on the times are the server's: behind those of tables that had the name or the folder.
+        # From here on the times are the server's: later than those of tables that had the name or the folder.
         clock = state.clocks[table_id]
         behind = Micros(max(clock.last_time, behind - behind % clock.tick.micros))
         state.start_clock(msgspec.structs.replace(clock, last_time=behind))

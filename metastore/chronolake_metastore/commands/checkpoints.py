@@ -292,7 +292,7 @@ def _refuse(
     time = format_time(checkpoint.requested_time, tick)
     refusal.detail = (
         f"{refusal.detail}. This is the instant {time} of checkpoint {number}: {len(ended)} instant(s) before "
-        "it have ended, and none behind it has completed"
+        "it have ended, and no later one has completed"
     )
     refusal.context |= {
         "checkpoint": number,

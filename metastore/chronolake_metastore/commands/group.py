@@ -175,7 +175,7 @@ def _look_ahead(task: Task) -> Loading[Any]:
 async def _load_evidence(
     tx: Transaction, state: State, tasks: Sequence[Task], ahead: Sequence[Any], now: Now
 ) -> list[Any]:
-    """What each handler loads under the locks, in the order of the tasks."""
+    """The facts that each handler loads under the locks, in the order of the tasks."""
     loadings = [
         _load(state, task, ahead_of_task, now) for task, ahead_of_task in zip(tasks, ahead, strict=True)
     ]

@@ -42,7 +42,7 @@ class Sharing(enum.Enum):
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command names: it is locked and loaded before the command is decided.
+    """Objects that a command names. They are locked and loaded before the command is decided.
 
     ``tables`` are in the order of the command; ``catalog`` says whether the catalog's clock is locked too.
     ``ending`` says whether the ``instants`` may end: their marks are loaded too. ``instant_queries`` load
@@ -62,7 +62,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Handler(ABC, Generic[CommandT, EvidenceT]):
-    """What one kind of command locks, loads, weighs and decides.
+    """Locks, facts, weight and decision of one kind of command.
 
     ``evidence`` are the facts for the decision beside the state; ``no_evidence`` is for a command without any.
     """
@@ -72,7 +72,7 @@ class Handler(ABC, Generic[CommandT, EvidenceT]):
 
     @abstractmethod
     def names(self, command: CommandT) -> Names:
-        """What the command names."""
+        """The objects that the command names."""
 
     def sharing(self, command: CommandT) -> Sharing:
         """Whether the command may be in one transaction with others."""

@@ -1,4 +1,4 @@
-"""What a report of a task is decided by: the files in buffers, markers, and the files of completed instants."""
+"""Facts for the decision about a task's report: files in buffers, markers, files of completed instants."""
 
 from __future__ import annotations
 

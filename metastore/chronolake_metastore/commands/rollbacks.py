@@ -46,7 +46,7 @@ class RollbackInstantHandler(Handler[RollbackInstant, None]):
 
 
 def plan_of(state: State, table: Table, command: RollbackInstant, target: Instant) -> Plan:
-    """What rolling back ``target`` has to delete."""
+    """The plan of the files that a rollback of ``target`` has to delete."""
     return rollbacks.plan(command, target, is_marked=state.has_markers(table, target))
 
 

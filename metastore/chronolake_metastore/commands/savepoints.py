@@ -45,10 +45,10 @@ class CreateSavepointHandler(Handler[CreateSavepoint, None]):
 
 
 class RestoreTableHandler(Handler[RestoreTable, None]):
-    """Undoes all that its plan names, in its order, and completes.
+    """Undoes all instants that its plan names, in its order, and completes.
 
     A pending instant with marked files is rolled back first, by a rollback of its own that waits for an
-    executor. The streams of the table are closed: their tasks would go on behind what was undone.
+    executor. The streams of the table are closed: otherwise their tasks would continue what was undone.
     """
 
     command = RestoreTable

@@ -56,7 +56,7 @@ class OpenStreamHandler(Handler[OpenStream, None]):
 
 
 class ExpireStreamHandler(Handler[ExpireStream, None]):
-    """Closes a stream whose writer is silent, and rolls back what no complete checkpoint stands behind."""
+    """Closes a stream whose writer is silent, and rolls back its checkpoints as ``streams.expire`` decides."""
 
     command = ExpireStream
 

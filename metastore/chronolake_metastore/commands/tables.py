@@ -105,7 +105,7 @@ def id_of_new_table(origin: Origin) -> UUID:
 def take_over(
     state: State, table_id: UUID, payload: TableCreated, evidence: NewTable, origin: Origin
 ) -> Micros:
-    """Take the folder over from dropped tables; gives the time behind which the new table's clock starts.
+    """Take the folder over from dropped tables; gives the time after which the new table's clock starts.
 
     It is later than the times of tables that had this name or folder: their writers must not mistake instants
     of this table for their own.

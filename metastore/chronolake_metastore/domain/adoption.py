@@ -1,7 +1,7 @@
 """Adoption: a table that Hudi has written comes in, with the events that its history would have been.
 
 Its times are Hudi's, so here alone a request states times. They are in the past, unique, and in the order of
-the events. Nothing else than the new table has them, and its clock starts behind them.
+the events. Only the new table has them, and its clock starts after them.
 """
 
 from __future__ import annotations

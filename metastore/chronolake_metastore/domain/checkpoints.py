@@ -42,8 +42,8 @@ METADATA_BYTES_MAX: Final = 1024 * 1024
 """The metadata that all tasks together report for a checkpoint, as JSON. Each report writes all of it again."""
 AHEAD_MAX: Final = 1_000_000
 AHEAD_FACTOR_MAX: Final = 1_000
-"""A checkpoint that completes something is at most so far above all that the stream has seen, or so many
-times that."""
+"""Bounds of a checkpoint that completes an instant: above the newest that the stream has seen by at most this
+number, or at most this multiple of it."""
 NAMED_MAX: Final = 20
 """Tasks that a refusal names."""
 
@@ -336,7 +336,7 @@ def refuse_incomplete(table: Table, stream: Stream, number: int, checkpoint: Che
             f"{len(missing)} task(s) of {streams.named(table, stream)} have not reported their last batch for "
             f"checkpoint {number}, the first is {missing[0]!r}; a task reports it before the next barrier. "
             "Let them report, and acknowledge again; if they are gone, restore the job: open the stream with "
-            "restored_checkpoint, its last complete checkpoint, which rolls back what is behind it",
+            "restored_checkpoint, its last complete checkpoint, which rolls back the instants after it",
             **streams.context(table, stream),
             checkpoint=number,
             tasks=missing[:NAMED_MAX],

@@ -40,7 +40,7 @@ class PlanClean(Command, frozen=True):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What bounds a clean.
+    """Facts that bound a clean.
 
     ``nth_newest`` is the completion time of the oldest write to retain, None if there are fewer writes.
     ``oldest_pending`` is the requested time of the oldest pending write; a stream whose lease has ended reads
@@ -214,7 +214,7 @@ def refuse_before(table: Table, time: Micros) -> None:
 
 
 _CHANGES = COMPLETED_WRITES | {Action.RESTORE}
-"""What changes which files are live, by its name on completion."""
+"""Actions that change the set of live files, by their names on completion."""
 
 
 def _completion_of(instant: Instant) -> Micros | None:

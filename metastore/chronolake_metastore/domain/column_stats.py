@@ -11,7 +11,7 @@ from chronolake_model.files import Bound, ColumnStats, WriteStat
 
 
 class Range(msgspec.Struct, frozen=True):
-    """What is known of a column in a file: bounds of its values that are not null, and how many are null.
+    """Statistics of a column in a file: bounds of its values that are not null, and the number of nulls.
 
     Values lie between the bounds; a bound need not be a value itself. None is unknown.
     """

@@ -26,7 +26,7 @@ _GROUPS_IN_TEXT_MAX: Final = 3
 
 
 class GroupChange(enum.StrEnum):
-    """What an instant does to one file group."""
+    """The kind of change that an instant makes to one file group."""
 
     APPEND = "append"
     """Adds a log file."""
@@ -97,7 +97,7 @@ PENDING: Final[Mapping[Yields, Mapping[GroupChange, Mapping[GroupChange, Rule]]]
         GroupChange.LOG_COMPACT: _row(_N, _N, _N, _N, _N, _N),
     },
 }
-"""Of a pending instant only the plan counts, while its lease runs."""
+"""Rules for pending instants. Only the plan of such an instant counts, and only while its lease runs."""
 
 
 class ConcurrentInstant(msgspec.Struct, frozen=True):

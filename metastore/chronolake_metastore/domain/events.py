@@ -80,8 +80,8 @@ class TableAdopted(Payload, frozen=True, kw_only=True):
     """The end of the history that a table brought with it from Hudi: all events before have Hudi's times.
 
     ``instants`` is their number. ``cleaned_before`` is the first completion time that the table is served as
-    of, if Hudi has cleaned or archived what was before. ``is_published`` says whether the folder has the
-    history as Hudi's readers find it, so that publication begins behind it.
+    of, if Hudi has cleaned or archived earlier history. ``is_published`` says whether the folder has the
+    history as Hudi's readers find it, so that publication begins after it.
     """
 
     name: str
@@ -98,7 +98,7 @@ class BasePathTakenOver(Payload, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an instant is to do. The entries of its lists are rows beside the event (lists.py).
+    """Work that an instant plans. The entries of its lists are rows beside the event (lists.py).
 
     ``instants`` are the instants that a restore rolls back, in that order. ``files_to_delete`` are the files
     that the executor of a rollback or a clean has to delete, relative to the table's base path. A rollback with
@@ -280,7 +280,7 @@ class StreamRenewed(Payload, frozen=True, kw_only=True):
 class StreamClosed(Payload, frozen=True, kw_only=True):
     """A stream takes no requests until it is opened again. If ``expired``, its writer was silent too long.
 
-    ``lost`` is the first checkpoint that was rolled back then although a complete one may stand behind it.
+    ``lost`` is the first checkpoint that was rolled back then although a later one may be complete.
     """
 
     name: str
@@ -308,7 +308,7 @@ class CheckpointAborted(Payload, frozen=True, kw_only=True):
 
 
 class StreamTaskRestarted(Payload, frozen=True, kw_only=True):
-    """A task began again from a checkpoint. Its reports behind it do not count any more."""
+    """A task began again from a checkpoint. Its reports after this checkpoint do not count any more."""
 
     name: str
     task: str

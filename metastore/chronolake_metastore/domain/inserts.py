@@ -73,9 +73,9 @@ def are_compared(table: Table) -> bool:
 def find(
     mine: Micros, partitions: Iterable[Partition], latest: LatestInserts, *, in_any_partition: bool = False
 ) -> dict[Partition, ConcurrentInstant]:
-    """Of these partitions those into which another instant has inserted since ``mine`` was requested.
+    """The partitions, of ``partitions``, into which another instant has inserted since ``mine`` was requested.
 
-    With ``in_any_partition`` an instant that inserts at all conflicts with inserts into any partition.
+    With ``in_any_partition`` an instant that inserts conflicts with inserts into any partition.
     """
     own = set(partitions)
     if in_any_partition:

@@ -82,7 +82,7 @@ class Instant(msgspec.Struct, frozen=True):
 
 
 class Marks(msgspec.Struct, frozen=True):
-    """Of an instant that may end: whether it has markers, and whether it had some that were deleted."""
+    """Whether an instant that may end has markers, and whether it had markers whose files were deleted."""
 
     has_markers: bool
     had_deletions: bool
@@ -249,7 +249,7 @@ def in_the_way(instant: Instant, concurrent: conflicts.ConcurrentInstants) -> co
 
 
 def lease_end(now: Micros, lease_seconds: int) -> Micros:
-    """The end of a lease of so many seconds from ``now``."""
+    """The end of a lease of ``lease_seconds`` from ``now``."""
     return Micros(now + lease_seconds * MICROS_PER_SECOND)
 
 

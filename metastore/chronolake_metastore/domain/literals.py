@@ -78,7 +78,7 @@ def parse(kind: Kind, literal: Literal) -> Value:
 
 
 def order(value: Value) -> Value | tuple[bool, float]:
-    """What to compare instead of ``value``: NaN equals itself and is greater than any other float."""
+    """The value to compare instead of ``value``: NaN equals itself and is greater than any other float."""
     if isinstance(value, float):
         return (True, 0.0) if math.isnan(value) else (False, value)
     return value

@@ -119,7 +119,7 @@ def groups(table: Table, markers: Iterable[Marker]) -> list[FileGroup]:
 
 
 def change(instant: Instant, kind: MarkerKind) -> GroupChange:
-    """What an instant does to a file group in which it has a marker of this kind."""
+    """The change that an instant makes to a file group in which it has a marker of this kind."""
     touch = Touch.LOG if kind is MarkerKind.APPEND else Touch.BASE
     return conflicts.change_of(instant.begun_as, touch)
 

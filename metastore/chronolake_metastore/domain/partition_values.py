@@ -45,7 +45,7 @@ def candidates(
 
 
 def text_of(folder: str, column: str, spelling: Spelling = DEFAULT_SPELLING) -> str | None:
-    """What a folder has for the value of the column; None if it has another column, or is in another style."""
+    """The column's value as text in a folder's name; None if it has another column, or is in another style."""
     if not spelling.hive_style:
         return folder
     name, equals, text = folder.partition("=")

@@ -108,7 +108,7 @@ class Chains:
         head = self._heads.get(event.table_id, _START)
         if event.version <= head.version:
             self._late.setdefault(event.table_id, set()).add(event.version)
-            what = "its transaction, or its position, is behind that of a later version"
+            what = "its transaction, or its position, is after that of a later version"
             return [*findings, _finding(Check.ORDER, table, event, what, "before", f"version {head.version}")]
         if event.version > head.version + 1:
             self._missing.setdefault(event.table_id, []).append(range(head.version + 1, event.version))

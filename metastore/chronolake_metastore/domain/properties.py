@@ -205,12 +205,12 @@ _SPELLINGS: Final = {_letters(name): name for name in PROPERTIES}
 
 
 def held_by_pending(names: Iterable[str]) -> list[str]:
-    """Those of the properties that may not change while an instant is pending."""
+    """The names of properties, among ``names``, that may not change while an instant is pending."""
     return _that_change(names, Change.WITHOUT_PENDING)
 
 
 def fixed(set_: Iterable[str], unset: Iterable[str]) -> list[str]:
-    """Those of the properties to set and to unset that a table has from its creation, or never."""
+    """The properties to set and to unset that a table has from its creation, or never."""
     set_names = list(set_)
     return _that_change([*set_names, *unset], Change.NEVER) + _that_change(set_names, Change.REMOVAL)
 

@@ -116,7 +116,7 @@ def slice_could_match(condition: Condition, files: Sequence[Stats]) -> bool:
 
 
 def passes(test: Test, bounds: Range, records: int) -> bool:
-    """Whether one of so many values, of this range, could pass the test."""
+    """Whether one of the values of ``records`` records, in the range ``bounds``, could pass the test."""
     if test.relation is Relation.NULL:
         return bounds.nulls != 0
     if bounds.nulls == records:

@@ -28,9 +28,9 @@ from chronolake_model.tables import NestedField, SchemaField
 from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick, format_time
 
 FOUND_SECONDS_MIN: Final = 3_600
-"""Between two events of a table about foreign files."""
+"""The time between two events of a table about foreign files."""
 UNREADABLE_FILES_MAX: Final = 1_000
-"""So many files that Hudi's readers read wrongly are counted."""
+"""The largest count of files that Hudi's readers read wrongly; more are not counted."""
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ class UnreadableFiles(msgspec.Struct, frozen=True):
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """Of a table that a publisher has begun: what the execution of a compaction waits for."""
+    """Progress of publication that the execution of a compaction waits for, once a publisher has begun."""
 
     published_version: int
     lease_expires_at: Micros | None
@@ -143,7 +143,7 @@ def is_demanded(table: Publishable) -> bool:
 
 
 def publisher_of(table: Publishable) -> Publisher:
-    """Who publishes the table."""
+    """The publisher of the table, by its property."""
     return Publisher(table.properties.get(PUBLISHER_PROPERTY, Publisher.SERVER))
 
 

@@ -1,4 +1,4 @@
-"""What ``.hoodie`` holds for Hudi's readers, as a function of a table's log (docs/concepts/hudi.md).
+"""Files in ``.hoodie`` for Hudi's readers, as a function of a table's log (docs/concepts/hudi.md).
 
 Each event gives a step: files to write and files to remove. The same log gives the same bytes, so a
 step that is executed again writes the bytes that are there already.
@@ -43,7 +43,7 @@ class LogEvent(msgspec.Struct, frozen=True):
 
 
 class InstantFacts(msgspec.Struct, frozen=True):
-    """What of an instant never changes: how it was begun, and the instant that it undoes or pins."""
+    """Facts of an instant that never change: how it was begun, and the instant that it undoes or pins."""
 
     begun_as: Action
     operation: Operation
@@ -90,7 +90,7 @@ class UndoneInstant(msgspec.Struct, frozen=True):
 
 
 class Material(msgspec.Struct, frozen=True, kw_only=True):
-    """What was loaded for the steps of a page of events.
+    """Facts that are loaded for the steps of a page of events.
 
     ``definitions`` are the definitions of the table by the version of the event that made each, in order.
     Other facts are by the requested time of their instant: ``plans`` and ``saved`` have the live files of a

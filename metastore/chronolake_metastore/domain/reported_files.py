@@ -37,7 +37,7 @@ class BufferedFile(msgspec.Struct, frozen=True):
     version: int
     """The event that staged it."""
     counts: tuple[int, ...]
-    """What two reports of one file must have in common (``counts_of``)."""
+    """The counts that all reports of one file must have in common (``counts_of``)."""
     stream: str
     checkpoint: int
     is_blocking: bool
@@ -61,7 +61,7 @@ _NO_VERSION: Final = 0
 
 
 def counts_of(stat: WriteStat) -> tuple[int, ...]:
-    """What two reports of one file must have in common."""
+    """The counts that all reports of one file must have in common."""
     return stat.size_bytes, stat.records, stat.inserts, stat.updates, stat.deletes
 
 

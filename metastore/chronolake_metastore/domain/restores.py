@@ -43,7 +43,7 @@ class RestoreTable(Command, frozen=True):
 
 
 def closing(table: Table, command: RestoreTable, stream: Stream) -> StreamClosed:
-    """Close a stream: tasks that are behind a barrier do not write again what the restore has undone."""
+    """Close a stream: tasks that have passed a barrier do not write again what the restore has undone."""
     savepoint = format_time(command.savepoint, table.definition.tick)
     writer = command.request.writer
     reason = f"{writer} restored the table to the savepoint {savepoint}"

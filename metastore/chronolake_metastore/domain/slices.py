@@ -27,11 +27,11 @@ class Published(Protocol):
 
     @property
     def requested_time(self) -> Micros:
-        """Of the instant that wrote it."""
+        """The requested time of the instant that wrote it."""
 
     @property
     def completion_time(self) -> Micros:
-        """Of the instant that wrote it."""
+        """The completion time of the instant that wrote it."""
 
 
 File = TypeVar("File", bound=Published)
@@ -68,7 +68,7 @@ class Slices(msgspec.Struct, Generic[File], frozen=True):
         return self.all[-1] if self.all and self.replacement is None else None
 
     def merged(self) -> FileSlice[File] | None:
-        """What a reader reads: until a compaction completes, the base file before it with the logs of both."""
+        """The slice to read. While a compaction is pending: the base file before it and all log files since."""
         if self.replacement is not None:
             return None
         completed = [number for number, file_slice in enumerate(self.all) if not file_slice.is_pending]

@@ -69,10 +69,10 @@ ValueT = TypeVar("ValueT")
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read under the locks. ``clocks`` are of the tables that are locked.
+    """Projections that are read under the locks. ``clocks`` are of the tables that are locked.
 
-    ``renamed`` is by names without a table, or without an instant that is named: what the table is called now
-    that had the name last. ``answer_heads`` are the heads of the chains of answers; a chain that is not there
+    ``renamed`` maps a name without a table, or without an instant that is named, to the present name of the
+    table that had it last. ``answer_heads`` are the heads of the chains of answers; a chain that is not there
     has no outcome yet. ``table_counts`` says how many tables a namespace has. ``marks`` are of instants that
     may end. ``wall_offset`` is how far the wall clock is ahead of the steady clock.
     """
@@ -243,7 +243,7 @@ class State:
             self.buffered[group] = (*self.buffered.get(group, ()), file)
 
     def _add_lists(self, event: events.Event, entries_by_list: ListEntries) -> None:
-        """Keep the lists of an event as rows; the commands behind it conflict with the file groups in them."""
+        """Keep the lists of an event as rows; later commands conflict with the file groups in them."""
         if entries_by_list.keys() != events.lists_of(event.payload).keys():
             raise ImpossibleEvent("the lists beside an event are those that its payload seals")
         for name, entries in entries_by_list.items():

@@ -55,7 +55,7 @@ StreamKey = tuple[UUID, str]
 
 
 class TaskReports(msgspec.Struct, frozen=True):
-    """What a task has reported for a checkpoint: ``versions`` are those that staged its files.
+    """Reports of a task for a checkpoint: ``versions`` are those that staged its files.
 
     The buffer has many of them, so what most tasks do not report is left out of its rows.
     """
@@ -169,7 +169,7 @@ class ExpireStream(StreamCommand, frozen=True):
 def open_stream(table: Table, stream: Stream | None, command: OpenStream, now: Micros) -> StreamOpened:
     """Give the stream its next epoch. ``now`` is by the steady clock.
 
-    Raises ``IllegalTransition`` for a job that continues behind a checkpoint whose files are gone.
+    Raises ``IllegalTransition`` for a job that continues after a checkpoint whose files were rolled back.
     """
     request = command.request
     if stream is not None:
@@ -236,7 +236,7 @@ def close(table: Table, stream: Stream, command: CloseStream) -> StreamClosed:
 
 
 def waits_until(table: Table, stream: Stream) -> Micros | None:
-    """When the server rolls back what may be behind a complete checkpoint; None without such instants."""
+    """The time at which the server rolls back checkpoints that may be acknowledged; None if there are none."""
     if not any(checkpoint.may_be_acknowledged for checkpoint in stream.checkpoints.values()):
         return None
     return Micros(stream.lease_expires_at + wait_seconds(table) * MICROS_PER_SECOND)
@@ -247,12 +247,12 @@ def expire(
 ) -> tuple[StreamClosed, list[Checkpoint]]:
     """End a stream whose writer is silent: its closing, and the checkpoints to roll back, newest first.
 
-    Those stay for a while that a complete checkpoint may stand behind. Raises ``LeaseLive`` if nothing is to be
-    rolled back.
+    Checkpoints that may be acknowledged remain for a while. Raises ``LeaseLive`` if nothing is to be rolled
+    back.
     """
     until = waits_until(table, stream)
     has_waited = until is not None and now >= until
-    # No checkpoint behind an incomplete one can be complete.
+    # No checkpoint after an incomplete one can be complete.
     incomplete = (number for number, checkpoint in stream.checkpoints.items() if not checkpoint.is_complete)
     first = min(incomplete, default=None)
     dropped = [
@@ -471,7 +471,7 @@ def refuse_other_epoch(table: Table, stream: Stream, epoch: int) -> None:
 
 
 def wait_seconds(table: Table) -> int:
-    """How long the files of a silent stream wait that a complete checkpoint may stand behind."""
+    """How long the checkpoints of a silent stream remain that may be acknowledged."""
     return int(table.definition.properties.get(STREAM_WAIT_SECONDS, WAIT_SECONDS_DEFAULT))
 
 

@@ -343,7 +343,7 @@ def evolve_dropped(table: Table, time: Micros) -> Table:
 
 
 def evolve_adopted(table: Table, event: TableAdopted, version: int, time: Micros) -> Table:
-    """The table behind the history that it brought with it."""
+    """The table after the history that it brought with it."""
     if event.cleaned_before is not None:
         table = evolve_cleaned(table, event.cleaned_before)
     adoption = Adoption(version, time, event.is_published)

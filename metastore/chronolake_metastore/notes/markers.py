@@ -47,7 +47,7 @@ DELETED_AT_ONCE: Final = 10_000
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """What was read of a table under the locks; of its file groups only if it detects conflicts early."""
+    """Rows of a table that are read under the locks; of its file groups only if it detects conflicts early."""
 
     table: Table
     instants: dict[Micros, Instant]
@@ -58,7 +58,7 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class _Names(msgspec.Struct, frozen=True):
-    """What tables are called now: the one that had the name before, and those that requests expect, by id."""
+    """The present names of tables: of the one that had the name before, and of the expected ones, by id."""
 
     renamed_to: str | None
     by_id: dict[UUID, str]
@@ -130,7 +130,7 @@ async def _create_checked(session: Session, table: str, requests: Sequence[Creat
 async def _load_names(
     tx: Transaction, table: str, known: _Known | None, requests: Sequence[CreateMarkers]
 ) -> _Names:
-    """What tables are called now that are not found by the name ``table``."""
+    """The present names of tables that are not found by the name ``table``."""
     present = None if known is None else known.table.table_id
     expected = {request.table_id for request in requests if request.table_id} - {present}
     missing = known is None or any(request.requested_time not in known.instants for request in requests)

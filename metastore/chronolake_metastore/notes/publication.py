@@ -49,7 +49,7 @@ async def take_lease(
     The last one holds while the table is off, paused or being adopted.
 
     While publication is off, a table that a publisher has begun has a lease to hide it. If it is hidden
-    already, the publisher looks whether ``hoodie.properties`` is there again.
+    already, the publisher checks whether ``hoodie.properties`` exists again.
     """
     async with database.committing() as connection:
         table = await tables.find(ctx, connection, table_name)

@@ -45,7 +45,7 @@ FINDINGS_MAX: Final = 100
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What was verified, and the findings: none if all holds.
+    """Numbers of what was verified, and the findings: none if everything is correct.
 
     ``findings_left_out`` is the number of further findings; ``not_compared`` are tables whose log is damaged,
     so that a replay of it says nothing about their projections. ``shared_base_paths`` are not findings: the log

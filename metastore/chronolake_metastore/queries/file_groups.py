@@ -50,7 +50,7 @@ class _PendingPlace(msgspec.Struct, tag="pending", frozen=True, array_like=True,
 
 
 _NumberedGroup = tuple[int, wire.FoundFileGroup]
-"""What a file group has, with its position in the request."""
+"""A file group that was found, with its position in the request."""
 
 
 async def find(

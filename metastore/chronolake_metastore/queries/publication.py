@@ -58,7 +58,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 async def target(database: Database, table_id: UUID) -> Target | None:
-    """What a server is to know of a table before it publishes it; None if the table was dropped."""
+    """Facts about a table that a server needs before it publishes the table; None if it was dropped."""
     async with database.reading() as connection:
         place = await stored.place(connection, table_id)
         table = None if place is None else await catalog.get_table(connection, place.table)
@@ -88,13 +88,13 @@ async def find_work(database: Database) -> list[UUID]:
 
 
 async def end_of_log(database: Database) -> Cursor:
-    """Behind the last event of all that no open transaction can still precede."""
+    """The place after the last event that no open transaction can still precede."""
     async with database.reading() as connection:
         return await feed.end(connection)
 
 
 async def changed_tables(database: Database, after: Cursor, limit: int) -> Changed:
-    """The tables of the first so many events behind a place in the order across tables."""
+    """The tables of the first ``limit`` events after a place in the order across tables."""
     async with database.reading() as connection:
         return await stored.changed_tables(connection, after, limit)
 
@@ -116,7 +116,7 @@ async def status(ctx: Context, database: Database, table_name: str) -> wire.Publ
 
 
 async def steps(ctx: Context, database: Database, table_name: str, after: int) -> wire.PublicationSteps:
-    """The steps behind a version; raises ``TableNotFound``, or ``NotPublished`` when it pauses there.
+    """The steps after a version; raises ``TableNotFound``, or ``NotPublished`` when publication pauses there.
 
     Few pages are made at a time, because one may take much memory; the others wait.
     """
@@ -180,7 +180,7 @@ def _hidden_until(progress: Progress) -> int | None:
 
 
 async def files(ctx: Context, database: Database, table_name: str, after: int) -> wire.PublicationFiles:
-    """What the published events behind a version have left in ``.hoodie``; raises ``TableNotFound``."""
+    """The files in ``.hoodie`` by the published events after a version; raises ``TableNotFound``."""
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
         position = (await stored.get(connection, table.table_id)).position
@@ -215,7 +215,7 @@ async def files(ctx: Context, database: Database, table_name: str, after: int) -
 async def partitions(
     ctx: Context, database: Database, table_name: str, after: str
 ) -> wire.PublicationPartitions:
-    """The metadata of the published partitions behind a path; raises ``TableNotFound``."""
+    """The metadata of the published partitions after a path; raises ``TableNotFound``."""
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
         position = (await stored.get(connection, table.table_id)).position
@@ -232,7 +232,7 @@ async def partitions(
 
 
 def _bounded(material: Material, hidden_until: int | None, after: int) -> tuple[list[PublicationStep], int]:
-    """The first steps up to so many bytes, one at least, and the version that they lead to."""
+    """The first steps up to ``STEPS_BYTES_MAX``, at least one, and the version that they lead to."""
     made: list[PublicationStep] = []
     size = 0
     for step in Builder(material).steps(hidden_until):

@@ -32,7 +32,7 @@ from chronolake_model.vocabulary import Action, Operation, TableType
 
 EVENTS_MAX: Final = 500
 BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of the events and their files, about: what the steps of a page have is of that order."""
+"""Approximate size of a page's events and their files; the steps of the page are of this order."""
 SCHEMAS_MAX: Final = 10_000
 
 FactT = TypeVar("FactT")
@@ -46,14 +46,14 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """What the steps behind a version need, and where Hudi's readers cannot follow."""
+    """Facts for the steps after a version, and the version that Hudi's readers cannot read."""
 
     material: Material
     pause: Pause | None
 
 
 async def load_names(connection: Reader, table: Table, after: int, until: int) -> Material:
-    """What the names of the files of the steps behind a version need, with the definitions at ``until``."""
+    """Facts for the names of the files of the steps after a version, with the definitions at ``until``."""
     page = await stored.page_of_events(connection, table.table_id, after, EVENTS_MAX, BYTES_MAX)
     definitions = await _definitions(connection, table, until)
     read = [event for event in page if event.version <= until]
@@ -61,9 +61,9 @@ async def load_names(connection: Reader, table: Table, after: int, until: int) -
 
 
 async def load(connection: Reader, table: Table, after: int, hidden_until: int) -> Page:
-    """What the steps behind a version need, up to the first event that Hudi's readers cannot read.
+    """Facts for the steps after a version, up to the first event that Hudi's readers cannot read.
 
-    Of the states up to ``hidden_until`` they see none.
+    The readers see no state up to ``hidden_until``.
     """
     page = await stored.page_of_events(connection, table.table_id, after, EVENTS_MAX, BYTES_MAX)
     until = page[-1].version if page else after
@@ -401,7 +401,7 @@ class _Loading:
         return _grouped(rows, _live_file)
 
     async def undone(self, times: Sequence[Micros]) -> dict[Micros, list[UndoneInstant]]:
-        """What rollbacks and restores undid."""
+        """The instants that rollbacks and restores undid."""
         rows = await self._rows("find_undone_instants", requested_times=list(times))
         return _grouped(
             rows,

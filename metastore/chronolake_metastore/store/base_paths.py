@@ -40,7 +40,7 @@ def find_published_time(
 
 
 async def dropped(connection: Reader, after: UUID, limit: int) -> list[DroppedTable]:
-    """Dropped tables behind ``after`` that published files, by table id."""
+    """Dropped tables after ``after`` that published files, by table id."""
     rows = await statements.execute(connection, _DROPPED, {"after": after, "limit": limit})
     return [DroppedTable(str(table_id), table, key) for table_id, table, key in rows]
 

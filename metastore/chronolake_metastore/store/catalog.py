@@ -130,7 +130,7 @@ def save_tables(tables: Sequence[Table]) -> Statement:
 
 
 async def page_of_namespaces(connection: AsyncConnection, after: str, limit: int) -> list[Namespace]:
-    """Namespaces behind ``after`` in the order of their names."""
+    """Namespaces after ``after`` in the order of their names."""
     namespace = schema.namespace.c
     rows = await connection.execute(
         _select_namespaces().where(namespace.name > after).order_by(namespace.name).limit(limit)
@@ -147,7 +147,7 @@ async def get_namespace(connection: AsyncConnection, name: str) -> Namespace | N
 async def page_of_tables(
     connection: AsyncConnection, namespace: str | None, after: tuple[str, str], limit: int
 ) -> list[Table]:
-    """Live tables, of one namespace or of all, behind ``after`` (namespace, table) in the order of names."""
+    """Live tables, of one namespace or of all, after ``after`` (namespace, table) in the order of names."""
     table = schema.lake_table.c
     names = tuple_(table.namespace, table.name)
     columns = (

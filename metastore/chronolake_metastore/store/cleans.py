@@ -73,7 +73,7 @@ def _bounds(rows: Rows) -> Bounds:
 
 
 def find_deletable(table_id: UUID, scope: CleanScope, files: int) -> Query[list[Deletable]]:
-    """The first so many files that a clean may delete, those that left the slices first."""
+    """The first ``files`` files that a clean may delete, in the order in which they left the slices."""
     parameters = {
         "table_id": table_id,
         "until": scope.until,
@@ -113,7 +113,7 @@ def project(cleaned: Sequence[tuple[CleanedFiles, Sequence[Entry]]]) -> Statemen
 
 
 async def read_bounds(connection: AsyncConnection, table_id: UUID, policy: CleanPolicy) -> tuple[Bounds, Now]:
-    """What bounds a clean now, and now, for reading."""
+    """The bounds of a clean now, and the present time, for reading."""
     now = await clocks.now(connection)
     return await read(connection, find_bounds(table_id, policy, now.steady)), now
 
@@ -121,5 +121,5 @@ async def read_bounds(connection: AsyncConnection, table_id: UUID, policy: Clean
 async def read_deletable(
     connection: AsyncConnection, table_id: UUID, scope: CleanScope, files: int
 ) -> list[Deletable]:
-    """The first so many files that a clean may delete, for reading."""
+    """The first ``files`` files that a clean may delete, for reading."""
     return await read(connection, find_deletable(table_id, scope, files))

@@ -29,14 +29,14 @@ FIRST: Final = DeletedFile("", "")
 
 
 def unmarked(table: str, requested_time: Micros, files: Sequence[DeletedFile]) -> Query[list[DeletedFile]]:
-    """Those of ``files`` that never were marked by the instant, or by the target of a rollback."""
+    """The files of ``files`` that were never marked by the instant, or by the target of a rollback."""
     namespace, name = split_table_name(table)
     named = {"namespace": namespace, "name": name, "requested_time": requested_time}
     return Query(_FIND_UNMARKED, named | _columns(files), _files)
 
 
 def published(of: InstantRef, files: Sequence[DeletedFile]) -> Query[list[DeletedFile]]:
-    """Those of ``files`` that the instant has published; files that are not data files never are."""
+    """The files of ``files`` that the instant has published; files that are not data files never are."""
     named = [(file, file_id) for file in files if (file_id := _file_id(file)) is not None]
     columns = _columns([file for file, _ in named]) | {"file_ids": [file_id for _, file_id in named]}
     return Query(_FIND_PUBLISHED, msgspec.structs.asdict(of) | columns, _files)
@@ -49,7 +49,7 @@ def _files(rows: Rows) -> list[DeletedFile]:
 async def reported(
     connection: AsyncConnection, of: InstantRef, files: Collection[DeletedFile]
 ) -> list[DeletedFile]:
-    """Those of ``files`` that were reported deleted of an instant."""
+    """The files of ``files`` that were reported deleted of an instant."""
     rows = await statements.execute(connection, _REPORTED, msgspec.structs.asdict(of) | _columns(list(files)))
     return [DeletedFile(*row) for row in rows]
 
@@ -67,7 +67,7 @@ def append(deleted: ReportedFiles) -> Statement:
 async def page(
     connection: AsyncConnection, of: InstantRef, after: DeletedFile, files: int, *, unpublished: bool = False
 ) -> list[DeletedFile]:
-    """The first ``files`` behind ``after`` of those that were reported deleted of an instant.
+    """The first ``files`` after ``after`` of the files that were reported deleted of an instant.
 
     If ``unpublished``, without those that it has published after all.
     """

@@ -56,7 +56,7 @@ def append(lists: Sequence[ListOfEvent]) -> Statement:
 def unplanned_groups(
     table_id: UUID, instant: Micros, groups: Iterable[FileGroupName]
 ) -> Query[list[FileGroupName]]:
-    """Those of ``groups`` that the plan of the instant does not name."""
+    """The file groups of ``groups`` that the plan of the instant does not name."""
     names = list(groups)
     parameters = {
         "table_id": table_id,
@@ -68,7 +68,7 @@ def unplanned_groups(
 
 
 def unplanned_files(table_id: UUID, instant: Micros, files: Sequence[DeletedFile]) -> Query[list[DeletedFile]]:
-    """Those of ``files`` that the plan of the instant does not name, in order."""
+    """The files of ``files`` that the plan of the instant does not name, in order."""
     parameters = {
         "table_id": table_id,
         "instant": instant,
@@ -93,9 +93,9 @@ async def page(
     limit: int,
     bytes_max: int,
 ) -> tuple[list[tuple[int, Entry]], bool]:
-    """The entries behind the ordinal ``after``, each with its own, up to either bound; at least one if any.
+    """The entries after the ordinal ``after``, each with its own, up to either bound; at least one if any.
 
-    And whether there may be more behind them.
+    The flag says whether there may be more after them.
     """
     named = {
         "table_id": table_id,

@@ -125,7 +125,7 @@ class Cursor(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Events in the order across tables; ``end`` is the place behind the last of them."""
+    """Events in the order across tables; ``end`` is the place after the last of them."""
 
     events: Sequence[StoredEvent]
     end: Cursor

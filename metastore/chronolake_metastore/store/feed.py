@@ -54,9 +54,9 @@ class Entry(msgspec.Struct, frozen=True):
 async def page(
     connection: AsyncConnection, after: Cursor, limit: int, bytes_max: int
 ) -> tuple[list[Entry], bool]:
-    """Events of all tables behind ``after``, none of which an open transaction can still precede.
+    """Events of all tables after ``after``, none of which an open transaction can still precede.
 
-    About so many bytes of them, one event at least; and whether they are all that there are.
+    They have about ``bytes_max`` bytes, and are at least one event. The flag says whether they are the last.
     """
     named = {"transaction_id": after.transaction_id, "position": after.position}
     rows = await statements.execute(connection, _FEED, named | {"limit": limit, "bytes_max": bytes_max})
@@ -66,13 +66,13 @@ async def page(
 async def page_of_table(
     connection: AsyncConnection, table_id: UUID, version: int, limit: int, bytes_max: int
 ) -> tuple[list[Entry], bool]:
-    """Events of one table behind ``version``; bounded as ``page``."""
+    """Events of one table after ``version``; bounded as ``page``."""
     named = {"table_id": table_id, "version": version, "limit": limit, "bytes_max": bytes_max}
     return _page((await statements.execute(connection, _FEED_OF_TABLE, named)).all())
 
 
 async def texts(connection: AsyncConnection, after: Cursor, limit: int, bytes_max: int) -> list[Entry]:
-    """As ``page``, with the payloads as text; about so many bytes of them, but one event at least."""
+    """As ``page``, with the payloads as text; about ``bytes_max`` bytes of them, but at least one event."""
     parameters = {"transaction_id": after.transaction_id, "position": after.position}
     rows = await statements.execute(connection, _ENCODED, parameters | {"limit": limit, "bytes": bytes_max})
     return [_entry(*row) for row in rows]
@@ -92,7 +92,7 @@ async def is_held_back(connection: AsyncConnection) -> bool:
 
 
 async def end(connection: AsyncConnection) -> Cursor:
-    """Behind the last event of all that no open transaction can still precede."""
+    """The place after the last event that no open transaction can still precede."""
     last = (await statements.execute(connection, _END)).one_or_none()
     return Cursor() if last is None else Cursor(*last)
 
@@ -103,7 +103,7 @@ async def end_of_table(connection: AsyncConnection, table_id: UUID) -> int:
 
 
 async def is_behind_event(connection: AsyncConnection, place: Cursor) -> bool:
-    """Whether a place in the order across tables is that right behind an event of this log."""
+    """Whether a place in the order across tables is the one directly after an event of this log."""
     named = {"transaction_id": place.transaction_id, "position": place.position}
     return bool((await statements.execute(connection, _IS_BEHIND_EVENT, named)).scalar_one())
 

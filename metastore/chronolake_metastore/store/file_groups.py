@@ -149,7 +149,7 @@ def project_replacements(replacements: Sequence[Replacement]) -> list[Statement]
 def restore(restored: Sequence[Restored]) -> list[Statement]:
     """Take out of the latest slices what restores undid, and bring back the files that were live before.
 
-    Nothing that completed behind a restore may be projected with it.
+    Nothing that completed after a restore may be projected with it.
     """
     parameters = {
         "table_id": [key.table_id for key in restored],

@@ -67,7 +67,7 @@ async def snapshot(
     groups: int,
     kind: FileKind | None = None,
 ) -> list[PublishedFile]:
-    """The files of the first ``groups`` file groups behind ``after`` that were live as of a completion time.
+    """The files of the first ``groups`` file groups after ``after`` that were live as of a completion time.
 
     Only those of a ``kind``, if one is given, and of groups that have such.
     """
@@ -99,7 +99,7 @@ async def nth_group(
     nth: int,
     kind: FileKind | None = None,
 ) -> GroupKey | None:
-    """The ``nth`` file group behind ``after`` that was live as of a completion time, if there are so many."""
+    """The ``nth`` file group after ``after`` that was live as of a completion time; None if there are fewer."""
     rows = await statements.execute(
         connection,
         _NTH_GROUP,
@@ -120,7 +120,7 @@ async def nth_group(
 async def changed_groups(
     connection: AsyncConnection, table_id: UUID, between: tuple[Micros, Micros], after: GroupKey, groups: int
 ) -> list[GroupKey]:
-    """The first ``groups`` file groups behind ``after`` written to by completions in a range (from, to]."""
+    """The first ``groups`` file groups after ``after`` written to by completions in a range (from, to]."""
     rows = await statements.execute(
         connection,
         _CHANGED_GROUPS,

@@ -111,6 +111,6 @@ async def renew(connection: AsyncConnection) -> list[UUID]:
 
 
 async def tables(connection: Reader, after: UUID, limit: int) -> list[Place]:
-    """Live tables behind ``after``, by table id: those whose storage is claimed."""
+    """Live tables after ``after``, by table id: those whose storage is claimed."""
     rows = await statements.execute(connection, _TABLES, {"after": after, "limit": limit})
     return [place_of(place) for place in rows]

@@ -32,7 +32,7 @@ _NEVER_CHANGED: Final = frozenset({"table_id", "requested_time", "operation", "t
 _COLUMNS: Final[Sequence[Column[Any]]] = tuple(schema.instant.columns)
 # SQLAlchemy's names are a class of their own, which msgspec does not take for text.
 _FIELDS: Final = tuple(str(column.name) for column in _COLUMNS[1:])
-"""Fields of ``Instant`` in the order of the columns behind the table's id."""
+"""Fields of ``Instant`` in the order of the columns after the table's id."""
 _JSON_FIELDS: Final = tuple(str(column.name) for column in _COLUMNS if isinstance(column.type, JSONB))
 
 _values: Final = operator.attrgetter(*_FIELDS)
@@ -71,7 +71,7 @@ FRAGMENTS: Final[Mapping[str, str]] = {
         f"{column.name} = excluded.{column.name}" for column in _COLUMNS if column.name not in _NEVER_CHANGED
     ),
 }
-"""What SQL files name: the columns of the instant ``i`` to read, and the parts of the statement that saves."""
+"""Placeholders of SQL files: the columns of the instant ``i`` to read, and parts of the saving statement."""
 
 
 def selected(without: Collection[str] = ()) -> list[ColumnElement[Any]]:

@@ -143,7 +143,7 @@ async def are_there(connection: AsyncConnection, table_id: UUID) -> bool:
 async def page(
     connection: AsyncConnection, table_id: UUID, wanted: Filter, after: Micros | None, limit: int, skip: int = 0
 ) -> list[Instant]:
-    """Instants that pass the filter, in its order, behind the time ``after`` by which they are ordered.
+    """Instants that pass the filter, in its order, after ``after`` by the time that orders them.
 
     Without their plans, which may be large.
     """
@@ -198,9 +198,9 @@ async def completed_between(
 async def nth_completion(
     connection: AsyncConnection, table_id: UUID, after: Micros, until: Micros, nth: int
 ) -> Micros | None:
-    """When the ``nth`` of the writes and restores in (after, until] completed, if there are so many.
+    """When the ``nth`` of the writes and restores in (after, until] completed; None if there are fewer.
 
-    Those count too that a restore has undone.
+    Instants that a restore has undone count too.
     """
     parameters = {
         "table_id": table_id,

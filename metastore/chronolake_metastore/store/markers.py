@@ -114,7 +114,7 @@ def lock(table: str) -> Query[None]:
 
 
 def lock_instants(table: str, requested_times: Iterable[Micros]) -> Query[None]:
-    """Lock instants of a table against changes until the transaction ends; read them behind it."""
+    """Lock instants of a table against changes until the transaction ends; read them after it."""
     namespace, name = split_table_name(table)
     parameters = {"namespace": namespace, "table": name, "requested_times": sorted(set(requested_times))}
     return Query(_LOCK_INSTANTS, parameters, no_rows)
@@ -170,7 +170,7 @@ def _inserted(rows: Rows, requests: Sequence[CreateMarkers]) -> list[list[bool]]
 async def page(
     connection: AsyncConnection, of: InstantRef, after: Marker, markers: int, *, unpublished: bool = False
 ) -> list[Marker]:
-    """The first ``markers`` of an instant behind ``after``; if ``unpublished``, those without write stats."""
+    """The first ``markers`` of an instant after ``after``; if ``unpublished``, those without write stats."""
     statement = _UNPUBLISHED if unpublished else _PAGE
     rows = await statements.execute(connection, statement, _of(of) | _after(after) | {"markers": markers})
     return [Marker(partition_path, file_name, MarkerKind(kind)) for partition_path, file_name, kind in rows]
@@ -186,7 +186,7 @@ async def find(connection: AsyncConnection, of: InstantRef, marker: Marker) -> d
 async def delete(
     connection: AsyncConnection, of: InstantRef, after: Marker, markers: int
 ) -> tuple[Marker | None, int]:
-    """Delete the next ``markers`` of an instant behind ``after``: the last of them, and how many they were."""
+    """Delete the next ``markers`` of an instant after ``after``; gives the last of them, and their number."""
     rows = await statements.execute(connection, _DELETE, _of(of) | _after(after) | {"markers": markers})
     row = rows.one_or_none()
     if row is None:

@@ -24,11 +24,11 @@ async def paths(connection: AsyncConnection, table_id: UUID, first: str) -> list
 async def page_of_paths(
     connection: AsyncConnection, table_id: UUID, after: str, number: int, completed_by: Micros
 ) -> list[str]:
-    """The first ``number`` partition paths behind ``after``, with the empty one if that is empty.
+    """The first ``number`` partition paths after ``after``, with the empty one if that is empty.
 
     Only those that had files by a completion time.
     """
-    # The least text behind it: no path has the character.
+    # The least text after it: no path has the character.
     first = f"{after}\x01" if after else ""
     parameters = {
         "table_id": table_id,
@@ -43,7 +43,7 @@ async def page_of_paths(
 async def page(
     connection: AsyncConnection, table_id: UUID, as_of: Micros, after: str | None, partitions: int
 ) -> list[Partition]:
-    """The first ``partitions`` behind ``after`` that had live files as of a completion time."""
+    """The first ``partitions`` after ``after`` that had live files as of a completion time."""
     totals: list[Partition] = []
     while True:
         # No further than the page may reach, or each page would add up all that follow. Some of these may have
@@ -61,7 +61,7 @@ async def page(
 
 
 async def _nth(connection: AsyncConnection, table_id: UUID, after: str | None, nth: int) -> str | None:
-    """The ``nth`` partition path behind ``after``, whether or not it has live files, if there are so many."""
+    """The ``nth`` partition path after ``after``, also one without live files; None if there are fewer."""
     skip = nth - 1 if after is None else nth
     parameters = {
         "table_id": table_id,

@@ -90,7 +90,7 @@ async def deleted_files(tx: Transaction, events: Sequence[EventKey]) -> AsyncIte
 
 
 async def requests_without_outcome(tx: Transaction, request_ids: Sequence[str]) -> set[str]:
-    """Those of ``request_ids`` that no outcome is kept for."""
+    """The ids of ``request_ids`` for which no outcome is kept."""
     rows = await tx.query(_REQUESTS_WITHOUT_OUTCOME, {"request_ids": list(request_ids)})
     return {request_id for (request_id,) in rows}
 

@@ -133,7 +133,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """What a check has found, and where the next one begins."""
+    """The findings of a check, and the place where the next one begins."""
 
     foreign_files: list[str]
     check_position: CheckPosition
@@ -158,7 +158,7 @@ class SharedPlan(msgspec.Struct, frozen=True):
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """Tables with new events, the place behind these events, and how many there were.
+    """Tables with new events, the place after these events, and their number.
 
     ``altered`` are those whose definition changed, ``progressed`` those where an instant ended or files were
     deleted.
@@ -172,7 +172,7 @@ class Changed(msgspec.Struct, frozen=True):
 
 
 def find_gate(table_id: UUID) -> Query[Gate | None]:
-    """What the execution of a compaction waits for; None if no publisher ever began."""
+    """The progress that the execution of a compaction waits for; None if no publisher ever began."""
     return Query(_GATE, {"table_id": table_id}, _gate)
 
 
@@ -333,7 +333,7 @@ async def first_live_partition(
 async def page_of_events(
     connection: AsyncConnection, table_id: UUID, after: int, limit: int, bytes_max: int
 ) -> list[LogEvent]:
-    """The events of a table behind a version; about so many bytes with their files, one event at least."""
+    """The events of a table after a version; about ``bytes_max`` bytes with their files, at least one event."""
     named = {"table_id": table_id, "after": after, "limit": limit, "bytes_max": bytes_max}
     rows = await statements.execute(connection, _EVENTS, named)
     return [_event(*row) for row in rows]
@@ -364,7 +364,7 @@ async def find_work(connection: AsyncConnection) -> list[UUID]:
 
 
 async def changed_tables(connection: AsyncConnection, after: Cursor, limit: int) -> Changed:
-    """The tables of the first so many events behind a place in the order across tables."""
+    """The tables of the first ``limit`` events after a place in the order across tables."""
     named = {
         "transaction_id": after.transaction_id,
         "position": after.position,

@@ -113,7 +113,7 @@ async def delete_expired(connection: AsyncConnection, until: Micros, limit: int)
 async def page(
     connection: AsyncConnection, table_id: UUID, now: Micros, after: UUID, limit: int
 ) -> list[Reader]:
-    """The first leases of a table behind ``after`` that have not ended."""
+    """The first leases of a table after ``after`` that have not ended."""
     rows = await statements.execute(
         connection, _PAGE, {"table_id": table_id, "now": now, "after": after, "limit": limit}
     )

@@ -59,7 +59,7 @@ def _reconciliation(rows: Rows) -> Reconciliation:
 
 
 def lock_instants(instants: Iterable[tuple[UUID, Micros]]) -> Query[None]:
-    """Lock instants against new markers until the transaction ends; read their markers behind it."""
+    """Lock instants against new markers until the transaction ends; read their markers after it."""
     return Query(_LOCK_INSTANTS, _keys(instants), no_rows)
 
 

@@ -103,11 +103,11 @@ async def groups(
     *,
     at_once: int = 1_000,
 ) -> list[GroupKey]:
-    """The first ``limit`` file groups behind ``after`` whose slices, as of a completion time, could match.
+    """The first ``limit`` file groups after ``after`` whose slices, as of a completion time, could match.
 
-    Looks at a page of groups, then at four times as many, and so on until it has enough: so a page costs about
-    what had to be looked at, whether all groups match or only a few. It begins with ``at_once`` groups at
-    least: a statement costs as much as that.
+    Reads a page of groups, then four times as many, and so on until it has enough: so the cost of a page is in
+    proportion to the groups that must be read, whether all groups match or only a few. It begins with at least
+    ``at_once`` groups: a statement costs as much as reading them.
     """
     paths = partition_paths(sets)
     matching: list[GroupKey] = []
@@ -147,7 +147,7 @@ def _groups_query(table_id: UUID, as_of: Micros, sets: Sequence[PartitionSet], *
 
 
 def _groups(table_id: UUID, as_of: Micros, sets: Sequence[PartitionSet], *, is_cut: bool) -> Select[str, str]:
-    """The file groups of a page that could match: those behind ``after``, if it ``is_cut`` up to ``last``."""
+    """The file groups of a page that could match: those after ``after``, if it ``is_cut`` up to ``last``."""
     moment = func.moment(literal(as_of, BigInteger))
     group = tuple_(_FILE.c.partition_path, _FILE.c.file_id)
     after, last = (

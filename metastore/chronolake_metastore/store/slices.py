@@ -40,7 +40,7 @@ class AsOf(msgspec.Struct, frozen=True):
 
 
 GroupName: TypeAlias = FileGroupName | BucketName
-"""What names a file group of a table: its file id, or, with a bucket index, its bucket."""
+"""Name of a file group of a table: its file id, or, with a bucket index, its bucket."""
 
 
 class PendingGroup(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class ReplacedGroup(msgspec.Struct, frozen=True):
 
 
 async def pending(connection: AsyncConnection, at: AsOf, after: GroupKey, groups: int) -> list[PendingGroup]:
-    """The first ``groups`` file groups behind ``after`` for which a table service was pending."""
+    """The first ``groups`` file groups after ``after`` for which a table service was pending."""
     rows = await statements.execute(connection, _PENDING, _of(at) | _after(after) | {"groups": groups})
     return [
         PendingGroup((partition, file_id), Micros(requested), begun_as(Action(action), Operation(operation)))
@@ -81,13 +81,13 @@ async def pending_compactions(
 
 
 async def replaced(connection: AsyncConnection, at: AsOf, after: GroupKey, groups: int) -> list[ReplacedGroup]:
-    """The first ``groups`` file groups behind ``after`` that had been replaced."""
+    """The first ``groups`` file groups after ``after`` that had been replaced."""
     rows = await statements.execute(connection, _REPLACED, _of(at) | _after(after) | {"groups": groups})
     return _replaced_groups(rows)
 
 
 async def replacement(connection: AsyncConnection, at: AsOf, group: GroupKey) -> ReplacedGroup | None:
-    """What had replaced a file group."""
+    """The replacement of a file group, if it had been replaced."""
     replacements = _replaced_groups(await statements.execute(connection, _REPLACEMENT, _of(at) | _one(group)))
     assert len(replacements) <= 1, "a file group is replaced once"
     return replacements[0] if replacements else None
@@ -107,9 +107,9 @@ async def groups_before_or_on(
     after: GroupKey,
     groups: int,
 ) -> list[GroupKey]:
-    """The first ``groups`` file groups behind ``after`` that may have slices of a time or before.
+    """The first ``groups`` file groups after ``after`` that may have slices of a time or before.
 
-    None that had been replaced by an instant requested by then.
+    Without those that had been replaced by an instant requested by then.
     """
     parameters = {"before_or_on": before_or_on, "partition_path": partition_path, "groups": groups}
     rows = await statements.execute(connection, _GROUPS_BEFORE_OR_ON, _of(at) | _after(after) | parameters)
@@ -119,7 +119,7 @@ async def groups_before_or_on(
 async def files_before_or_on(
     connection: AsyncConnection, at: AsOf, before_or_on: Micros, groups: Sequence[GroupKey]
 ) -> list[PublishedFile]:
-    """Of each of ``groups`` the newest base file of a time or before, and the logs up to the next one."""
+    """The newest base file of a time or before of each of ``groups``, and the logs up to the next base file."""
     parameters = _of(at) | _named(groups) | {"before_or_on": before_or_on}
     rows = await statements.execute(connection, _FILES_BEFORE_OR_ON, parameters)
     return [PublishedFile(*row) for row in rows]

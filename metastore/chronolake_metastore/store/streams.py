@@ -154,7 +154,7 @@ def delete_checkpoints(ended: Iterable[InstantKey]) -> Statement:
 
 
 async def page(connection: AsyncConnection, table_id: UUID, after: str, limit: int) -> list[Stream]:
-    """The first streams of a table behind a name, by their names, with their buffers."""
+    """The first streams of a table after a name, by their names, with their buffers."""
     parameters = {"table_id": table_id, "after": after, "limit": limit}
     rows = await statements.execute(connection, _PAGE, parameters)
     return list(_streams([tuple(row) for row in rows]).values())
@@ -175,7 +175,7 @@ async def expired(connection: AsyncConnection, limit: int) -> list[ExpiredStream
 
 
 async def totals(connection: AsyncConnection) -> Totals:
-    """What waits in the buffers of all streams."""
+    """The totals of the buffers of all streams."""
     instants_count, size_bytes, age_us = (await statements.execute(connection, _TOTALS)).one()
     return Totals(instants_count, int(size_bytes), age_us / MICROS_PER_SECOND)
 

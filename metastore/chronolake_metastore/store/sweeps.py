@@ -40,9 +40,9 @@ FIRST: Final = Unswept(Micros(0), Micros(0), Micros(0), Action.COMMIT, State.COM
 async def page(
     connection: Reader, table_id: UUID, grace_seconds: int, after: Unswept, limit: int, *, leases: bool
 ) -> list[Unswept]:
-    """The first ``limit`` instants of a table behind ``after`` whose last deletion is so long ago.
+    """The first ``limit`` instants of a table after ``after`` whose last deletion is ``grace_seconds`` ago.
 
-    With ``leases`` each is at least as long ago as the instant's own lease lasts.
+    With ``leases`` it is also at least as long ago as the instant's own lease lasts.
     """
     parameters = {
         "table_id": table_id,

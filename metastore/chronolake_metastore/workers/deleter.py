@@ -111,7 +111,7 @@ class Deleter:
                 await self._delete_and_settle(taken, execution)
                 renewing.cancel()
         except* errors.TimelineError as group:
-            # Another replica has it, or the database is away: it is executed again when its lease has ended.
+            # Another replica has it, or the database is unavailable: it is executed again after its lease.
             execution.failure = str(group.exceptions[0])
             _log.warning(
                 f"{plan.action} left as it is",

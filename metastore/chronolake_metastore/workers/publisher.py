@@ -57,22 +57,22 @@ ACTOR: Final = "chronolake-publisher"
 AT_ONCE: Final = 8
 """Tables that are published at a time."""
 LEASE_SECONDS: Final = 60
-"""So long other publishers wait if this one dies. After it was fenced, it takes the longest lease."""
+"""How long other publishers wait if this one dies. After it was fenced, it takes the longest lease."""
 EVENTS_MAX: Final = 10_000
-"""New events of all tables that one look reads."""
+"""Maximum number of new events, of all tables, read per run."""
 REST_SECONDS: Final = 0.1
-"""How long it rests between two looks, so that commands in quick succession are one look.
+"""The pause between two runs, so that one run serves commands in quick succession.
 
-A look and a publication cost nearly the same for one event and for a hundred.
+A run and a publication cost nearly the same for one event and for a hundred.
 """
 SEARCH_SECONDS: Final = 60.0
 """How often all tables are searched for work that was left, by this server or another one."""
 CHECK_SECONDS: Final = 600.0
 """How often ``.hoodie`` of a table that changes is compared with what is published."""
 LOOK_INTERVALS: Final = 10
-"""After so many intervals, a hidden table that changes is looked at again: it may be visible in storage.
+"""Number of intervals after which a hidden table that changes is checked again: it may be visible in storage.
 
-One that does not change is looked at by each search."""
+One that does not change is checked by each search."""
 RECORDED_A_SECOND: Final = 5
 """Missing folders that are recorded in a second."""
 OPEN_MAX: Final = 256
@@ -89,7 +89,7 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct):
-    """What a publisher has done since it started: the metrics of publication."""
+    """Counts of a publisher since it started: the metrics of publication."""
 
     steps: int = 0
     failures: int = 0
@@ -137,7 +137,7 @@ class Publisher:
         return f"chronolake-publisher@{socket.gethostname()[:200]}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
     async def run(self) -> None:
-        """Publish what changes, until cancelled. A database that is away is tried again."""
+        """Publish changes until cancelled. While the database is unavailable, it is retried."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 waiting = asyncio.ensure_future(self._notifier.wait(self._interval_seconds))

@@ -34,12 +34,12 @@ NICENESS: Final = 10
 CONNECTIONS: Final = 4
 """To the database."""
 REST_SECONDS: Final = 0.05
-"""How long the server rests between two wake-ups of the process."""
+"""The server's pause between two wake-ups of the process."""
 RESTART_SECONDS: Final = 1.0
 END_SECONDS_MAX: Final = 5.0
 """How long the server waits for the end of the process before it kills it."""
 COUNT_SECONDS: Final = 0.5
-"""How often the process looks whether its counts have changed."""
+"""How often the process checks whether its counts have changed."""
 _WAKE_UP: Final = b"\n"
 _LINE_BYTES_MAX: Final = 1024 * 1024
 

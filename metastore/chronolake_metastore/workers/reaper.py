@@ -37,7 +37,7 @@ _log = telemetry.logger(__name__)
 
 
 async def run(database: Database, service: Service, metrics: Metrics, interval_seconds: float) -> None:
-    """Reap every ``interval_seconds``, until cancelled. A database that is away is tried again."""
+    """Reap every ``interval_seconds``, until cancelled. While the database is unavailable, it is retried."""
     await run_periodically("reaper", lambda: reap(database, service, metrics), interval_seconds)
 
 

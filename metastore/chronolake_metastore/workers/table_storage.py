@@ -52,7 +52,7 @@ ANSWER_SECONDS_MAX: Final = 120.0
 STORAGE_SECONDS_MAX: Final = 120.0
 """How long a part of the work on one table may take."""
 FILES_PER_SECOND_MIN: Final = 100.0
-"""Work on many files may take longer: so many a second are expected of the slowest storage."""
+"""The rate that is expected of the slowest storage: work on many files may take longer than the limit."""
 LISTING_SECONDS_MAX: Final = 600.0
 """How long the listing of a whole table may take."""
 
@@ -195,7 +195,7 @@ class TableFiles:
         return _failures(await _run(lambda: list(self._guard.delete_markers(instant, markers))))
 
     async def find(self, files: Sequence[DeletedFile]) -> list[DeletedFile]:
-        """Those of ``files`` that exist."""
+        """The files of ``files`` that exist."""
         sizes = await _run(lambda: list(self._files.sizes(file.path for file in files)))
         return [file for file, size in zip(files, sizes, strict=True) if size is not None]
 
@@ -278,7 +278,7 @@ class TableStorage:
 
 
 def _seconds_max(files: int) -> float:
-    """How long the work on so many files may take."""
+    """How long the work on ``files`` files may take."""
     return STORAGE_SECONDS_MAX + files / FILES_PER_SECOND_MIN
 
 

@@ -39,7 +39,7 @@ class Tail:
         self._times_held_back = 0
 
     async def run(self) -> None:
-        """Fill the ring, until the server stops. A database that is away is tried again."""
+        """Fill the ring until the server stops. While the database is unavailable, it is retried."""
         while not self._followers.is_closed:
             try:
                 await self._follow()

@@ -18,7 +18,7 @@ _NAMES: Final = 1_024
 
 @enum.unique
 class AdvisoryLock(enum.IntEnum):
-    """What each lock protects; (n) is a lock with a second key."""
+    """Locks, each with the work that it protects; (n) is a lock with a second key."""
 
     MIGRATION = chronolake_migrations.ADVISORY_LOCK
     """One migration at a time."""

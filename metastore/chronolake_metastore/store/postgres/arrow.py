@@ -73,7 +73,7 @@ class _Running:
         await asyncio.shield(self._next)
 
     async def take(self) -> bytes | None:
-        """The next batch as a message, while the one behind it is being read; none behind the last."""
+        """The next batch as a message, while the one after it is being read; None after the last."""
         message = await asyncio.shield(self._next)
         if message is not None:
             self._next = self._read()
@@ -123,7 +123,7 @@ class _Query:
         self._batches: pa.RecordBatchReader | None = None
 
     def next_message(self) -> bytes | None:
-        """The next batch as a message; none behind the last."""
+        """The next batch as a message; None after the last."""
         if self._batches is None:
             self._batches = self._run()
         try:

@@ -32,7 +32,7 @@ class BoundedConnection(psycopg.AsyncConnection[TupleRow]):
     async def run_together(self, statements: Iterable[tuple[str, Mapping[str, Any]]]) -> list[StatementResult]:
         """Run ``statements`` in their order, in one round trip, and give the answer to each.
 
-        Raises the error of the first that fails; those behind it are not run.
+        Raises the error of the first that fails; those after it are not run.
         """
         if self._pipelined is None:
             self._pipelined = Pipeline(self)

@@ -55,7 +55,7 @@ def refuse_malformed(dsn: str) -> None:
 
 
 def of_connecting(exc: psycopg.Error) -> errors.ConfigurationError:
-    """What to do about a connection that could not be made."""
+    """Advice for a connection that could not be made."""
     reason = _reason(exc)
     for pattern, what, advice in _ADVICE:
         if pattern.search(reason):
@@ -120,7 +120,7 @@ async def _refuse_ungranted(
 
 
 def of_revision(revision: str | None) -> str:
-    """What to do about a database whose schema is not the one that this server knows."""
+    """Advice for a database whose schema is not the one that this server knows."""
     if revision is None:
         return "the database has no schema of Chronolake yet; run chronolake-metastore migrate"
     if revision < schema.BASELINE:

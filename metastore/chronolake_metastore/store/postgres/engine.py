@@ -132,12 +132,12 @@ def _is_lost(exc: BaseException) -> bool:
 
 
 def is_away_state(sqlstate: str) -> bool:
-    """Whether a SQLSTATE is not caused by the request: the database is away, full, or too busy."""
+    """Whether a SQLSTATE is not caused by the request: the database is unavailable, full, or too busy."""
     return sqlstate in _AWAY_STATES or sqlstate.startswith(_AWAY_CLASSES)
 
 
 def unavailable(exc: BaseException) -> errors.DatabaseUnavailable:
-    """The message to a caller when the database is away."""
+    """The message to a caller when the database is unavailable."""
     failure = errors.ConnectionLost if _is_lost(exc) else errors.DatabaseUnavailable
     return failure(
         "the server cannot reach its database; send the request again, with the same idempotency key",

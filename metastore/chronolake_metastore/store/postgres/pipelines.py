@@ -35,7 +35,7 @@ class StatementResult(msgspec.Struct, frozen=True):
 
 
 class _Sent(msgspec.Struct, frozen=True):
-    """What an answer is waited for of; ``prepares`` is what will be prepared then, if that is what was sent."""
+    """A sent request that waits for its answer. A request to prepare has the statement that it ``prepares``."""
 
     prepares: _Key | None = None
     name: bytes = b""

@@ -55,7 +55,7 @@ class Query(Generic[ResultT]):
 
     @property
     def result(self) -> ResultT:
-        """What the rows mean; the query must have been fetched."""
+        """The decoded rows; the query must have been fetched."""
         [result] = self._result
         return result
 
@@ -83,7 +83,7 @@ class MarkedMeanwhile(TransactionRaced):
 
 
 class Transaction:
-    """An open transaction, or one that its first statements open: of the latter ``commit`` makes an end."""
+    """An open transaction, or one that its first statements open; ``commit`` ends the second kind."""
 
     def __init__(self, connection: BoundedConnection, *, is_open: bool = True) -> None:
         self._connection = connection

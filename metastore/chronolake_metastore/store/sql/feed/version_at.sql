@@ -1,6 +1,6 @@
 -- The version of a table's last event up to a place in the order across tables; 0 if there is none. The order across
 -- tables is that of the table's versions (clocks/lock_table_names.sql), so a binary search finds it: about as many look-ups by
--- the index as the number of events has binary digits, however many events are behind the place.
+-- the index as the number of events has binary digits, however many events are after the place.
 WITH RECURSIVE search (low, high) AS (
     SELECT 0::bigint, c.version
     FROM clock c

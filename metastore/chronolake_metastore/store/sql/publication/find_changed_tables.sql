@@ -1,4 +1,4 @@
--- The tables with events behind a place in the order across tables, and the place behind the last of them. No event is
+-- The tables with events after a place in the order across tables, and the place after the last of them. No event is
 -- passed that an open transaction may still precede.
 WITH next_events AS (
     SELECT e.transaction_id, e.position, e.table_id, e.type

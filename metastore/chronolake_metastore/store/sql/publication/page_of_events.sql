@@ -1,4 +1,4 @@
--- The events of a table behind a version, up to so many files and bytes, one event at least.
+-- The events of a table after a version, up to a number of events and of bytes with their files, at least one event.
 SELECT version, micros(time), micros(instant), type, payload::text
 FROM (
     SELECT

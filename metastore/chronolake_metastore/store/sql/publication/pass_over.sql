@@ -1,5 +1,5 @@
 -- Events that publish nothing: a table that was published up to the event before one is published up to it. A row that
--- its publisher has locked stays: the publisher passes over the event itself. Publishers lock a clock behind the row.
+-- its publisher has locked stays: the publisher passes over the event itself. Publishers lock a clock after the row.
 UPDATE publication p
 SET published_version = locked.version, published_completion = greatest(p.published_completion, moment(locked.time))
 FROM (

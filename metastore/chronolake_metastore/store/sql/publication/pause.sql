@@ -1,4 +1,4 @@
--- What was published meanwhile decides: a publisher that is behind does not pause what another one has passed.
+-- The published version decides: a slower publisher does not pause the table at an event that another one has passed.
 UPDATE publication p
 SET paused_version = %(version)s,
     paused_reason = %(reason)s,

@@ -1,4 +1,4 @@
--- The streams of a table behind a name, each with the checkpoints in its buffer: one row per checkpoint, or one without.
+-- The streams of a table after a name, each with the checkpoints in its buffer: one row per checkpoint, or one without.
 SELECT
     s.table_id, s.name, s.epoch, s.writer, micros(s.opened_at), s.is_open, s.tasks, s.lease_seconds,
     micros(s.lease_expires_at), s.acknowledged, s.attempts::text, s.ended::text, s.version, s.lost,
