@@ -16,13 +16,10 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 WIDTH: Final = 100
 FILES: Final = (
-    *(
-        f"{folder}/**/*.py"
-        for folder in ("client", "migrations", "examples", "benchmarks", "docs", "tests", "tools")
-    ),
+    *(f"{folder}/**/*.py" for folder in ("client", "metastore", "spark_integration", "migrations", "examples")),
+    *(f"{folder}/**/*.py" for folder in ("benchmarks", "docs", "tests", "tools")),
     *("*.md", "docs/**/*.md", "tests/*.md", "benchmarks/*.md", "examples/**/*.md"),
 )
-"""The packages ``metastore`` and ``spark_integration`` are missing: they are being restructured."""
 GENERATED: Final = ("docs/reference/", "client/chronolake/_sync/")
 BEGINNING: Final = re.compile(r"\s*(What|Who|Whose|Of|Those|That)\b")
 WORDS: Final = {

@@ -95,7 +95,7 @@ def _read(stream: io.BytesIO, size: int, path: str) -> object:
         block = stream.read(block_bytes)
         values += in_block
         if stream.read(len(sync_marker)) != sync_marker:
-            raise ValueError("the sync marker behind a block is another one")
+            raise ValueError("the sync marker after a block is another one")
         if in_block:
             encoded = block
     if values != 1:

@@ -231,7 +231,7 @@ def _block(file: _Cursor) -> LogBlock:
     content = file.content()
     footer = _read_entries(file)
     if file.offset != file.end:
-        raise file.damaged(f"the block has {file.end - file.offset:,} bytes behind its footer")
+        raise file.damaged(f"the block has {file.end - file.offset:,} bytes after its footer")
     file.end = end
     if (total := file.long()) != length + len(MAGIC):
         raise file.damaged(f"the block ends with the length {total:,} instead of {length + len(MAGIC):,}")

@@ -84,7 +84,7 @@ class AdoptTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         bool,
         Meta(
             description="Whether the table's folder has the timeline as Hudi reads it from version 8 on: it "
-            "stays as it is, and publication begins behind it."
+            "stays as it is, and publication begins after it."
         ),
     ] = True
     lease_seconds: LeaseSeconds = LEASE_SECONDS_DEFAULT

@@ -230,7 +230,7 @@ def _size_unless_linked(files: Files, path: str) -> int | None:
     try:
         return next(files.sizes([path]))
     except LinkRefused:
-        # Files behind a link are never deleted, so a claim behind it does not matter.
+        # Files that a link leads to are never deleted, so a claim there does not matter.
         return None
 
 

@@ -68,7 +68,7 @@ class SparkTable:
 
     Before each data file comes its marker: with the server, or as an object in the table's storage when the
     table's property ``markers.type``, or ``markers`` of the write, says ``direct``; then executors need not
-    reach the server. What attempts of tasks left behind is deleted before the write is published, or as it is
+    reach the server. Files of failed attempts of tasks are deleted before the write is published, or when it is
     rolled back.
 
     A record key is unique within its partition, as in Hudi: a record that comes with another partition value

@@ -58,7 +58,7 @@ def definition_of(table: StoredTable, options: Options) -> CreateTable:
         ordering_field=ordering[0] if len(ordering) == 1 else None,
         index=NewBucketIndex(IndexType.BLOOM),
         properties={
-            # A table that Hudi could not read behind its adoption is refused, unless told otherwise.
+            # A table that Hudi could not read after its adoption is refused, unless an option says otherwise.
             PUBLISH_PROPERTY: "false" if by_generator else "true",
             **options.properties,
             **_spelling(table).properties,

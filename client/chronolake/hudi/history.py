@@ -329,9 +329,7 @@ class _History:
             completion = made if made > completed and self._times.take(made) else self._times.after(completed)
         requested = self._times.before(completion)
         if requested <= completed:
-            raise CannotAdopt(
-                [f"the savepoint {target} completes at {completion}, too early behind its instant"]
-            )
+            raise CannotAdopt([f"the savepoint {target} completes at {completion}, too soon after its instant"])
         comment = instant.savepoint.comments
         return AdoptedInstant(
             requested_time=requested,

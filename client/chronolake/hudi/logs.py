@@ -140,7 +140,7 @@ def _facts(blocks: Iterable[log_files.LogBlock], ordering_field: str | None) -> 
 
 
 def _completed(instant: StoredInstant) -> str:
-    # Without completion times, in layout 1, an instant completes at once behind its requested time.
+    # Without completion times, in layout 1, an instant completes directly after its requested time.
     return instant.completion_time or instant.requested_time
 
 
@@ -205,7 +205,7 @@ class _Slices:
         assert writer is not None
         return (
             f"by its name it belongs to the base file of {base}, and its instant {writer.requested_time} "
-            f"completed behind the next one; {_COMPACT}"
+            f"completed after the next one; {_COMPACT}"
         )
 
     def _slice_at(self, group: _Group, time: str) -> int:

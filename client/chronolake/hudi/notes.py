@@ -56,7 +56,7 @@ def of_adoption(
     if table.layout is Layout.ONE:
         yield (
             f"table version {table.config.version.value} keeps no completion times: each instant completes in "
-            "the first free millisecond behind its requested time, so that as-of reads give what Hudi gave"
+            "the first free millisecond after its requested time, so that as-of reads give what Hudi gave"
         )
     yield from logs.notes(table)
     if left_out:

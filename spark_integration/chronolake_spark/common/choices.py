@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias, TypeVar
 
 OnConflict: TypeAlias = Literal["fail", "retry"]
-"""What a write does that lost a conflict."""
+"""The reaction of a write that lost a conflict."""
 Duplicates: TypeAlias = Literal["fail", "drop"]
-"""What an insert does with keys that exist."""
+"""The treatment of keys that exist, by an insert."""
 Replayed: TypeAlias = Literal["fail", "skip"]
-"""What a stream does with a batch that has completed with another plan."""
+"""The treatment of a batch that has completed with another plan, by a stream."""
 
 _Choice = TypeVar("_Choice", bound=enum.StrEnum)
 
@@ -21,9 +21,9 @@ class Replaces(enum.StrEnum):
     """The file groups that an overwrite replaces."""
 
     PARTITIONS = "dynamic"
-    """Those of the partitions that it writes to."""
+    """The file groups of the partitions that it writes to."""
     TABLE = "all"
-    """All of the table."""
+    """All file groups of the table."""
 
 
 def of(name: str, value: object, choices: type[_Choice]) -> _Choice:

@@ -45,7 +45,7 @@ SOURCE_ORDER = (SOURCE_SPLIT, SOURCE_ROW)
 """In a frame read from files: the order of the files and of the rows in them. ``source_files`` says how."""
 
 CHANGE_TYPE = "_change_type"
-"""What an incremental read adds: ``upsert`` or ``delete``."""
+"""The column that an incremental read adds: ``upsert`` or ``delete``."""
 
 REPEATED = (COMMIT_TIME, PARTITION_PATH, FILE_NAME)
 """Columns of data files in which few texts are repeated for all rows."""

@@ -30,7 +30,7 @@ _ZONED = f"{DATE[:-1]}[ T]{_TIME}{_ZONE}$"
 _MICROS = pa.timestamp("us")
 _UTC = pa.timestamp("us", "UTC")
 _DOUBLE_DIGITS = 15
-"""So many digits come back from a double as they were."""
+"""Maximum number of digits that a double keeps unchanged."""
 _FLOAT_DIGITS = 6
 _PARTS = r"^[+-]?0*(?P<whole>[0-9]*)\.?(?P<fraction>[0-9]*)$"
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")

@@ -41,14 +41,14 @@ NAMES: Final = (*_TABLE, *_READ, *_READ_STREAM, *_WRITE, *_WRITE_STREAM)
 
 
 class Use(enum.Enum):
-    """What options are given for, with those that it has."""
+    """Kinds of reads and writes that have options, each with the names of its options."""
 
     READ = (*_TABLE, *_READ)
     READ_STREAM = (*_TABLE, "from", "view", "meta_columns", *_READ_STREAM)
     WRITE = (*_TABLE, *_WRITE)
     WRITE_STREAM = (*_TABLE, *_WRITE, *_WRITE_STREAM)
     ANY = NAMES
-    """Spark does not say it before it asks for the columns, and a temporary view is read and written."""
+    """All kinds: Spark asks for the columns before it names the kind, and a view is read and written."""
 
 
 _REPLACED_PARTITIONS: Final = (
@@ -86,7 +86,7 @@ _Choice = TypeVar("_Choice", bound=enum.StrEnum)
 
 
 class View(enum.StrEnum):
-    """What a read shows of a table (Hudi: hoodie.datasource.query.type)."""
+    """The view of a table that a read shows (Hudi: hoodie.datasource.query.type)."""
 
     SNAPSHOT = "snapshot"
     """Base files merged with log files: the records of all completed instants."""
@@ -97,7 +97,7 @@ class View(enum.StrEnum):
 
 
 class WriteOperation(enum.StrEnum):
-    """What a write does with its rows (Hudi: hoodie.datasource.write.operation)."""
+    """The operation of a write on its rows (Hudi: hoodie.datasource.write.operation)."""
 
     UPSERT = "upsert"
     INSERT = "insert"

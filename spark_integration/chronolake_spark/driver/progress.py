@@ -38,7 +38,7 @@ _INTERVAL_SECONDS: Final = 0.5
 _LISTING_SECONDS: Final = 2.0
 """The least pause between two listings of the markers of an instant."""
 _LISTING_PAUSES: Final = 20
-"""The pause after a listing, in times of its duration: so many markers do not cost the server much."""
+"""The pause after a listing, as a multiple of its duration: so listing many markers costs the server little."""
 _shown_elsewhere = threading.Lock()
 
 

@@ -17,7 +17,7 @@ EXCEPTIONS: Final = (PySparkException, Py4JJavaError)
 """The exceptions that a call of Spark raises: PySpark converts some of Java's exceptions, and passes others."""
 
 JVM_GONE: Final = (PySparkException, Py4JError, OSError)
-"""What a call raises when the JVM stops or has stopped, as when a signal to the process group has ended it."""
+"""The exceptions of a call when the JVM stops or has stopped, as after a signal to the process group."""
 
 LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """Where PySpark logs errors of queries before it raises them."""
@@ -68,7 +68,7 @@ def message_of(exc: BaseException) -> str:
 
 
 def first_line(exc: BaseException) -> str:
-    """What failed, without the plan or the position of an expression."""
+    """The first line of the message, without the plan or the position of an expression."""
     return message_of(exc).partition("\n")[0].partition("; line ")[0].rstrip(".")
 
 

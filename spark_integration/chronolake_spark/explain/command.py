@@ -11,7 +11,7 @@ from chronolake.cli import context, filters, options, output
 
 
 class ReadView(enum.StrEnum):
-    """What a read shows of a table."""
+    """The view of a table that a read shows."""
 
     SNAPSHOT = "snapshot"
     READ_OPTIMIZED = "read_optimized"

@@ -1,4 +1,4 @@
-"""What a read or a write will touch, as values and as a text for people."""
+"""The file groups that a read or a write will touch, as values and as a text for people."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a read or a write of a table will touch, as of the time of the question; ``str`` gives a text.
+    """The file groups that a read or a write of a table will touch, as of now; ``str`` gives a text.
 
     ``as_of`` is the completion time of the state, None before the first. ``touched`` are all file groups that
     are read or written, ``parts`` the same ones by what happens to them. ``pruned`` are those left out.

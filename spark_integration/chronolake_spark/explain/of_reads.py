@@ -29,7 +29,7 @@ def explain(
     view: View,
     names: Sequence[str] | None,
 ) -> Explanation:
-    """What ``SparkTable.read`` with these parameters touches. Raises as it does."""
+    """Explain which file groups ``SparkTable.read`` with these parameters touches. Raises as it does."""
     definition = table.reload().definition
     snapshot = table.snapshot(as_of)
     chosen, pruned = split(table, snapshot, wanted)
@@ -104,7 +104,7 @@ def _columns(filter_: Filter) -> set[str]:
 
 
 def part(what: str, slices: Sequence[FileSlice]) -> list[Part]:
-    """What happens to some slices; nothing if there are none."""
+    """The part of an explanation for some slices; empty if there are none."""
     return [Part(what, explanations.groups_of(slices))] if slices else []
 
 

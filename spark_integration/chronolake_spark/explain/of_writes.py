@@ -33,9 +33,9 @@ def written(
     *,
     replaces_all: bool,
 ) -> Explanation:
-    """What a write touches: one of the rows of ``df``, or one that changes records that match a filter.
+    """Explain which file groups a write touches: of the rows of ``df``, or of records that match a filter.
 
-    With a frame the places of its rows are computed, in a Spark job. Raises as the write does.
+    With a frame, a Spark job computes the places of its rows. Raises as the write does.
     """
     definition = table.reload().definition
     snapshot = table.snapshot()

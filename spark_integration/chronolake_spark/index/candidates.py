@@ -86,7 +86,7 @@ def _ranges_of(rows: pa.Table, table: Table) -> pa.Table:
 
 
 def _filter(table: Table, ranges: pa.Table) -> Filter | None:
-    """What all rows with one of the keys match; None if nothing is known."""
+    """A filter that all rows with one of the keys match; None if the ranges give no filter."""
     types = {field.name: field.type for field in table.schema}
     parts: list[Filter] = []
     for index, name in enumerate(table.record_key_fields):

@@ -86,7 +86,7 @@ def _caught_up(index: RecordIndex, spark: SparkSession, until: str | None) -> Ma
 
 
 def distributed(spark: SparkSession, index_folder: str) -> Distributed:
-    """What writes index files with Spark into a folder of the table."""
+    """A function that writes index files with Spark into a folder of the table."""
 
     def write(reader: SliceReader, changed: Sequence[ChangedSlice], shards: int) -> list[IndexFile]:
         tasks = min(len(changed), _READ_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)

@@ -182,7 +182,7 @@ def _counted(rows: pa.Table) -> Counter[tuple[str, int | None]]:
 
 @dataclass(frozen=True, slots=True)
 class KeyPlaces:
-    """Of each key the partition path and the number of its file group, which is null for keys to insert.
+    """The partition path of each key, and the number of its file group, which is null for keys to insert.
 
     Numbers are places in ``slices``. ``deletes`` has the same columns, and the ordering field, of rows that
     delete records which move.
@@ -197,7 +197,7 @@ def find_unique(keys: pa.Table, table: chronolake.Table, as_of: str, treatment: 
     """The places of rows with these keys, in the table as of a completion time.
 
     Raises ``DuplicateKeys`` for an overwrite of partitions whose keys others have, and ``TableMismatch`` if the
-    record index is far behind.
+    record index lacks too many records.
     """
     definition = table.definition
     ordering = [definition.merge_field] if definition.merge_field else []
@@ -219,7 +219,7 @@ def find_unique(keys: pa.Table, table: chronolake.Table, as_of: str, treatment: 
 
 
 def refusing(table: chronolake.Table) -> Distributed:
-    """What stands for a Spark job in a process that has none. It raises ``TableMismatch``."""
+    """A function in the place of a Spark job, for a process without Spark. It raises ``TableMismatch``."""
 
     def refuse(*_arguments: object) -> NoReturn:
         raise errors.TableMismatch(

@@ -127,9 +127,9 @@ def _where(places: DataFrame) -> DataFrame:
 
 
 def _winners(rows: DataFrame, table: Table) -> DataFrame:
-    """Of each key the partition path of the row that wins, whether it deletes, and its ordering value.
+    """The partition path of the winning row of each key, whether it deletes, and its ordering value.
 
-    Rows that nothing orders are refused where they are written: they meet there.
+    Rows without an order are refused where they are written: one task has all rows of a key there.
     """
     if not table.partition_fields:
         return rows.select(columns.RECORD_KEY).distinct()
@@ -255,7 +255,7 @@ def _with_deletes(
 
 
 def _places(compared: DataFrame, table: Table, existing: Existing) -> DataFrame:
-    """Of each key where its rows go, whether its record moves, and where it is stored."""
+    """The place of each key's rows, whether its record moves, and where it is stored."""
     is_same = sf.col(_STORED_PATH) == sf.col(columns.PARTITION_PATH)
     is_elsewhere = sf.col(_IS_STORED).isNotNull()
     new, old = sf.col(_ORDERING), sf.col(_STORED_ORDERING)
@@ -313,7 +313,7 @@ def _refuse_keys_elsewhere(places: DataFrame, rows: DataFrame, table: Table) -> 
 
 
 def keys_elsewhere(table: Table, count: int, key: str) -> errors.DuplicateKeys:
-    """The error of an overwrite that would leave a second record of so many keys."""
+    """The error of an overwrite that would leave a second record of ``count`` keys."""
     return errors.DuplicateKeys(
         f"{count} of the rows to write into partitions of {table.name} have a record key that a partition "
         f"has which is not replaced, for example {key!r}, but keys are unique in the whole table. "

@@ -64,7 +64,7 @@ class ReadOptions:
     op_column: str | None = None
 
     def column(self, name: str) -> TargetColumn | None:
-        """What is known of a column. The case of names does not count."""
+        """The type of a column, None if it is not known. The case of names does not count."""
         return self.known.get(name.lower(), self.default)
 
 

@@ -23,9 +23,9 @@ __all__ = ["FollowOptions", "follow"]
 
 
 def summary(source: str) -> str:
-    """What is followed, for messages. Raises ``SourceUnreadable`` if it cannot be."""
+    """The followed source, for messages. Raises ``SourceUnreadable`` if it cannot be followed."""
     arrivals.check(source)
-    return f"what arrives in {source}"
+    return f"files that arrive in {source}"
 
 
 def follow(

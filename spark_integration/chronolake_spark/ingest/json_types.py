@@ -26,7 +26,7 @@ from chronolake_spark.ingest.files.json_records import JsonType
 from chronolake_spark.ingest.files.json_shape import Shape
 
 _INT64_DIGITS: Final = 18
-"""A decimal of so many digits has eight bytes."""
+"""Maximum number of digits of a decimal that has eight bytes."""
 
 
 def struct_of(shape: Shape, reading: ReadOptions) -> StructType:

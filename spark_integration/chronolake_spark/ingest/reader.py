@@ -81,7 +81,7 @@ class IngestReader:
                 raise bad_rows.together(bad.errors)
             if len(bad.errors) >= bad_rows.SET_ASIDE_MAX:
                 raise errors.SourceUnreadable(
-                    f"{bad_rows.SET_ASIDE_MAX:,} rows or more cannot be loaded, and so many are not set "
+                    f"{bad_rows.SET_ASIDE_MAX:,} rows or more cannot be loaded, which are too many to set "
                     f"aside; the first: {bad.errors[0]}"
                 )
             self.set_aside.add(bad.errors, files, self.reading.encoding)
@@ -101,7 +101,7 @@ class IngestReader:
                 parquet_files.refuse_different_types(source.files)
             with readable(self._request.source):
                 raise
-        # Lines that are no JSON are set aside first: no record can be read behind them.
+        # Lines that are no JSON are set aside first: no record can be read after them.
         if self._request.bad_rows and not (bad.errors and source.format is Format.JSON):
             own = self._own(set(inspection.struct.names))
             row_scans.find(source.format, source.files, own, bad, self._check)

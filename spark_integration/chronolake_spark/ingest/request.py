@@ -31,7 +31,7 @@ _DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class IngestRequest:
-    """What to ingest, and how. ``partition`` holds columns, or ``name=SQL expression``.
+    """Source, table and options of an ingest. ``partition`` holds columns, or ``name=SQL expression``.
 
     ``base_path``, ``index`` and ``buckets`` are those of a new table; None stands for the default, or for the
     values of an existing table. ``schema`` is DDL of columns whose types are stated; ``all_strings`` makes all

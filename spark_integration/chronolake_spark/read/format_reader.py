@@ -76,7 +76,7 @@ def reader(options: Mapping[str, str], view: TableView | None, struct: StructTyp
 
 @dataclass(frozen=True)
 class SlicesPartition(InputPartition):  # type: ignore[misc]  # pyspark is untyped here
-    """What one task reads: slices, and how. ``filter`` names columns of ``layout``, of the types ``types``."""
+    """Slices that one task reads, and how. ``filter`` names columns of ``layout``, of the types ``types``."""
 
     slices: Sequence[StoredSlice]
     base_path: str

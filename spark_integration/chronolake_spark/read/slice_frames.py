@@ -177,7 +177,7 @@ def _in_tasks(
 
 
 class OnExecutor:
-    """What the functions that ``mapInArrow`` runs must know to read slices, in the columns of ``struct``."""
+    """Inputs of the functions that ``mapInArrow`` runs to read slices, in the columns of ``struct``."""
 
     def __init__(self, written: Versions, struct: StructType) -> None:
         self._location = (written.table.base_path, written.storage_options)

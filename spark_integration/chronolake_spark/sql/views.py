@@ -60,7 +60,7 @@ def views(
     ``spark.sql`` and ``spark.table`` then show the newest state of these tables, and of tables that are made
     later in the namespace. A frame keeps the state that it was made of. INSERT INTO a view upserts. A view of
     the same name is replaced. ``url`` and ``storage_options`` are those of ``chronolake.connect``. Raises
-    ``NamespaceNotFound``. While the server is away, queries that name a view raise ``ConnectionFailed``.
+    ``NamespaceNotFound``. While the server is unavailable, queries that name a view raise ``ConnectionFailed``.
     """
     with _LOCK, chronolake.connect(url, storage_options=storage_options) as client:
         client.namespace(namespace)
@@ -74,7 +74,7 @@ def views(
 def refresh(spark: SparkSession, query: str) -> None:
     """Make the views of changed tables again, for this query.
 
-    Raises ``ConnectionFailed`` if the query names a view. Other queries run although a server is away.
+    Raises ``ConnectionFailed`` if the query names a view. Other queries run while a server is unavailable.
     """
     with _LOCK:
         for namespace in _of_session(spark):

@@ -1,4 +1,4 @@
-"""What a streaming query cannot write, and why."""
+"""Checks that a streaming query can write its batches; each refusal says why not."""
 
 from __future__ import annotations
 

@@ -66,11 +66,11 @@ def writer(  # noqa: PLR0913  # one keyword per choice of the user
     without a name of the stream nothing shows what was written before. With a name such a query is refused,
     unless ``replayed`` is ``skip``: then batches whose ids have completed are skipped, whatever is in them.
 
-    With ``pending_max`` the files of a batch are reported durably, and the batch ends; it completes while the
-    next ones are written, at most so many later. Only where a batch reads nothing and cannot conflict: upserts,
-    and deletes without an ordering field, into merge-on-read tables with a bucket index; and bulk inserts,
-    unless the table has a record index, or is copy-on-write with a bucket index. After a crash such a batch
-    completes with the first batch of the restarted query.
+    With ``pending_max`` the files of a batch are reported durably, and the batch ends; it completes while later
+    batches are written, at most ``pending_max`` of them. Only where a batch reads nothing and cannot conflict:
+    upserts, and deletes without an ordering field, into merge-on-read tables with a bucket index; and bulk
+    inserts, unless the table has a record index, or is copy-on-write with a bucket index. After a crash such a
+    batch completes with the first batch of the restarted query.
 
     The table is that of the metastore at ``url`` ($CHRONOLAKE_URL), or of ``client``.
     """

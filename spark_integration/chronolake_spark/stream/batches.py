@@ -222,7 +222,7 @@ class StreamBatch:
 
     @property
     def options(self) -> BatchOptions:
-        """What executors need of it, while it is begun."""
+        """The options that executors need of it, while it is begun."""
         assert self._begun is not None
         return self._begun.options
 

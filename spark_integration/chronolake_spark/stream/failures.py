@@ -14,7 +14,7 @@ from typing import Final
 from chronolake.errors import ChronolakeError
 
 _CALL: Final = "py4j.protocol.Py4JJavaError: An error occurred while calling"
-"""What Spark's expression begins with."""
+"""The beginning of Spark's expression."""
 _INTERRUPTIONS: Final = (
     "java.lang.InterruptedException",
     "java.io.InterruptedIOException",

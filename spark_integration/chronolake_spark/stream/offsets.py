@@ -23,7 +23,7 @@ _FIELDS: Final = ("table_id", "completed", "began", "lease_id")
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """All that completed up to ``completed``, by a query that began behind ``began``.
+    """All instants that completed up to ``completed``, read by a query that began after ``began``.
 
     ``lease_id`` is the reader's lease that holds the files which the query has still to read.
     """

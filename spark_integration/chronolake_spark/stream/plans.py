@@ -17,7 +17,7 @@ SERVICES: Final = (Operation.COMPACT, Operation.LOG_COMPACT, Operation.CLUSTER)
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """What a batch has at most; None: no limit. The first instant of a batch is never too large for it."""
+    """Upper limits of a batch; None: no limit. The first instant of a batch is never too large for it."""
 
     commits: int | None = None
     files: int | None = None

@@ -31,7 +31,7 @@ _REFUSED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FeedCursor:
-    """The place in the log behind which a stream begins, of the table's events or of those of all tables."""
+    """The place in the log after which a stream begins, of the table's events or of those of all tables."""
 
     text: str
 

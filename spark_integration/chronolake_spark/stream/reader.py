@@ -42,7 +42,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     """The reader that Spark makes, twice: in the process of the query, and to pickle ``read`` for tasks."""
 
     def __init__(self, options: Mapping[str, str], view: TableView | None, struct: StructType) -> None:
-        # Not parsed here: PySpark would hide the error behind one of its own.
+        # Not parsed here: PySpark would replace the error by one of its own.
         self._given = dict(options)
         self._view = view
         self._struct = struct
@@ -141,7 +141,7 @@ class FollowedChanges:
         return self._initial
 
     def _time_of(self, cursor: FeedCursor) -> str:
-        """The completion time behind which the table's events are those behind the cursor."""
+        """The completion time after which the table's completions are those after the cursor."""
         try:
             time = self._client.time_of_cursor(cursor.text, self._table.name)
         except InvalidRequest as exc:
@@ -154,7 +154,7 @@ class FollowedChanges:
         return Bound.EARLIEST if time is None else time
 
     def end_of_batch(self, start: StreamOffset, limits: BatchLimits) -> StreamOffset | None:
-        """Where the batch behind ``start`` ends; None, after a pause, if nothing has completed since."""
+        """The end of the batch after ``start``; None, after a pause, if nothing has completed since."""
         self._check_table(start)
         self._hold(start)
         if self._last is not None and not offsets.is_before(start.completed, self._last):
@@ -208,7 +208,7 @@ class FollowedChanges:
             self._reading.stop_renewing()
             self._reading = None
         except ChronolakeError:
-            # The batch is done. A lease that stays behind holds too much until the next one, and loses nothing.
+            # The batch is done. A lease that was not moved holds more files than needed, until the next batch.
             return
 
     def close(self) -> None:
@@ -230,7 +230,7 @@ class FollowedChanges:
         return self._reading.lease.lease_id
 
     def _planned(self, start: StreamOffset, limits: BatchLimits) -> str | None:
-        """The completion time at which the batch behind ``start`` ends."""
+        """The completion time at which the batch after ``start`` ends."""
         if start.completed == BEGINNING:
             cleaned_before = self._table.reload().definition.cleaned_before
             if cleaned_before is not None:
@@ -255,7 +255,7 @@ class FollowedChanges:
             )
 
     def _hold(self, offset: StreamOffset) -> None:
-        """Make sure that a lease holds what comes behind an offset."""
+        """Make sure that a lease holds the files after an offset."""
         reading = self._reading
         if reading is not None and reading.lost is None and not self._is_behind(reading, offset):
             return
@@ -276,7 +276,7 @@ class FollowedChanges:
 
     @staticmethod
     def _is_behind(reading: chronolake.Reading, offset: StreamOffset) -> bool:
-        """Whether a lease holds less than what comes behind an offset."""
+        """Whether a lease holds fewer files than those after an offset."""
         held = reading.as_of or BEGINNING
         # A query from the beginning reads the table as of a later time.
         return offset.completed != BEGINNING and offsets.is_before(offset.completed, held)

@@ -1,8 +1,7 @@
-"""Which batches of a stream are written already: decided by the last one that has completed. No I/O.
+"""Batches of a stream that are written already: the last completed batch decides. No I/O.
 
-After a crash Spark writes at most its last batch again, with the same rows. A batch that is further behind, or
-that Spark has planned at another time, is another one with the same id: its checkpoint folder is new, or an
-older copy.
+After a crash Spark writes at most its last batch again, with the same rows. An earlier batch, or one that Spark
+has planned at another time, is another one with the same id: its checkpoint folder is new, or an older copy.
 """
 
 from __future__ import annotations

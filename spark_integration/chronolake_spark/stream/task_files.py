@@ -42,7 +42,7 @@ from chronolake_storage.claims import Owner
 _ARRIVAL: Final = f"{columns.ORDER_PREFIX}0"
 """The column that numbers the rows of a task: of one key, the later row counts."""
 _FLUSHES_MAX: Final = 1_000_000
-"""So many flushes of a task have sequence numbers of their own."""
+"""Number of flushes of a task that have sequence numbers of their own."""
 
 
 class StreamFiles:

@@ -1,4 +1,4 @@
-"""What the tasks of a stream read: the records that a batch upserted, and those that it deleted.
+"""Reads by the tasks of a stream: the records that a batch upserted, and those that it deleted.
 
 A task reads whole file slices, as the reads of changes do (``bucket_reader``), and needs no shuffle: where a
 deleted record may have come back in another file group, the task looks for its key there.

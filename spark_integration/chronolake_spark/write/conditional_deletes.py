@@ -31,11 +31,11 @@ def keys_of(
 
 
 def keys_where(spark: SparkSession, table: chronolake.Table, condition: str | Column) -> Rows:
-    """What makes the tagged keys of the records for which ``condition`` holds.
+    """A function that makes the tagged keys of the records for which ``condition`` holds.
 
     A text is SQL. For one that is also a filter of the metastore, with the same meaning, only files are read
     that can have such records; for any other, and for a Column, Spark's Parquet reader skips row groups. Raises
-    ``SchemaMismatch`` for what is no condition.
+    ``SchemaMismatch`` for an expression that is no condition.
     """
     if not isinstance(condition, str | Column):
         raise TypeError(

@@ -114,7 +114,7 @@ def exempt_imports_from_gc() -> None:
 
 @dataclass
 class Message(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyped here
-    """What one task wrote; ``stats`` is a list of write stats as JSON."""
+    """Files that one task wrote; ``stats`` is a list of write stats as JSON."""
 
     stats: bytes
     duplicates: int
@@ -244,8 +244,8 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         """
         if self._options.batch is not None:
             return
-        # It may have been rolled back before, have completed after all, or the server is away: then its lease
-        # ends it. An error from here would take the place of the one that made Spark abort.
+        # It may have been rolled back before, have completed after all, or the server is unavailable: then its
+        # lease ends it. An error from here would take the place of the one that made Spark abort.
         with contextlib.suppress(ChronolakeError), self.connected(_ABORT_RETRY_SECONDS) as table:
             self._write(table).rollback("the Spark job failed")
 

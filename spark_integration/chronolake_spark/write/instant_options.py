@@ -36,7 +36,7 @@ def metadata_of(options: CommitOptions) -> dict[str, str]:
 
 
 def on_conflict_of(options: CommitOptions) -> OnConflict:
-    """What the write does if it loses a conflict."""
+    """The reaction of the write if it loses a conflict."""
     return options.get("on_conflict", "fail")
 
 

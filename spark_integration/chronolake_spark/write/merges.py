@@ -39,7 +39,7 @@ _AMBIGUOUS: Final = "AMBIGUOUS_REFERENCE"
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """What a merge does with a pair of a source row and a target row, or with a source row that has none.
+    """Action of a merge on a pair of a source row and a target row, or on a source row without a target row.
 
     ``values`` are by column of the table; None takes the source's columns. A clause that ``deletes`` has none.
     """
@@ -102,7 +102,7 @@ def rows(
     on: Sequence[str] | None,
     clauses: Sequence[Clause],
 ) -> Rows:
-    """What makes the tagged rows of a merge. Raises ``SchemaMismatch``, ``TypeError``."""
+    """A function that makes the tagged rows of a merge. Raises ``SchemaMismatch``, ``TypeError``."""
     schema.refuse_no_frame(source)
     definition = table.definition
     names = _names_of_join(definition, source, on)
@@ -271,7 +271,7 @@ def _columns_of(source: DataFrame, table: Table) -> set[str]:
 
 
 def _explained(exc: AnalysisException) -> str:
-    """What failed, without a suggestion of the columns that a merge adds."""
+    """The message of the error, without a suggestion of the columns that a merge adds."""
     text = _OWN_COLUMN.sub("", spark_failures.first_line(exc)).replace("[, ", "[")
     if exc.getCondition() != _AMBIGUOUS:
         return text

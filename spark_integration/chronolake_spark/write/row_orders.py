@@ -34,7 +34,7 @@ _DIRECTION: Final = re.compile(r" (ASC|DESC) NULLS (FIRST|LAST)'>\Z")
 
 
 def names(count: int) -> list[str]:
-    """The names of so many order columns."""
+    """The names of ``count`` order columns."""
     return [f"{columns.ORDER_PREFIX}{number}" for number in range(count)]
 
 

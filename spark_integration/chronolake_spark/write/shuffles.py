@@ -48,7 +48,7 @@ def by_file_group(rows: DataFrame, table: Table, sort: Sequence[str] = ()) -> Da
 
 
 def by_number(rows: DataFrame, groups: int, sort: Sequence[str]) -> DataFrame:
-    """As ``by_file_group``, for rows that name one of so many file groups by its number."""
+    """As ``by_file_group``, for rows that name one of ``groups`` file groups by its number."""
     return _in_order(_shuffled(rows, columns.BUCKET, max(1, groups)), sort)
 
 

@@ -124,7 +124,7 @@ class BatchInstant(Protocol):
 
     @property
     def options(self) -> BatchOptions:
-        """What executors need of it, while it is begun."""
+        """The options that executors need of it, while it is begun."""
 
     def begun(self, operation: Operation) -> contextlib.AbstractContextManager[chronolake.Write]:
         """Begin its instant. If the block raises, the instant is rolled back."""
@@ -135,7 +135,7 @@ class BatchInstant(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSettings:
-    """What a write does with its rows.
+    """Settings of a write: how it treats its rows.
 
     ``sort`` are columns that order the rows of each file group. ``refuses_repeated_keys`` if two rows of one
     key are an error. ``replaces`` are the file groups that it replaces, None if it changes them.
@@ -166,7 +166,7 @@ class WriteSettings:
 
     @property
     def markers(self) -> MarkersType | None:
-        """What overrides where the table keeps markers."""
+        """The place of markers that overrides the table's property; None without one."""
         return self.options.get("markers")
 
 
@@ -332,7 +332,7 @@ def _fetched(
     settings: WriteSettings,
     snapshot: Snapshot | None,
 ) -> Fetched | None:
-    """What tasks need of the table as of the begin of an instant; None where they ask the server.
+    """Facts about the table, as of the begin of an instant, that tasks need; None where they ask the server.
 
     Without a bucket index, rows name their file groups: see ``WriteOptions.with_groups``.
     """

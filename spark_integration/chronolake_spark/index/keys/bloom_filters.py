@@ -1,8 +1,8 @@
 """Bloom filters of record keys in the footers of base files, in Hudi's format. No storage.
 
 Hudi's BloomFilter is Hadoop's (org.apache.hadoop.util.bloom): a SIMPLE filter is a vector of bits, a DYNAMIC_V0
-filter a list of them, to which one is added when the last is full. Each key sets the bits at so many murmur
-hashes, each of which is the seed of the next one. The text in the footer is Base64 of Java's DataOutput.
+filter a list of them, to which one is added when the last is full. Each key sets the bits at a fixed number of
+murmur hashes, each of which is the seed of the next one. The text in the footer is Base64 of Java's DataOutput.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TYPE: Final = b"hoodie_bloom_filter_type_code"
 SIMPLE: Final = "SIMPLE"
 DYNAMIC: Final = "DYNAMIC_V0"
 FALSE_POSITIVE_RATE: Final = 1e-6
-"""Of a filter of less than ``BITS_MAX``: then a key has 29 bits and 20 hashes. Hudi's default is 1e-9."""
+"""The rate of a filter of less than ``BITS_MAX``: a key has 29 bits and 20 hashes. Hudi's default is 1e-9."""
 BITS_MAX: Final = 8 * 2**23
 """Bits of a filter that is written (decision 0055). Every reader of the file reads its text, then 11.2 MB."""
 BITS_PER_KEY_MIN: Final = 5.0
@@ -35,7 +35,7 @@ _HEADER: Final = struct.Struct(">iibi")
 _VERSION: Final = -1
 _MURMUR: Final = 1
 _ROWS: Final = struct.Struct(">iii")
-"""Of a dynamic filter: keys of a full row, keys of the last row, number of rows."""
+"""Header of a dynamic filter: keys of a full row, keys of the last row, number of rows."""
 _M: Final = np.uint32(0x5BD1E995)
 _PORTION_BYTES: Final = 4 * 2**20
 """Bytes of keys that are hashed at once: memory holds some ten times as much meanwhile."""
@@ -93,7 +93,7 @@ class BloomFilter:
 
 @dataclass(frozen=True, slots=True)
 class _KeysOfLength:
-    """Keys of the same length: their words, already mixed, and the bytes behind the last word as one number."""
+    """Keys of the same length: their words, already mixed, and the bytes after the last word as one number."""
 
     length: int
     words: Sequence[Hashes]
@@ -118,7 +118,7 @@ class _KeysOfLength:
 
 
 def _positions(hashes: Hashes, bits: int) -> npt.NDArray[np.int64]:
-    """The positions of hashes in a vector of so many bits: Java's remainder, without its sign."""
+    """The positions of hashes in a vector of ``bits`` bits: Java's remainder, without its sign."""
     positions: npt.NDArray[np.int64] = np.abs(np.fmod(hashes.view(np.int32).astype(np.int64), bits))
     return positions
 
@@ -168,7 +168,7 @@ def _prepared(matrix: npt.NDArray[np.uint8]) -> _KeysOfLength:
 
 
 class Writer:
-    """Makes a SIMPLE filter of so many ``entries`` or fewer.
+    """Makes a SIMPLE filter of at most ``entries`` entries.
 
     The rate of false positives is ``rate``, and larger if the filter would have more than ``BITS_MAX``.
     """
@@ -196,7 +196,7 @@ class Writer:
 
 
 def is_useful(entries: int) -> bool:
-    """Whether a filter of so many keys rules enough of the other keys out."""
+    """Whether a filter of ``entries`` keys rules enough of the other keys out."""
     return entries * BITS_PER_KEY_MIN <= BITS_MAX
 
 

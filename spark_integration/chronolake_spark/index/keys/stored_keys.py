@@ -64,7 +64,7 @@ class KeyCollector:
 
 
 def possible(metadata: Mapping[bytes, bytes] | None, keys: pa.Array) -> pa.Array:
-    """Those of the keys that a file with this metadata may have: all if it has no range and no filter."""
+    """The keys that a file with this metadata may have: all if it has no range and no filter."""
     metadata = metadata or {}
     keys = keys.filter(_in_range(metadata, keys))
     if not len(keys):
@@ -99,12 +99,12 @@ def _range(keys: pa.Array) -> tuple[str, str]:
 
 
 def _in_java(text: str) -> bytes:
-    """What Java orders strings by."""
+    """The bytes by which Java orders strings."""
     return text.encode("utf-16-be")
 
 
 def existing(reader: SliceReader, stored: StoredSlice, wanted: pa.Array, *, uses_filters: bool) -> pa.Array:
-    """Those of the ``wanted`` keys that a slice has, also if its log files delete them; each once.
+    """The ``wanted`` keys that a slice has, also if its log files delete them; each once.
 
     With ``uses_filters`` the base file is read only for keys that its key range and bloom filter admit. The
     filters do not know the keys of log files, which are read.

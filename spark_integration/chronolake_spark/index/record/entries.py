@@ -1,9 +1,9 @@
-"""What a record index must take in of the changes of a table.
+"""Changes of a table that a record index must take in.
 
-Only records that an instant of the range wrote count: an entry of any other record is there already. A file
-group that is new in the range is taken in whole, because a clustering keeps the commit times of the records
-that it moves; after a restore all groups that it concerned are, because records came back that were written
-before.
+Only records that an instant of the range wrote count: the index has the entries of the other records already.
+A file group that is new in the range is taken in whole, because a clustering keeps the commit times of the
+records that it moves. After a restore, all groups that it concerned are taken in whole, because records came
+back that were written before.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LAYOUT = field_ids.by_names(
 )
 """The columns of data files that entries are made of."""
 _BEFORE_ALL = " "
-"""What the time of a delete begins with: it comes before the digits of all times."""
+"""The beginning of the time of a delete: it sorts before the digits of all times."""
 
 
 class ChangedSlice(msgspec.Struct, frozen=True, array_like=True):

@@ -40,7 +40,7 @@ SHARD_FILES_MAX: Final = 4
 _PATH: Final = b"chronolake.path"
 """Where the footer has the path of the file, which names the table and is no other file's."""
 _UNREADABLE: Final = (pa.ArrowException, OSError, ValueError, LookupError, RuntimeError)
-"""What readers of Parquet raise for content that is damaged."""
+"""The exceptions that readers of Parquet raise for damaged content."""
 
 
 class IndexFile(msgspec.Struct, frozen=True, array_like=True):
@@ -53,7 +53,7 @@ class IndexFile(msgspec.Struct, frozen=True, array_like=True):
 
 
 def shards_for(entries: int) -> int:
-    """The number of shards for so many entries."""
+    """The number of shards for ``entries`` entries."""
     return max(1, math.ceil(entries / SHARD_ENTRIES))
 
 

@@ -43,7 +43,7 @@ _NAMES_MAX: Final = 100
 _LOG = logging.getLogger("chronolake.spark")
 
 Distributed: TypeAlias = Callable[[SliceReader, Sequence[ChangedSlice], int], list[IndexFile]]
-"""Writes index files of so many shards with the entries of slices, as a job of many processes."""
+"""Writes index files with the entries of slices in the given number of shards, as a job of many processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Missing:
-    """What the index lacks up to ``covered``: all of the table, or the changes since the last manifest."""
+    """Changes that the index lacks up to ``covered``: all of the table, or those since the last manifest."""
 
     changed: list[ChangedSlice]
     covered: str | None

@@ -57,7 +57,7 @@ class ArrivalLog:
         return self._batches.get(number)
 
     def new(self, present: Iterable[Arrival]) -> list[Arrival]:
-        """Those of the files that no batch has, by their paths."""
+        """The files that no batch has, by their paths."""
         return sorted(arrival for arrival in present if arrival not in self._seen)
 
     def append(self, number: int, arrivals: Sequence[Arrival]) -> None:

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from chronolake_spark import errors
 
 REPORTED_MAX: Final = 100
-"""So many bad rows are named by one error."""
+"""Maximum number of bad rows that one error names."""
 SET_ASIDE_MAX: Final = 10_000
-"""So many bad rows of one load are set aside; a load with more is refused."""
+"""Maximum number of bad rows of one load that are set aside; a load with more is refused."""
 WITHOUT_ARRAYS: Final = "write each record on a line of its own, as jq -c '.[]' does"
-"""What to do with an array of JSON, whose records are not set aside."""
+"""Advice for an array of JSON, whose records are not set aside."""
 
 
 class TooManyBadRows(Exception):

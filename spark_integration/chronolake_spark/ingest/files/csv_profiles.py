@@ -48,7 +48,7 @@ _ANY_TIMESTAMP = (
 )
 _DIGIT: Final = "#"
 _INT64_DIGITS = 18
-"""So many digits a 64-bit number always holds."""
+"""Number of digits that a 64-bit number always holds."""
 _STATABLE: Final = ("bigint", "decimal", "double", "timestamp_ntz", "timestamp")
 """In this order they are proposed."""
 

@@ -23,7 +23,7 @@ from chronolake_spark.ingest.files.json_shape import Shape
 
 _BLOCK_BYTES: Final = 4 << 20
 _DECODED_LINES: Final = 16
-"""After so many lines that do not match, and then twice as many each time, the others are matched once more."""
+"""Number of lines that do not match until the others are matched again; it doubles each time."""
 _NEWLINE: Final = ord("\n")
 
 
@@ -125,7 +125,7 @@ class _Reader:
 
 
 def _blocks(stream: BinaryIO) -> Iterator[bytes]:
-    """The bytes of ``stream`` without a byte order mark, cut behind line feeds."""
+    """The bytes of ``stream`` without a byte order mark, cut after line feeds."""
     incomplete_line: list[bytes] = []
     block = stream.read(_BLOCK_BYTES).removeprefix(codecs.BOM_UTF8)
     while block:
@@ -150,7 +150,7 @@ def _lines(block: bytes) -> pa.LargeBinaryArray:
 
 
 def _unmatched(lines: pa.LargeBinaryArray, indices: np.ndarray, pattern: str | None) -> np.ndarray:
-    """Those of ``indices`` whose lines the pattern does not match."""
+    """The indices of ``indices`` whose lines the pattern does not match."""
     if pattern is None:
         return indices
     matches = pc.match_substring_regex(lines.take(pa.array(indices)), pattern)

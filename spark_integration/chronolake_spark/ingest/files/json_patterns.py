@@ -51,7 +51,7 @@ def line_pattern(shape: Shape, op_column: str | None = None) -> str | None:
 
 
 def _is_small(shape: Shape, depth: int = 0) -> bool:
-    """Whether ``shape`` is neither deep nor has so many optional fields that matching is slow."""
+    """Whether ``shape`` is neither deep nor has more optional fields than can be matched fast."""
     if depth > _DEPTH_MAX or len(shape.optional_fields) > OPTIONAL_FIELDS_MAX:
         return False
     return all(_is_small(child, depth + 1) for child in shape.children)
@@ -83,7 +83,8 @@ def _list(item: str) -> str:
 def _object(shape: Shape, operation_names: Collection[str] = ()) -> str:
     """The pattern of objects that have all fields but optional ones, in the order of ``shape``.
 
-    A field that all objects have decides which of the others have their comma behind them, and which before.
+    The first field that all objects have divides the others: earlier fields have a comma after them, later ones
+    before them.
     """
     names = list(shape.fields)
     pivot = next((name for name in names if name not in shape.optional_fields), None)
@@ -116,7 +117,7 @@ def _byte(byte: int) -> str:
 
 
 def _numbers(shape: Shape) -> Iterator[str]:
-    """Patterns of numbers that have no more digits than those before, before the point and behind it.
+    """Patterns of numbers that have no more digits than those of the shape, before and after the point.
 
     A number without a point is an integer of 64 bits, unless decimals make the difference irrelevant.
     """

@@ -1,6 +1,6 @@
 """Records of JSON files, decoded strictly (RFC 8259): Spark and Python accept more than the standard.
 
-Spark reads the first value of a line and ignores the text behind it, and accepts single quotes. Python keeps
+Spark reads the first value of a line and ignores the text after it, and accepts single quotes. Python keeps
 the last of two fields of one name, and accepts ``NaN``.
 """
 

@@ -14,12 +14,12 @@ from chronolake_model.schemas import DECIMAL_PRECISION_MAX
 from chronolake_spark.ingest.files.json_records import JsonRecord, JsonType, Number, kind_of
 
 OPTIONAL_FIELDS_MAX: Final = 50
-"""So many optional fields of an object are counted."""
+"""The count of optional fields of an object stops above this number."""
 INT64_DIGITS: Final = 18
-"""An integer of 64 bits holds any number of so many digits."""
+"""Number of digits that an integer of 64 bits always holds."""
 _INT64_CHARS_MAX: Final = 20
 _INT64_WHOLE_DIGITS: Final = 20
-"""A decimal column reserves so many digits before the point for integers of 64 bits."""
+"""Digits before the point that a decimal column reserves for integers of 64 bits."""
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _NUMBER_CHARS_MAX: Final = 60
 
@@ -133,7 +133,7 @@ class Shape:
             self.optional_fields |= self.fields.keys() - value.keys()
 
     def _new_field(self, name: str, previous_name: str | None, record: JsonRecord) -> Shape:
-        """Make the shape of a field, which objects have behind the field ``previous_name``."""
+        """Make the shape of a field, which objects have after the field ``previous_name``."""
         same_name = self._names.setdefault(name.lower(), name)
         if same_name != name:
             column = f", column {self.path}" if self.path else ""

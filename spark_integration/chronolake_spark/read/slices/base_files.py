@@ -195,7 +195,7 @@ def dictionary_columns(table: pa.Table) -> list[str]:
 def _repeats(sample: pa.ChunkedArray) -> bool:
     first = sample.slice(0, _FIRST_ROWS)
     if len(sample) > len(first) and pc.count_distinct(first, mode="all").as_py() == len(first):
-        # Of a column that repeats enough, some of so many values are the same.
+        # If a column repeats enough, some of the first _FIRST_ROWS values are the same.
         return False
     return bool(pc.count_distinct(sample, mode="all").as_py() <= len(sample) * _DICTIONARY_SHARE_MAX)
 

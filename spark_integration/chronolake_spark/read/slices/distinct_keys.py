@@ -29,7 +29,7 @@ def are_distinct(keys: pa.LargeStringArray) -> bool:
     hashes = lengths.astype(np.uint64)
     words = _words(keys, offsets)
     for start in range(0, longest, _WORD):
-        # Behind the end of a key, the word that is read may be another key's, or the last one; the mask is 0.
+        # After the end of a key, the word that is read may be another key's, or the last one; the mask is 0.
         places = np.minimum(offsets[:-1] - offsets[0] + start, len(words) - 1)
         word = words[places] & _MASKS[np.clip(lengths - start, 0, _WORD)]
         hashes = (hashes ^ word) * _MULTIPLIER

@@ -35,7 +35,7 @@ from chronolake_spark.read.slices.log_partials import Parts
 from chronolake_spark.read.slices.stored_slices import SliceFile
 
 _OPERATION: Final = "_hoodie_operation"
-"""A column that Hudi's writers of changelogs put behind its five: ``D`` in a record that deletes its key."""
+"""A column that Hudi's writers of changelogs put after its five: ``D`` in a record that deletes its key."""
 _DELETED: Final = "D"
 BLOCK_ROWS: Final = 250_000
 """Records of a block at most: Hudi's readers hold a block in memory."""

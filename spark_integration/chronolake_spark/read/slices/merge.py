@@ -123,14 +123,14 @@ def decide(stored: pa.Table, incoming: pa.Table, *, ordering_field: str | None, 
 
 
 def unchecked(stored: int, incoming: pa.Table) -> Decision:
-    """Add ``incoming`` to so many stored records, without a look at their keys."""
+    """Add ``incoming`` to ``stored`` stored records, without a comparison of their keys."""
     count = len(incoming)
     kept, written = np.ones(stored, dtype=np.bool_), np.ones(count, dtype=np.bool_)
     return Decision(kept=kept, written=written, inserts=count, updates=0, deletes=0)
 
 
 def copied(stored: int) -> Decision:
-    """Write so many stored records elsewhere: none of them changes."""
+    """Write ``stored`` stored records elsewhere: none of them changes."""
     written = np.ones(stored, dtype=np.bool_)
     return Decision(
         kept=np.ones(0, dtype=np.bool_), written=written, inserts=0, updates=0, deletes=0, unchanged=stored

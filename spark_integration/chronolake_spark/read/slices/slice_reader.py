@@ -85,7 +85,7 @@ class SliceReader:
         yield from self.merged(stored, self.changes(stored))
 
     def changes(self, stored: StoredSlice) -> LatestChanges:
-        """What the log files of a slice change, in the columns that a merge needs."""
+        """The changes by the log files of a slice, in the columns that a merge needs."""
         contents = self._log_contents(stored, self.layout)
         return log_merge.latest_changes(contents, self.ordering_field)
 

@@ -39,7 +39,7 @@ from chronolake_spark.write.tasks.task_markers import TaskMarkers
 from chronolake_storage.claims import Owner
 
 Outcome: TypeAlias = "tuple[Decision, WriteStat | None]"
-"""What the rows of a file group change, and the file that was written."""
+"""The changes by the rows of a file group, and the write stat of the file that was written."""
 
 Run: TypeAlias = "tuple[GroupNumber, pa.RecordBatch]"
 """Rows that come together and are of one file group."""
@@ -193,8 +193,8 @@ def _marked_runs(
 ) -> Iterator[Run]:
     """The runs of the batches. The file groups of a batch that are certainly written are marked together.
 
-    So many small files need few requests. Other groups are marked one by one when they change, because a marked
-    file that is not written must be searched in storage before the instant can complete.
+    So a large number of small files needs few requests. Other groups are marked one by one when they change,
+    because a marked file that is not written must be searched in storage before the instant can complete.
     """
     for batch in batches:
         runs = list(runs_of(batch))

@@ -1,4 +1,4 @@
-"""What a write appends to the log of a file group of a merge-on-read table.
+"""Appends of a write to the log of a file group of a merge-on-read table.
 
 Upserts are appended as they are. The slice is read only for inserts, for deletes in a table with an ordering
 field, and where keys are looked up: there the keys that a slice lacks are counted as inserts, because the
@@ -28,7 +28,7 @@ from chronolake_spark.read.slices.stored_slices import StoredSlice
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """What to append: the rows that ``decision`` marks as written, and deletes of keys.
+    """Rows and deletes to append: the rows that ``decision`` marks as written, and deletes of keys.
 
     ``delete_values`` are the ordering values of the deletes, null for none; None without ordering field.
     """
@@ -41,7 +41,7 @@ class Append:
 def decide(
     reader: SliceReader, stored: StoredSlice, incoming: pa.Table, existing: Existing, *, counts_new_keys: bool
 ) -> Append:
-    """What ``incoming`` (one record per key) appends to the log of a slice.
+    """The append of ``incoming`` (one record per key) to the log of a slice.
 
     Unless it ``counts_new_keys``, all records that are appended count as updates.
     """

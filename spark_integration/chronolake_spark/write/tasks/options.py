@@ -54,7 +54,8 @@ class WriteOptions(msgspec.Struct, frozen=True):
     ``resizes_to`` the rows are all stored records of the table, which gets this number of buckets.
     ``is_in_order`` if the rows of a task come file group by file group; if not, the task brings them together.
     With a ``batch`` the files are reported to its stream, which completes the instant.
-    ``records_per_group`` if the rows name no file groups: each task opens new ones, of so many records at most.
+    ``records_per_group`` if the rows name no file groups: each task opens new ones, of at most this number of
+    records.
     """
 
     url: str

@@ -34,10 +34,10 @@ class StoredGroup(NamedTuple):
 
 
 class Lookup(Protocol):
-    """Where the file groups of a task are looked up."""
+    """A lookup of the file groups of a task."""
 
     def groups(self, groups: Sequence[GroupNumber]) -> Mapping[GroupNumber, StoredGroup]:
-        """What these file groups have."""
+        """The slice and the file id of each of these file groups."""
 
     def fields(self, schema_version: int) -> Sequence[SchemaField]:
         """The columns of a version of the schema."""
