@@ -76,9 +76,9 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 class TimelineError(Exception):
-    """An expected refusal. ``context`` is what a program may need of it, in the field's words.
+    """An expected refusal. ``context`` has its details for programs, in the field's words.
 
-    ``recorded`` is what it is answered with when it was decided on a command, and so is that command's outcome.
+    ``recorded`` is its answer when it was decided on a command, and so is that command's outcome.
     """
 
     code: ClassVar[ProblemCode]
@@ -116,7 +116,7 @@ class NamespaceNotFound(NotFound):
 
 
 class TableNotFound(NotFound):
-    """``renamed_to`` is what the table is called now, ``table_id`` the id that the request expected."""
+    """``renamed_to`` is the present name of the table, ``table_id`` the id that the request expected."""
 
     code = ProblemCode.TABLE_NOT_FOUND
 
@@ -330,7 +330,7 @@ class HistoryCleaned(TimelineError):
 
 
 class Unprocessable(TimelineError):
-    """Well formed, but it contradicts itself or what is known."""
+    """A well-formed request that contradicts itself or known facts."""
 
 
 class IdempotencyKeyReused(Unprocessable):

@@ -21,7 +21,7 @@ WAKE_AT_A_TIME: Final = 16
 CLOSING_SECONDS: Final = 0.5
 """How long streams have to end by themselves when the server stops."""
 BYTES_PER_SECOND_MIN: Final = 64 * 1024
-"""A follower that takes less than this from what it is being sent is cut off."""
+"""A follower that takes less than this of the bytes that it is sent is disconnected."""
 
 
 class Client(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class Client(msgspec.Struct, frozen=True):
 
 
 class Follower:
-    """One stream. It is sending when it waits for its connection to take what it was given."""
+    """One stream. It is sending while it waits for its connection to take the bytes given to it."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -40,7 +40,7 @@ class Follower:
         """Set when its socket has the options of a follower's."""
         self.is_disconnected = False
         self.send_deadline: float | None = None
-        """When (monotonic) the client must have taken what it is being sent; None while nothing is."""
+        """The time (monotonic) by which the client must have taken the sent bytes; None while none are sent."""
 
 
 class _Waiter:

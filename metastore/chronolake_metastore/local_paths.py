@@ -11,7 +11,7 @@ from chronolake_model.base_paths import Kind, Location
 
 
 async def resolved_key(base_path: str) -> str | None:
-    """The key of a local base path with its links resolved; None of any other, and of what has no key.
+    """The key of a local base path with its links resolved; None for other paths, and for one that has no key.
 
     Raises ``InvalidTable`` when a link is there that the server may not, or cannot, read. A server on another
     machine sees no links: there the claim in storage tells two tables apart.

@@ -27,7 +27,7 @@ _log = telemetry.logger(__name__)
 
 
 def with_deadlines(app: ASGIApp, seconds: float) -> ASGIApp:
-    """``app``, whose requests are answered 503 when no answer has begun so long after their last byte.
+    """``app``, whose requests are answered 503 when no answer has begun ``seconds`` after their last byte.
 
     The handler continues, so a command may still be executed. Answers that have begun, such as streams, may
     take as long as they need. A request whose body is not complete after ``seconds``, and a second more for

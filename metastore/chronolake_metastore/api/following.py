@@ -23,7 +23,7 @@ from chronolake_metastore.queries.following import CatchingUp, Position
 
 CHUNK_BYTES: Final = 8 * 1024
 QUIET_SECONDS: Final = 15.0
-"""After so long without an event a stream sends a comment, because proxies cut silent connections."""
+"""The time without an event after which a stream sends a comment: proxies cut silent connections."""
 KEEP_ALIVE: Final = b": nothing new\r\n\r\n"
 """Without data, or else followers would take it for an event."""
 DATABASE_AWAY: Final = b": the server cannot reach its database; the stream goes on when it can\r\n\r\n"
@@ -33,7 +33,7 @@ UNAVAILABLE: Final = b"\r\n: the server cannot reach its database; connect again
 MEDIA_TYPE: Final = "text/event-stream"
 _HEADERS: Final = {"Cache-Control": "no-cache", "Connection": "keep-alive", "X-Accel-Buffering": "no"}
 _START_SECONDS: Final = 0.2
-"""How long a follower waits for the ring before it looks into the database again."""
+"""How long a follower waits for the ring before it reads the database again."""
 
 
 class Following:

@@ -24,7 +24,7 @@ PAUSE_SECONDS: Final = 0.1
 UNSENT_BYTES: Final = 64 * 1024
 """Bytes of an answer that the operating system takes before its client has room for them."""
 SILENT_SECONDS: Final = 60
-"""A client whose machine answers nothing for so long is gone."""
+"""The time after which a client is disconnected whose machine answers nothing."""
 _SOCKETS: Final = "/dev/fd"
 
 _log = telemetry.logger(__name__)

@@ -32,7 +32,7 @@ _log = telemetry.logger(__name__)
 
 
 class Waiting(msgspec.Struct, Generic[RequestT, ResultT]):
-    """A request that waits, with what it must not share with another batch under way, and its weight."""
+    """A waiting request, with the keys that no other batch under way may have, and its weight."""
 
     request: RequestT
     answer: asyncio.Future[ResultT]

@@ -63,7 +63,7 @@ def show(report: Report, *, as_json: bool) -> None:
 
 
 def write_heads(settings: Settings, folder: str) -> str:
-    """Write the heads of all logs into a folder; gives what it did in a line."""
+    """Write the heads of all logs into a folder; gives a line about the result."""
 
     async def run() -> Heads:
         await readiness.check_at_start(settings, writes=False)
@@ -76,7 +76,7 @@ def write_heads(settings: Settings, folder: str) -> str:
 
 
 def rebuild(settings: Settings) -> str:
-    """Rebuild, and show how far it is; gives what it did in a line."""
+    """Rebuild, and show the progress; gives a line about the result."""
 
     async def run(progress: Progress) -> Rebuilt:
         await readiness.check_at_start(settings)

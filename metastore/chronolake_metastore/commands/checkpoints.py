@@ -95,7 +95,7 @@ class RequestInstantHandler(Handler[RequestInstant, None]):
 class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportFacts]):
     """Keeps the files that a task reports for a checkpoint.
 
-    The evidence are the facts about these files.
+    The ``evidence`` has the facts about these files.
     """
 
     command = ReportWriteMetadata

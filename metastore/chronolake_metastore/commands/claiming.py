@@ -115,7 +115,7 @@ async def _identities(database: Database, *, new_id: bool, dry_run: bool) -> Ide
 
 
 async def _is_behind(database: Database, settings: Settings, places: Iterable[Place]) -> bool:
-    """Whether a claim records an event that the log lacks. Storage that fails is told of by the renewal."""
+    """Whether a claim records an event that the log lacks. The renewal reports storage that fails."""
     async with database.reading() as connection:
         present = await identity.get(connection)
     for place in places:

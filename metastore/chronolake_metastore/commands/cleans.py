@@ -27,7 +27,7 @@ from chronolake_model.times import Micros
 
 
 class PlanCleanHandler(Handler[PlanClean, Sequence[Deletable]]):
-    """Plans a clean, or continues the pending one. The evidence is the files that may be deleted."""
+    """Plans a clean, or continues the pending one. The ``evidence`` is the files that may be deleted."""
 
     command = PlanClean
     no_evidence: ClassVar[Sequence[Deletable]] = ()

@@ -56,7 +56,7 @@ from chronolake_model.times import Micros, format_time, parse_time
 
 
 class Completion(msgspec.Struct, frozen=True):
-    """The evidence for completing an instant.
+    """Facts for the completion of an instant.
 
     ``staged`` are its staged write stats, ``concurrent`` the changes of other instants to their file groups.
     ``unplanned`` are file groups that its plan does not name. ``reconciliation`` compares its markers with its
@@ -282,7 +282,7 @@ class CompleteTogetherHandler(Handler[CompleteTogether, list[Completion]]):
 class StageWriteStatsHandler(Handler[StageWriteStats, list[FileGroupName]]):
     """Keeps write stats until their instant completes.
 
-    The evidence is the file groups that the instant's plan does not name.
+    The ``evidence`` is the file groups that the instant's plan does not name.
     """
 
     command = StageWriteStats

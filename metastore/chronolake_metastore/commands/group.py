@@ -55,7 +55,7 @@ class Request(msgspec.Struct, frozen=True):
     size_bytes: int
     """The length of the command in its canonical form."""
     records_refusal: bool = True
-    """False for a worker that looks again and again: no client waits for the answer to a race that it lost."""
+    """False for a worker that runs periodically: no client waits for the answer to a race that it lost."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -88,10 +88,10 @@ class _Records(msgspec.Struct):
 
 
 class GroupResult(msgspec.Struct, frozen=True):
-    """The results of a group, in the order of its requests, and what it did to the clocks of its tables.
+    """The results of a group, in the order of its requests, and the drift of the clocks of its tables.
 
-    ``commit_waits`` is how long each result is to be held back, in seconds; ``drift_us`` how far the clock that
-    is furthest ahead of the wall is ahead.
+    ``commit_waits`` is how long each result must be delayed, in seconds; ``drift_us`` the largest drift of a
+    clock, in microseconds.
     """
 
     results: list[Result]
@@ -115,8 +115,9 @@ def task_of(request: Request) -> Task:
 async def run(session: Session, requests: Sequence[Request], drift_max_us: int) -> GroupResult:
     """Execute ``requests``, in their order, in one transaction if they may share one.
 
-    Raises ``DatabaseUnavailable``, ``OutcomeRaced``, ``MarkedMeanwhile`` or what else ended the transaction. It
-    is unknown then whether the requests were executed. They may be run again: their request ids show it.
+    Raises ``DatabaseUnavailable``, ``OutcomeRaced``, ``MarkedMeanwhile`` or another error that ended the
+    transaction. Then it is unknown whether the requests were executed. They may be run again: their request ids
+    show it.
     """
     return await run_tasks(session, [task_of(request) for request in requests], drift_max_us)
 

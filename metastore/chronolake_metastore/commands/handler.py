@@ -1,6 +1,7 @@
-"""The handler of a command: everything that the group loop needs to know of a kind of command.
+"""The handler of a command: everything that the group loop needs to know about a kind of command.
 
-What a command loads is a generator of queries. The group runs one step of all its commands in one round trip.
+A command loads its facts by a generator of queries. The group runs one step of all its commands in one round
+trip.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ EvidenceT = TypeVar("EvidenceT")
 ResultT = TypeVar("ResultT")
 
 Loading = Generator[Sequence[Query[Any]], None, ResultT]
-"""Yields queries, step by step, and returns what it made of their results."""
+"""Yields queries, step by step, and returns a value made of their results."""
 InstantName = tuple[str, Micros]
 """The name of a table, and the requested time of one of its instants."""
 
@@ -37,7 +38,7 @@ class Sharing(enum.Enum):
 
     SHARED = enum.auto()
     LAST = enum.auto()
-    """With earlier commands only. Later ones would read what it changed, which nothing loads."""
+    """With earlier commands only. Later ones would read changes of it that are not loaded."""
     ALONE = enum.auto()
 
 
@@ -91,18 +92,19 @@ class Handler(ABC, Generic[CommandT, EvidenceT]):
         return False
 
     def look_ahead(self, command: CommandT) -> Loading[EvidenceT] | None:
-        """Load evidence that never changes, before anything is locked."""
+        """Prefetch facts that never change, before anything is locked."""
         return None
 
     def load(self, state: State, command: CommandT, evidence: EvidenceT, now: Now) -> Loading[EvidenceT] | None:
-        """Load the rest of the evidence, under the locks; ``evidence`` is what ``look_ahead`` found."""
+        """Load the other facts, under the locks; ``evidence`` is the result of ``look_ahead``."""
         return None
 
     @abstractmethod
     def decide(self, state: State, command: CommandT, evidence: EvidenceT, origin: Origin) -> Answer:
-        """Append what follows from the command. Raises ``TimelineError``.
+        """Append the events of the command. Raises ``TimelineError``.
 
-        What was appended before the error stays. Only the completion of several checkpoints has such events.
+        Events that were appended before the error remain. Only the completion of several checkpoints has such
+        events.
         """
 
 

@@ -29,7 +29,7 @@ ChangeT = TypeVar("ChangeT", TakeInflight, ReturnToRequested, RenewLease, Releas
 
 
 class Beginning(msgspec.Struct, frozen=True):
-    """The evidence for beginning an instant.
+    """Facts for the begin of an instant.
 
     ``gate`` is of compactions, ``left_out`` the live file groups that the plan of a resize lacks.
     """
@@ -111,7 +111,7 @@ def _documents(state: State, table: Table, begun: Sequence[Event]) -> list[wire.
 
 
 class ChangeInstantHandler(Handler[ChangeT, Gate | None]):
-    """Appends one event to an instant. The evidence is of a compaction that is taken inflight."""
+    """Appends one event to an instant. The ``evidence`` is for a compaction that is taken inflight."""
 
     @override
     def names(self, command: ChangeT) -> Names:

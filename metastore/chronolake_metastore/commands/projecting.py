@@ -31,7 +31,7 @@ _NOTHING: Final[Mapping[ListKey, Sequence[Entry]]] = {}
 
 
 def write(state: State) -> Iterator[Statement]:
-    """Append the events with their rows, and write what they changed.
+    """Append the events with their rows, and write their changes.
 
     Statements are made one by one: PostgreSQL runs the first while the next ones are made.
     """
@@ -68,7 +68,7 @@ def _refuse_late_markers(state: State) -> list[Statement]:
 
 
 def project(state: State, entries: Mapping[ListKey, Sequence[Entry]] = _NOTHING) -> list[Statement]:
-    """Write what has changed in ``state`` into the projections.
+    """Write the changes of ``state`` into the projections.
 
     ``entries`` has the files of cleans that were planned; the other lists are read from the database.
     """

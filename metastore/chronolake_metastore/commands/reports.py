@@ -76,7 +76,7 @@ class _Present:
         self._versions: dict[tuple[str, int], dict[int, str]] = {}
 
     def has(self, file: BufferedFile) -> bool:
-        """Whether the file is there. What is not loaded, no command of the transaction changes."""
+        """Whether the file is there. No command of the transaction changes an object that is not loaded."""
         stream = self._streams.get(file.stream)
         if stream is None:
             return True

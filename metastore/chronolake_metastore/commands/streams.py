@@ -32,7 +32,7 @@ ChangeT = TypeVar("ChangeT", bound=StreamCommand)
 
 
 class OpenStreamHandler(Handler[OpenStream, None]):
-    """Opens a stream with its next epoch, and rolls back what the job does not continue from."""
+    """Opens a stream with its next epoch, and rolls back the checkpoints that the job does not have."""
 
     command = OpenStream
 
@@ -148,7 +148,7 @@ def _hand_over(state: State, table: Table, stream: Stream, origin: Origin) -> No
 
 
 def _answer_stream(status: int, state: State, table: Table, name: str, *, with_tasks: bool = False) -> Answer:
-    """The stream. Its tasks are for who opens it: every answer is kept for requests that are repeated."""
+    """The stream. Only the answer to its opening has its tasks: every answer is kept for repeated requests."""
     document = stream_documents.document(
         table, state.stream(table, name), state.wall_offset, with_tasks=with_tasks
     )

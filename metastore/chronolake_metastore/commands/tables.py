@@ -27,7 +27,7 @@ _NO_METASTORE: Final = UUID(int=0)
 
 
 class NewTable(msgspec.Struct, frozen=True):
-    """The evidence for creating a table.
+    """Facts for the creation of a table.
 
     ``neighbours`` are the tables whose base paths overlap with the new one, ``dropped_clocks`` the clocks of
     those among them that are dropped, which are locked. ``former`` are the tables that had its name before.
@@ -119,7 +119,7 @@ def take_over(
 
 
 class Alteration(msgspec.Struct, frozen=True):
-    """The evidence for changing a table: its first ``pending`` instants, and former tables of its new name."""
+    """Facts for a change of a table: its first ``pending`` instants, and former tables of its new name."""
 
     metastore_id: UUID = _NO_METASTORE
     pending: Sequence[Micros] = ()

@@ -298,7 +298,7 @@ def acknowledge(
         _refuse_far_ahead(table, stream, request.checkpoint)
     for number, checkpoint in covered:
         refuse_more_metadata(table, stream, number, checkpoint, request.extra_metadata)
-    # Where a task has more to report, the engine is wrong: what it says holds for the checkpoints before that.
+    # If a task has more to report, the engine is wrong. Its acknowledgement holds for the earlier checkpoints.
     incomplete = next((number for number, checkpoint in covered if not checkpoint.is_complete), None)
     known = request.checkpoint if incomplete is None else incomplete
     # Nothing is written for the checkpoints of an idle stream.
@@ -309,7 +309,7 @@ def acknowledge(
 
 def _refuse_far_ahead(table: Table, stream: Stream, checkpoint: int | None) -> None:
     # Every checkpoint of the engine would count as passed, so no task could write again. Engines may number
-    # their checkpoints by times, which are far apart; and what comes first, nobody can know.
+    # their checkpoints by times, which are far apart; and the first checkpoint may have any number.
     newest = max([*stream.checkpoints, NO_CHECKPOINT if stream.acknowledged is None else stream.acknowledged])
     possible_max = max(newest + AHEAD_MAX, newest * AHEAD_FACTOR_MAX)
     if newest != NO_CHECKPOINT and checkpoint is not None and checkpoint > possible_max:

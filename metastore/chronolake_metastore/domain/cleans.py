@@ -92,8 +92,8 @@ def scope_of(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Now) -
     were live when it was requested, or later: no clean goes beyond its requested time, nor beyond what is
     published for Hudi's readers, nor beyond the time from which on a reader follows the changes.
 
-    Hours are those that have passed: a jump ahead of the wall clock is none. Completion times are by the wall
-    clock, so those from after the jump are retained for longer.
+    Only hours that have passed count, not a jump ahead of the wall clock. Completion times are by the wall
+    clock, so those after the jump are retained for longer.
     """
     if policy.retain_versions is not None:
         until: Micros | None = Micros(MICROS_MAX)

@@ -139,7 +139,7 @@ def as_writes(
 ) -> list[tuple[GroupChange, FileGroupName]]:
     """The changes, with appends judged like base files.
 
-    What an instant appends because of what it has read is wrong if the file group has changed since.
+    An append that depends on the instant's reads is wrong if the file group has changed since.
     """
     return [(GroupChange.WRITE if change is GroupChange.APPEND else change, name) for change, name in changes]
 

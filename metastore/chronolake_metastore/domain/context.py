@@ -10,7 +10,7 @@ import msgspec
 class Context(msgspec.Struct, frozen=True):
     """The caller of a command, a note or a read. It is the first argument of everything that a caller asks for.
 
-    ``actor`` is the caller's name, which nobody has verified. ``request_id`` distinguishes commands, and is the
+    ``actor`` is the caller's name, which is not verified. ``request_id`` distinguishes commands, and is the
     idempotency key where the caller has sent one. ``address`` is where the connection comes from, if known.
     """
 

@@ -458,7 +458,7 @@ def advance(clock: Clock, event: Event) -> Clock:
 
 
 def encode_payload(payload: Payload) -> bytes:
-    """The payload as canonical JSON: sorted names, no spaces, no floats; what the hash is taken over."""
+    """The payload as canonical JSON: sorted names, no spaces, no floats. The hash is computed over it."""
     return msgspec.json.encode(payload, order="sorted")
 
 

@@ -1,4 +1,4 @@
-"""Partition pruning: the partitions that could match a condition, and what is left of it for their files.
+"""Partition pruning: the partitions that could match a condition, and its residual for their files.
 
 A partition path answers the tests of partition columns. What is left of the condition is its residual, as in
 Iceberg. The residual of ``day = 1 or x > 5`` is true in the partition of day 1, and ``x > 5`` in all others.

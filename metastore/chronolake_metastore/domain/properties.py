@@ -171,7 +171,7 @@ def check(properties: Mapping[str, str]) -> None:
 
 
 def refuse_unknown(names: Iterable[str], *, of_storage: bool = False) -> None:
-    """Raise ``InvalidTable`` for a name that begins as those that the server knows, and is none of them.
+    """Raise ``InvalidTable`` for an unknown name that begins as the names that the server knows.
 
     The same holds for another spelling of one of them, such as ``hudi_publish``. Unless ``of_storage``, names
     of the storage are left to ``check``, which knows which of them are secrets.

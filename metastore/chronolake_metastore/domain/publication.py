@@ -1,6 +1,6 @@
 """Publication for Hudi's readers: which tables they can read, and when publication waits.
 
-What they read wrongly without an error is never published (docs/concepts/hudi.md).
+A state that they read wrongly without an error is never published (docs/concepts/hudi.md).
 """
 
 from __future__ import annotations

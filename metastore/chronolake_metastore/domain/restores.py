@@ -55,7 +55,7 @@ def plan(table: Table, command: RestoreTable, known: Sequence[Instant]) -> list[
 
     ``known`` are the savepoints of the table, and the instants that are pending or completed after the pinned
     one. Raises ``InstantNotFound``, ``IllegalTransition`` when the instant named is no savepoint,
-    ``Savepointed`` when a later savepoint is in the way, and ``InvalidPlan`` when there are too many. While the
+    ``Savepointed`` when there is a later savepoint, and ``InvalidPlan`` when there are too many. While the
     table is being adopted, it raises ``IllegalTransition`` too.
     """
     properties.refuse_unfinished(table.name, table.definition.properties)

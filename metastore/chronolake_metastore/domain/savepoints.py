@@ -91,7 +91,7 @@ def pins(instant: Instant) -> bool:
 
 
 def is_write(instant: Instant) -> bool:
-    """Whether the instant has completed, and changed what the table holds."""
+    """Whether the instant has completed, and changed the table's content."""
     return instant.state is State.COMPLETED and instant.action in COMPLETED_WRITES
 
 

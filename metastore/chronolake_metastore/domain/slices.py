@@ -87,7 +87,7 @@ class Slices(msgspec.Struct, Generic[File], frozen=True):
         return FileSlice(bases[-1].requested_time, bases[-1], ()) if bases else None
 
     def before_or_on(self, time: Micros) -> Slices[File]:
-        """The slices whose own times are ``time`` or before; replaced only by what was requested by then."""
+        """The slices whose own times are ``time`` or before; replaced only by instants requested by then."""
         gone = self.replacement is not None and self.replacement.requested_time <= time
         return Slices(
             tuple(file_slice for file_slice in self.all if file_slice.time <= time),

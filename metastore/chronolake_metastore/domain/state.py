@@ -1,7 +1,7 @@
 """The part of the metastore's state that a group of commands touches, and how events change it.
 
-``Loaded`` is what was read under the locks, and never changes. ``State`` starts from it; ``State.evolve`` is
-the only way in which it changes, for live commands and on replay of the log alike.
+``Loaded`` has the rows that were read under the locks, and never changes. ``State`` starts from it;
+``State.evolve`` is the only way in which the state changes, for live commands and on replay of the log alike.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ class CloseStream(StreamCommand, frozen=True):
 
 
 class ExpireStream(StreamCommand, frozen=True):
-    """End what the lease of a stream held, if the lease has ended. Servers send it."""
+    """Closes a stream whose lease has ended, and rolls back its checkpoints. Servers send it."""
 
     writer: str
 

@@ -353,7 +353,7 @@ def evolve_adopted(table: Table, event: TableAdopted, version: int, time: Micros
 
 
 def evolve_cleaned(table: Table, before: Micros) -> Table:
-    """The table once its history before that time is cleaned; what is gone does not come back."""
+    """The table once its history before that time is cleaned. Cleaned history never comes back."""
     return msgspec.structs.replace(table, cleaned_before=max(before, table.cleaned_before or before))
 
 

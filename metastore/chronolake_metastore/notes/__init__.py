@@ -1,4 +1,4 @@
-"""Notes: what is durable but not in the log, such as markers and the leases of readers and publishers.
+"""Notes: changes that are durable but not in the log, such as markers, leases of readers and of publishers.
 
 A note appends no event and no outcome, and does not wait for the lock of a table.
 """

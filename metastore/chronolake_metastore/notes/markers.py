@@ -73,8 +73,8 @@ class _Names(msgspec.Struct, frozen=True):
 async def create(session: Session, requests: Sequence[CreateMarkers]) -> list[Result]:
     """Create the markers, and give the results in the order of the requests, when all of it is durable.
 
-    Raises ``DatabaseUnavailable`` or another error that ended a transaction: it is unknown then what was
-    created, and the same may be asked for again.
+    Raises ``DatabaseUnavailable`` or another error that ended a transaction: then it is unknown which markers
+    were created, and the requests may be repeated.
     """
     at_once = await session.run_alone(stored.create(requests))
     results: list[Result | None] = [*at_once]

@@ -24,7 +24,7 @@ from chronolake_model import publication as wire
 from chronolake_model.times import Micros, format_time
 
 REPORT_LEASE_SECONDS: Final = 60
-"""A report that moves the position forwards extends the lease to so long from now."""
+"""A report that moves the position forwards extends the lease to this number of seconds from now."""
 
 
 class Lease(msgspec.Struct, frozen=True):

@@ -31,7 +31,7 @@ class _Proof:
         self._digest = Digest()
 
     def add_row(self, stored: StoredEntry) -> Iterator[tuple[str, str, str]]:
-        """The finding on the next row: what it is, what was expected, what was found."""
+        """The finding on the next row: its kind, the expected value, the stored value."""
         number = self._digest.files
         if (stored.ordinal, stored.of.version) != (number, self._of.version):
             expected, actual = f"{number}, {self._of.version}", f"{stored.ordinal}, {stored.of.version}"

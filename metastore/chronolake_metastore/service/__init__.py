@@ -1,5 +1,5 @@
-"""The service: the one door to the core for every dialect and worker.
+"""The service: the only entry to the core for every dialect and worker.
 
-Whatever a request or a worker asks for passes here with a ``Context``: the names and the right of it are
+Each command, note and read of a request or a worker passes here with a ``Context``: its names and its right are
 checked, and then it is executed.
 """

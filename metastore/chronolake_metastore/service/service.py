@@ -70,7 +70,10 @@ class Service:
         *args: ParametersT.args,
         **kwargs: ParametersT.kwargs,
     ) -> ResultT:
-        """Do what is durable but not in the log; raises ``TimelineError``. The actor is in the server's log."""
+        """Make a change that is durable but not in the event log; raises ``TimelineError``.
+
+        The server's own log names the actor.
+        """
         required = registry.NOTES[note]
         names = required.names(args)
         authorize(ctx, names, required.right)

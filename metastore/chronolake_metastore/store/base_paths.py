@@ -52,7 +52,7 @@ async def took_over(connection: Reader, table_id: UUID) -> list[UUID]:
 
 
 def save(made: Sequence[BasePath], taken: Mapping[UUID, UUID]) -> list[Statement]:
-    """Save the folders of new tables, and which table took over that of which dropped one.
+    """Save the folders of new tables, and the dropped tables whose folders they took over.
 
     Taken-over folders are saved first, because until then the database refuses the folder of the new table.
     """

@@ -1,4 +1,4 @@
-"""Evidence for cleans: when the files of a table changed, which may be deleted, and which are held."""
+"""Facts for cleans: when the files of a table changed, which may be deleted, and which are held."""
 
 from __future__ import annotations
 

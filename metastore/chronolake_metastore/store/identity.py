@@ -37,12 +37,12 @@ class Standing(enum.Enum):
 
     OWN = "own"
     PROMOTED = "promoted"
-    """It is of an earlier timeline of this PostgreSQL: of a primary, or of what a backup was made of."""
+    """It is of an earlier timeline of this PostgreSQL: of a primary, or of the source of a backup."""
     COPIED = "copied"
 
 
 class LastEvent(msgspec.Struct, frozen=True):
-    """The last event of the log, by which an earlier state of the database is told."""
+    """The last event of the log, by which an earlier state of the database is recognised."""
 
     transaction_id: str
     position: int

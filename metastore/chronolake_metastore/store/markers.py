@@ -1,4 +1,4 @@
-"""Markers: rows of their own, beside the log and what follows from it (docs/decisions/0016)."""
+"""Markers: rows of their own, beside the log and its projections (docs/decisions/0016)."""
 
 from __future__ import annotations
 

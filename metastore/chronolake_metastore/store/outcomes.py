@@ -23,8 +23,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a request: an HTTP status and a JSON body, a refusal's too.
 
     ``version`` is that of the table's log right after it; a refusal may concern no table. ``chain_id``,
-    ``number`` and ``hash`` are its place in a chain of answers. What follows ``answer`` is not read back with
-    ``find``.
+    ``number`` and ``hash`` are its place in a chain of answers. ``find`` does not read the fields after
+    ``answer``.
     """
 
     request_id: str

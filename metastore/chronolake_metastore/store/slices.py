@@ -87,7 +87,7 @@ async def replaced(connection: AsyncConnection, at: AsOf, after: GroupKey, group
 
 
 async def replacement(connection: AsyncConnection, at: AsOf, group: GroupKey) -> ReplacedGroup | None:
-    """The replacement of a file group, if it had been replaced."""
+    """The replacement of a file group; None if it had not been replaced."""
     replacements = _replaced_groups(await statements.execute(connection, _REPLACEMENT, _of(at) | _one(group)))
     assert len(replacements) <= 1, "a file group is replaced once"
     return replacements[0] if replacements else None

@@ -38,7 +38,7 @@ from chronolake_storage import deletions
 from chronolake_storage.deletions import Result, Source
 
 AT_ONCE: Final = 4
-"""Plans that one look executes; others wait for the next look, or for another replica."""
+"""Maximum number of plans executed per run; others wait for the next run, or for another replica."""
 
 _log = telemetry.logger(__name__)
 

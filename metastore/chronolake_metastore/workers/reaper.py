@@ -1,7 +1,7 @@
 """The reaper: rolls back instants whose writers are silent, so that a dead writer holds nothing (promise 6).
 
-Every replica has one, and one of them at a time looks. Whether a lease has ended is decided again under the
-table's lock, so a heartbeat or a complete that comes first wins.
+Every replica has one, and one of them runs at a time. Whether a lease has ended is decided again under the
+table's lock, so a heartbeat or a completion that comes first wins.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from chronolake_model.vocabulary import State
 
 WRITER: Final = "chronolake-reaper"
 BATCH: Final = 500
-"""Leases that one look ends; others wait for the next look."""
+"""Maximum number of leases ended per run; others wait for the next run."""
 
 _log = telemetry.logger(__name__)
 

@@ -31,9 +31,9 @@ from chronolake_storage.deletions import Result, Source
 
 WRITER: Final = "chronolake-sweeper"
 TABLES: Final = 20
-"""Tables that one look sweeps; others wait for the next look."""
+"""Maximum number of tables swept per run; others wait for the next run."""
 INSTANTS: Final = 100
-"""Instants of a table that one look sweeps."""
+"""Maximum number of instants of a table swept per run."""
 
 _log = telemetry.logger(__name__)
 

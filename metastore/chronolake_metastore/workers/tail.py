@@ -18,11 +18,11 @@ from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.backoff import Backoff
 
 POLL_SECONDS: Final = 0.5
-"""How long the tail sleeps at most before it looks again; a command of this server wakes it at once."""
+"""The longest pause before the tail reads the log again; a command of this server wakes it at once."""
 HELD_BACK: Final = Backoff(first_seconds=0.02, max_seconds=POLL_SECONDS)
-"""How long it sleeps while an open transaction holds events back."""
+"""The pause while an open transaction holds events back."""
 REST_SECONDS: Final = 0.02
-"""How long it rests between two looks, so that commands in quick succession are one look."""
+"""The pause between two reads, so that one read serves commands in quick succession."""
 RETRY_SECONDS: Final = 1.0
 EVENTS_MAX: Final = 500
 
@@ -63,7 +63,7 @@ class Tail:
             if not self._followers.ring.is_running:
                 # Before any stream reads from it: followers read earlier events from the database.
                 self._followers.ring.start(await following.end(self._database))
-            # It listens before it looks: a commit in between wakes it, so that it looks again at once.
+            # It listens before it reads: a commit in between wakes it, so that it reads again at once.
             ringing = asyncio.ensure_future(self._notifier.wait(POLL_SECONDS))
             try:
                 await asyncio.sleep(0)

@@ -12,7 +12,7 @@ _Result = TypeVar("_Result")
 
 
 async def in_thread(work: Callable[[], _Result]) -> _Result:
-    """The result of ``work``, or what it raises.
+    """The result of ``work``, or the exception that it raises.
 
     A cancelled worker does not wait for the thread, because a store that does not answer may hold it for long,
     and the threads of ``asyncio.to_thread`` are waited for when the loop closes.

@@ -114,7 +114,7 @@ def _elements(type_name: str, values: Sequence[Any]) -> Sequence[bytes]:
 
 
 def _packed(type_name: str, values: Sequence[Any]) -> bytes:
-    """Numbers, none of them null, by one call for all."""
+    """Numbers without nulls, by one call for all."""
     length, form = _NUMBERS[type_name]
     elements = itertools.chain.from_iterable(zip(itertools.repeat(length), values))
     return struct.pack(f"!{form * len(values)}", *elements)

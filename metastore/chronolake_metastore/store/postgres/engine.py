@@ -42,8 +42,8 @@ PUBLICATION_PAGES_MAX = 2
 FOLLOWING_CONNECTIONS = 3
 """Connections for following the log: one for its tail, two for streams that catch up."""
 
-# SQLSTATEs, and classes of them, that are not caused by the request: the connection is gone, the database
-# stops, is full, is a standby after a failover, or another transaction was in the way for too long.
+# SQLSTATEs, and classes of them, that are not caused by the request: the connection is lost, the database
+# stops, is full, is a standby after a failover, or another transaction held a lock for too long.
 _AWAY_CLASSES = ("08", "40", "53", "57P")
 _AWAY_STATES = frozenset({"25006", "25P03", "25P04", "55P03", "57014"})
 
@@ -192,7 +192,7 @@ class Database:
     async def connect(
         self, silent_seconds: float | None = None, *, looks_up: bool = False
     ) -> BoundedConnection:
-        """A connection outside of the pool, closed when it is silent for so long.
+        """A connection outside of the pool, closed when it is silent for ``silent_seconds``.
 
         Raises ``DatabaseUnavailable``. One that ``looks_up`` finds all rows by their keys.
         """

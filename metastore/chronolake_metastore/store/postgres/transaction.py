@@ -71,7 +71,7 @@ def no_rows(rows: Rows) -> None:
 
 
 class TransactionRaced(Exception):
-    """Another transaction came first. What it did is found when the same is run again."""
+    """Another transaction came first. Its changes are found when the same commands are run again."""
 
 
 class OutcomeRaced(TransactionRaced):

@@ -1,5 +1,5 @@
 -- The tables whose log is ahead of their publication, and those whose publication is off: they are to be hidden, or stay
--- so. One look at all tables: only when a publisher starts, and now and then.
+-- so. It reads all tables, so it runs only when a publisher starts, and once per search interval.
 SELECT t.table_id
 FROM lake_table t
 JOIN clock c ON c.table_id = t.table_id
