@@ -361,7 +361,8 @@ class SparkTable:
         not exist has no row. At most 10,000 keys. ``table.lookup([42]).first()`` is one record, or None.
 
         The driver reads the row groups that may have the keys; there is no Spark job. Raises ``SchemaMismatch``
-        for what is no key of the table, ``InvalidRecordKey`` for a key without value, and ``HistoryCleaned``.
+        if ``keys`` are not keys of the table, ``InvalidRecordKey`` for a key without value, and
+        ``HistoryCleaned``.
         """
         return lookups.records(self._spark, self._table, keys, as_of, meta_columns=meta_columns)
 
@@ -411,7 +412,7 @@ class SparkTable:
         return frames.matching(rows, wanted, self.definition, judged_by)
 
     def _marked(self, rows: DataFrame, as_of: Moment | None, snapshot: Snapshot) -> DataFrame:
-        """``rows`` with the mark of the newest state; who names a state wants that one."""
+        """``rows`` with the mark of the newest state, unless the caller has named a state."""
         return rows if as_of is not None else source_states.marked(rows, self.definition, snapshot.as_of)
 
     def explain(

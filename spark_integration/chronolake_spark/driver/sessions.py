@@ -30,7 +30,7 @@ SETTINGS: Mapping[str, str] = {
     # By TCP, small messages to Python processes wait 40 ms for the acknowledgement of the one before.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "pyspark_chronolake.daemon",
-    # A read names its files. With these the driver looks them up itself, and small ones share a task.
+    # A read names its files. With these options the driver lists them itself, and small ones share a task.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     "spark.sql.files.openCostInBytes": "16384",
 }

@@ -69,7 +69,7 @@ def follow(spark: SparkSession, table: chronolake.Table) -> None:
 
 
 def depends_on_reads(table: Table) -> bool:
-    """Whether each write depends on what the table has.
+    """Whether each write depends on the records of the table.
 
     A record that moves is deleted by a log file, and an append to the same file group by another writer would
     bring it back.

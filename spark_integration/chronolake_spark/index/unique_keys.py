@@ -35,7 +35,7 @@ from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.merge import Existing
 
 KEYS_HERE_MAX: Final = 10_000
-"""The most keys that the driver looks up; tasks look up more of them."""
+"""Maximum number of keys that the driver looks up; tasks look up larger sets."""
 _TASKS_PER_CORE: Final = 2
 _WINS, _ORDERING = "_chronolake_wins", "_chronolake_ordering"
 _STORED_PATH, _STORED_GROUP = "_chronolake_stored_path", "_chronolake_stored_group"

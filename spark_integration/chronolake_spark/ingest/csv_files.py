@@ -53,8 +53,8 @@ class TargetColumn:
 class ReadOptions:
     """How files are read: their encoding, and the types of columns that are known, by name in lower case.
 
-    ``default`` is what all other columns are to be; without one their values say it. ``key`` are the columns of
-    the record key, of which each row has a value. ``op_column`` says which rows delete.
+    ``default`` is the type of all other columns; without it their values decide. ``key`` are the columns of the
+    record key; each row must have a value of each. ``op_column`` says which rows delete.
     """
 
     encoding: str = text_files.UTF8

@@ -1,4 +1,4 @@
-"""``chronolake ingest --follow`` at the command line: what it shows, and how it ends."""
+"""``chronolake ingest --follow`` at the command line: its output, and its end."""
 
 from __future__ import annotations
 

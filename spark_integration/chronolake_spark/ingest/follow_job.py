@@ -43,7 +43,7 @@ _LOGGER = "org.apache.spark.sql.execution.streaming"
 
 @dataclass(frozen=True, slots=True)
 class FollowOptions:
-    """How to follow: the pause between two looks at the source, and the most files of a batch.
+    """How to follow: the pause between two listings of the source, and the maximum number of files of a batch.
 
     Without a ``checkpoint`` folder the state is beside the table, see ``folder_of``.
     """
@@ -83,7 +83,7 @@ def create(
 ) -> None:
     """Load the first files into a new table; ``wait`` is called until there are any.
 
-    The query finds them again, and skips what the table has. Raises what an ingest raises.
+    The query finds them again, and skips the files that the table has. Raises as an ingest does.
     """
     while not (arrived := sorted(arrivals.present(request.source, time.time()))):
         check()

@@ -55,7 +55,7 @@ SET_ASIDE = "ingest.set_aside"
 """In a commit's extra metadata: how many rows of its files were set aside."""
 
 _TRIAL_ROWS = 10_000
-"""So much of the first file is read before a table is made for it, unless all of every file has been."""
+"""Rows of the first file that are read before a table is made for it, unless all files were read whole."""
 
 
 class Committed(msgspec.Struct, frozen=True):

@@ -111,7 +111,7 @@ class IngestReader:
         return [self.set_aside.file(file) for file in files]
 
     def _own(self, names: Collection[str]) -> ReadOptions:
-        """How files of these columns are read: without a key of which an expression derives a column."""
+        """How files of these columns are read: without the key if an expression derives a column of it."""
         return self.reading if set(self.reading.key) <= set(names) else replace(self.reading, key=())
 
 

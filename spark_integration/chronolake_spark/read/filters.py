@@ -104,7 +104,7 @@ def _literal(value: Literal, type_: str) -> Column:
             return sf.lit(Decimal(str(value)))
         case "date" | "timestamp" | "timestamp_ntz":
             # Not by way of Python's own: Java's old calendar would move those of long ago.
-            # And not by the word: what it means depends on a setting of the session.
+            # And not by the word: its meaning depends on a setting of the session.
             return sf.lit(value).cast(schema.type_of(word))
         case _ if isinstance(value, int) and abs(value) > _LONG_MAX:
             # Of a decimal literal beyond the column's type Spark thinks that nulls are less than it, too.

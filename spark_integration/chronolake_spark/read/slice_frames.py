@@ -219,7 +219,7 @@ class _LogDeletes(OnExecutor):
 
 
 class _Tasks:
-    """The function that calls another one with what a task reads; its batches have the numbers of tasks."""
+    """The function that calls another one with a task's part; its batches have the numbers of tasks."""
 
     def __init__(
         self, function: Callable[[Sequence[Any]], Iterator[pa.RecordBatch]], parts: Sequence[Sequence[Any]]

@@ -35,7 +35,7 @@ _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         f"{_TABLE}.read(as_of='2026-01-31').createOrReplaceTempView('name'), and select from that view",
     ),
 }
-"""By the command: what it looks like, and what to call instead."""
+"""For each command: its pattern, and the call to use instead."""
 _UNKNOWN: Final = "TABLE_OR_VIEW_NOT_FOUND"
 
 

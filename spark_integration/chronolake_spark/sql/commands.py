@@ -1,6 +1,6 @@
 """The SQL commands on views of tables that Spark does not offer to Python data sources, refused with advice.
 
-They are found by Spark's own parser. What it does not take for such a command goes to Spark.
+Spark's own parser finds them. Every other command goes to Spark.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def as_target(spark: SparkSession, view: str) -> Iterator[None]:
                 try:
                     yield
                     with namespace.connect() as client:
-                        # The data source takes in only so much as one process can.
+                        # The data source takes in no more than one process can.
                         record_locating.follow(spark, client.table(name))
                 finally:
                     with namespace.connect() as client:

@@ -11,7 +11,7 @@ class Acknowledger:
     """Calls ``acknowledge`` with checkpoint ids in a thread; the newest one covers those that wait.
 
     At most ``pending_max`` wait after ``wait``. A failure is raised by the next ``wait`` or ``drain``. The
-    thread ends what it has begun when the program ends.
+    thread finishes its work when the program ends.
     """
 
     def __init__(self, acknowledge: Callable[[int], object], pending_max: int) -> None:

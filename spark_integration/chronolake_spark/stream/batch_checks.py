@@ -79,7 +79,7 @@ def refuse_table(table: Table, operation: BatchOperation, how: Mapping[str, Any]
 
 
 def _reads(table: Table, how: Mapping[str, Any], *, is_delete: bool) -> bool:
-    """Whether an append to the log reads what it changes: deletes by an ordering field, or partial updates."""
+    """Whether an append to the log reads the records that it changes: ordered deletes, or partial updates."""
     has_deletes = is_delete or how.get("delete_when") is not None
     mode = merge_modes.mode_of(table.ordering_field, table.properties)
     return (has_deletes and table.merge_field is not None) or mode is MergeMode.PARTIAL_UPDATE

@@ -2,7 +2,7 @@
 
 The id of a batch is the checkpoint id of the coordinator (docs/concepts/streams.md). A batch begins when the
 engine has recorded the one before it as done, so opening the stream at batch n keeps what is staged before n.
-What a dead driver has staged for batch n itself is rolled back, and written again.
+Files that a dead driver has staged for batch n itself are rolled back, and written again.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class BatchStream:
         self._renewed_at = time.monotonic()
         if self._stream.refresh().checkpoints:
             self._stream.complete(batch.batch_id)
-        # From here on nobody else completes batches of the stream.
+        # From here on no other query completes batches of the stream.
         self._last = None if is_new else self._last_completed()
         self._is_open = True
         if is_new and batch.batch_id == 0:

@@ -24,7 +24,7 @@ class BatchLimits:
     size_bytes: int | None = None
 
     def admits(self, commits: int, files: int, size_bytes: int) -> bool:
-        """Whether a batch may have so much."""
+        """Whether a batch of this size is within the limits."""
         pairs = ((commits, self.commits), (files, self.files), (size_bytes, self.size_bytes))
         return all(limit is None or amount <= limit for amount, limit in pairs)
 

@@ -81,7 +81,7 @@ def parse(options: Mapping[str, str]) -> StreamOptions:
 
 
 def _refuse_view(table: FormatOptions, *, is_given: bool) -> NoReturn:
-    """Without the column of the type of change, deletes could not be told from other changes."""
+    """Raise ``InvalidOption``: without the column of the change type, deletes would look like other changes."""
     if is_given:
         raise errors.InvalidOption(
             f"a stream shows changes, and has no view {table.view}: leave the option view out",

@@ -67,7 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return start if end is None else end.to_dict()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Read what has completed by now, and no more."""
+        """Read the instants that have completed by now, and no later ones."""
         self._followed().stop_at_latest()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

@@ -1,10 +1,10 @@
 """The files of a streaming task in a table with a bucket index, for ``chronolake.streaming``.
 
-In a merge-on-read table each flush appends a log file to the file group of a bucket, without a look at what is
-stored. In a copy-on-write table it merges the rows into the base file, and the next flush of the same instant
+In a merge-on-read table each flush appends a log file to the file group of a bucket, without reading stored
+records. In a copy-on-write table it merges the rows into the base file, and the next flush of the same instant
 into the file of this one.
 
-Readers take a delete for later than the records of the same instant, whatever their files. So a flush before
+Readers treat a delete as later than the records of the same instant in any file. So a flush before
 the barrier writes no deletes to a log: they are held until the last flush, or until a record replaces them.
 """
 

@@ -1,4 +1,4 @@
-"""The retries of a write that lost a conflict: it is written again, on what the winner wrote.
+"""The retries of a write that lost a conflict: it is written again, on top of the winner's files.
 
 A retry is another instant, and writes all file groups again. The instant that lost can never complete: it was
 requested before the winner completed, so for Hudi's readers its base files would come before the winner's, and

@@ -181,7 +181,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         return open_groups.numbered(tagged, options.records_per_group)
 
     def commit(self, messages: Sequence[Message | None]) -> None:
-        """Complete the instant with what the winning attempts wrote; what others left is deleted before."""
+        """Complete the instant with the files of the winning attempts; those of others are deleted before."""
         exempt_imports_from_gc()
         try:
             with self.connected() as table:
@@ -237,10 +237,10 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         return {**self._options.extra_metadata, **_row_counts(messages, stats).metadata()}
 
     def abort(self, messages: Sequence[Message | None]) -> None:
-        """Roll the instant back: once the server has agreed, what was marked is deleted.
+        """Roll the instant back: once the server has agreed, the marked files are deleted.
 
-        Attempts that still run are refused their next marker, and delete what they are writing. The instant of
-        a batch is rolled back by its stream.
+        The server refuses attempts that still run their next marker, and they delete their open files. The
+        stream of a batch rolls its instant back.
         """
         if self._options.batch is not None:
             return

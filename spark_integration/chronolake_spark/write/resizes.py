@@ -46,7 +46,7 @@ def run(
 ) -> Instant:
     """Resize a table, as one instant, and give it, completed. After a failure it is rolled back.
 
-    Raises ``ValueError`` for what is no number of buckets.
+    Raises ``ValueError`` for an invalid number of buckets.
     """
     _refuse_no_number(buckets)
     instant_options.check(options)

@@ -1,7 +1,7 @@
 """Sources of a write that must not change before it completes: files, and the table itself.
 
-An overwrite by a frame that is computed from the table would lose what was written since. A frame of the newest
-state carries a mark in its plan: the table, and the completion time of the state.
+An overwrite by a frame that is computed from the table would lose all writes since. A frame of the newest state
+carries a mark in its plan: the table, and the completion time of the state.
 """
 
 from __future__ import annotations

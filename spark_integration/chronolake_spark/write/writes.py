@@ -314,7 +314,7 @@ def options_of(
         is_based_on_reads=settings.is_based_on_reads or record_locating.depends_on_reads(definition),
         kept_columns=list(settings.kept_columns),
         numbered=[],
-        # An overwrite must not miss what others insert meanwhile into the partitions that it replaces.
+        # An overwrite must not miss concurrent inserts into the partitions that it replaces.
         keys_looked_up=not has_buckets and settings.existing is not Existing.UNCHECKED,
         fetched=_fetched(table, definition, instant, settings, snapshot),
         extra_metadata={**instant_options.metadata_of(settings.options), **extra_metadata},

@@ -1,1 +1,1 @@
-"""The record index: its files, and what they say of keys, without Spark."""
+"""The record index: its files, and the places of keys in them, without Spark."""

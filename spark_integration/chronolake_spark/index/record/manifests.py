@@ -4,8 +4,8 @@ A manifest is put only if there is none of its name, so of several processes tha
 publishes, and the others take its files. The newest manifest counts. Files that a manifest does not name, such
 as those of a process that was killed before it put its manifest, are never read, and are deleted later.
 
-An index that is made again has a *generation* of its own. Of two manifests that of the later generation is the
-newer one, whatever it covers. A manifest whose content does not fit its name or the table is passed over, like
+An index that is made again has a *generation* of its own. The newer of two manifests is the one of the later
+generation, also if it covers less. A manifest whose content does not fit its name or the table is skipped, like
 one that cannot be read.
 
 The files lie in Hudi's own folder, where neither Hudi's readers nor the search for orphans look, in a folder of

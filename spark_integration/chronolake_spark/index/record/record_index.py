@@ -1,8 +1,8 @@
 """The record index: in which file group the record of a key is, for the whole table.
 
-It is kept with the table's data, and follows every commit of any writer: what is missing up to a completion
-time is read from the changes since. So it is right after any crash, and on data that was there before. An entry
-may be of a record, or a file group, that does not exist any more: its user looks into the file group.
+It is kept with the table's data, and follows every commit of any writer: the changes up to a completion time
+that it lacks are read from the table. So it is correct after any crash, and for data that existed before it. An
+entry may be of a record, or a file group, that does not exist any more: its user reads the file group.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ class RecordIndex:
     def find_now(self, keys: pa.Array) -> Found | None:
         """The entries of keys as of the last completion.
 
-        What the index does not cover is read from the changed files. None if there is no index, or too much to
-        read.
+        Changes that the index does not cover are read from the changed files. None if there is no index, or if
+        it lacks too many records.
         """
         manifest = self.newest()
         if manifest is None:
@@ -236,7 +236,7 @@ class RecordIndex:
 
 
 def follow(table: chronolake.Table, distributed: Distributed) -> None:
-    """Take what was written into the index. After a failure, the next write or update of the index does it."""
+    """Take a write into the index. After a failure, the next write or update of the index does it."""
     if table.definition.index.type is not IndexType.RECORD:
         return
     try:

@@ -21,7 +21,7 @@ What does not fit into one text goes on under ``ingest.files.1`` and so on.
 """
 _TEXT_CHARS_MAX = 16_000
 METADATA_BYTES_MAX: Final = PROPERTIES_BYTES_MAX - 2 * _TEXT_CHARS_MAX
-"""So much of a commit's extra metadata may name its files; what else it has is far smaller than the rest."""
+"""Maximum number of bytes of a commit's extra metadata for its files; the other metadata is far smaller."""
 
 
 class LoadedFiles:

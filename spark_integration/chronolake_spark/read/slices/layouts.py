@@ -26,7 +26,7 @@ def file_schema(table_schema: pa.Schema, fields: Sequence[SchemaField]) -> pa.Sc
 def with_dictionaries(layout: pa.Schema) -> pa.Schema:
     """The same layout in memory, in which columns of repeated texts are dictionaries.
 
-    Such columns are read, filtered and written without a look at the text of each row.
+    Such columns are read, filtered and written without decoding the text of each row.
     """
     dictionary = pa.dictionary(pa.int32(), pa.string())
     return pa.schema(
@@ -96,7 +96,7 @@ def _is_same(stored: pa.Field, field: pa.Field) -> bool:
 
 
 def _array(values: pa.Array, stored: pa.Field, field: pa.Field) -> pa.Array:
-    """Values of the type of ``stored`` as those of ``field``, of which each nested field is found by its id."""
+    """Values of the type of ``stored`` as those of ``field``. Each nested field of it is found by its id."""
     if pa.types.is_struct(field.type):
         return _struct(values, stored, field)
     if pa.types.is_map(field.type):

@@ -84,7 +84,7 @@ def lay(keys: _Rows, levels: _Rows, rows: _Rows, records: pa.Table, parts: Parts
 
 
 def filled(base: pa.Table, changes: pa.Table, lacking: Mapping[str, Mask]) -> pa.Table:
-    """The records ``changes`` with what they lack from the records of the base file beside them."""
+    """The records ``changes``; the values that they lack are those of the base file's records beside them."""
     columns = []
     for field in base.schema:
         own = changes[field.name].cast(field.type)

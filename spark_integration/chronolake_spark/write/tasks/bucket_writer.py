@@ -301,7 +301,7 @@ class _GroupWriter:
     def _append(
         self, stored: StoredSlice, log_format: LogFormat, rows: pa.Table, incoming: pa.Table
     ) -> Outcome:
-        """Append a log file with what the rows change, unless they change nothing."""
+        """Append a log file with the changes by the rows, unless they change nothing."""
         appended = log_appends.decide(
             self._reader(), stored, incoming, self._job.existing, counts_new_keys=self._job.looks_keys_up
         )

@@ -43,14 +43,14 @@ class BatchOptions(msgspec.Struct, frozen=True):
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
-    """One write: its instant, and the table, of which it reads what had completed before it began.
+    """One write: its instant, and the table, which it reads as of the begin of the instant.
 
     ``writer`` is the writer of the instant, ``markers`` overrides where the table keeps markers.
     ``refuses_repeated_keys`` if two rows of one key are an error, ``is_based_on_reads`` if the rows depend on
     what the table has. ``replaces`` are the slices that the write replaces. Without a bucket index,
     ``numbered`` are the file groups that the rows name, and ``keys_looked_up`` if the keys were looked up in
-    the table. ``fetched`` is what the driver knows of the table's files, None where tasks ask the server for
-    their part of it. ``file_states`` are the states of the files that the rows come from, by path. With
+    the table. ``fetched`` has the driver's facts about the table's files, None where tasks ask the server for
+    their part of them. ``file_states`` are the states of the files that the rows come from, by path. With
     ``resizes_to`` the rows are all stored records of the table, which gets this number of buckets.
     ``is_in_order`` if the rows of a task come file group by file group; if not, the task brings them together.
     With a ``batch`` the files are reported to its stream, which completes the instant.
