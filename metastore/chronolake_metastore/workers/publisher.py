@@ -1,7 +1,7 @@
-"""The publisher: brings ``.hoodie`` of tables to where their logs are (docs/decisions/0041-publication.md).
+"""The publisher: brings ``.hoodie`` of tables to the heads of their logs (docs/decisions/0041-publication.md).
 
-Every replica may have one. The lease of a table decides which of them publishes it. New events wake it, so what
-it does depends on the tables that change, and not on how many there are.
+Every replica may have one. The lease of a table decides which of them publishes it. New events wake it, so its
+work depends on the tables that change, and not on the number of tables.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class Publisher:
             self._held.wake(table_id, is_altered=False)
         for table_id in page.altered:
             if table_id in self._running:
-                # What runs may fail because of what was before the change.
+                # The run under way may fail because of the state before the change.
                 self._altered.add(table_id)
             else:
                 self._try_again(table_id)
