@@ -42,8 +42,8 @@ METADATA_BYTES_MAX: Final = 1024 * 1024
 """The metadata that all tasks together report for a checkpoint, as JSON. Each report writes all of it again."""
 AHEAD_MAX: Final = 1_000_000
 AHEAD_FACTOR_MAX: Final = 1_000
-"""Bounds of a checkpoint that completes an instant: above the newest that the stream has seen by at most this
-number, or at most this multiple of it."""
+"""Bounds of a checkpoint that completes an instant. It is above the newest checkpoint that the stream has seen
+by at most ``AHEAD_MAX``, or is at most ``AHEAD_FACTOR_MAX`` times the newest."""
 NAMED_MAX: Final = 20
 """Tasks that a refusal names."""
 

@@ -270,7 +270,7 @@ def find(table: chronolake.Table, keys: Sequence[Key], as_of: Moment | None = No
 def _indexed(table: chronolake.Table, wanted: WantedKeys) -> tuple[WantedKeys, str | None]:
     """The keys that the record index has, with their places, and the completion time that these are as of.
 
-    Without an index, or if the index lacks too many instants, the keys remain as they are.
+    Without an index, or if the index lacks too many records, the keys remain as they are.
     """
     index = RecordIndex(table)
     found = index.find_now(wanted.tags[columns.RECORD_KEY].combine_chunks().cast(pa.string()))
