@@ -10,6 +10,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import actions, instants, leases, rollbacks, tables
 from chronolake_metastore.domain.clock import Clock, Now
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, GroupChange
+from chronolake_metastore.domain.event_chain import advance, next_event
 from chronolake_metastore.domain.events import (
     Event,
     InstantCompleted,
@@ -20,8 +21,6 @@ from chronolake_metastore.domain.events import (
     Origin,
     Payload,
     TableCreated,
-    advance,
-    next_event,
 )
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import Instant

@@ -43,8 +43,8 @@ def test_a_log_from_another_postgresql_is_not_served(dsn: str) -> None:
     database.query_nothing(
         dsn,
         "INSERT INTO chronolake.event (transaction_id, table_id, version, type, time, actor, request_id,"
-        " payload, previous_hash, hash)"
-        " SELECT '9999999999', gen_random_uuid(), 1, 'TableCreated', now(), 'a', 'r', '{}', '', sha256('')",
+        " payload, payload_bytes, previous_hash, hash)"
+        " SELECT '9999999999', gen_random_uuid(), 1, 'TableCreated', now(), 'a', 'r', '{}', 2, '', sha256('')",
     )
     assert "physical backup" in complaint(run("serve", "--dsn", dsn, "--port", "0"))
 

@@ -16,6 +16,7 @@ from chronolake_metastore.commands import group
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.domain import (
     deletions,
+    event_chain,
     events,
     instants,
     leases,
@@ -236,7 +237,7 @@ def reseal(dsn: str, version: int) -> None:
     """Give a version of shop.orders the hash of its present contents."""
     [table_id] = {event.table_id for event in _log(dsn) if "shop.orders" in event.payload}
     [event] = [event for event in _log(dsn) if (event.table_id, event.version) == (table_id, version)]
-    digest = events.hash_of(event).hex()
+    digest = event_chain.hash_of(event).hex()
     tamper(dsn, rf"UPDATE event SET hash = '\x{digest}' WHERE table_id = '{table_id}' AND version = {version}")
 
 

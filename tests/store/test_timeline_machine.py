@@ -27,7 +27,8 @@ from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Request, Result
 from chronolake_metastore.domain import instants, namespaces
 from chronolake_metastore.domain.clock import CATALOG_ID
-from chronolake_metastore.domain.events import Event, TableCreated, decode, hash_of
+from chronolake_metastore.domain.event_chain import hash_of
+from chronolake_metastore.domain.events import Event, TableCreated, decode
 from chronolake_metastore.notes import readers
 from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.queries import conflicts, files as file_queries

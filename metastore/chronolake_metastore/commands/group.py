@@ -6,9 +6,9 @@ costs the same few statements, regardless of its size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -44,6 +44,9 @@ from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.postgres.transaction import Session, Statement, Transaction
 from chronolake_model.problems import problem
 from chronolake_model.times import MICROS_PER_SECOND, Micros
+
+_EVENTS_AT_ONCE: Final = 500
+"""This number of events is sent before the next command is decided."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -152,12 +155,8 @@ async def _run_together(session: Session, tasks: Sequence[Task], drift_max_us: i
         evidence = await _load_evidence(tx, state, tasks, ahead, now)
         before = dict(state.clocks)
         records = _Records(known)
-        results = [
-            _decide(state, task, task_evidence, now, records)
-            for task, task_evidence in zip(tasks, evidence, strict=True)
-        ]
-        if records.decided:
-            await tx.commit(chain(_record(state, records), projecting.write(state)))
+        results: list[Result] = []
+        await tx.commit(_execute(state, tasks, evidence, now, records, results))
     waits = {
         table_id: wait_us / MICROS_PER_SECOND
         for table_id, clock in before.items()
@@ -166,6 +165,27 @@ async def _run_together(session: Session, tasks: Sequence[Task], drift_max_us: i
     commit_waits = [_commit_wait(state, task.names, waits) if waits else 0.0 for task in tasks]
     drift_us = max((drift(clock, now.wall) for clock in state.clocks.values()), default=0)
     return GroupResult(results, commit_waits, drift_us)
+
+
+def _execute(
+    state: State,
+    tasks: Sequence[Task],
+    evidence: Sequence[Any],
+    now: Now,
+    records: _Records,
+    results: list[Result],
+) -> Iterator[Statement]:
+    """Decide ``tasks``, one by one, into ``results``, and write what they change.
+
+    PostgreSQL appends the events of commands that have many of them while the next command is decided.
+    """
+    for task, task_evidence in zip(tasks, evidence, strict=True):
+        results.append(_decide(state, task, task_evidence, now, records))
+        if len(state.changes.events) >= _EVENTS_AT_ONCE:
+            yield from projecting.append_events(state)
+    if records.decided:
+        yield from projecting.write(state)
+        yield from _record(state, records)
 
 
 def _look_ahead(task: Task) -> Loading[Any]:

@@ -91,8 +91,8 @@ class BeginInstantHandler(Handler[BeginInstant, Beginning]):
             )
             event = state.append(table.table_id, origin, payload, entries_by_list=entries_by_list)
             return answer_instant(201, state, table, event.time)
-        events = [state.append(table.table_id, origin, payload) for _ in range(command.request.count)]
-        return answer(201, wire.InstantPage(_documents(state, table, events), None), table.table_id)
+        requests = state.append_requests(table.table_id, origin, payload, command.request.count)
+        return answer(201, wire.InstantPage(_documents(state, table, requests), None), table.table_id)
 
 
 def _resizing(command: BeginInstant) -> wire.Plan | None:

@@ -36,9 +36,9 @@ def write(state: State) -> Iterator[Statement]:
     Statements are made one by one: PostgreSQL runs the first while the next ones are made.
     """
     changes = state.changes
-    if not changes.events:
+    yield from append_events(state)
+    if not changes.appended:
         return
-    yield event_log.append(changes.events)
     if changes.written:
         yield event_log.append_write_stats(changes.written)
     if changes.lists:
@@ -55,6 +55,15 @@ def write(state: State) -> Iterator[Statement]:
         yield deletions.append(reported)
     # After all that ends instants.
     yield from _refuse_late_markers(state)
+
+
+def append_events(state: State) -> Iterator[Statement]:
+    """Append the events that were not appended before."""
+    changes = state.changes
+    if changes.events:
+        yield event_log.append(changes.events)
+        changes.appended += len(changes.events)
+        changes.events = []
 
 
 def _refuse_late_markers(state: State) -> list[Statement]:
@@ -84,9 +93,7 @@ def project(state: State, entries: Mapping[ListKey, Sequence[Entry]] = _NOTHING)
     statements.extend(base_paths.save(changes.base_paths, changes.taken_base_paths))
     if changes.schemas:
         statements.append(schemas.append(changes.schemas))
-    if changes.instants:
-        # In the same order as transactions that create markers, which lock the rows of several instants too.
-        statements.append(instants.save([(key[0], state.instants[key]) for key in sorted(changes.instants)]))
+    statements.extend(_project_instants(state))
     statements.extend(_project_streams(state))
     statements.extend(file_groups.project_plans(changes.planned, changes.settled))
     if changes.publications:
@@ -99,6 +106,15 @@ def project(state: State, entries: Mapping[ListKey, Sequence[Entry]] = _NOTHING)
         statements.append(cleans.project([(clean, entries[clean.files]) for clean in changes.cleaned]))
     statements.append(clocks.save(state.clocks.values()))
     return statements
+
+
+def _project_instants(state: State) -> Iterator[Statement]:
+    begun, changed = state.changes.begun, state.changes.instants.difference(state.changes.begun)
+    if begun:
+        yield instants.add([(key[0], state.instants[key]) for key in begun])
+    if changed:
+        # In the same order as transactions that create markers, which lock the rows of several instants too.
+        yield instants.save([(key[0], state.instants[key]) for key in sorted(changed)])
 
 
 def _project_streams(state: State) -> list[Statement]:

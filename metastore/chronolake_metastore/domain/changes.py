@@ -119,6 +119,8 @@ class Changes:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.appended = 0
+        """The number of earlier events, which are appended already."""
         self.lists: list[ListOfEvent] = []
         self.written: list[WrittenFiles] = []
         self.reported: list[ReportedFiles] = []
@@ -138,7 +140,10 @@ class Changes:
         self.taken_base_paths: dict[UUID, UUID] = {}
         """By dropped table, the table that took its base path over."""
         self.tables: dict[UUID, Table] = {}
+        self.begun: list[InstantKey] = []
+        """New instants."""
         self.instants: set[InstantKey] = set()
+        """Instants that have changed since they were begun."""
         self.streams: set[StreamKey] = set()
         self.checkpoints: set[tuple[StreamKey, int]] = set()
         self.unbuffered: list[InstantKey] = []

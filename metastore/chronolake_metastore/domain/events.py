@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain.answers import START, ChainHead
-from chronolake_metastore.domain.clock import Clock, Now, next_time
+from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.lists import ListName, Sealed
 from chronolake_model import decoding
 from chronolake_model.files import FileGroupName
@@ -412,67 +410,6 @@ class ImpossibleEvent(Exception):
 
     Commands never make one. A log that was changed by hand may have one.
     """
-
-
-def next_event(
-    clock: Clock,
-    origin: Origin,
-    payload: Payload,
-    instant: Micros | None = None,
-    answers: ChainHead = START,
-) -> Event:
-    """The event with the next time, version and hash of ``clock``.
-
-    A request of an instant is itself the instant: its time is the instant's requested time. ``answers`` is the
-    head of the table's chain of answers, which the event's hash covers.
-    """
-    time = next_time(clock, origin.now.wall)
-    if isinstance(payload, InstantRequested):
-        instant = time
-    event = Event(
-        table_id=clock.table_id,
-        version=clock.version + 1,
-        time=time,
-        instant=instant,
-        actor=origin.actor,
-        request_id=origin.request_id,
-        payload=payload,
-        previous_hash=clock.head,
-        hash=b"",
-        answers=answers.number,
-        answers_hash=answers.hash,
-        transaction_id=origin.now.transaction_id,
-    )
-    return msgspec.structs.replace(event, hash=hash_of(event))
-
-
-def advance(clock: Clock, event: Event) -> Clock:
-    """The clock after ``event``; raises ``ImpossibleEvent``."""
-    if event.version != clock.version + 1:
-        raise ImpossibleEvent("versions are dense")
-    if event.time <= clock.last_time:
-        raise ImpossibleEvent("times increase")
-    if event.previous_hash != clock.head:
-        raise ImpossibleEvent("each event carries the hash of its predecessor")
-    return Clock(clock.table_id, clock.tick, event.time, event.version, event.hash)
-
-
-def encode_payload(payload: Payload) -> bytes:
-    """The payload as canonical JSON: sorted names, no spaces, no floats. The hash is computed over it."""
-    return msgspec.json.encode(payload, order="sorted")
-
-
-def hash_of(event: Event | StoredEvent) -> bytes:
-    """SHA-256 over the event, its predecessor's hash, the head of the answers and the transaction's id.
-
-    For a stored event, it covers the stored payload, including fields that this release does not know.
-    """
-    payload = event.payload if isinstance(event, Event) else msgspec.json.decode(event.payload)
-    content = event.type, event.instant, event.time, event.actor, event.request_id, payload
-    answers_hash = None if event.answers_hash is None else event.answers_hash.hex()
-    # Lists of plain values and sorted objects: the same bytes come out when the event is read back.
-    sealed = event.previous_hash.hex(), event.table_id, event.version, *content, event.answers, answers_hash
-    return hashlib.sha256(msgspec.json.encode((*sealed, event.transaction_id), order="sorted")).digest()
 
 
 def decode(stored: StoredEvent) -> Event:

@@ -10,7 +10,8 @@ import msgspec
 
 from chronolake_metastore.domain import answers
 from chronolake_metastore.domain.answers import ChainHead, StoredAnswer
-from chronolake_metastore.domain.events import StoredEvent, hash_of
+from chronolake_metastore.domain.event_chain import hash_of
+from chronolake_metastore.domain.events import StoredEvent
 from chronolake_model.times import Micros, Tick, format_time
 
 NOTHING = "nothing"

@@ -19,6 +19,7 @@ from chronolake_metastore.domain import (
     base_paths,
     concurrency,
     conflicts,
+    event_chain,
     events,
     files,
     inserts,
@@ -200,12 +201,23 @@ class State:
         ``write_stats`` and the lists in ``entries_by_list`` are rows beside the event.
         """
         head = self.answer_heads.get(table_id, START)
-        event = events.next_event(self.clocks[table_id], origin, payload, instant, head)
+        event = event_chain.next_event(self.clocks[table_id], origin, payload, instant, head)
         self.changes.events.append(event)
         self.evolve(event)
         self._add_write_stats(event, write_stats)
         self._add_lists(event, entries_by_list)
         return event
+
+    def append_requests(
+        self, table_id: UUID, origin: events.Origin, payload: events.InstantRequested, count: int
+    ) -> list[events.Event]:
+        """Append ``count`` events, each of which requests an instant without lists; see ``append``."""
+        head = self.answer_heads.get(table_id, START)
+        requests = event_chain.next_requests(self.clocks[table_id], origin, payload, count, head)
+        self.changes.events.extend(requests)
+        for event in requests:
+            self.evolve(event)
+        return requests
 
     def append_report(
         self,
@@ -265,7 +277,7 @@ class State:
         payload = event.payload
         if isinstance(payload, events.TableCreated):
             self.clocks.setdefault(event.table_id, Clock(event.table_id, payload.definition.tick))
-        clock = events.advance(_known(self.clocks, event.table_id, "the log has no clock"), event)
+        clock = event_chain.advance(_known(self.clocks, event.table_id, "the log has no clock"), event)
         self._apply(payload, event)
         self.clocks[event.table_id] = clock
 
@@ -377,13 +389,17 @@ class State:
         if event.instant is None:
             self._evolve_stream(event, streams.name_of(event.payload))
             return
-        after = instants.evolve(self.instants.get((event.table_id, event.instant)), event)
-        self._set_instant(event, after)
+        key = event.table_id, event.instant
+        after = instants.evolve(self.instants.get(key), event)
+        self.instants[key] = after
+        if isinstance(event.payload, events.InstantRequested):
+            self.changes.begun.append(key)
+            self._plan(event.table_id, after)
+            if after.stream is not None:
+                self._evolve_stream(event, after.stream.name)
+            return
+        self.changes.instants.add(key)
         match event.payload:
-            case events.InstantRequested():
-                self._plan(event.table_id, after)
-                if after.stream is not None:
-                    self._evolve_stream(event, after.stream.name)
             case events.WriteStatsStaged(report=events.ReportOfTask()) if after.stream is not None:
                 self._evolve_stream(event, after.stream.name)
             case events.InstantInflight() | events.InstantReturnedToRequested() | events.LeaseRenewed():
@@ -463,6 +479,7 @@ class State:
 
 def _known(values: Mapping[KeyT, ValueT], key: KeyT, otherwise: str) -> ValueT:
     """The value of a key; raises ``ImpossibleEvent`` if there is none."""
-    if key not in values:
+    value = values.get(key)
+    if value is None:
         raise ImpossibleEvent(otherwise)
-    return values[key]
+    return value

@@ -47,7 +47,8 @@ class Target(msgspec.Struct, frozen=True):
 
     ``has_work`` says whether a server is to publish events of it, or to hide it. ``is_of_server`` says whether
     servers publish it, and ``is_hidden`` whether it is hidden because publication is off. ``needs_storage`` is
-    false if Hudi's readers cannot read a table of its definition: then it only pauses.
+    false if Hudi's readers cannot read a table of its definition: then it only pauses. ``waits_for_change``
+    says whether only a change of the definition can bring work.
     """
 
     place: Place
@@ -55,6 +56,7 @@ class Target(msgspec.Struct, frozen=True):
     is_of_server: bool
     is_hidden: bool
     needs_storage: bool
+    waits_for_change: bool = False
 
 
 async def target(database: Database, table_id: UUID) -> Target | None:
@@ -72,11 +74,13 @@ async def target(database: Database, table_id: UUID) -> Target | None:
     else:
         has_work = progress.version > (0 if position is None else position.published_version)
     is_of_server = domain.publisher_of(definition) is wire.Publisher.SERVER
+    is_hidden = is_off and position is not None and position.hidden_at is not None
     return Target(
         place,
         has_work=has_work and is_of_server and not domain.is_being_adopted(definition),
         is_of_server=is_of_server,
-        is_hidden=is_off and position is not None and position.hidden_at is not None,
+        is_hidden=is_hidden,
+        waits_for_change=not is_of_server or (is_off and not has_work and not is_hidden),
         needs_storage=is_off or publishable.obstacle(definition) is None,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -12,7 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain import files
 from chronolake_metastore.domain.changes import WrittenFiles
-from chronolake_metastore.domain.events import Event, StoredEvent, encode_payload
+from chronolake_metastore.domain.event_chain import encode_payload
+from chronolake_metastore.domain.events import Event, StoredEvent
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_metastore.store.postgres.transaction import Statement, Transaction
@@ -56,8 +58,8 @@ _STAT_COLUMNS: Final = (
 def append(events: Sequence[Event]) -> Statement:
     """Append ``events``, in their order."""
     # Instants that are begun together have one payload, which is encoded once.
-    payloads = {id(event.payload): event.payload for event in events}
-    encoded = {key: encode_payload(payload).decode() for key, payload in payloads.items()}
+    runs = [list(run) for _, run in itertools.groupby(events, key=_identity_of_payload)]
+    payloads = [encode_payload(run[0].payload) for run in runs]
     return _APPEND, {
         "table_id": [event.table_id for event in events],
         "version": [event.version for event in events],
@@ -66,12 +68,18 @@ def append(events: Sequence[Event]) -> Statement:
         "time": [event.time for event in events],
         "actor": [event.actor for event in events],
         "request_id": [event.request_id for event in events],
-        "payload": [encoded[id(event.payload)] for event in events],
+        "payload": [payload.decode() for payload in payloads],
+        "payload_events": list(map(len, runs)),
+        "payload_bytes": [len(payload) for run, payload in zip(runs, payloads, strict=True) for _ in run],
         "previous_hash": [event.previous_hash for event in events],
         "hash": [event.hash for event in events],
         "answers": [event.answers for event in events],
         "answers_hash": [event.answers_hash for event in events],
     }
+
+
+def _identity_of_payload(event: Event) -> int:
+    return id(event.payload)
 
 
 def append_write_stats(written: Sequence[WrittenFiles]) -> Statement:

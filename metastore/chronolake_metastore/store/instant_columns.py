@@ -35,6 +35,9 @@ _FIELDS: Final = tuple(str(column.name) for column in _COLUMNS[1:])
 """Fields of ``Instant`` in the order of the columns after the table's id."""
 _JSON_FIELDS: Final = tuple(str(column.name) for column in _COLUMNS if isinstance(column.type, JSONB))
 
+_EMPTY: Final = "{}"
+"""The extra metadata of nearly all instants."""
+
 _values: Final = operator.attrgetter(*_FIELDS)
 
 COUNT: Final = len(_COLUMNS)
@@ -63,15 +66,16 @@ def _saved(column: Column[Any]) -> str:
 FRAGMENTS: Final[Mapping[str, str]] = {
     "{instant}": ", ".join(map(_read, _COLUMNS)),
     "{instant_names}": ", ".join(column.name for column in _COLUMNS),
-    "{instant_parameters}": ", ".join(
-        f"%({column.name})s::{_PARAMETER_TYPES[type(column.type)]}[]" for column in _COLUMNS
+    "{instant_rows}": ", ".join(
+        f"unnest(%({column.name})s::{_PARAMETER_TYPES[type(column.type)]}[]) AS {column.name}"
+        for column in _COLUMNS
     ),
     "{instant_values}": ", ".join(map(_saved, _COLUMNS)),
     "{instant_updates}": ", ".join(
         f"{column.name} = excluded.{column.name}" for column in _COLUMNS if column.name not in _NEVER_CHANGED
     ),
 }
-"""Placeholders of SQL files: the columns of the instant ``i`` to read, and parts of the saving statement."""
+"""Placeholders of SQL files: the columns of the instant ``i`` to read, and parts of those that write."""
 
 
 def selected(without: Collection[str] = ()) -> list[ColumnElement[Any]]:
@@ -99,14 +103,18 @@ def decode(row: Sequence[Any]) -> tuple[UUID, Instant]:
 
 
 def encode(instants: Sequence[tuple[UUID, Instant]]) -> dict[str, list[Any]]:
-    """The parameters of the statement that saves instants."""
+    """The parameters of the statements that add and save instants."""
     parameters: dict[str, list[Any]] = {"table_id": [table_id for table_id, _ in instants]}
     values = map(_values, [instant for _, instant in instants])
     parameters |= {name: list(column) for name, column in zip(_FIELDS, zip(*values, strict=True), strict=True)}
     for name in _JSON_FIELDS:
-        parameters[name] = list(map(_json, parameters[name]))
+        column = parameters[name]
+        if column.count(None) < len(column):
+            parameters[name] = list(map(_json, column))
     return parameters
 
 
 def _json(value: object) -> str | None:
-    return None if value is None else msgspec.json.encode(value).decode()
+    if value is None:
+        return None
+    return _EMPTY if value == {} else msgspec.json.encode(value).decode()

@@ -24,6 +24,7 @@ _FIND_BY_ID: Final = statements.load("instants/find_by_id")
 _FIND_ROLLBACKS: Final = statements.load("instants/find_rollbacks")
 _FIND_SAVEPOINTS: Final = statements.load("instants/find_savepoints")
 _FIND_AFTER_SAVEPOINTS: Final = statements.load("instants/find_after_savepoints")
+_ADD: Final = statements.load("instants/add")
 _SAVE: Final = statements.load("instants/save")
 _LATEST_COMPLETION: Final = statements.load("instants/latest_completion")
 _COMPLETED_BETWEEN: Final = statements.load("instants/completed_between")
@@ -118,6 +119,11 @@ def decode(rows: Rows) -> FoundInstants:
         if len(row) > instant_columns.COUNT and row[instant_columns.COUNT] is not None
     }
     return FoundInstants(list(map(instant_columns.decode, rows)), marks)
+
+
+def add(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
+    """Add new instants."""
+    return _ADD, instant_columns.encode(instants)
 
 
 def save(instants: Sequence[tuple[UUID, Instant]]) -> Statement:

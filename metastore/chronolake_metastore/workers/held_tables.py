@@ -25,7 +25,9 @@ MISSING: Final = Backoff(first_seconds=30.0, max_seconds=300.0)
 PAUSED: Final = Backoff(first_seconds=1.0, max_seconds=60.0)
 """The pauses of a table whose publication pauses, or is of another publisher."""
 UNTIL_ALTERED: Final = Backoff(first_seconds=math.inf, max_seconds=math.inf)
-"""The pauses of a table whose definition Hudi's readers cannot read: only a change of the table ends one."""
+"""The pauses of a table that is not published, or whose definition Hudi's readers cannot read.
+
+Only a change of the table ends one."""
 WARNING_SECONDS: Final = 60.0
 """Between two warnings. The tables that fail in between share one."""
 NAMED_MAX: Final = 5

@@ -39,6 +39,7 @@ from chronolake_metastore.workers import held_tables
 from chronolake_metastore.workers.held_tables import HeldTables
 from chronolake_metastore.workers.submitting import context_of, submit
 from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
+from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
     PUBLICATION_LEASE_SECONDS_MAX,
     PublicationFiles,
@@ -60,10 +61,11 @@ LEASE_SECONDS: Final = 60
 """How long other publishers wait if this one dies. After it was fenced, it takes the longest lease."""
 EVENTS_MAX: Final = 10_000
 """Maximum number of new events, of all tables, read per run."""
-REST_SECONDS: Final = 0.1
-"""The pause between two runs, so that one run serves commands in quick succession.
+REST: Final = Backoff(first_seconds=0.1, max_seconds=1.0)
+"""The pauses between two runs, so that one run serves commands in quick succession.
 
-A run and a publication cost nearly the same for one event and for a hundred.
+A run and a publication cost nearly the same for one event and for a hundred. The pauses are longer while runs
+find only changes of tables that are held.
 """
 SEARCH_SECONDS: Final = 60.0
 """How often all tables are searched for work that was left, by this server or another one."""
@@ -138,13 +140,14 @@ class Publisher:
 
     async def run(self) -> None:
         """Publish changes until cancelled. While the database is unavailable, it is retried."""
+        idle = 0
         async with asyncio.TaskGroup() as tasks:
             while True:
                 waiting = asyncio.ensure_future(self._notifier.wait(self._interval_seconds))
                 try:
                     await asyncio.sleep(0)
-                    await self._look(tasks)
-                    await asyncio.sleep(REST_SECONDS)
+                    idle = 0 if await self._look(tasks) else idle + 1
+                    await asyncio.sleep(REST.pause_seconds(idle))
                     await waiting
                 except errors.Unavailable as exc:
                     if not isinstance(exc, errors.ConnectionLost):
@@ -157,8 +160,8 @@ class Publisher:
                 finally:
                     waiting.cancel()
 
-    async def _look(self, tasks: asyncio.TaskGroup) -> None:
-        """Find the tables with work, and publish those that are not under way."""
+    async def _look(self, tasks: asyncio.TaskGroup) -> bool:
+        """Find the tables with work, and publish those not under way. Gives whether any is published."""
         changed = await self._changed()
         self._waiting |= dict.fromkeys([*changed, *self._held.due()])
         for table_id in [*self._waiting]:
@@ -169,6 +172,7 @@ class Publisher:
                 self._running[table_id] = tasks.create_task(self._publish(table_id))
         await self._record_missing()
         self._held.write_warnings()
+        return bool(self._running)
 
     async def _record_missing(self) -> None:
         """Record some of the missing folders, a few a second, so that a thousand of them take little time.
@@ -252,7 +256,7 @@ class Publisher:
             self._forget(table_id)
             return
         if not self._is_due(target):
-            self._held.release(table_id)
+            self._leave_alone(target)
             return
         place = target.place
         try:
@@ -305,6 +309,12 @@ class Publisher:
         looked_at = self._looked.get(table_id, float("-inf"))
         is_old = time.monotonic() - looked_at > LOOK_INTERVALS * self._interval_seconds
         return table_id in self._fenced or (target.is_hidden and is_old)
+
+    def _leave_alone(self, target: Target) -> None:
+        """There is no work."""
+        self._held.release(target.place.table_id)
+        if target.waits_for_change:
+            self._held.hold(target.place.table_id, held_tables.UNTIL_ALTERED)
 
     def _hold(self, place: Place, failure: errors.ConfigurationError) -> None:
         """Try a table again after a pause, because its storage fails."""

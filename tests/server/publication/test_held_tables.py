@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from uuid import UUID
 
@@ -9,8 +10,12 @@ import pytest
 from structlog.testing import capture_logs
 
 import chronolake
+from chronolake_metastore.notifier import Notifier
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import held_tables
 from chronolake_metastore.workers.held_tables import PAUSED, UNREACHABLE, UNTIL_ALTERED, HeldTables
+from chronolake_metastore.workers.publisher import Counts, Publisher
 from chronolake_model.schemas import RenameColumn
 from chronolake_model.tables import Field
 from tests.fix_server import ServerProcess
@@ -161,3 +166,31 @@ def test_a_rename_that_hudi_can_read_ends_a_pause_by_definition(
     table.table.change_schema([RenameColumn("a b", "a_b")])
 
     table.wait_for(lambda publication: publication.is_visible)
+
+
+def test_a_publisher_leaves_a_table_that_is_not_published_alone_until_it_is_altered(
+    dsn: str, publishing_client: chronolake.Client, tmp_path: Path
+) -> None:
+    table = PublishedTable(publishing_client, tmp_path / "lake", properties={"hudi.publish": "false"})
+    table.write(row(1))
+    table_id = UUID(table.table.definition.table_id)
+
+    async def looks() -> tuple[bool, bool, bool]:
+        settings = Settings(dsn=dsn)
+        database = Database(settings)
+        worker = Publisher(database, Notifier(), Counts(), settings, "one")
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                worker._waiting[table_id] = None
+                first = await worker._look(tasks)
+            async with asyncio.TaskGroup() as tasks:
+                table.write(row(2))
+                second = await worker._look(tasks)
+            async with asyncio.TaskGroup() as tasks:
+                await asyncio.to_thread(table.table.alter, set={"hudi.publish": "true"})
+                third = await worker._look(tasks)
+        finally:
+            await database.close()
+        return first, second, third
+
+    assert asyncio.run(looks()) == (True, False, True)

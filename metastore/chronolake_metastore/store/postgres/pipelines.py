@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import select
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -24,6 +25,9 @@ from chronolake_metastore.store.postgres import arrays
 
 _PLACEHOLDER: Final = re.compile(r"%(?:\((\w+)\)s|%)")
 _LARGE_BYTES: Final = 16_384
+_PUSHES_MAX: Final = 2
+_PUSH_MS: Final = 1
+"""How long to wait until PostgreSQL has taken more, in milliseconds: nothing else runs meanwhile."""
 _Key = tuple[str, tuple[int, ...]]
 
 
@@ -85,8 +89,17 @@ class Pipeline:
         self._pgconn.send_query_prepared(name, values, formats)
         if sum(len(value) for value in values if value is not None) >= _LARGE_BYTES:
             # libpq would keep up to 64 kB of it until the end of the pipeline.
-            self._pgconn.flush()
+            self._push()
         return [*sent, _Sent()]
+
+    def _push(self) -> None:
+        """Send what libpq keeps, as long as PostgreSQL takes it; the rest goes with the end of the pipeline."""
+        for _ in range(_PUSHES_MAX):
+            if not self._pgconn.flush():
+                return
+            poll = select.poll()
+            poll.register(self._pgconn.socket, select.POLLOUT)
+            poll.poll(_PUSH_MS)
 
     def _answered(
         self, transformer: abc.Transformer, sent: Sequence[_Sent], results: Sequence[PGresult]

@@ -1,6 +1,6 @@
 -- Save instants in their present state. The columns are listed in instant_columns; some of them never change.
 INSERT INTO instant ({instant_names})
 SELECT {instant_values}
-FROM unnest({instant_parameters}) AS saved ({instant_names})
+FROM (SELECT {instant_rows}) AS saved
 ON CONFLICT ON CONSTRAINT instant_requested_unique DO UPDATE
 SET {instant_updates}
