@@ -14,6 +14,7 @@ import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
+from uuid import UUID
 
 import psycopg
 from psycopg import adapt, pq
@@ -61,6 +62,23 @@ _ELEMENTS: Final[dict[str, Callable[[Any], bytes]]] = {
 """The wire format of an element of a type, after its length."""
 
 _ADAPTERS: Final = AdaptersMap(psycopg.adapters)
+
+
+class _UuidLoader(adapt.Loader):
+    """Gives one object for equal ids: ids of tables are keys of dicts, which compare equal objects in Python."""
+
+    format = pq.Format.TEXT
+
+    def load(self, data: Buffer) -> UUID:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
+        return _uuid(bytes(data))
+
+
+@functools.lru_cache(maxsize=10_000)
+def _uuid(text: bytes) -> UUID:
+    return UUID(text.decode())
+
+
+_ADAPTERS.register_loader("uuid", _UuidLoader)
 
 
 def _class_of(type_name: str) -> type[_Array]:
