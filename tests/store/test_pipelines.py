@@ -15,7 +15,7 @@ from psycopg.rows import TupleRow
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.connections import BoundedConnection
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_metastore.store.postgres.transaction import Statement
+from chronolake_metastore.store.postgres.transaction import Query, Statement, Transaction
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -165,3 +165,14 @@ async def test_a_large_statement_runs_while_the_next_one_is_made(
         _, second = await connection.run_together(statements(observer))
 
     assert second.rows == [(2,)]
+
+
+async def test_a_transaction_sends_nothing_for_what_is_known(connection: BoundedConnection) -> None:
+    tx = Transaction(connection, is_open=False)
+
+    await tx.fetch([])
+    await tx.fetch([Query.known(1)])
+
+    assert connection.pgconn.transaction_status == TransactionStatus.IDLE
+    assert await tx.fetch_one(Query("SELECT 2", {}, lambda rows: rows[0][0])) == 2
+    await connection.rollback()

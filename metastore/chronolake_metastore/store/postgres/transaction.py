@@ -113,6 +113,8 @@ class Transaction:
     async def fetch(self, queries: Sequence[Query[Any]]) -> None:
         """Run ``queries`` in their order, in one round trip; each has its result then."""
         pending = [query for query in queries if not query.is_known]
+        if not pending:
+            return
         rows = await self.batch([(query.sql, query.parameters) for query in pending])
         for query, rows_of_query in zip(pending, rows, strict=True):
             query.answer(rows_of_query)
