@@ -65,7 +65,7 @@ _ADAPTERS: Final = AdaptersMap(psycopg.adapters)
 
 
 class _UuidLoader(adapt.Loader):
-    """Gives one object for equal ids: ids of tables are keys of dicts, and equal objects are compared in Python."""
+    """Gives one object for equal ids: ids are keys of dicts, and equal objects are compared in Python."""
 
     format = pq.Format.TEXT
 
