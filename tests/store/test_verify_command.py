@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from tests.command_line import run
+from tests.command_line import complaint, run
 from tests.store import tampering
 from tests.store.tampering import ORDERS, tamper
 from tests.store.verifying import EVENT
@@ -102,6 +102,39 @@ def test_a_refusal_of_temporary_tables_is_reported(reader: str, history_dsn: str
 
     assert (ended.returncode, "TEMPORARY" in ended.stderr) == (2, True)
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("command", [("verify",), ("heads", "--to", "/nowhere")])
+def test_a_role_that_may_not_read_the_log_ends_with_2_and_one_line(
+    history_dsn: str, command: tuple[str, ...]
+) -> None:
+    ended = run(*command, "--dsn", history_dsn, "--role", "chronolake_auditor")
+
+    [line] = complaint(ended).splitlines()
+    assert ended.returncode == 2
+    assert "'chronolake_auditor' has too few rights (permission denied for " in line
+    assert "named in --dsn and in --role" in line
+
+
+def test_a_role_that_may_read_only_a_part_ends_with_2_and_one_line(reader: str, history_dsn: str) -> None:
+    role = f"reader_{os.getpid()}"
+    with psycopg.connect(history_dsn, autocommit=True) as connection:
+        connection.execute(f"REVOKE SELECT ON chronolake.event FROM {role}".encode())
+
+    ended = run("verify", "--dsn", reader, "--role", role)
+
+    assert (ended.returncode, "Traceback" in ended.stderr) == (2, False)
+    assert "permission denied for table event" in ended.stderr.splitlines()[-1]
+
+
+def test_an_auditor_is_advised_to_use_another_login_and_not_to_get_rights_to_write(
+    reader: str,
+) -> None:
+    ended = run("verify", "--dsn", reader)
+
+    assert ended.returncode == 2
+    assert "GRANT" not in ended.stderr
+    assert "use another login, which may read the log and not change it" in complaint(ended)
 
 
 def test_a_schema_that_is_not_known_is_not_verified(history_dsn: str) -> None:

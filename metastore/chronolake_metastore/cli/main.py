@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -216,6 +217,10 @@ def main() -> None:
     except errors.Unavailable as exc:
         reason = exc.context.get("reason", "")
         _fail(f"{exc.detail}{f' ({reason})' if reason else ''}")
+    except Exception:
+        # A bug. Python ends with 1 after it, which verify would mean by a finding.
+        traceback.print_exc()
+        sys.exit(2)
 
 
 def _fail(why: str) -> NoReturn:

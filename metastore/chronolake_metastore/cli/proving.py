@@ -23,6 +23,7 @@ from chronolake_metastore.proof.replay import Progress
 from chronolake_metastore.proof.verification import Report
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.postgres import diagnosis
 
 LINE_SECONDS: Final = 5.0
 """How often a line tells of progress where there is no terminal to draw on."""
@@ -33,9 +34,10 @@ def verify(settings: Settings, table: str | None, folder: str | None, findings_m
 
     async def run(progress: Progress) -> Report:
         await readiness.check_at_start(settings, writes=False)
-        return await verification.verify(
-            settings, progress, table=table, documents=documents, findings_max=findings_max
-        )
+        with diagnosis.missing_rights(settings.role, writes=False):
+            return await verification.verify(
+                settings, progress, table=table, documents=documents, findings_max=findings_max
+            )
 
     documents = [] if folder is None else heads.read_all(object_storage.open_folder(folder))
     with _progress() as progress:
@@ -67,7 +69,8 @@ def write_heads(settings: Settings, folder: str) -> str:
 
     async def run() -> Heads:
         await readiness.check_at_start(settings, writes=False)
-        return await heads.collect(settings)
+        with diagnosis.missing_rights(settings.role, writes=False):
+            return await heads.collect(settings)
 
     opened = object_storage.open_folder(folder)
     document = asyncio.run(run())

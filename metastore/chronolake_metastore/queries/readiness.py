@@ -86,10 +86,11 @@ async def check(database: Database, *, writes: bool = True) -> None:
 
 async def check_at_start(settings: Settings, *, writes: bool = True) -> None:
     """As ``check``; also raises ``ConfigurationError``, which says what to do."""
-    await diagnosis.refuse_unfit(settings)
+    await diagnosis.refuse_unfit(settings, writes=writes)
     database = Database(settings)
     try:
-        await check(database, writes=writes)
+        with diagnosis.missing_rights(settings.role, writes=writes):
+            await check(database, writes=writes)
     finally:
         await database.close()
 

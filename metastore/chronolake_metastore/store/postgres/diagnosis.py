@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import psycopg
+import sqlalchemy
 from psycopg import sql
 
 from chronolake_metastore import errors
@@ -31,6 +34,11 @@ _ADVICE: Final = (
     ),
 )
 _NO_ANSWER: Final = "cannot connect to PostgreSQL", "is it running, and are host and port in the DSN right?"
+
+_ROLE_OF_READING: Final = (
+    "use another login, which may read the log and not change it: one with USAGE on the schema chronolake and "
+    "SELECT on all its tables, named in --dsn and in --role (docs/operations.md#verify)"
+)
 
 _FIT: Final = """
 SELECT current_user,
@@ -71,10 +79,31 @@ def _reason(exc: psycopg.Error) -> str:
     return "; ".join(reasons) or repr(exc)
 
 
-async def refuse_unfit(settings: Settings) -> None:
+def of_postgres(exc: BaseException | None) -> BaseException | None:
+    """The error of PostgreSQL in one of SQLAlchemy; any other is given as it is."""
+    return exc.orig if isinstance(exc, sqlalchemy.exc.DBAPIError) else exc
+
+
+@contextmanager
+def missing_rights(role: str, *, writes: bool) -> Iterator[None]:
+    """Turn PostgreSQL's refusal of a right into ``ConfigurationError``, with the role that is needed."""
+    try:
+        yield
+    except (psycopg.errors.InsufficientPrivilege, sqlalchemy.exc.ProgrammingError) as exc:
+        cause = of_postgres(exc)
+        if not isinstance(cause, psycopg.errors.InsufficientPrivilege):
+            raise
+        advice = "name a role of servers with --role" if writes else _ROLE_OF_READING
+        raise errors.ConfigurationError(
+            f"the role {role!r} has too few rights ({cause.diag.message_primary}); {advice}"
+        ) from exc
+
+
+async def refuse_unfit(settings: Settings, *, writes: bool = True) -> None:
     """Raise ``ConfigurationError`` when the login, the role or its rights are not what serving takes.
 
-    The schema's revision is another's to judge; here only whether there is any.
+    Of a command that only reads (``writes``), the advice gives no right to write. The schema's revision is
+    another's to judge; here only whether there is any.
     """
     refuse_malformed(settings.dsn)
     try:
@@ -94,11 +123,11 @@ async def refuse_unfit(settings: Settings) -> None:
                 f"PostgreSQL has no role {settings.role!r}; run chronolake-metastore migrate as the owner of "
                 "the schema, which creates missing roles, or name another role with --role"
             )
-        await _refuse_ungranted(connection, login, settings.role)
+        await _refuse_ungranted(connection, login, settings.role, writes=writes)
 
 
 async def _refuse_ungranted(
-    connection: psycopg.AsyncConnection[psycopg.rows.TupleRow], login: str, role: str
+    connection: psycopg.AsyncConnection[psycopg.rows.TupleRow], login: str, role: str, *, writes: bool
 ) -> None:
     # From version 16 on one may be a member of a role without the right to take it on.
     taking_on = "SET" if connection.info.server_version >= 160_000 else "MEMBER"
@@ -108,14 +137,15 @@ async def _refuse_ungranted(
     may_take_on, may_use = row
     if not may_take_on:
         grant = sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), sql.Identifier(login))
+        by_grant = f"have an administrator run: {grant.as_string(connection)}"
         raise errors.ConfigurationError(
-            f"the login {login!r} may not take on the role {role!r}; have an administrator run: "
-            f"{grant.as_string(connection)}"
+            f"the login {login!r} may not take on the role {role!r}; {by_grant if writes else _ROLE_OF_READING}"
         )
     if not may_use:
         raise errors.ConfigurationError(
             f"the role {role!r} has no rights in the schema chronolake; run chronolake-metastore migrate as "
-            "the owner of the schema, which grants them again"
+            "the owner of the schema, which grants those of chronolake_server again, or name another role with "
+            "--role"
         )
 
 

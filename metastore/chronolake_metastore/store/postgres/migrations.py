@@ -44,20 +44,16 @@ def upgrade(dsn: str) -> Migrated:
     except util.CommandError as exc:
         raise errors.ConfigurationError(diagnosis.of_revision(config.attributes.get("before"))) from exc
     except (postgres_errors.InsufficientPrivilege, sqlalchemy.exc.ProgrammingError) as exc:
-        cause = _of_postgres(exc)
+        cause = diagnosis.of_postgres(exc)
         if not isinstance(cause, postgres_errors.InsufficientPrivilege):
             raise
         raise _not_allowed(cause, config.attributes["login"]) from exc
     except errors.DatabaseUnavailable as exc:
-        cause = _of_postgres(exc.__cause__)
+        cause = diagnosis.of_postgres(exc.__cause__)
         if "login" in config.attributes or not isinstance(cause, psycopg.OperationalError):
             raise
         raise diagnosis.of_connecting(cause) from exc
     return Migrated(config.attributes["before"], head, warnings)
-
-
-def _of_postgres(exc: BaseException | None) -> BaseException | None:
-    return exc.orig if isinstance(exc, sqlalchemy.exc.DBAPIError) else exc
 
 
 def _not_allowed(exc: postgres_errors.InsufficientPrivilege, login: str) -> errors.ConfigurationError:
