@@ -59,9 +59,10 @@ class Publication(msgspec.Struct, frozen=True):
     ``published_version`` is the version of the last event that is published, 0 if none is, and
     ``published_completion`` its time: readers of Hudi see the table as of that time. ``version`` is the last
     version of the table's log. ``lag_seconds`` is the age of the oldest event that is not published; while
-    publication is off, nothing lags. ``reason`` says why publication is off or paused, ``failure`` why the last
-    try of a server failed. ``is_visible`` says whether Hudi's readers find the table, ``publisher`` who has the
-    lease. ``foreign_files`` are files in ``.hoodie`` that no publisher wrote, as found at ``checked_at``.
+    publication is off, or the table was never written, nothing lags. ``reason`` says why publication is off or
+    paused, ``failure`` why the last try of a server failed. ``is_visible`` says whether Hudi's readers find the
+    table, ``publisher`` who has the lease. ``foreign_files`` are files in ``.hoodie`` that no publisher wrote,
+    as found at ``checked_at``.
     """
 
     table: str

@@ -125,7 +125,7 @@ class Metrics:
         )
         self.publication_lag = Gauge(
             "chronolake_publication_lag_seconds",
-            "The age of the oldest event that is not published, of tables that a publisher has begun.",
+            "The age of the oldest event that is not published, of tables that have been written.",
             registry=self.registry,
         )
         self.publication_paused = Gauge(

@@ -178,10 +178,11 @@ async def report(
         return queries.document(table, await stored.get(connection, table.table_id), now)
 
 
-async def fail(ctx: Context, database: Database, table_name: str, publisher: str, failure: str) -> None:
+async def fail(ctx: Context, database: Database, table_name: str, publisher: str, failure: str | None) -> None:
     """Record why a server could not publish a table, and end its lease; raises ``TableNotFound``.
 
-    Of a table that was never published, also whether it pauses: the log says so without the storage.
+    ``failure`` is None for a new table, whose folder its first writer makes. Of a table that was never
+    published, also whether it pauses: the log says so without the storage.
     """
     async with database.committing() as connection:
         table = await tables.find(ctx, connection, table_name)

@@ -264,10 +264,10 @@ async def files_to_record(
     return None if event is None else command
 
 
-async def has_files(database: Database, table_id: UUID) -> bool:
-    """Whether a completed instant of a table ever had files."""
+async def is_new(database: Database, table_id: UUID) -> bool:
+    """Whether no completed instant of a table ever had files, and the table was never published."""
     async with database.reading() as connection:
-        return await stored.has_files(connection, table_id)
+        return await stored.is_new(connection, table_id)
 
 
 def document(table: Table, progress: Progress, now: Now) -> wire.Publication:

@@ -52,7 +52,10 @@ _PLACE: Final = statements.load("publication/find_place")
 _COUNTS: Final = statements.load("health/counts")
 _UNPUBLISHED: Final = statements.load("health/unpublished")
 _TOTALS: Final = statements.load("publication/totals")
-_HAS_FILES: Final = "SELECT EXISTS (SELECT FROM file WHERE table_id = %(table_id)s)"
+_IS_NEW: Final = """
+    SELECT NOT EXISTS (SELECT FROM file WHERE table_id = %(table_id)s)
+        AND NOT EXISTS (SELECT FROM publication WHERE table_id = %(table_id)s AND published_version > 0)
+"""
 _UNREADABLE_FILES: Final = """
     SELECT count(*), min(path)
     FROM (
@@ -268,18 +271,17 @@ async def pause(connection: AsyncConnection, table_id: UUID, version: int, reaso
 
 
 async def fail(
-    connection: AsyncConnection, table_id: UUID, created_at: Micros, publisher: str, failure: str
+    connection: AsyncConnection, table_id: UUID, created_at: Micros, publisher: str, failure: str | None
 ) -> None:
-    """Record why a publisher could not publish. Its lease ends, if it has one."""
+    """Record why a publisher could not publish; None if that is no failure. Its lease ends, if it has one."""
     await statements.execute(connection, _INSERT, {"table_id": table_id, "created_at": created_at})
-    await statements.execute(
-        connection, _FAIL, {"table_id": table_id, "publisher": publisher, "failure": failure[:4_096]}
-    )
+    text = None if failure is None else failure[:4_096]
+    await statements.execute(connection, _FAIL, {"table_id": table_id, "publisher": publisher, "failure": text})
 
 
-async def has_files(connection: AsyncConnection, table_id: UUID) -> bool:
-    """Whether a table has files, superseded or not."""
-    return bool((await statements.execute(connection, _HAS_FILES, {"table_id": table_id})).scalar_one())
+async def is_new(connection: AsyncConnection, table_id: UUID) -> bool:
+    """Whether a table was never written, with files superseded or not, and never published."""
+    return bool((await statements.execute(connection, _IS_NEW, {"table_id": table_id})).scalar_one())
 
 
 async def unreadable_files(

@@ -185,11 +185,11 @@ class Publisher:
         self._recorded_at = now
         for table_id, place in [*islice(self._missing.items(), RECORDED_A_SECOND)]:
             del self._missing[table_id]
-            reason = _folder_missing(place)
-            if await queries.has_files(self._database, table_id):
-                self._warn(place, reason)
+            failure = None if await queries.is_new(self._database, table_id) else _folder_missing(place)
+            if failure is not None:
+                self._warn(place, failure)
             with contextlib.suppress(errors.NotFound):
-                await self._service.note(self._context(), notes.fail, place.table, self.name, reason)
+                await self._service.note(self._context(), notes.fail, place.table, self.name, failure)
 
     async def _changed(self) -> Iterable[UUID]:
         if time.monotonic() - self._searched_at >= SEARCH_SECONDS:

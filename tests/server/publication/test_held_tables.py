@@ -20,6 +20,8 @@ from chronolake_model.schemas import RenameColumn
 from chronolake_model.tables import Field
 from tests.fix_server import ServerProcess
 from tests.published import FIELDS, PublishedTable, row
+from tests.server import database as stored
+from tests.server.test_metrics import figures
 from tests.waiting import wait_until
 
 TABLE = UUID(int=1)
@@ -144,6 +146,30 @@ def test_a_server_names_all_unreachable_tables_in_few_lines(
     healthy.published()
     wait_until(lambda: "tables cannot be published" in publishing_server.log())
     assert publishing_server.log().count("cannot be published") == 1
+
+
+def test_a_missing_folder_is_a_problem_only_of_a_table_that_was_written(
+    publishing_server: ServerProcess, publishing_client: chronolake.Client, tmp_path: Path
+) -> None:
+    table = PublishedTable(publishing_client, tmp_path / "lake", base_path=str(tmp_path / "missing"))
+    name = table.table.name
+    # A publisher was there, and has recorded what it found.
+    wait_until(lambda: stored.contents(publishing_server.dsn, "publication")["publication"] != [])
+
+    [new] = publishing_client.health()
+    figures_of_new = figures(publishing_server)
+    table.write(row(1))
+    table.wait_for(lambda publication: publication.failure is not None)
+    [written] = publishing_client.health()
+    figures_of_written = figures(publishing_server)
+
+    assert (new.problem, new.publication.lag_seconds) == (None, 0)
+    assert ("chronolake_table_unpublished", name, "failing") not in figures_of_new
+    assert figures_of_new["chronolake_publication_lag_seconds",] == 0
+    assert "does not exist yet" in str(written.problem)
+    assert written.publication.lag_seconds > 0
+    assert figures_of_written["chronolake_table_unpublished", name, "failing"] == 1
+    assert figures_of_written["chronolake_publication_lag_seconds",] > 0
 
 
 def test_a_server_logs_why_it_pauses_a_table(

@@ -1,4 +1,5 @@
--- How far a table is published, its present version, and the time of the first event that is not published.
+-- How far a table is published, its present version, and the time of the first event that is not published. A table that
+-- was never written has none, unless a server has failed: readers miss nothing.
 SELECT
     p.published_version, micros(p.published_completion), micros(p.published_at), p.hidden_until, p.epoch, p.publisher,
     micros(p.lease_expires_at), p.paused_version, p.paused_reason, micros(p.paused_since), p.failure, p.foreign_files,
@@ -7,6 +8,11 @@ SELECT
         SELECT micros(e.time)
         FROM event e
         WHERE e.table_id = c.table_id AND e.version = coalesce(p.published_version, 0) + 1
+            AND (
+                p.published_version > 0
+                OR p.failure IS NOT NULL
+                OR EXISTS (SELECT FROM file f WHERE f.table_id = c.table_id)
+            )
     )
 FROM clock c
 LEFT JOIN publication p ON p.table_id = c.table_id
