@@ -32,8 +32,11 @@ class TableHealth(msgspec.Struct, frozen=True):
 
 
 class HealthPage(msgspec.Struct, frozen=True):
-    """A page of tables by name. ``refusal`` says why this server takes no commands; null if it does."""
+    """A page of tables by name. ``refusal`` says why this server only reads; null if it takes commands.
 
+    Then it publishes nothing either, whatever the state of a table is.
+    """
+
+    refusal: str | None
     tables: list[TableHealth]
     next_cursor: str | None
-    refusal: str | None

@@ -30,9 +30,11 @@ def test_the_health_of_all_tables_says_which_are_paused_and_why(
     assert healths[good.name].problem is None
     assert healths[good.name].publication.state is PublicationState.PUBLISHING
     assert (healths[good.name].log_files, healths[good.name].pending_plans) == (0, 0)
-    shown = cli("health", "--problems").out
-    assert paused.name in shown
-    assert good.name not in shown
+    shown = cli("health", "--problems")
+    assert paused.name in shown.out
+    assert good.name not in shown.out
+    assert (shown.code, cli("health").code) == (1, 0)
+    assert client.refusal() is None
     listed = [entry["table"] for entry in cli("health", "--json").json["tables"]]
     assert {paused.name, good.name} <= set(listed)
     assert listed == sorted(listed)

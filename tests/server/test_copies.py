@@ -13,6 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import chronolake
 from chronolake import errors
+from chronolake.cli import main as command
 from chronolake_metastore import errors as server_errors
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
@@ -98,6 +99,30 @@ def test_a_server_on_a_copy_only_reads_while_the_original_goes_on(
             assert metric(original, "chronolake_acts") == 1
         finally:
             copy.stop()
+
+
+@pytest.mark.parametrize("flags", [[], ["--problems"]])
+def test_the_health_of_a_copy_says_first_that_it_only_reads(
+    new_server: NewServer,
+    dsn: str,
+    copied: Callable[[], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    flags: list[str],
+) -> None:
+    new_server(dsn)
+    copy = ServerProcess(copied(), tmp_path / "copy.log")
+    try:
+        copy.start(ready_status=409)
+        code = command.run(["health", *flags, "--url", copy.url])
+        printed = capsys.readouterr().out
+        body = httpx.get(f"{copy.url}/v1/health").text
+    finally:
+        copy.stop()
+
+    assert code == 1
+    assert printed.startswith("The server only reads: this server does not act for the metastore ")
+    assert body.startswith('{"refusal":"this server does not act for the metastore ')
 
 
 def refuses_everything(copy: ServerProcess, name: str, pending: str) -> None:

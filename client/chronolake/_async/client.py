@@ -232,6 +232,10 @@ class AsyncClient:
         """All dropped tables that published files."""
         return self._transport.entries(calls.tables.list_dropped(), lambda page: page.tables)
 
+    async def refusal(self) -> str | None:
+        """Why the server only reads, as on a copy of a database; None if it takes commands."""
+        return (await self._transport.send(calls.health.first())).refusal
+
     def health(self) -> AsyncIterator[TableHealth]:
         """The state of all tables by name: publication, lag, log files, pending plans."""
         return self._transport.entries(calls.health.list_all(), lambda page: page.tables)

@@ -31,7 +31,7 @@ async def page(
             document = publication.document(table, progress, now)
             healths.append(TableHealth(table.name, document, *counts[table.table_id]))
     next_cursor = cursors.encode(split_table_name(tables[-1].name)) if is_cut else None
-    return HealthPage(healths, next_cursor, refusal)
+    return HealthPage(refusal, healths, next_cursor)
 
 
 async def unpublished(database: Database) -> list[tuple[str, str]]:
