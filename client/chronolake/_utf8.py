@@ -57,15 +57,21 @@ def has_texts(type_: pa.DataType) -> bool:
     """Whether values of this type have strings, at any depth."""
     if pa.types.is_dictionary(type_):
         return has_texts(type_.value_type)
-    if _is_text(type_):
+    if is_text(type_):
         return True
     return any(has_texts(type_.field(number).type) for number in range(type_.num_fields))
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Whether values of this type are strings."""
+    types = pa.types
+    return bool(types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_))
 
 
 def value_at(column: pa.Array | pa.ChunkedArray, row: int) -> str:
     """A value of a column, for messages. In a string, bytes that are not UTF-8 are escaped."""
     value = column.slice(row, 1)
-    if not _is_text(value.type):
+    if not is_text(value.type):
         return str(value[0].as_py()) if _is_valid(_rows(value, 0, 1)) else "(not UTF-8)"
     text = value.cast(pa.binary())[0].as_py()
     return str(text) if text is None else text.decode(errors="backslashreplace")
@@ -74,7 +80,7 @@ def value_at(column: pa.Array | pa.ChunkedArray, row: int) -> str:
 def invalid_rows(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """For each row, whether it has a string that is not UTF-8."""
     rows = _rows(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column, 0, len(column))
-    if _is_text(rows.type):
+    if is_text(rows.type):
         texts = rows.cast(pa.binary()).to_pylist()
         return pa.array([text is not None and not _is_utf8(text) for text in texts], pa.bool_())
     return pa.array([not _is_valid(_rows(rows, row, 1)) for row in range(len(rows))], pa.bool_())
@@ -98,11 +104,6 @@ def _escaped(path: str, value: object) -> Iterator[tuple[str, bytes]]:
                 yield from _escaped(f"{path}.{name}", part)
         case _:
             pass
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    types = pa.types
-    return bool(types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_))
 
 
 def _is_valid(values: pa.Array) -> bool:
@@ -130,7 +131,7 @@ def _first_row(values: pa.Array) -> int:
 
 def _found(path: str, row: pa.Array) -> tuple[str, bytes]:
     """The path and the bytes of the first string of one row that is not UTF-8."""
-    if _is_text(row.type):
+    if is_text(row.type):
         texts = [text for text in row.cast(pa.binary()).to_pylist() if text is not None]
         return path, next(text for text in texts if not _is_utf8(text))
     for name, part in _parts(row):

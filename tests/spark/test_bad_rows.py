@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,49 @@ def test_a_copy_without_bad_rows_keeps_the_others_and_their_lines(tmp_path: Path
     copied = set_aside.file(file).read_bytes().decode(encoding)
     assert copied == "id,n,op\r\n1,10,\r\n\r\n\r\n\r\n\r\n\r\n5,50,d\r\n\r\n"
     assert csv_files.inspect([set_aside.file(file)], reading).rows == 2
+
+
+def test_a_row_of_parquet_that_is_set_aside_keeps_its_values(tmp_path: Path):
+    file, aside = tmp_path / "a.parquet", tmp_path / "bad.jsonl"
+    columns = {
+        "id": pa.array([None], pa.string()),
+        "n": pa.array([1]),
+        "price": pa.array([Decimal("12345678901234567890.10")], pa.decimal128(22, 2)),
+        "nan": pa.array([float("nan")]),
+        "text": pa.array(["None"]).dictionary_encode(),
+        "raw": pa.array([b"\xff"]),
+        "flag": pa.array([True]),
+        "day": pa.array([0], pa.date32()),
+        "nanos": pa.array([1], pa.timestamp("ns", "Europe/Berlin")),
+        "late": pa.array([253402300800], pa.timestamp("s")),
+        "list": pa.array([[1, None]]),
+        "struct": pa.array([{"a": None, "b": [{"c": 2.5}]}]),
+        "map": pa.array([[(1, None), (2, "x")]], pa.map_(pa.int32(), pa.string())),
+        "invalid": TEXT.slice(1, 1),
+    }
+    pq.write_table(pa.table(columns), file)
+    set_aside = SetAside()
+
+    set_aside.add([errors.InvalidRecordKey("no key", {"file": str(file), "row": 1})], [file], "utf-8")
+    set_aside.write(aside)
+
+    content = json.loads(aside.read_text(), parse_float=Decimal)["content"]
+    assert {name: content[name] for name in columns} == {
+        "id": None,
+        "n": 1,
+        "price": Decimal("12345678901234567890.10"),
+        "nan": "nan",
+        "text": "None",
+        "raw": "/w==",
+        "flag": True,
+        "day": "1970-01-01",
+        "nanos": "1970-01-01 00:00:00.000000001Z",
+        "late": "10000-01-01 00:00:00.000",
+        "list": [1, None],
+        "struct": {"a": None, "b": [{"c": Decimal("2.5")}]},
+        "map": {"1": None, "2": "x"},
+        "invalid": "TREL\\xc3",
+    }
 
 
 def test_a_record_within_an_array_of_json_is_not_set_aside(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -117,15 +118,18 @@ def untyped_columns(files: Sequence[Path]) -> list[str]:
     return [name for name, is_null in types.items() if is_null]
 
 
-def texts_of_rows(file: Path, numbers: Sequence[int]) -> list[dict[str, str]]:
-    """The values of rows as texts, by column. ``numbers`` count rows from 0, and ascend."""
-    texts: list[dict[str, str]] = []
+def values_of_rows(file: Path, numbers: Sequence[int]) -> list[dict[str, object]]:
+    """The values of rows as JSON has them, by column. ``numbers`` count rows from 0, and ascend.
+
+    Times and dates are texts; so are numbers that are not finite. Bytes that are not UTF-8 are escaped.
+    """
+    values: list[dict[str, object]] = []
     first = 0
     for batch in pq.ParquetFile(file).iter_batches():
         own = [number - first for number in numbers if first <= number < first + len(batch)]
-        texts += [{name: _utf8.value_at(batch[name], index) for name in batch.schema.names} for index in own]
+        values += [{name: _json_value(batch[name][index]) for name in batch.schema.names} for index in own]
         first += len(batch)
-    return texts
+    return values
 
 
 def refuse_different_types(files: Sequence[Path]) -> None:
@@ -140,6 +144,35 @@ def refuse_different_types(files: Sequence[Path]) -> None:
                     "with one type, or ingest the files one after the other",
                     {"column": field.name, "files": [str(other), str(file)]},
                 )
+
+
+def _json_value(value: pa.Scalar) -> object:
+    if isinstance(value, pa.DictionaryScalar | pa.ExtensionScalar):
+        return _json_value(value.value)
+    if not value.is_valid:
+        return None
+    type_ = value.type
+    if pa.types.is_map(type_):
+        entries = [(_json_value(entry[0]), _json_value(entry[1])) for entry in value.values]
+        return {key if isinstance(key, str) else str(key): item for key, item in entries}
+    if pa.types.is_struct(type_):
+        return {field.name: _json_value(value[field.name]) for field in type_}
+    if pa.types.is_nested(type_):
+        return [_json_value(item) for item in value.values]
+    if _utf8.is_text(type_):
+        return value.as_buffer().to_pybytes().decode(errors="backslashreplace")
+    if pa.types.is_temporal(type_):
+        return _time_text(value)
+    if pa.types.is_floating(type_) and not math.isfinite(value.as_py()):
+        return str(value)
+    return value.as_py()
+
+
+def _time_text(value: pa.Scalar) -> str:
+    """A time or date as text, in UTC if its type has a zone. Python's times have neither nanoseconds nor all years."""
+    if not pa.types.is_timestamp(value.type) or value.type.tz is None:
+        return str(value.cast(pa.string()))
+    return f"{value.cast(pa.timestamp(value.type.unit)).cast(pa.string())}Z"
 
 
 def _leaves(

@@ -17,19 +17,20 @@ from chronolake_spark.ingest.files import formats, parquet_files, text_files
 from chronolake_spark.ingest.files.formats import Format
 
 _LINE: Final = re.compile(r"line (\d+)")
+_ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
 
 
 class BadRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """A row that was set aside. ``line`` is its first line, or ``row`` its number, both from 1.
 
-    ``content`` is its text, or the values of a row of Parquet as texts.
+    ``content`` is its text, or the values of a row of Parquet.
     """
 
     file: str
     problem: str
     line: int | None = None
     row: int | None = None
-    content: str | dict[str, str] = ""
+    content: str | dict[str, object] = ""
 
 
 class SetAside:
@@ -80,11 +81,11 @@ class SetAside:
         """Append the rows to a file, a line of JSON each."""
         if self.rows:
             with path.open("ab") as sink:
-                sink.write(b"".join(msgspec.json.encode(row) + b"\n" for row in self.rows))
+                sink.write(b"".join(_ENCODER.encode(row) + b"\n" for row in self.rows))
 
     def _add_numbers(self, file: Path, problems: Mapping[int, str]) -> None:
         wanted = sorted(problems)
-        contents = parquet_files.texts_of_rows(file, [number - 1 for number in wanted])
+        contents = parquet_files.values_of_rows(file, [number - 1 for number in wanted])
         for number, content in zip(wanted, contents, strict=True):
             self.rows.append(BadRow(str(file), problems[number], row=number, content=content))
         self._numbers.setdefault(file, set()).update(number - 1 for number in wanted)
