@@ -38,6 +38,8 @@ from chronolake.cli import main as command_line, output
 from chronolake_model.instants import Instant
 from chronolake_model.publication import PublicationState
 from chronolake_model.vocabulary import Direction, State, TimeOrder
+from chronolake_spark.ingest import source_files
+from chronolake_spark.ingest.request import IngestRequest, check_columns
 
 HOME = Path(".demo").absolute()
 SERVER_START_SECONDS = 120
@@ -118,7 +120,11 @@ def tpch_orders() -> Job:
 
 
 def own_files(options: argparse.Namespace) -> Job:
-    """The user's files. A record key is searched if none is given."""
+    """The user's files. A record key is searched if none is given.
+
+    Raises ``SourceUnreadable``, and ``SchemaMismatch`` for options that name no column of the files.
+    """
+    source = source_files.find(options.data)
     key = options.key
     if key is None:
         heading(f"Find a record key in {options.data}")
@@ -131,8 +137,20 @@ def own_files(options: argparse.Namespace) -> Job:
         key = ",".join(picked)
         print_line(f"Picked {key}: unique and without nulls in every file. Another: make demo ... KEY=a,b")
     name = re.sub(r"[^A-Za-z0-9_]+", "_", Path(options.data).absolute().name).strip("_") or "table"
+    table = f"demo.{name}"
+    if (names := source_files.column_names(source, "utf-8")) is not None:
+        partition = () if options.partition is None else (options.partition,)
+        wanted = IngestRequest(
+            table,
+            options.data,
+            tuple(key.split(",")),
+            ordering=options.ordering,
+            partition=partition,
+            op_column=options.op_column,
+        )
+        check_columns(names, wanted)
     return Job(
-        f"demo.{name}",
+        table,
         options.data,
         key=key,
         ordering=options.ordering,

@@ -65,6 +65,31 @@ def test_rows_of_other_lengths_are_all_named(tmp_path: Path):
         csv_files.inspect([file], ReadOptions())
 
 
+def test_a_row_of_another_length_hides_no_other_bad_row(tmp_path: Path):
+    file = tmp_path / "a.csv"
+    file.write_text('id,n\n1,2,3\n1,2\n2,x\n\n"3\n3",y\n4\n,5\n6,6\n')
+    bad = BadRows()
+
+    inspection = csv_files.inspect([file], READING, bad=bad)
+    found = [(type(error), error.problem and error.problem.context["line"]) for error in bad.errors]
+    assert found == [
+        (errors.SourceUnreadable, 2),
+        (errors.SchemaMismatch, 4),
+        (errors.SchemaMismatch, 6),
+        (errors.SourceUnreadable, 8),
+        (errors.InvalidRecordKey, 9),
+    ]
+    assert inspection.rows == 2
+
+
+def test_one_bad_row_is_named_with_what_sets_it_aside(tmp_path: Path):
+    file = tmp_path / "a.csv"
+    file.write_text("id,n\n1\n2,2\n")
+
+    with pytest.raises(errors.SourceUnreadable, match=r"line 2: .*\n1 bad row; with --bad-rows FILE"):
+        csv_files.inspect([file], READING)
+
+
 @pytest.mark.parametrize(("count", "named"), [(99, "99 bad rows; "), (250, "100 bad rows or more; ")])
 def test_a_hundred_bad_rows_are_named_at_most(tmp_path: Path, count: int, named: str):
     file = tmp_path / "a.csv"
@@ -109,6 +134,13 @@ def test_lines_of_json_that_are_no_records_are_all_named(tmp_path: Path):
 
     with pytest.raises(errors.SourceUnreadable, match=r"line 2: (.*\n)+.*line 3: (.*\n)+.*line 4, column op"):
         json_files.shape_of([file], op_column="op")
+
+
+def test_a_line_that_is_no_record_hides_no_bad_record(tmp_path: Path):
+    file = tmp_path / "a.json"
+    file.write_text('{"id": 1}\nx\n{"id": ""}\n')
+
+    assert [error.split(":")[0] for error in found(Format.JSON, file, READING)] == ["InvalidRecordKey line 3"]
 
 
 def test_bad_rows_of_parquet_are_found(tmp_path: Path):
@@ -247,19 +279,16 @@ def test_bad_rows_are_set_aside_and_all_others_are_loaded(
     run: Callable[..., int],
     ingest: Ingest,
     table: Callable[[], SparkTable],
+    capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     write: Callable[[Path], None],
 ):
     write(tmp_path / "in")
     aside = tmp_path / "bad.jsonl"
-    options = [
-        "--key",
-        "id",
-        "--bad-rows",
-        str(aside),
-        *(["--schema", "id STRING, n BIGINT"] if write is _write_csv else []),
-    ]
-    assert run(*options[:2]) == 1
+    reading = ["--key", "id", *(["--schema", "id STRING, n BIGINT"] if write is _write_csv else [])]
+    options = [*reading, "--bad-rows", str(aside)]
+    assert run(*reading) == 1
+    assert len(json.loads(capsys.readouterr().err)["context"]["bad_rows"]) == 3
 
     assert ingest(*options, "--dry-run")["bad_rows"] == 3
     assert not aside.exists()

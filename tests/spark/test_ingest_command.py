@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql.types import StructType
@@ -66,8 +68,8 @@ def test_the_started_step_and_its_interruption_are_reported_on_stderr(
     options: tuple[str, ...],
     step: str,
 ) -> None:
-    (tmp_path / "a.csv").touch()
-    (tmp_path / "b.csv").touch()
+    (tmp_path / "a.csv").write_text("id\n")
+    (tmp_path / "b.csv").write_text("id\n")
 
     assert run(*options) == 130
     shown = capsys.readouterr()
@@ -87,7 +89,7 @@ def test_an_option_of_follow_is_refused_without_it(
 def test_with_json_stderr_is_for_failures(
     run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    (tmp_path / "a.csv").touch()
+    (tmp_path / "a.csv").write_text("id\n")
 
     assert run("--json") == 130
     assert "Starting Spark" not in capsys.readouterr().err
@@ -105,11 +107,44 @@ def test_a_source_that_is_not_there_is_refused_before_spark_starts(
 def test_a_new_table_without_a_key_is_refused_before_spark_starts(
     run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    (tmp_path / "a.csv").touch()
+    (tmp_path / "a.csv").write_text("id\n")
 
     assert run(key="") == 1
     shown = capsys.readouterr().err
     assert "name the columns of its record key: --key id" in shown
+    assert "Starting Spark" not in shown
+
+
+@pytest.mark.parametrize("format_", ["csv", "parquet"])
+@pytest.mark.parametrize("options", [(), ("--ordering", "n"), ("--partition", "n"), ("--op-column", "n")])
+def test_a_column_that_the_files_do_not_have_is_refused_before_spark_starts(
+    run: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    format_: str,
+    options: tuple[str, ...],
+) -> None:
+    if format_ == "csv":
+        (tmp_path / "a.csv").write_text("id\n1\n")
+    else:
+        pq.write_table(pa.table({"id": [1]}), tmp_path / "a.parquet")
+
+    assert run(*options, key="id" if options else "n") == 1
+    shown = capsys.readouterr().err
+    assert "have no column called n; they have id" in shown
+    assert "Starting Spark" not in shown
+    assert run("--partition", "n=id % 2", key="id,n") == 130
+
+
+@pytest.mark.parametrize(("file", "problem"), [("no/bad.jsonl", "there is no folder"), (".", "is a folder")])
+def test_a_file_for_bad_rows_that_cannot_be_written_is_refused_before_spark_starts(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path, file: str, problem: str
+) -> None:
+    (tmp_path / "a.csv").write_text("id\n1\n")
+
+    assert run("--bad-rows", str(tmp_path / file)) == 2
+    shown = capsys.readouterr().err
+    assert problem in " ".join(shown.replace("│", " ").split())
     assert "Starting Spark" not in shown
 
 
@@ -121,7 +156,7 @@ def test_a_base_path_that_is_taken_or_invalid_is_refused_before_spark_starts(
     tmp_path: Path,
     option: tuple[str, ...],
 ) -> None:
-    (tmp_path / "a.csv").touch()
+    (tmp_path / "a.csv").write_text("id\n")
     name, folder = f"spark.t_{uuid.uuid4().hex}", tmp_path / "lake"
     client.create_table(name, base_path=str(folder), schema=[Field("n", "int")], record_key_fields=["n"])
 

@@ -226,7 +226,7 @@ def test_a_dry_run_that_finds_a_row_without_a_key_prints_no_log_lines(
 
     assert (dry_run.returncode, dry_run.stdout) == (1, "")
     lines = [line for line in dry_run.stderr.splitlines() if not line.startswith("WARNING: Using incubator")]
-    assert lines[:-1] == [
+    assert lines[:-2] == [
         "Starting Spark to look at 1 JSON lines file ...",
         "Looking at 1 JSON lines file ...",
         f"To create: the namespace new, and in it the table new.dry at {tmp_path / 't'}: 1 JSON lines file",
@@ -234,4 +234,5 @@ def test_a_dry_run_that_finds_a_row_without_a_key_prints_no_log_lines(
         "  n: bigint",
         "Error: Invalid record key (invalid-record-key)",
     ]
-    assert lines[-1].startswith(f"{file}, line 2: the record key (id)")
+    assert lines[-2].startswith(f"{file}, line 2: the record key (id)")
+    assert lines[-1].startswith("1 bad row; with --bad-rows FILE")

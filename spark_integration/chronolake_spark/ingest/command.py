@@ -193,7 +193,6 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         request as ingest_request,
         source_files,
     )
-    from chronolake_spark.ingest.files import formats  # noqa: PLC0415
     from chronolake_spark.ingest.job import IngestJob  # noqa: PLC0415
     from chronolake_spark.ingest.request import IngestRequest  # noqa: PLC0415
 
@@ -223,26 +222,18 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         reuse_base_path=reuse_base_path,
         bad_rows=bad_rows,
     )
-    if (
-        bad_rows is not None
-        and formats.format_of(bad_rows)
-        and bad_rows.absolute().parent == Path(source).absolute()
-    ):
-        raise typer.BadParameter("the next ingest of the source would load it", param_hint="--bad-rows")
+    if (problem := ingest_request.problem_of_bad_rows(request)) is not None:
+        raise typer.BadParameter(problem, param_hint="--bad-rows")
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if dry_run and follow:
         raise typer.BadParameter("use it without --follow", param_hint="--dry-run")
     with context.client() as client:
         # Check the server, the files and the key before Spark starts, so that errors are reported soon.
         client.time()
-        if follow:
-            summary = follow_command.summary(source)
-        else:
-            found = source_files.find(source)
-            ingest_request.check_files(found.format, found.files, request)
-            summary = found.summary
+        found = None if follow else source_files.find(source)
+        summary = follow_command.summary(source) if found is None else found.summary
         starting = f"Starting Spark to {'look at' if dry_run else 'load'} {summary}"
-        ingest_request.existing(client, request)
+        ingest_request.check(client, request, found)
     with (
         _announcing_ctrl_c(console),
         context.client(retry_seconds=_RETRY_SECONDS) as client,

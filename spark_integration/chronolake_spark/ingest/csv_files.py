@@ -222,23 +222,39 @@ def _inspect(
     """The inspection of a file, and the errors of up to ``rows_max`` bad rows."""
     header = header_of(file, reading.encoding)
     _check_columns(file, header, wanted)
-    inspection = CsvInspection(0, {name: Profile() for name in header})
-    bad: dict[int, _BadRow] = {}
     of_lengths: Sequence[errors.SparkIntegrationError] = []
     try:
-        for start, rows in _batches(file, reading.encoding, check):
-            good = _without_bad_rows(rows, start, reading, bad, rows_max)
-            for name in header:
-                if reading.column(name) is None:
-                    inspection.profiles[name].add(good[name])
-            inspection.rows += len(good)
-            if len(bad) == rows_max:
-                break
+        inspection, bad = _inspect_rows(_batches(file, reading.encoding, check), header, reading, rows_max)
     except _WrongLengths as exc:
-        of_lengths = exc.of_rows
-    lines = _lines_of(file, reading.encoding, list(bad))
+        of_lengths = exc.of_rows[:rows_max]
+        # Arrow stops at the first of these rows: a second pass, without them, finds the other bad rows.
+        others = _batches(file, reading.encoding, check, leaves_out_lengths=True)
+        inspection, bad = _inspect_rows(others, header, reading, rows_max - len(of_lengths))
+    lines = _lines_of(file, reading.encoding, list(bad), len(header) if of_lengths else None)
     of_rows = [row.at(file, line) for row, line in zip(bad.values(), lines, strict=True)]
-    return inspection, [*of_rows, *of_lengths][:rows_max]
+    return inspection, sorted([*of_rows, *of_lengths], key=_line_of_error)
+
+
+def _inspect_rows(
+    batches: Iterable[tuple[int, pa.RecordBatch]], header: Header, reading: ReadOptions, rows_max: int
+) -> tuple[CsvInspection, dict[int, _BadRow]]:
+    """The inspection of the rows that can be loaded, and up to ``rows_max`` others, by their numbers."""
+    inspection = CsvInspection(0, {name: Profile() for name in header})
+    bad: dict[int, _BadRow] = {}
+    for start, rows in batches:
+        good = _without_bad_rows(rows, start, reading, bad, rows_max)
+        for name in header:
+            if reading.column(name) is None:
+                inspection.profiles[name].add(good[name])
+        inspection.rows += len(good)
+        if len(bad) == rows_max:
+            break
+    return inspection, bad
+
+
+def _line_of_error(error: errors.SparkIntegrationError) -> int:
+    assert error.problem is not None, "the error of a row has a problem"
+    return int(error.problem.context["line"])
 
 
 def _without_bad_rows(
@@ -269,14 +285,19 @@ def _check_rows(rows: pa.RecordBatch, reading: ReadOptions) -> None:
     _refuse_missing_key(rows, reading.key)
 
 
-def _lines_of(file: Path, encoding: str, numbers: Sequence[int]) -> list[int]:
-    """The lines in which the rows of these numbers begin; the first row has the number 0."""
+def _lines_of(file: Path, encoding: str, numbers: Sequence[int], length: int | None = None) -> list[int]:
+    """The lines in which the rows of these numbers begin; the first row has the number 0.
+
+    With a ``length`` only the rows of that number of values are counted.
+    """
     lines: dict[int, int] = {}
     wanted = set(numbers)
     if not wanted:
         return []
     with text_files.Utf8Stream(file, encoding) as stream:
-        for number, (line, _) in enumerate(text_files.records(file, stream), start=-1):
+        records = text_files.records(file, stream)
+        starts = (line for line, record in records if length is None or len(record) == length)
+        for number, line in enumerate(starts, start=-1):
             if number in wanted:
                 lines[number] = line
             if len(lines) == len(wanted):
@@ -298,30 +319,45 @@ def _check_columns(file: Path, header: Header, wanted: Header) -> None:
 
 
 def _batches(
-    file: Path, encoding: str, check: Callable[[], None] = lambda: None
+    file: Path,
+    encoding: str,
+    check: Callable[[], None] = lambda: None,
+    *,
+    leaves_out_lengths: bool = False,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows as texts, and the number of each batch's first row in the file, from 0."""
+    """The rows as texts, and the number of each batch's first row in the file, from 0.
+
+    Raises ``_WrongLengths`` if rows have other lengths than the header, or leaves them out and does not count
+    them. What cannot be read as CSV raises ``SourceUnreadable``, or ends the rows if lengths are left out.
+    """
     rows, header = 0, header_of(file, encoding)
     with text_files.Utf8Stream(file, encoding, check) as stream:
         try:
-            for batch in _parsed(stream, header):
+            for batch in _parsed(stream, header, leaves_out_lengths=leaves_out_lengths):
                 yield rows, batch
                 rows += len(batch)
         except pa.ArrowInvalid as exc:
             if stream.failure is not None:
                 raise stream.failure from exc
+            if leaves_out_lengths:
+                return
             _refuse_records(file, encoding, header)
             raise errors.SourceUnreadable(f"{file} cannot be read as CSV: {exc}") from exc
-        if stream.quoted:
+        if stream.quoted and not leaves_out_lengths:
             # Arrow reads an unclosed quote as text up to the end of the file.
             _refuse_records(file, encoding, header, rows)
 
 
-def _parsed(stream: text_files.Utf8Stream, header: Header) -> Iterator[pa.RecordBatch]:
+def _parsed(
+    stream: text_files.Utf8Stream, header: Header, *, leaves_out_lengths: bool
+) -> Iterator[pa.RecordBatch]:
     reader = pyarrow.csv.open_csv(
         stream,
         read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES),
-        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+        parse_options=pyarrow.csv.ParseOptions(
+            newlines_in_values=True,
+            invalid_row_handler=(lambda _: "skip") if leaves_out_lengths else None,
+        ),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types=dict.fromkeys(header, pa.string()),
             strings_can_be_null=True,

@@ -170,7 +170,7 @@ class IngestJob:
         ingest_request.check_names(struct, self.request)
         ingest_request.check_stated(struct, self._stated, self.request)
         if table is None:
-            ingest_request.check_columns(struct, self.request)
+            ingest_request.check_columns(struct.names, self.request)
             self._check_inferred(inspection)
             self._try_first_file(new[0])
         else:

@@ -101,8 +101,7 @@ class IngestReader:
                 parquet_files.refuse_different_types(source.files)
             with readable(self._request.source):
                 raise
-        # Lines that are no JSON are set aside first: no record can be read after them.
-        if self._request.bad_rows and not (bad.errors and source.format is Format.JSON):
+        if bad.errors or self._request.bad_rows:
             own = self._own(set(inspection.struct.names))
             row_scans.find(source.format, source.files, own, bad, self._check)
         return inspection

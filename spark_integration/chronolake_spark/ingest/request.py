@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +21,10 @@ from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import errors
 from chronolake_spark.common import column_names
 from chronolake_spark.driver import schema, spark_failures
-from chronolake_spark.ingest.files import bad_rows, text_files
+from chronolake_spark.ingest import source_files
+from chronolake_spark.ingest.files import bad_rows, formats, text_files
 from chronolake_spark.ingest.files.formats import Format
+from chronolake_spark.ingest.source_files import SourceFiles
 from chronolake_spark.write import casts
 
 _DERIVED = re.compile(r"(?P<name>\w+)\s*=(?!=)(?P<expression>.+)", re.DOTALL)
@@ -78,6 +80,34 @@ def stated_types(request: IngestRequest) -> dict[str, str]:
             f"{spark_failures.first_line(exc)}"
         ) from exc
     return {field.name.lower(): field.type for field in fields}
+
+
+def problem_of_bad_rows(request: IngestRequest) -> str | None:
+    """Why bad rows cannot be written to the file of the request, or would be loaded; None without a problem."""
+    if (file := request.bad_rows) is None:
+        return None
+    folder = file.absolute().parent
+    if file.is_dir():
+        return f"{file} is a folder; name a file"
+    if not folder.is_dir():
+        return f"there is no folder {folder}; create it, or name another file"
+    if formats.format_of(file) and folder == Path(request.source).absolute():
+        return "the next ingest of the source would load it"
+    return None
+
+
+def check(client: Client, request: IngestRequest, source: SourceFiles | None) -> None:
+    """Refuse what can be refused without Spark. ``source`` is None if the files are not known yet.
+
+    Raises the errors of ``check_files``, ``existing``, ``check_options`` and ``check_columns``.
+    """
+    if source is not None:
+        check_files(source.format, source.files, request)
+    table = existing(client, request)
+    if table is not None:
+        check_options(table, request)
+    elif source is not None and (names := source_files.column_names(source, request.encoding)) is not None:
+        check_columns(names, request)
 
 
 def check_files(format_: Format, files: Iterable[Path], request: IngestRequest) -> None:
@@ -182,15 +212,16 @@ def check_names(struct: StructType, request: IngestRequest) -> None:
     column_names.refuse_reserved(f"the source {request.source}", names, are_of_files=True)
 
 
-def check_columns(struct: StructType, request: IngestRequest) -> None:
-    """Refuse a new table of columns that neither the files have nor an expression derives."""
+def check_columns(names: Sequence[str], request: IngestRequest) -> None:
+    """Refuse a new table of columns that the files, which have ``names``, lack, and no expression derives."""
+    derived = [match["name"] for text in request.partition if (match := _DERIVED.fullmatch(text))]
     optional = [name for name in (request.ordering, request.op_column) if name is not None]
     wanted = [*request.key, *partition_fields(request), *optional]
-    unknown = [name for name in wanted if name not in struct.names]
+    unknown = [name for name in wanted if name not in (*names, *derived)]
     if unknown:
         raise errors.SchemaMismatch(
             f"the files of {request.source} have no column called {', '.join(unknown)}; "
-            f"they have {', '.join(struct.names)}",
+            f"they have {', '.join(names)}",
             {"missing": unknown},
         )
 
@@ -203,7 +234,7 @@ def check_same(table: Table, request: IngestRequest, stated: Mapping[str, str]) 
                 f"{table.name} exists, and its column {field.name} is {field.type}, not {type_}; leave it "
                 f"out of --schema{_or_widen(table, field, type_)}"
             )
-    _check_options(table, request)
+    check_options(table, request)
 
 
 def fixed_columns(table: Table) -> list[str]:
@@ -222,7 +253,7 @@ def _or_widen(table: Table, field: Field, type_: str) -> str:
     return f", or widen it before with `chronolake schema change {table.name} --widen {change}`"
 
 
-def _check_options(table: Table, request: IngestRequest) -> None:
+def check_options(table: Table, request: IngestRequest) -> None:
     """Refuse options of a new table that do not fit the one that exists."""
     own_path, given_path = _comparable(table.base_path), _comparable(request.base_path or table.base_path)
     options = (

@@ -67,7 +67,8 @@ def _in_json(
     file: Path, reading: ReadOptions, check: Callable[[], None]
 ) -> Iterator[errors.SparkIntegrationError]:
     key = {name.lower() for name in reading.key}
-    for record in json_records.records(file, check):
+    # Lines that are no record have been found when the columns were.
+    for record in json_records.records(file, check, leaves_out_lines=True):
         place = {"file": str(file), "place": record.place}
         where = f"{file}, {record.place}"
         values = [value for name, value in record.fields.items() if name.lower() in key]

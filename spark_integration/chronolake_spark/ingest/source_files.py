@@ -91,6 +91,22 @@ def find(where: str) -> SourceFiles:
     return SourceFiles(named.pop() or Format.PARQUET, tuple(files))
 
 
+def column_names(source: SourceFiles, encoding: str) -> list[str] | None:
+    """The names of the columns, from headers and footers; None for JSON, whose records have to be read.
+
+    Raises ``SourceUnreadable``.
+    """
+    match source.format:
+        case Format.CSV:
+            return list(csv_files.header_of(source.files[0], encoding))
+        case Format.PARQUET:
+            return list(
+                dict.fromkeys(name for file in source.files for name in parquet_files.schema_of(file).names)
+            )
+        case Format.JSON:
+            return None
+
+
 def digest(path: Path) -> str:
     """A fingerprint of the file's content, independent of its name."""
     with path.open("rb") as file:

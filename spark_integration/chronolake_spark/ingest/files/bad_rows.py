@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronolake_model.names import counted
 from chronolake_spark import errors
 
 REPORTED_MAX: Final = 100
@@ -53,14 +54,12 @@ def refused() -> Iterator[BadRows]:
 def together(bad: Sequence[errors.SparkIntegrationError]) -> errors.SparkIntegrationError:
     """One error, of the class of the first, that names up to ``REPORTED_MAX`` bad rows."""
     first = bad[0]
-    if len(bad) == 1:
-        return first
     named = bad[:REPORTED_MAX]
-    count = f"{len(bad)} bad rows" if len(bad) < REPORTED_MAX else f"{REPORTED_MAX} bad rows or more"
+    count = counted(len(bad), "bad row") if len(bad) < REPORTED_MAX else f"{REPORTED_MAX} bad rows or more"
     assert first.problem is not None, "an error of the integration has a problem"
     rows = [error.problem.context for error in named if error.problem is not None]
     is_of_array = any(str(row.get("place", "")).startswith("record ") for row in rows)
-    advice = "with --bad-rows FILE they are written to it, and all others loaded"
+    advice = "with --bad-rows FILE bad rows are written to it, and all others loaded"
     if is_of_array:
         advice = f"{WITHOUT_ARRAYS}: then {advice}"
     detail = "\n".join([*map(str, named), f"{count}; {advice}"])

@@ -76,11 +76,13 @@ def kind_of(value: Any) -> JsonType:
             return JsonType.NULL
 
 
-def records(file: Path, check: Callable[[], None] = lambda: None) -> Iterator[JsonRecord]:
+def records(
+    file: Path, check: Callable[[], None] = lambda: None, *, leaves_out_lines: bool = False
+) -> Iterator[JsonRecord]:
     """The records of a file, in their order.
 
     ``check`` is called for each chunk of the file, and may raise to end the reading. Raises
-    ``SourceUnreadable`` for anything but records.
+    ``SourceUnreadable`` for anything but records, or leaves out lines that are none.
     """
     is_array = text_files.is_json_array(file)
     stream = text_files.Utf8Stream(file, text_files.UTF8, check, advice=text_files.JSON_ADVICE)
@@ -89,7 +91,12 @@ def records(file: Path, check: Callable[[], None] = lambda: None) -> Iterator[Js
             yield from _elements(file, text.read())
             return
         for number, line in enumerate(text, start=1):
-            record = line_record(file, number, line)
+            try:
+                record = line_record(file, number, line)
+            except errors.SourceUnreadable:
+                if not leaves_out_lines:
+                    raise
+                continue
             if record is not None:
                 yield record
 

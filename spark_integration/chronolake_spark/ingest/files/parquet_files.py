@@ -151,25 +151,29 @@ def _json_value(value: pa.Scalar) -> object:
         return _json_value(value.value)
     if not value.is_valid:
         return None
-    type_ = value.type
-    if pa.types.is_map(type_):
-        entries = [(_json_value(entry[0]), _json_value(entry[1])) for entry in value.values]
-        return {key if isinstance(key, str) else str(key): item for key, item in entries}
-    if pa.types.is_struct(type_):
-        return {field.name: _json_value(value[field.name]) for field in type_}
-    if pa.types.is_nested(type_):
-        return [_json_value(item) for item in value.values]
-    if _utf8.is_text(type_):
+    return _json_nested(value) if pa.types.is_nested(value.type) else _json_leaf(value)
+
+
+def _json_nested(value: pa.Scalar) -> object:
+    if pa.types.is_struct(value.type):
+        return {field.name: _json_value(value[field.name]) for field in value.type}
+    if pa.types.is_map(value.type):
+        return {str(_json_value(entry[0])): _json_value(entry[1]) for entry in value.values}
+    return [_json_value(item) for item in value.values]
+
+
+def _json_leaf(value: pa.Scalar) -> object:
+    if _utf8.is_text(value.type):
         return value.as_buffer().to_pybytes().decode(errors="backslashreplace")
-    if pa.types.is_temporal(type_):
+    if pa.types.is_temporal(value.type):
+        # As texts of Arrow: Python's times have no nanoseconds and no year 10000.
         return _time_text(value)
-    if pa.types.is_floating(type_) and not math.isfinite(value.as_py()):
-        return str(value)
-    return value.as_py()
+    number = value.as_py()
+    return number if not isinstance(number, float) or math.isfinite(number) else str(number)
 
 
 def _time_text(value: pa.Scalar) -> str:
-    """A time or date as text, in UTC if its type has a zone. Python's times have neither nanoseconds nor all years."""
+    """A time or date as text, in UTC if its type has a zone."""
     if not pa.types.is_timestamp(value.type) or value.type.tz is None:
         return str(value.cast(pa.string()))
     return f"{value.cast(pa.timestamp(value.type.unit)).cast(pa.string())}Z"
