@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from chronolake_metastore.api import times_in_openapi
 from tests.server.operations import (
     ADOPT,
     ADOPT_DRY_RUN,
@@ -179,6 +180,26 @@ def places(value: object, at: Path = ()) -> Iterator[tuple[Path, object]]:
         yield from places(below, (*at, key))
 
 
+def times(openapi: Json, tried: Operation, body: Json) -> Iterator[Path]:
+    """The places of times in a body, by the OpenAPI document; also of fields that are left out."""
+    described = openapi["paths"][tried.template][tried.method.lower()]["requestBody"]["content"]
+    yield from _times(openapi, described["application/json"]["schema"], body, ())
+
+
+def _times(openapi: Json, schema: Json, body: Any, at: Path) -> Iterator[Path]:
+    if "$ref" in schema:
+        schema = openapi["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    if schema.get("pattern") in times_in_openapi.PATTERNS.values():
+        yield at
+    for part in schema.get("oneOf", []) + schema.get("anyOf", []):
+        yield from _times(openapi, part, body, at)
+    if isinstance(body, dict):
+        for name, field in schema.get("properties", {}).items():
+            yield from _times(openapi, field, body.get(name), (*at, name))
+    if isinstance(body, list) and body and "items" in schema:
+        yield from _times(openapi, schema["items"], body[0], (*at, 0))
+
+
 def with_raw(body: Json, at: Path, raw: str) -> bytes:
     """The body as bytes, with raw text, valid JSON or not, in one place."""
     return json.dumps(replaced(body, at, _MARK)).replace(json.dumps(_MARK), raw).encode("latin-1")
@@ -189,7 +210,7 @@ def replaced(body: Any, at: Path, value: object) -> Any:
     if not at:
         return value
     copy: Any = dict(body) if isinstance(body, dict) else list(body)
-    copy[at[0]] = replaced(copy[at[0]], at[1:], value)
+    copy[at[0]] = replaced(copy[at[0]] if at[1:] else None, at[1:], value)
     return copy
 
 

@@ -52,6 +52,17 @@ def test_a_field_of_another_type_is_refused(
 
 
 @named(operations.WITH_BODY)
+def test_digits_that_are_no_time_are_refused(
+    served: ServedTable, refuse: Callable[..., None], tried: Operation
+) -> None:
+    assert tried.body is not None
+    for at in bad_bodies.times(served.openapi, tried, tried.body(served.inflight)):
+        for digits in ("00000000000000000", "20260230000000000", "99999999999999999999"):
+            body = bad_bodies.replaced(tried.body(served.inflight), at, digits)
+            refuse(tried, 400, "invalid-request", json=body)
+
+
+@named(operations.WITH_BODY)
 def test_a_missing_field_is_refused(served: ServedTable, refuse: Callable[..., None], tried: Operation) -> None:
     assert tried.body is not None
     for at in bad_bodies.required_fields(tried):

@@ -13,7 +13,7 @@ from chronolake_metastore.api import parameters, problems
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPath, TableInPath, time_parameter
-from chronolake_metastore.api.requests import refuse_no_time, time_in_body
+from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.domain import instants
 from chronolake_metastore.queries import instants as queries
 from chronolake_metastore.store.instants import Filter
@@ -130,7 +130,6 @@ async def complete_instant(
     An instant with markers completes only if each published file has a marker, and every other marked file was
     deleted from storage and reported as deleted.
     """
-    refuse_no_time("cleaned_before", data.cleaned_before)
     command = instants.CompleteInstant(parameters.table(table), _time(requested_time), data)
     return await keyed_caller.execute(command)
 

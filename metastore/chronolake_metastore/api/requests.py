@@ -13,7 +13,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import Receive
 
 from chronolake_metastore import errors
-from chronolake_metastore.api import duplicates, known_fields, media_types
+from chronolake_metastore.api import duplicates, known_fields, media_types, times_in_bodies
 from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_model import decoding
 from chronolake_model.times import Micros, ReadTime, parse_read_time, parse_time
@@ -97,6 +97,7 @@ def decode(body: bytes, headers: Mapping[str, str] | None, wanted: Any) -> Any:
         raise errors.InvalidRequest("body: it is nested too deeply") from exc
     if twice is not None:
         raise errors.InvalidRequest(f"body: an object has the field {twice[:100]!r} twice")
+    times_in_bodies.refuse_no_time(decoded)
     return decoded
 
 
@@ -114,12 +115,6 @@ def time_in_body(name: str, text: str) -> Micros:
         return parse_time(text)
     except ValueError as exc:
         raise errors.InvalidRequest(f"body: {name}: {exc}") from exc
-
-
-def refuse_no_time(name: str, text: str | None) -> None:
-    """Raise ``InvalidRequest`` if a time in a body is not a time."""
-    if text is not None:
-        time_in_body(name, text)
 
 
 def read_time_in_body(name: str, text: str | None) -> ReadTime | None:

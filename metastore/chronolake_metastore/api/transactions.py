@@ -8,7 +8,7 @@ from litestar.params import JSONBody
 
 from chronolake_metastore.api import problems
 from chronolake_metastore.api.callers import Caller
-from chronolake_metastore.api.requests import refuse_no_time, time_in_body
+from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.domain import transactions
 from chronolake_metastore.domain.instants import CompleteInstant
 from chronolake_model.instants import CompletedTogether, CompleteTogether
@@ -36,8 +36,6 @@ async def complete_together(
     data: JSONBody[CompleteTogether], keyed_caller: NamedDependency[Caller]
 ) -> Response[CompletedTogether]:
     """Publish instants of one or several tables, all or none, at one position in the order of the log."""
-    for index, member in enumerate(data.instants):
-        refuse_no_time(f"instants[{index}].cleaned_before", member.cleaned_before)
     members = [
         CompleteInstant(
             member.table, time_in_body(f"instants[{index}].requested_time", member.requested_time), member
