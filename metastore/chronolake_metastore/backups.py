@@ -6,11 +6,14 @@ a dump of the schema ``chronolake``.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from chronolake_metastore import embedded, errors
 from chronolake_metastore.embedded import EmbeddedPostgres
@@ -18,6 +21,16 @@ from chronolake_metastore.embedded import EmbeddedPostgres
 DUMP: Final = "chronolake.dump"
 """The file of a dump in the folder of a backup."""
 _FOLDER: Final = "postgres"
+_MANIFEST: Final = "backup_manifest"
+
+
+class _BackupFile(msgspec.Struct, frozen=True):
+    path: str = msgspec.field(name="Path")
+    checksum: str = msgspec.field(name="Checksum")
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    files: list[_BackupFile] = msgspec.field(name="Files")
 
 
 def back_up_embedded(postgres: EmbeddedPostgres, folder: Path) -> None:
@@ -34,6 +47,8 @@ def back_up_embedded(postgres: EmbeddedPostgres, folder: Path) -> None:
         "stream",
         "--checkpoint",
         "fast",
+        "--manifest-checksums",
+        "SHA256",
     )
 
 
@@ -47,18 +62,41 @@ def back_up(dsn: str, folder: Path) -> None:
 def restore_embedded(folder: Path, data_dir: Path) -> None:
     """Make a data folder of a backup, with files of the account that runs its PostgreSQL.
 
-    Raises ``ConfigurationError`` if there is no backup, or the data folder has a database.
+    Raises ``ConfigurationError`` if there is no whole backup, or the data folder has a database.
     """
     backup, restored = folder / _FOLDER, data_dir.expanduser().resolve() / _FOLDER
     if not (backup / "PG_VERSION").exists():
         raise errors.ConfigurationError(
             f"{folder} has no backup of an embedded database ({_FOLDER}/PG_VERSION)"
         )
+    _refuse_part(backup)
     if restored.exists():
         raise errors.ConfigurationError(f"{restored} exists already: restore into another --data-dir")
     restored.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(backup, restored, symlinks=True)
     embedded.own(restored)
+
+
+def _refuse_part(backup: Path) -> None:
+    """Raise ``ConfigurationError`` unless each file of the backup is there as it was written.
+
+    PostgreSQL's own program for it, ``pg_verifybackup``, crashes as the wheel has it.
+    """
+    try:
+        manifest = msgspec.json.decode((backup / _MANIFEST).read_bytes(), type=_Manifest)
+        wrong = next((file.path for file in manifest.files if not _is_whole(backup, file)), None)
+    except (OSError, msgspec.DecodeError) as exc:
+        raise errors.ConfigurationError(f"the backup {backup} is not whole: its {_MANIFEST}: {exc}") from exc
+    if wrong is not None:
+        raise errors.ConfigurationError(f"the backup {backup} is not whole: {wrong} is missing or changed")
+
+
+def _is_whole(backup: Path, file: _BackupFile) -> bool:
+    try:
+        with (backup / file.path).open("rb") as stored:
+            return hashlib.file_digest(stored, "sha256").hexdigest() == file.checksum
+    except FileNotFoundError:
+        return False
 
 
 def restore(folder: Path, dsn: str) -> None:

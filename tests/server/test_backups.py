@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 import chronolake
@@ -200,6 +201,40 @@ def test_a_dump_is_restored_into_another_database_which_waits_for_its_claims(
         copy.start(ready_status=409)
     finally:
         copy.stop()
+
+
+def test_a_dump_that_is_restored_into_its_own_database_waits_for_its_claims_too(
+    server: ServerProcess, dsn: str, tmp_path: Path
+) -> None:
+    httpx.post(f"{server.url}/v1/namespaces", json={"name": "shop"}).raise_for_status()
+    succeeds("backup", str(tmp_path / "backup"), "--dsn", dsn)
+    httpx.post(f"{server.url}/v1/namespaces", json={"name": "later"}).raise_for_status()
+    server.stop()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA chronolake CASCADE")
+
+    succeeds("restore", str(tmp_path / "backup"), "--dsn", dsn)
+
+    restored = ServerProcess(dsn, tmp_path / "restored.log")
+    try:
+        restored.start(ready_status=409)
+        answer = httpx.post(f"{restored.url}/v1/namespaces", json={"name": "another"})
+        assert answer.json()["code"] == "metastore-moved"
+        succeeds("claim", "--dsn", dsn)
+        wait_until(lambda: httpx.get(f"{restored.url}/ready").status_code == 200)
+    finally:
+        restored.stop()
+
+
+def test_a_backup_that_is_not_whole_is_not_restored(original: EmbeddingServer, tmp_path: Path) -> None:
+    succeeds("backup", str(tmp_path / "backup"), "--data-dir", str(tmp_path / "original"))
+    files = sorted((tmp_path / "backup" / "postgres" / "base").rglob("[0-9]*"))
+    files[-1].unlink()
+
+    failed = command_line.run("restore", str(tmp_path / "backup"), "--data-dir", str(tmp_path / "restored"))
+
+    assert "is not whole" in command_line.complaint(failed)
+    assert not (tmp_path / "restored" / "postgres").exists()
 
 
 def test_a_backup_never_overwrites(dsn: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 SCHEMA: Final = "chronolake"
 BASELINE: Final = "0024"
 """The first revision of the database. Databases of earlier ones were made by development versions."""
-REVISION: Final = "0042"
+REVISION: Final = "0043"
 """The revision of the database that this server knows."""
 
 metadata: Final = MetaData(schema=SCHEMA)
