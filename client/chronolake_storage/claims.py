@@ -297,19 +297,42 @@ def renew(
     """Renew the claim of ``owner``, at the command of an operator.
 
     ``earlier_ids`` are the earlier ids of the metastore, ``tables`` its tables as for ``ensure_claim``. Raises
-    ``ClaimRefused`` for the claim of another metastore or table, unless ``force``, and where ``ensure_claim``
-    would not create a first claim.
+    ``ClaimRefused`` for the claim of another metastore or table, unless ``force``; for that of another table of
+    this metastore also with ``force``, and where ``ensure_claim`` would not create a first claim.
     """
     for _ in range(TRIES_MAX):
         stored = files.read(PATH)
         if stored is None:
             refuse_overlap(files, owner, lambda: tables)
             refuse_claim_above(files, owner)
+        if stored is not None:
+            _refuse_claim_of_other(files, owner, stored, earlier_ids, tables)
         outcome = Renewal.CLAIMED if stored is None else _renewal_of(files, owner, stored, earlier_ids, force)
         succeeded = [*earlier_ids, *_copy_in(files, stored, [owner.metastore_id, *earlier_ids])]
         if dry_run or outcome is Renewal.KEPT or _write(files, owner, stored, succeeded):
             return outcome
     raise ClaimRefused(f"{files.base_path}: its claim changes again and again; try again later")
+
+
+def _refuse_claim_of_other(
+    files: Files, owner: Owner, stored: Content, earlier_ids: Collection[str], tables: Collection[TablePlace]
+) -> None:
+    """Raise ``ClaimRefused`` for the claim of another table of this metastore, which may have files here.
+
+    A live table keeps its claim, and so does a dropped one whose base path ``owner`` did not take over: the
+    metastore would not protect their files if a link or a mount leads to them.
+    """
+    try:
+        claim = _decoded(files, stored)
+    except ClaimRefused:
+        return
+    is_own = claim.metastore_id in (owner.metastore_id, *earlier_ids)
+    is_known = claim.table_id in {table.table_id for table in tables}
+    if is_own and is_known and claim.table_id not in (owner.table_id, *owner.took_over):
+        raise ClaimRefused(
+            f"{files.base_path} is claimed by the table {claim.table} ({claim.table_id}) of this metastore: "
+            f"its files are protected, also from --force. Create {owner.table} at another base path"
+        )
 
 
 def _copy_in(files: Files, stored: Content | None, own_ids: Collection[str]) -> list[str]:

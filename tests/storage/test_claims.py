@@ -184,6 +184,25 @@ def test_an_operator_takes_a_strangers_claim_only_by_force(files: Files) -> None
     assert claimed(files).metastore_id == "metastore-1"
 
 
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_the_claim_of_another_table_of_the_metastore_is_not_taken_by_force_either(
+    files: Files, *, is_dropped: bool
+) -> None:
+    other = Owner("metastore-1", "table-9", "shop.mounted")
+    claims.ensure_claim(files, other, never, alone)
+    known = TablePlace("table-9", "shop.mounted", "/mnt/gone", is_dropped=is_dropped)
+
+    with pytest.raises(ClaimRefused, match=r"shop\.mounted.*also from --force"):
+        claims.renew(files, OURS, [], [known], force=True)
+    with pytest.raises(ClaimRefused, match="also from --force"):
+        claims.renew(files, MOVED, ["metastore-1"], [known], force=True)
+    assert claimed(files).table_id == "table-9"
+
+    # A table that took over the base path in the metastore gets the claim without force.
+    heir = msgspec.structs.replace(OURS, took_over=["table-9"])
+    assert claims.renew(files, heir, [], [known]) is Renewal.RENEWED
+
+
 def test_after_a_renewal_the_old_identity_deletes_nothing(files: Files) -> None:
     claims.ensure_claim(files, OURS, never, alone)
     claims.renew(files, MOVED, ["metastore-1"], [])

@@ -108,6 +108,9 @@ PROJECTED = [
     "UPDATE instant SET writer = 'mallory' WHERE state = 'completed'",
     "UPDATE instant SET extra_metadata = '{\"a\": \"b\"}' WHERE state = 'completed'",
     "UPDATE instant SET state = 'rolled_back', completion_time = NULL WHERE state = 'completed'",
+    # A number that is equal in JSON, and that no server reads.
+    "UPDATE instant SET summary = replace(summary::text, '\"files\": 1,', '\"files\": 1.0,')::jsonb"
+    " WHERE summary IS NOT NULL",
     "DELETE FROM instant WHERE state = 'requested'",
     "INSERT INTO instant SELECT table_id, requested_time + interval '1 us', completion_time + interval '1 us', "
     "action, operation, state, writer, lease_seconds, lease_expires_at, rollback_reason, summary, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -29,7 +29,8 @@ class _Field(msgspec.Struct, frozen=True):
 
 def refuse_no_time(body: Any) -> None:
     """Raise ``InvalidRequest`` if a field of the decoded ``body`` that holds a time holds none."""
-    for name, text, parse in _times_of(body, _fields_of(type(body)), ""):
+    form: Any = type(body)
+    for name, text, parse in _times_of(body, _fields_of(form), ""):
         try:
             parse(text)
         except ValueError as exc:
@@ -52,10 +53,9 @@ def _times_of(
 
 
 @functools.cache
-def _fields_of(form: Hashable) -> tuple[_Field, ...]:
-    if not (isinstance(form, type) and issubclass(form, msgspec.Struct)):
-        return ()
-    return _fields(inspect.type_info(form), frozenset())
+def _fields_of(form: Any) -> tuple[_Field, ...]:
+    is_struct = isinstance(form, type) and issubclass(form, msgspec.Struct)
+    return _fields(inspect.type_info(form), frozenset()) if is_struct else ()
 
 
 def _fields(info: inspect.Type, outer: frozenset[type]) -> tuple[_Field, ...]:

@@ -35,12 +35,13 @@ _NOT_REPAIRABLE: Final = """
     ORDER BY name
 """
 
+# Rows are compared as text: 1 and 1.0 are equal numbers in JSON, but the server reads only the first.
 _DIFFERENCES: Final = sql.SQL(
     """
     SELECT {owner}, to_jsonb(expected)::text, to_jsonb(found)::text
     FROM pg_temp.{projection} AS expected
     FULL JOIN {schema}.{projection} AS found USING ({key})
-    WHERE ROW(expected.*) IS DISTINCT FROM ROW(found.*) AND {wanted}
+    WHERE expected::text IS DISTINCT FROM found::text AND {wanted}
     ORDER BY {key}
     LIMIT %(limit)s
     """
@@ -55,7 +56,7 @@ _DELETE_WRONG: Final = sql.SQL(
         SELECT {key}
         FROM pg_temp.{projection} AS expected
         FULL JOIN {schema}.{projection} AS found USING ({key})
-        WHERE ROW(expected.*) IS DISTINCT FROM ROW(found.*)
+        WHERE expected::text IS DISTINCT FROM found::text
     ),
     deleted AS (
         DELETE FROM {schema}.{projection} WHERE ({key}) IN (SELECT {key} FROM wrong)
