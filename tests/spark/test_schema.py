@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StringType
 
 from chronolake_model.tables import Field
 from chronolake_spark.driver import schema
+from chronolake_spark.errors import SchemaMismatch
 
 
 @pytest.mark.parametrize(
@@ -33,3 +35,16 @@ def test_a_type_means_the_same_whatever_the_session_takes_a_timestamp_for(
     finally:
         spark.conf.unset("spark.sql.timestampType")
         schema.type_of.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        StringType("UTF8_LCASE"),
+        ArrayType(StringType("UNICODE_CI")),
+        MapType(StringType("UTF8_LCASE"), LongType()),
+    ],
+)
+def test_a_collation_is_refused_and_not_dropped(type_: DataType) -> None:
+    with pytest.raises(SchemaMismatch, match=r"'name' has the type .*(UTF8_LCASE|UNICODE_CI).*cast it"):
+        schema.text_of(type_, "name")

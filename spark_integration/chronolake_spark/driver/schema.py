@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, types as spark_types
 from pyspark.sql.types import DataType, StructField, StructType
@@ -29,6 +30,8 @@ _ATOMIC = (
     spark_types.TimestampNTZType,
 )
 quoted, plain = column_names.quoted, column_names.plain
+BINARY_COLLATION: Final = "UTF8_BINARY"
+"""The collation of a string without one: the only one that tables know."""
 # A quoted name, or the type: not a field of a struct that is called so (``timestamp:``).
 _NAME_OR_TIMESTAMP = re.compile(r"`(?:[^`]|``)*`|\btimestamp\b(?!\s*:)", re.IGNORECASE)
 
@@ -57,7 +60,8 @@ def text_of(type_: DataType, column: str) -> str:
     """The type as a table has it. Raises ``SchemaMismatch`` for one that data files do not hold."""
     match type_:
         case spark_types.StringType():
-            return "string"
+            if type_.collation == BINARY_COLLATION:
+                return "string"
         case spark_types.ArrayType():
             return f"array<{text_of(type_.elementType, column)}>"
         case spark_types.MapType():
