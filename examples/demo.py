@@ -6,7 +6,7 @@ At the end hudi-rs, a reader of Apache Hudi that knows nothing of Chronolake, re
     make demo DATA=<folder> [KEY=a,b] [ORDERING=ts] [PARTITION=col] [OP_COLUMN=op]     your own files
 
 All data is in ./.demo and stays there, so a second run loads only new files. The demo stops the server that it
-has started, also after a failure.
+has started, also after a failure, and when its terminal is closed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import argparse
 import contextlib
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 
 import hudi
 import order_changes
@@ -173,10 +175,25 @@ def server() -> Iterator[str]:
         except OSError as exc:
             raise DemoFailed(f"{command[0]} does not start ({exc}); run `make install`") from exc
         at_the_end.callback(stop, process)
+        end_by_signals(at_the_end)
         url = f"http://127.0.0.1:{port}"
         wait_until_it_answers(process, url, log_path)
         print_line(f"It answers at {url} (process {process.pid}, log {log_path.relative_to(Path.cwd())})")
         yield url
+
+
+def end_by_signals(at_the_end: contextlib.ExitStack) -> None:
+    """Do what is to be done at the end also if the terminal is closed, or a signal ends the demo."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        for ignored in (signal.SIGHUP, signal.SIGTERM):
+            signal.signal(ignored, signal.SIG_IGN)
+        at_the_end.close()
+        # No exception: the connection to Java may have an unread answer. Java ends with this process.
+        os._exit(128 + number)
+
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, end)
 
 
 def wait_until_it_answers(process: subprocess.Popen[bytes], url: str, log_path: Path) -> None:
