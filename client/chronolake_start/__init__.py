@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import sys
+from types import ModuleType
 from typing import NoReturn
 
 
@@ -15,11 +16,26 @@ def client() -> NoReturn:
 
 def server() -> NoReturn:
     """Run ``chronolake-metastore``."""
-    _start("chronolake-metastore", "chronolake_metastore.cli.main")
+    _start("chronolake-metastore", "chronolake_metastore.cli.main", extra="server")
 
 
-def _start(command: str, module: str) -> NoReturn:
+def _start(command: str, module: str, *, extra: str = "") -> NoReturn:
     if sys.argv[1:] == ["--version"]:
         print(f"{command} {importlib.metadata.version('chronolake')}")
         sys.exit()
-    sys.exit(importlib.import_module(module).main())
+    sys.exit(_program(command, module, extra).main())
+
+
+def _program(command: str, module: str, extra: str) -> ModuleType:
+    """The module of a program. A plain installation has the program too, and not the packages of its extra."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as exc:
+        if not extra or (exc.name or "").startswith("chronolake"):
+            raise
+        print(
+            f"{command}: the package {exc.name} is not installed; the command needs the extra of "
+            f"pip install '.[{extra}]', in a checkout of Chronolake",
+            file=sys.stderr,
+        )
+        sys.exit(2)

@@ -21,6 +21,24 @@ getattr(importlib.import_module(module), function)()
 """
 
 
+WITHOUT_EXTRAS = """
+import sys
+sys.modules["litestar"] = None
+sys.argv[1:] = ["serve"]
+import chronolake_start
+chronolake_start.server()
+"""
+
+
+def test_the_server_names_its_extra_where_it_is_not_installed() -> None:
+    ended = subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS], capture_output=True, text=True, check=False)
+
+    [line] = ended.stderr.splitlines()
+    assert ended.returncode == 2
+    assert "litestar is not installed" in line
+    assert "pip install '.[server]'" in line
+
+
 @pytest.mark.parametrize("command", ["chronolake", "chronolake-metastore"])
 def test_the_version_is_answered_without_importing_a_program(command: str) -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
