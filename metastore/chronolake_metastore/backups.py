@@ -10,6 +10,8 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -64,17 +66,18 @@ def restore_embedded(folder: Path, data_dir: Path) -> None:
 
     Raises ``ConfigurationError`` if there is no whole backup, or the data folder has a database.
     """
-    backup, restored = folder / _FOLDER, data_dir.expanduser().resolve() / _FOLDER
-    if not (backup / "PG_VERSION").exists():
-        raise errors.ConfigurationError(
-            f"{folder} has no backup of an embedded database ({_FOLDER}/PG_VERSION)"
-        )
-    _refuse_part(backup)
-    if restored.exists():
-        raise errors.ConfigurationError(f"{restored} exists already: restore into another --data-dir")
-    restored.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(backup, restored, symlinks=True)
-    embedded.own(restored)
+    with _configuration_errors():
+        backup, restored = folder / _FOLDER, data_dir.expanduser().resolve() / _FOLDER
+        if not (backup / "PG_VERSION").exists():
+            raise errors.ConfigurationError(
+                f"{folder} has no backup of an embedded database ({_FOLDER}/PG_VERSION)"
+            )
+        _refuse_part(backup)
+        if restored.exists():
+            raise errors.ConfigurationError(f"{restored} exists already: restore into another --data-dir")
+        restored.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(backup, restored, symlinks=True)
+        embedded.own(restored)
 
 
 def _refuse_part(backup: Path) -> None:
@@ -102,16 +105,30 @@ def _is_whole(backup: Path, file: _BackupFile) -> bool:
 def restore(folder: Path, dsn: str) -> None:
     """Load a dump into a database that has no schema ``chronolake``. Raises ``ConfigurationError``."""
     dump = folder / DUMP
-    if not dump.exists():
-        raise errors.ConfigurationError(f"{folder} has no dump of a database ({DUMP})")
+    with _configuration_errors():
+        if not dump.exists():
+            raise errors.ConfigurationError(f"{folder} has no dump of a database ({DUMP})")
     options = ("--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges")
     _run("pg_restore", *options, "--dbname", dsn, str(dump))
 
 
 def _make_empty(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if any(folder.iterdir()):
-        raise errors.ConfigurationError(f"{folder} is not empty: name a new folder for each backup")
+    with _configuration_errors():
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if any(folder.iterdir()):
+            raise errors.ConfigurationError(f"{folder} is not empty: name a new folder for each backup")
+
+
+@contextmanager
+def _configuration_errors() -> Iterator[None]:
+    """Turn what the file system refuses into ``ConfigurationError``."""
+    try:
+        yield
+    except shutil.Error as exc:
+        _, path, why = exc.args[0][0]
+        raise errors.ConfigurationError(f"{path} cannot be written: {why}") from exc
+    except OSError as exc:
+        raise errors.ConfigurationError(f"{exc.filename or exc} cannot be used: {exc.strerror}") from exc
 
 
 def _run(program: str, *arguments: str) -> None:

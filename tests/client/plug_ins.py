@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,3 +19,8 @@ def greet(whom: Annotated[str, typer.Argument()]) -> None:
 def late() -> None:
     """Require a package that is not installed."""
     import no_such_package  # type: ignore[import-not-found]  # noqa: F401, PLC0415
+
+
+def save(path: Annotated[Path, typer.Argument()]) -> None:
+    """Write a file."""
+    path.write_text("saved")

@@ -53,6 +53,18 @@ def test_a_plug_in_that_cannot_be_imported_names_the_package_to_install(
     assert "greet" in run("--help").out
 
 
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_folder_that_a_command_cannot_write_into_is_named_without_a_traceback(
+    run: Cli, monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    with_plug_ins(monkeypatch, save="tests.client.plug_ins:save")
+
+    ran = run("save", "/nowhere/file", *flags)
+
+    assert ran.code == output.USAGE
+    assert "/nowhere/file cannot be used: No such file or directory" in ran.err
+
+
 def test_an_absent_plug_in_names_the_package_to_install_with_any_options(
     run: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

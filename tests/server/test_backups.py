@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 import chronolake
 from chronolake_metastore import backups
@@ -235,6 +236,77 @@ def test_a_backup_that_is_not_whole_is_not_restored(original: EmbeddingServer, t
 
     assert "is not whole" in command_line.complaint(failed)
     assert not (tmp_path / "restored" / "postgres").exists()
+
+
+def make_backup_of_no_files(folder: Path) -> None:
+    """The folder of a backup that can be restored, and not be started."""
+    folder.mkdir(parents=True)
+    (folder / "PG_VERSION").touch()
+    (folder / "backup_manifest").write_text('{"Files": []}')
+
+
+@pytest.mark.parametrize("command", ["backup", "restore"])
+def test_a_folder_that_cannot_be_used_is_one_line(dsn: str, tmp_path: Path, command: str) -> None:
+    (tmp_path / "file").touch()
+
+    ended = command_line.run(command, str(tmp_path / "file/b"), "--dsn", dsn)
+
+    [line] = command_line.complaint(ended).splitlines()
+    assert ended.returncode == 2
+    assert f"{tmp_path / 'file'}" in line
+
+
+def test_a_data_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    make_backup_of_no_files(tmp_path / "backup/postgres")
+    (tmp_path / "file").touch()
+
+    ended = command_line.run("restore", str(tmp_path / "backup"), "--data-dir", str(tmp_path / "file/data"))
+
+    [line] = command_line.complaint(ended).splitlines()
+    assert (ended.returncode, "file/data" in line) == (2, True)
+
+
+def test_a_backup_and_a_restore_name_their_database(dsn: str, empty_database: str, tmp_path: Path) -> None:
+    backup = str(tmp_path / "backup")
+
+    written = succeeds("backup", backup, "--dsn", dsn)
+    restored = succeeds("restore", backup, "--dsn", empty_database)
+
+    assert f"dbname={conninfo_to_dict(dsn)['dbname']} written to {backup}" in written
+    assert f"dbname={conninfo_to_dict(empty_database)['dbname']}\n" in restored
+
+
+def test_a_restore_names_its_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_backup_of_no_files(tmp_path / "backup/postgres")
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    printed = succeeds("restore", str(tmp_path / "backup"))
+
+    assert f"the embedded database in {tmp_path / '.local/share/chronolake'}" in printed
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("serve",),
+        ("migrate",),
+        ("verify",),
+        ("heads", "--to", "heads"),
+        ("rebuild",),
+        ("claim",),
+        ("backup", "b"),
+        ("restore", "b"),
+    ],
+)
+def test_a_data_folder_beside_a_dsn_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    ended = command_line.run(*command, "--dsn", "host=127.0.0.1 port=9", "--data-dir", str(tmp_path / "data"))
+
+    [line] = command_line.complaint(ended).splitlines()
+    assert (ended.returncode, "name two databases" in line) == (2, True)
 
 
 def test_a_backup_never_overwrites(dsn: str, tmp_path: Path) -> None:

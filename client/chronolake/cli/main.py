@@ -67,6 +67,10 @@ def run(args: Sequence[str]) -> int:
             return done.code if isinstance(done.code, int) else output.OK
         except errors.ChronolakeError as error:
             return output.report(error)
+        except OSError as error:
+            if error.filename is None:
+                raise
+            return output.report_file(error)
     return output.OK
 
 

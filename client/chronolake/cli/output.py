@@ -160,6 +160,14 @@ def report(error: errors.ChronolakeError) -> int:
     return exit_code_of(error)
 
 
+def report_file(error: OSError) -> int:
+    """Report on stderr a file or folder that the user named and that cannot be used; returns the exit code."""
+    detail = f"{error.filename} cannot be used: {error.strerror}"
+    document = {"type": "about:blank", "title": "A file cannot be used", "detail": detail}
+    print(json_document(document) if context.wants_json() else f"Error: {detail}", file=sys.stderr)
+    return USAGE
+
+
 def _document(error: errors.ChronolakeError) -> str:
     if error.problem is not None:
         return json_document(error.problem)

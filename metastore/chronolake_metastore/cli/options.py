@@ -17,6 +17,7 @@ from chronolake_metastore.store.postgres import diagnosis
 from chronolake_model import environment
 
 _DSN_VARIABLE: Final = "CHRONOLAKE_DSN"
+_CONTEXT: Final = "context"
 _COMMON: Final = ("dsn", "data_dir", "log_format", "log_level")
 
 EVERY: Final = tuple(setting.name for setting in all_settings())
@@ -33,6 +34,7 @@ def of_settings(*names: str, **defaults: object) -> Callable[[Callable[..., None
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         def command(**arguments: Any) -> None:
             values = {name: arguments.pop(name) for name in options}
+            _refuse_two_databases(arguments.pop(_CONTEXT), values["dsn"])
             values["storage_endpoints"] = values.get("storage_endpoints") or ()
             settings = Settings(**values | {"dsn": _refuse_empty(values["dsn"])})
             telemetry.configure(settings.log_format, settings.log_level)
@@ -41,7 +43,8 @@ def of_settings(*names: str, **defaults: object) -> Callable[[Callable[..., None
             function(settings, **arguments)
 
         _, *others = inspect.signature(function, eval_str=True).parameters.values()
-        parameters = [*(_parameter(setting, defaults) for setting in options.values()), *others]
+        context = inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        parameters = [context, *(_parameter(setting, defaults) for setting in options.values()), *others]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         command.__name__, command.__doc__ = function.__name__, function.__doc__
@@ -107,6 +110,25 @@ def source_of(settings: Settings) -> Source:
         return Source(started.dsn, started)
     diagnosis.refuse_malformed(settings.dsn)
     return Source(settings.dsn)
+
+
+def name_of(settings: Settings) -> str:
+    """The database of the settings, as an operator knows it, without a password."""
+    if not settings.dsn:
+        return f"the embedded database in {settings.data_dir.expanduser().resolve()}"
+    return diagnosis.name_of(settings.dsn)
+
+
+def _refuse_two_databases(context: typer.Context, dsn: str | None) -> None:
+    """Raise ``ConfigurationError`` if the command line names a data folder, and there is a DSN too.
+
+    The folder of the environment variable is a default, as that of the container image.
+    """
+    source = context.get_parameter_source("data_dir")
+    if dsn is not None and source is not None and source.name == "COMMANDLINE":
+        raise errors.ConfigurationError(
+            f"--data-dir and a DSN (--dsn or {_DSN_VARIABLE}) name two databases; give one of them"
+        )
 
 
 def _refuse_empty(dsn: str | None) -> str:

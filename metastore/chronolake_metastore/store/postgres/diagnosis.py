@@ -62,6 +62,14 @@ def refuse_malformed(dsn: str) -> None:
         ) from None
 
 
+def name_of(dsn: str) -> str:
+    """The database that a DSN names, without its login."""
+    given = psycopg.conninfo.conninfo_to_dict(dsn)
+    names = ("host", "hostaddr", "port", "dbname", "service")
+    parts = [f"{name}={given[name]}" for name in names if given.get(name)]
+    return f"the database {' '.join(parts)}" if parts else "the default database of libpq"
+
+
 def of_connecting(exc: psycopg.Error) -> errors.ConfigurationError:
     """Advice for a connection that could not be made."""
     reason = _reason(exc)
