@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark.common import arrow_types, columns
-from chronolake_spark.read.slices import log_partials
+from chronolake_spark.common import columns
+from chronolake_spark.read.slices import java_order, log_partials
 from chronolake_spark.read.slices.log_partials import Laid, Parts
 from chronolake_spark.read.slices.merge import Mask
 
@@ -72,8 +72,11 @@ class LatestChanges:
     def deletes(self) -> pa.Table:
         """The keys whose latest change is a delete with an ordering value, with this value."""
         is_delete = pc.and_(pc.less(self.versions[_ROW], 0), pc.greater(self.versions[_RANK], _NO_VERSION))
-        names = [KEY] if self.ordering_field is None else [KEY, ORDERING]
-        return self.versions.filter(is_delete).select(names)
+        deletes = self.versions.filter(is_delete)
+        if self.ordering_field is None:
+            return deletes.select([KEY])
+        type_ = self.records.schema.field(self.ordering_field).type
+        return pa.table({KEY: deletes[KEY], ORDERING: java_order.restored(deletes[ORDERING], type_)})
 
     @property
     def deleted_keys(self) -> pa.Table:
@@ -159,7 +162,7 @@ def _wins(base: pa.Table, changes: pa.Table, ordering_field: str | None) -> Mask
     """Row by row: whether the record of the base file wins against the change of its key."""
     if ordering_field is None:
         return np.zeros(len(changes), dtype=np.bool_)
-    ordering = arrow_types.ordering_values(base, ordering_field)
+    ordering = java_order.comparable(base[ordering_field])
     ranks: npt.NDArray[np.int8] = changes[_RANK].to_numpy()
     is_greater = _mask(pc.fill_null(pc.greater(ordering, changes[ORDERING]), False))
     # Without a barrier, the rank of a change is never less than that of null.
@@ -175,7 +178,7 @@ def _versions_of_records(records: pa.Table, times: pa.ChunkedArray, ordering_fie
         _RANK: pa.array(np.full(len(records), _WITH_VALUE, np.int8)),
     }
     if ordering_field is not None:
-        arrays[ORDERING] = arrow_types.ordering_values(records, ordering_field)
+        arrays[ORDERING] = java_order.comparable(records[ordering_field])
         arrays[_RANK] = pa.array(_ranks(arrays[ORDERING]))
     return pa.table(arrays)
 
@@ -189,7 +192,7 @@ def _versions_of_deletes(deletes: pa.Table, ordering_type: pa.DataType | None) -
         _RANK: pa.array(np.full(len(deletes), _WITH_VALUE, np.int8)),
     }
     if ordering_type is not None:
-        arrays[ORDERING] = deletes[ORDERING].cast(ordering_type)
+        arrays[ORDERING] = java_order.comparable(deletes[ORDERING].cast(ordering_type))
         has_value = _mask(pc.is_valid(arrays[ORDERING]))
         arrays[_RANK] = pa.array(np.where(has_value, _WITH_VALUE, _NO_VERSION).astype(np.int8))
     return pa.table(arrays)
