@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import chronolake
-from chronolake.hudi import adopting, keeping, releasing, requirements, samples, stored
+from chronolake.hudi import adopting, keeping, releasing, requirements, samples, spellings, stored
 from chronolake.hudi.adopting import Adopted
 from chronolake.hudi.definitions import CannotAdopt, Options
 from chronolake.storage import open_filesystem
@@ -191,6 +193,122 @@ def test_records_that_are_stored_under_another_key_or_path_are_noticed(
     filesystem, root = open_filesystem(str(path), None)
     found = samples.compared(table, requirements.schema_of(table), filesystem, root).misfits
     assert misfit in f"{found.keys} {found.paths}"
+
+
+def stored_again(file: Path, keys: Sequence[str], footer: Mapping[str, str], **columns: pa.Array) -> None:
+    """Store a base file again with other record keys, of which its footer has the smallest and the largest.
+
+    The file keeps its size, which its commit states.
+    """
+    rows = pq.ParquetFile(file).read()
+    spelled = pa.array([keys[at % len(keys)] for at in range(len(rows))])
+    for name, column in {"_hoodie_record_key": spelled, **columns}.items():
+        rows = rows.set_column(rows.column_names.index(name), name, column)
+    rows = rows.replace_schema_metadata()
+    size, padding = file.stat().st_size, 0
+    for _ in range(3):
+        padding += size - _written(rows, {**footer, "padding": "." * padding}, file)
+    assert file.stat().st_size == size
+
+
+def _written(rows: pa.Table, footer: Mapping[str, str], file: Path) -> int:
+    with pq.ParquetWriter(file, rows.schema, store_schema=False) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata(footer)
+    return file.stat().st_size
+
+
+def files_by_age(path: Path) -> list[Path]:
+    """The base files of a folder, the oldest first."""
+    return sorted(path.glob("*.parquet"), key=lambda file: file.stem.rpartition("_")[2])
+
+
+FOOTER = {"hoodie_min_record_key": "1", "hoodie_max_record_key": "id:2"}
+
+
+@pytest.mark.parametrize("footer", [FOOTER, {}])
+def test_keys_of_two_spellings_are_kept_also_if_the_newest_files_have_one(
+    client: chronolake.Client, namespace: str, tmp_path: Path, footer: dict[str, str]
+) -> None:
+    path = unpacked("evolved9", tmp_path)
+    older, _newer = files_by_age(path)  # Of two file groups.
+    stored_again(older, ["1", "id:2"], footer)
+    options = Options(name=f"{namespace}.{path.name}", base_path=str(path))
+    planned = adopting.adopt(client, options, dry_run=True)
+    [note] = [note for note in planned.notes if "has the record key 'id:2'" in note]
+    assert older.name in note
+    assert re.search(r"and \S+\.parquet has '\d+'", note)
+    table = client.table(adopting.adopt(client, options).table)
+    assert table.definition.properties[KEPT_KEYS_PROPERTY] == "true"
+
+
+def test_keys_of_files_that_are_not_in_the_latest_slices_do_not_count(tmp_path: Path) -> None:
+    path = unpacked("cow8", tmp_path)
+    # The first is of a replaced file group.
+    *former, _latest = files_by_age(path / "day=2026-01-03")
+    assert len(former) == 2
+    for file in former:
+        stored_again(file, ["id:2"], FOOTER)
+    assert misfit_of_keys(path) is None
+
+
+def misfit_of_keys(path: Path, **types: str) -> str | None:
+    """A key in a spelling that is not Chronolake's; ``types`` are those of columns, for others than stated."""
+    table = stored.read(open_files(str(path)))
+    filesystem, root = open_filesystem(str(path), None)
+    stated_types = {field.name: field.type for field in requirements.schema_of(table)}
+    return spellings.misfit(table, stated_types | types, filesystem, root)
+
+
+@pytest.mark.parametrize(
+    ("type_", "keys", "fits"),
+    [
+        ("bigint", ["-17"], True),
+        ("bigint", ["017"], False),
+        ("timestamp", ["141000423"], True),
+        ("timestamp", ["1970-01-01 00:00:25.0"], False),
+        ("timestamp_ntz", ["1970-01-01 00:00:25.07"], True),
+        ("timestamp_ntz", ["1970-01-01 00:00:25.0"], False),
+        ("date", ["+10000-01-01"], True),
+        ("date", ["25"], False),
+        ("decimal(5,2)", ["-0.50"], True),
+        ("decimal(5,2)", ["0.5"], False),
+        ("boolean", ["true"], True),
+        ("boolean", ["1"], False),
+        ("string", ["a:b\n"], True),
+        ("double", ["0.5E1"], True),  # Such keys are kept by their type.
+    ],
+)
+def test_the_spelling_of_a_key_is_known_by_the_type_of_its_field(
+    tmp_path: Path, type_: str, keys: list[str], fits: bool
+) -> None:
+    path = unpacked("cow8", tmp_path)
+    for file in path.glob("day=*/*.parquet"):
+        stored_again(file, keys, {})
+    assert (misfit_of_keys(path, id=type_) is None) is fits
+
+
+@pytest.mark.parametrize(("value", "fits"), [("id:7", True), ("7", False)])
+def test_a_text_that_begins_like_a_key_of_several_fields_is_compared_with_its_column(
+    tmp_path: Path, value: str, fits: bool
+) -> None:
+    path = unpacked("cow8", tmp_path)
+    for file in path.glob("day=*/*.parquet"):
+        stored_again(file, ["id:7"], {}, id=pa.array([value] * pq.read_metadata(file).num_rows))
+    assert (misfit_of_keys(path, id="string") is None) is fits
+
+
+@pytest.mark.parametrize(
+    ("keys", "fits"), [(["id:1,name:x,y"], True), (["id:__null__,name:x"], True), (["1,x"], False)]
+)
+def test_the_spelling_of_keys_of_several_fields_has_their_names(
+    tmp_path: Path, keys: list[str], fits: bool
+) -> None:
+    path = unpacked("cow8", tmp_path)
+    state(path, hoodie__table__recordkey__fields="id,name")
+    for file in path.glob("day=*/*.parquet"):
+        stored_again(file, keys, {})
+    assert (misfit_of_keys(path) is None) is fits
 
 
 def test_a_schema_on_read_that_adds_and_widens_columns_is_read_by_names(

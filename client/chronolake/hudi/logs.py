@@ -79,7 +79,7 @@ def obstacles(table: StoredTable) -> Iterator[str]:
 
 
 def _obstacles(table: StoredTable) -> Iterator[str]:
-    writers, slices = writers_of(table), _Slices(table)
+    writers, slices = writers_of(table), Slices(table)
     for file, name in table.data_files:
         facts = table.logs.get(file.path)
         if name.kind is not FileKind.LOG or facts is None:
@@ -144,7 +144,7 @@ def _completed(instant: StoredInstant) -> str:
     return instant.completion_time or instant.requested_time
 
 
-class _Slices:
+class Slices:
     """The base files of each file group, in order, and the instants that count."""
 
     def __init__(self, table: StoredTable) -> None:
@@ -167,6 +167,12 @@ class _Slices:
     def is_live(self, group: _Group, time: str) -> bool:
         """Whether what completed at a time is in the latest slice of a file group."""
         return group not in self._replaced and self._slice_at(group, time) == len(self._bases.get(group, ()))
+
+    def is_latest_base(self, partition_path: str, name: DataFileName) -> bool:
+        """Whether a file is the base file of a latest slice."""
+        time = name.requested_time
+        is_base = name.kind is FileKind.BASE and self.counts(time)
+        return is_base and self.is_live((partition_path, name.file_id), time)
 
     def reason_of_version_6(
         self, group: _Group, name: DataFileName, writer: StoredInstant | None, facts: LogFacts

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from chronolake.hudi import spellings
 from chronolake.hudi.stored import Misfits, StoredTable
 from chronolake_model import meta_columns
 from chronolake_model.file_names import FileKind
@@ -23,7 +24,7 @@ def compared(table: StoredTable, schema: Sequence[Field], filesystem: Any, root:
     """The table with the first of its records that Chronolake would write under another key or path.
 
     ``filesystem`` is pyarrow's, ``root`` the base path in it. What cannot be read or computed is no misfit:
-    other checks name it.
+    other checks name it. The smallest and the largest key of each latest base file are compared too.
     """
     types = {field.name: field.type for field in schema}
     keys: str | None = None
@@ -34,6 +35,7 @@ def compared(table: StoredTable, schema: Sequence[Field], filesystem: Any, root:
             continue
         keys = keys or _key_misfit(table, types, rows, file)
         paths = paths or _path_misfit(table, types, rows, file)
+    keys = keys or spellings.misfit(table, types, filesystem, root)
     return msgspec.structs.replace(table, misfits=Misfits(keys, paths))
 
 
