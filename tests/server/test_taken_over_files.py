@@ -61,6 +61,21 @@ def test_an_instant_of_which_a_dropped_table_has_staged_files_is_not_adopted_as_
     refused(shared_http.post("/v1/tables/adopt", json=request), 422, "invalid-table")
 
 
+def test_files_of_a_table_are_known_after_a_second_one_in_its_folder_was_dropped_too(
+    shared_http: httpx.Client,
+) -> None:
+    base_path, time = dropped(shared_http)
+    second = f"ns_{uuid.uuid4().hex[:12]}.second"
+    succeeded(shared_http.post("/v1/namespaces", json={"name": second.partition(".")[0]}))
+    definition = rest.table_body(second, base_path=base_path)
+    succeeded(shared_http.post("/v1/tables", json=definition | {"reuse_base_path": True}))
+    assert shared_http.delete(f"/v1/tables/{second}").status_code == 204
+
+    refused(shared_http.post("/v1/tables", json=definition), 409, "base-path-taken")
+    request = adoption(shared_http, base_path, {"requested_time": time, "action": "commit"})
+    refused(shared_http.post("/v1/tables/adopt", json=request), 422, "invalid-table")
+
+
 @pytest.fixture
 def later(shared_http: httpx.Client, shared_dsn: str) -> Table:
     """A table whose only instant is pending, in the folder of a dropped one that completed it.

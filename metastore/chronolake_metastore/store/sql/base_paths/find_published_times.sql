@@ -1,8 +1,13 @@
--- Of the named times, those of instants of dropped tables that have published or staged files, or could have: completed
--- instants, and pending ones with staged files; each with the name of its table.
+-- Of the named times, those of instants of dropped tables, and of tables whose folders these took over, that have published
+-- or staged files, or could have: completed instants, and pending ones with staged files; each with the name of its table.
+WITH RECURSIVE dropped AS (
+    SELECT unnest(%(table_ids)s::uuid[]) AS table_id
+    UNION
+    SELECT taken.table_id FROM base_path taken JOIN dropped ON taken.taken_by = dropped.table_id
+)
 SELECT micros(i.requested_time), t.namespace || '.' || t.name
 FROM unnest(%(requested_times)s::bigint[]) AS n (requested_time)
-CROSS JOIN unnest(%(table_ids)s::uuid[]) AS d (table_id)
+CROSS JOIN dropped d
 JOIN lake_table t ON t.table_id = d.table_id
 JOIN instant i ON i.table_id = d.table_id AND i.requested_time = moment(n.requested_time)
 WHERE i.state = 'completed'
