@@ -21,7 +21,7 @@ _NOT_IN_ANCHOR = re.compile(r"[^\w\- ]")
 
 
 class Block(NamedTuple):
-    """A fenced block of code; ``runs`` is how a test runs it (sh, python, spark, sql), empty if none does."""
+    """A fenced block of code; ``runs`` is how a test runs it (tests/README.md), empty if none does."""
 
     page: Path
     language: str
@@ -40,6 +40,13 @@ def blocks(page: Path) -> Iterator[Block]:
         mark = match["mark"] or ""
         runs = mark.partition(": ")[2] or (match["language"] if mark else "")
         yield Block(page, match["language"], runs, match["code"])
+
+
+def introductions(page: Path) -> Iterator[tuple[Block, str]]:
+    """The page's blocks of code, each with the paragraph before it."""
+    text = page.read_text(encoding="utf-8")
+    for block, match in zip(blocks(page), _BLOCK.finditer(text), strict=True):
+        yield block, " ".join(text[: match.start()].rstrip().rpartition("\n\n")[2].split())
 
 
 def prose(page: Path) -> str:

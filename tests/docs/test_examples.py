@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,17 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
+import chronolake
 from tests.docs import markdown
 from tests.docs.markdown import PAGES, Block
 from tests.fix_server import ServerProcess
+from tests.published import PUBLISHES
+from tests.waiting import wait_until
 
 URL_SHOWN = "http://127.0.0.1:7077"
 FOLDER_SHOWN = "/tmp/lake"
+UNREADABLE_BY_HUDI = "chronolake.hudi"
+"""The logger of warnings that Hudi's readers will not see a table."""
 
 
 def _that_run(page: Path, *ways: str) -> list[Block]:
@@ -36,7 +41,7 @@ def test_the_pages_that_newcomers_read_have_examples_that_run() -> None:
 
 def test_every_mark_is_known() -> None:
     marks = {block.runs for page in PAGES for block in markdown.blocks(page)}
-    assert marks <= {"", "sh", "python", "sql", "spark", "audit"}
+    assert marks <= {"", "sh", "python", "sql", "spark", "audit", "readme"}
 
 
 @pytest.mark.parametrize("page", PLAIN, ids=markdown.name_of)
@@ -51,15 +56,45 @@ def test_the_examples_of_a_page_run(page: Path, server: ServerProcess, tmp_path:
         connection.rollback()
 
 
+@pytest.fixture
+def publishing(new_server: Callable[..., ServerProcess], dsn: str) -> ServerProcess:
+    """A server that publishes for Hudi's readers, as servers do by default."""
+    return new_server(dsn, *PUBLISHES)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("page", WITH_SPARK, ids=markdown.name_of)
 def test_the_spark_examples_of_a_page_run(
-    page: Path, server: ServerProcess, spark: SparkSession, tmp_path: Path
+    page: Path,
+    publishing: ServerProcess,
+    spark: SparkSession,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    script = _script(_that_run(page, "spark"), server, tmp_path)
-    names: dict[str, Any] = {}
-    exec(compile(script, markdown.name_of(page), "exec"), names)
+    names = _executed(_that_run(page, "spark"), publishing, tmp_path)
     names["client"].close()
+    assert [record.getMessage() for record in caplog.records if record.name == UNREADABLE_BY_HUDI] == []
+
+
+@pytest.mark.spark
+def test_the_examples_that_read_the_table_of_the_readme_run(
+    publishing: ServerProcess, spark: SparkSession, tmp_path: Path
+) -> None:
+    _executed(_that_run(markdown.ROOT / "README.md", "spark"), publishing, tmp_path)["client"].close()
+    with chronolake.connect(publishing.url) as client:
+        wait_until(lambda: client.table("shop.sales").publication().lag_versions == 0)
+
+    pages = [examples for page in PAGES if (examples := _that_run(page, "readme"))]
+    assert len(pages) == 2
+    for examples in pages:
+        _executed(examples, publishing, tmp_path)
+
+
+def _executed(examples: Sequence[Block], server: ServerProcess, folder: Path) -> dict[str, Any]:
+    """The names of the examples after they have run in this process."""
+    names: dict[str, Any] = {}
+    exec(compile(_script(examples, server, folder), markdown.name_of(examples[0].page), "exec"), names)
+    return names
 
 
 def _script(examples: Sequence[Block], server: ServerProcess, folder: Path) -> str:
@@ -82,3 +117,4 @@ def _run(command: list[str], script: str) -> None:
         env={**os.environ, "PATH": path},
     )
     assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+    assert "as soon as it has log files" not in done.stderr, "Hudi's readers can read the tables of examples"

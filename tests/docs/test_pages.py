@@ -57,6 +57,36 @@ def test_every_python_block_compiles(page: Path) -> None:
             compile(block.code, markdown.name_of(page), "exec")
 
 
+@each_page
+def test_a_python_block_that_no_test_runs_is_called_a_fragment(page: Path) -> None:
+    if page.parent.name != "reference":
+        unmarked = [
+            (block.code, introduction)
+            for block, introduction in markdown.introductions(page)
+            if block.language == "python" and not block.runs and "fragment" not in introduction.lower()
+        ]
+        assert unmarked == []
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"(?:create_table\(\s*(?:client,\s*)?|\"name\": )\"(\w+\.\w+)", r"\"(/tmp/[^\"]+)\""]
+)
+def test_no_two_pages_make_one_table_or_use_one_folder(pattern: str) -> None:
+    made = [
+        (name, markdown.name_of(page))
+        for page in PAGES
+        for name in {
+            found
+            for block in markdown.blocks(page)
+            if block.runs not in ("", "readme")
+            for found in re.findall(pattern, block.code)
+        }
+    ]
+    names = [name for name, _ in made]
+    assert len(names) >= 10
+    assert sorted(pair for pair in made if names.count(pair[0]) > 1) == []
+
+
 def _of_other_width(lines: list[str]) -> list[str]:
     width = len(_BAR.findall(lines[0]))
     return [line for line in lines if len(_BAR.findall(line)) != width]
