@@ -19,6 +19,7 @@ import msgspec
 
 from chronolake_metastore import embedded, errors
 from chronolake_metastore.embedded import EmbeddedPostgres
+from chronolake_model import decoding
 
 DUMP: Final = "chronolake.dump"
 """The file of a dump in the folder of a backup."""
@@ -86,7 +87,7 @@ def _refuse_part(backup: Path) -> None:
     PostgreSQL's own program for it, ``pg_verifybackup``, crashes as the wheel has it.
     """
     try:
-        manifest = msgspec.json.decode((backup / _MANIFEST).read_bytes(), type=_Manifest)
+        manifest = decoding.decode((backup / _MANIFEST).read_bytes(), _Manifest)
         wrong = next((file.path for file in manifest.files if not _is_whole(backup, file)), None)
     except (OSError, msgspec.DecodeError) as exc:
         raise errors.ConfigurationError(f"the backup {backup} is not whole: its {_MANIFEST}: {exc}") from exc
