@@ -18,7 +18,7 @@ CHECK_SECONDS: Final = 600.0
 """How long the files of a table are opened. The newest are the first."""
 PROGRESS_SECONDS: Final = 5.0
 REASONS_MAX: Final = 10
-INT_BITS: Final = 32
+_INT_BITS: Final = 32
 _FILES_AT_ONCE: Final = 64
 
 
@@ -85,5 +85,5 @@ def _is_converted_by_hudi_alone(stored: Any, wanted: str) -> bool:
     from pyarrow import types as pt  # noqa: PLC0415  # an extra
 
     if pt.is_integer(stored):
-        return wanted in ("string", "float") or (wanted == "double" and stored.bit_width > INT_BITS)
+        return wanted in ("string", "float") or (wanted == "double" and stored.bit_width > _INT_BITS)
     return pt.is_floating(stored) and wanted == "string"

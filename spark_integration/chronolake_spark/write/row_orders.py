@@ -14,8 +14,8 @@ from pyspark.sql import Column, DataFrame, functions as sf, types as st
 
 from chronolake_spark import errors
 from chronolake_spark.common import columns
+from chronolake_spark.driver import schema
 
-_BINARY: Final = "UTF8_BINARY"
 _ALIKE: Final = (
     st.NumericType,
     st.StringType,
@@ -65,8 +65,8 @@ def _parts(value: Column, type_: st.DataType) -> Iterator[Column]:
             yield from _parts(value.getField(field.name), field.dataType)
     elif isinstance(type_, st.FloatType | st.DoubleType):
         yield sf.when(~sf.isnan(value), value)
-    elif isinstance(type_, st.StringType) and type_.collation != _BINARY:
-        yield sf.collate(value, _BINARY)
+    elif isinstance(type_, st.StringType) and type_.collation != schema.BINARY_COLLATION:
+        yield sf.collate(value, schema.BINARY_COLLATION)
     elif isinstance(type_, _ALIKE):
         yield value
     elif not isinstance(type_, st.NullType):
