@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 
-import chronolake_migrations
 from chronolake_metastore.domain import checkpoints
 from chronolake_metastore.domain.proof import Finding
 from chronolake_metastore.proof import rebuilding, verification
@@ -23,7 +21,7 @@ from tests.store.streamed import TABLE, Streamed
 
 @pytest.fixture
 def streamed(dsn: str) -> Iterator[Streamed]:
-    """A table with streams; at the end the log is verified, and the projection made anew in two ways."""
+    """A table with streams; at the end the log is verified, and the projection made anew."""
     with History(dsn) as history:
         streamed = Streamed(history)
         yield streamed
@@ -32,9 +30,6 @@ def streamed(dsn: str) -> Iterator[Streamed]:
         _delete(dsn)
         assert {finding.what.partition("(")[0] for finding in _verified(dsn)} == {"buffered_file"}
         asyncio.run(rebuilding.rebuild(Settings(dsn=dsn)))
-        assert streamed.rows() == before
-        _delete(dsn)
-        _insert_as_the_migration(dsn)
         assert streamed.rows() == before
 
 
@@ -45,14 +40,6 @@ def _verified(dsn: str) -> list[Finding]:
 def _delete(dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute("DELETE FROM chronolake.buffered_file")
-
-
-def _insert_as_the_migration(dsn: str) -> None:
-    [folder] = chronolake_migrations.__path__
-    script = Path(folder, "versions", "0036_buffered_files.sql").read_text("utf-8")
-    [insert] = [text for text in script.split(";\n") if "INSERT INTO" in text]
-    with psycopg.connect(dsn) as connection:
-        connection.execute(insert.encode())
 
 
 def test_reported_files_stay_until_their_task_restarts_or_their_instant_ends(streamed: Streamed) -> None:

@@ -16,13 +16,16 @@ CREATE TABLE chronolake.file (
     column_stats    jsonb,
     schema_version  int              NOT NULL,
     cleaned_by      timestamptz,
+    has_field_ids   boolean          NOT NULL DEFAULT false,
     CONSTRAINT file_name_unique
         PRIMARY KEY (table_id, partition_path, file_id, requested_time, file_name, live_from),
     CONSTRAINT file_lives_forwards CHECK (live_from >= completion_time)
 );
 
 CREATE INDEX file_superseded ON chronolake.file (table_id, superseded_at) WHERE superseded_at IS NOT NULL;
-CREATE INDEX file_live_from ON chronolake.file (table_id, live_from);
+-- On a new table without statistics, PostgreSQL may take the index on live_from for a query that names a file group, and
+-- then read all files of the table. Only a query that states the condition, which is always true, can take this one.
+CREATE INDEX file_live_from ON chronolake.file (table_id, live_from) WHERE live_from >= completion_time;
 -- The live files of a file group, oldest first. Queries ask for this order, so that the planner chooses this index even
 -- without statistics. The index of the primary key begins with the same columns and has the same estimated cost, but
 -- contains all files that the group ever had.
@@ -42,3 +45,5 @@ COMMENT ON COLUMN chronolake.file.column_stats IS 'An object with min, max and n
 COMMENT ON COLUMN chronolake.file.schema_version IS 'The version of the table''s schema that the file was written with.';
 COMMENT ON COLUMN chronolake.file.cleaned_by IS
     'The clean whose plan has the file, so it may be deleted from storage; null if no plan of the server has it.';
+COMMENT ON COLUMN chronolake.file.has_field_ids IS
+    'Whether each column of the file, nested fields included, has its field id.';

@@ -18,6 +18,8 @@ CREATE TABLE chronolake.instant (
     undone_completion_time timestamptz,
     schema_version         int,
     unswept_since          timestamptz,
+    stream                 jsonb,
+    grace_began_at         timestamptz,
     -- Completion times are looked up by the thousand, in an index-only scan.
     CONSTRAINT instant_requested_unique PRIMARY KEY (table_id, requested_time) INCLUDE (completion_time),
     CONSTRAINT instant_completion_follows_request CHECK (completion_time > requested_time),
@@ -40,8 +42,8 @@ CREATE UNIQUE INDEX instant_completion_unique ON chronolake.instant (table_id, c
 CREATE INDEX instant_undone ON chronolake.instant (table_id, undone_completion_time)
     WHERE undone_completion_time IS NOT NULL;
 -- For the sweeper: only instants that wait for a sweep, however long the timeline.
-CREATE INDEX instant_unswept ON chronolake.instant (table_id, unswept_since, requested_time)
-    WHERE unswept_since IS NOT NULL AND state IN ('completed', 'rolled_back');
+CREATE INDEX instant_unswept ON chronolake.instant (table_id, grace_began_at, requested_time)
+    WHERE grace_began_at IS NOT NULL AND state IN ('completed', 'rolled_back');
 
 COMMENT ON TABLE chronolake.instant IS 'The timeline of each table: one row per instant, in its present state.';
 COMMENT ON COLUMN chronolake.instant.target IS
@@ -54,3 +56,7 @@ COMMENT ON COLUMN chronolake.instant.schema_version IS
     'The version of the schema with which the instant writes files; null for an instant that writes none.';
 COMMENT ON COLUMN chronolake.instant.unswept_since IS
     'The time of the last deletion reported for the instant, or by it for its target; null after a sweep that found no file.';
+COMMENT ON COLUMN chronolake.instant.stream IS
+    'The stream and the checkpoint whose files the instant has. Its lease never ends: the stream has the lease.';
+COMMENT ON COLUMN chronolake.instant.grace_began_at IS
+    'When the last deletion was reported, by the steady clock: the beginning of the grace period before the sweep.';

@@ -11,6 +11,9 @@ CREATE TABLE chronolake.lake_table (
 
 CREATE UNIQUE INDEX lake_table_name_unique ON chronolake.lake_table (namespace, name) WHERE dropped_at IS NULL;
 CREATE INDEX lake_table_dropped ON chronolake.lake_table (namespace, name) WHERE dropped_at IS NOT NULL;
+-- For the tables whose silent streams end by a setting of their own.
+CREATE INDEX lake_table_stream_wait ON chronolake.lake_table (table_id)
+    WHERE definition -> 'properties' ? 'streams.wait-seconds';
 
 COMMENT ON TABLE chronolake.lake_table IS 'The tables, dropped ones too. (TABLE is a reserved word of SQL.)';
 COMMENT ON COLUMN chronolake.lake_table.cleaned_before IS

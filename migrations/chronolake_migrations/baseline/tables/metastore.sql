@@ -16,7 +16,7 @@ CREATE TABLE chronolake.metastore (
 COMMENT ON TABLE chronolake.metastore IS
     'The identities of this metastore; the one with the highest position is the present one. Append-only.';
 COMMENT ON COLUMN chronolake.metastore.database IS
-    'The only PostgreSQL where files may be deleted under this identity: system identifier, database, WAL timeline.';
+    'The only PostgreSQL where files may be deleted under this identity: system identifier, database and table, WAL timeline.';
 COMMENT ON COLUMN chronolake.metastore.place IS
     'A digest of the path of the data folder of an embedded PostgreSQL; null for any other PostgreSQL.';
 

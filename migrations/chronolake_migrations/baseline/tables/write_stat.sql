@@ -15,6 +15,7 @@ CREATE TABLE chronolake.write_stat (
     deletes        bigint           NOT NULL,
     -- json and not jsonb, because the digest in the event covers exactly this text.
     column_stats   json,
+    has_field_ids  boolean,
     CONSTRAINT write_stat_order PRIMARY KEY (table_id, version, ordinal),
     CONSTRAINT write_stat_kind CHECK (kind IN ('base', 'log'))
 );
@@ -23,6 +24,8 @@ COMMENT ON TABLE chronolake.write_stat IS
     'The write stats of each instant: those of its completion, and those that were staged before. Append-only.';
 COMMENT ON COLUMN chronolake.write_stat.column_stats IS
     'Bounds and nulls of columns, by field id, as the writer reported them; null if it reported none.';
+COMMENT ON COLUMN chronolake.write_stat.has_field_ids IS
+    'Whether each column of the file has its field id, as the writer said; null when it did not say.';
 
 CREATE TRIGGER write_stat_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON chronolake.write_stat
     FOR EACH STATEMENT EXECUTE FUNCTION chronolake.refuse_change();

@@ -1,7 +1,4 @@
--- A file may have up to 2^62 bytes, as writers report them, so a sum of two may have more than 64 bits.
-ALTER TABLE chronolake.stream_checkpoint ALTER size_bytes TYPE numeric;
-
-CREATE OR REPLACE VIEW chronolake.audit_streams AS
+CREATE VIEW chronolake.audit_streams AS
 SELECT
     t.namespace || '.' || t.name AS table_name,
     s.table_id,
@@ -10,8 +7,8 @@ SELECT
     s.writer,
     s.opened_at,
     s.is_open,
-    s.lease_expires_at,
-    s.lease_expires_at <= chronolake.moment(chronolake.now_us()) AS is_expired,
+    chronolake.wall_time(s.lease_expires_at) AS lease_expires_at,
+    s.lease_expires_at <= chronolake.moment(chronolake.steady_us()) AS is_expired,
     s.acknowledged AS acknowledged_checkpoint,
     buffered.instants AS pending_instants,
     buffered.oldest_checkpoint,
@@ -33,3 +30,6 @@ CROSS JOIN LATERAL (
     LEFT JOIN LATERAL jsonb_each(c.tasks) AS report ON true
     WHERE c.table_id = s.table_id AND c.stream = s.name
 ) AS buffered;
+
+COMMENT ON VIEW chronolake.audit_streams IS
+    'The streams of tables that are not dropped: who has them open, and what waits for an acknowledgement.';

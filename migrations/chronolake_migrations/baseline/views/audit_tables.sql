@@ -1,9 +1,3 @@
--- Indexes for the events that change tables: by table for audits, and by the former name of a renamed table.
-CREATE INDEX event_table_changed ON chronolake.event (table_id, version)
-    WHERE type IN ('TableCreated', 'TableAltered', 'TableDropped');
-CREATE INDEX event_table_renamed ON chronolake.event ((payload ->> 'name') COLLATE "C")
-    WHERE type = 'TableAltered' AND payload ->> 'new_name' IS NOT NULL;
-
 CREATE VIEW chronolake.audit_tables AS
 SELECT
     e.table_id,

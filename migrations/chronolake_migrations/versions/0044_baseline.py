@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from chronolake_migrations.scripts import execute
 
-revision = "0024"
+revision = "0044"
 down_revision = None
 branch_labels = None
 depends_on = None
 
-# Each object behind those that it needs.
+# Each object after those that it needs.
 OBJECTS = (
     "types/folder_range",
     "functions/folder",
@@ -28,6 +28,10 @@ OBJECTS = (
     # Time.
     "tables/wall_clock",
     "tables/clock",
+    "tables/steady_clock",
+    "tables/clock_jump",
+    "functions/steady_us",
+    "functions/wall_time",
     # The log.
     "tables/event",
     "tables/event_entry",
@@ -36,6 +40,7 @@ OBJECTS = (
     "tables/outcome",
     "tables/refusal",
     "tables/metastore",
+    "tables/promotion",
     # The projections.
     "tables/answer_chain",
     "tables/namespace",
@@ -46,9 +51,13 @@ OBJECTS = (
     "tables/file",
     "tables/planned_group",
     "tables/replaced_group",
+    "tables/stream",
+    "tables/stream_checkpoint",
+    "tables/buffered_file",
     # Neither.
     "tables/marker",
     "tables/reader",
+    "tables/publication",
     # What auditors read.
     "views/audit_commands",
     "views/audit_conflicts",
@@ -59,6 +68,8 @@ OBJECTS = (
     "views/audit_pending",
     "views/audit_rollbacks",
     "views/audit_schemas",
+    "views/audit_streams",
+    "views/audit_tables",
     "functions/tables_as_of",
 )
 

@@ -14,6 +14,8 @@ CREATE TABLE chronolake.publication (
     failure              text COLLATE "C",
     foreign_files        jsonb            NOT NULL DEFAULT '[]',
     checked_at           timestamptz,
+    check_position       jsonb            NOT NULL DEFAULT '{}',
+    hidden_at            timestamptz,
     CONSTRAINT publication_table_unique PRIMARY KEY (table_id),
     CONSTRAINT publication_version_positive CHECK (published_version >= 0),
     CONSTRAINT publication_pause_has_reason CHECK ((paused_version IS NULL) = (paused_reason IS NULL))
@@ -33,3 +35,7 @@ COMMENT ON COLUMN chronolake.publication.paused_version IS
 COMMENT ON COLUMN chronolake.publication.failure IS 'Why the last try of the server failed; null once one succeeded.';
 COMMENT ON COLUMN chronolake.publication.foreign_files IS
     'The first files in .hoodie that no publisher wrote, as they were found at checked_at.';
+COMMENT ON COLUMN chronolake.publication.check_position IS
+    'Where the next check of .hoodie begins: it compares a part of the files each time.';
+COMMENT ON COLUMN chronolake.publication.hidden_at IS
+    'Since when hoodie.properties is not there, because publication is off. Null: Hudi''s readers may see the table.';

@@ -9,7 +9,8 @@ CREATE TABLE chronolake.promotion (
 
 COMMENT ON TABLE chronolake.promotion IS
     'Timelines of the WAL to which a running server followed its database: it acts for the metastore there too. Append-only.';
-COMMENT ON COLUMN chronolake.promotion.database IS 'System identifier, database, WAL timeline, as in metastore.';
+COMMENT ON COLUMN chronolake.promotion.database IS
+    'System identifier, database and table, WAL timeline, as in metastore.';
 
 CREATE TRIGGER promotion_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON chronolake.promotion
     FOR EACH STATEMENT EXECUTE FUNCTION chronolake.refuse_change();

@@ -21,20 +21,3 @@ COMMENT ON TABLE chronolake.buffered_file IS
 COMMENT ON COLUMN chronolake.buffered_file.version IS
     'The event that staged the file. With the ordinal it is the key of the write stat.';
 COMMENT ON COLUMN chronolake.buffered_file.requested_time IS 'The instant of the checkpoint.';
-
-INSERT INTO chronolake.buffered_file
-SELECT w.file_id, w.partition_path, w.table_id, w.version, w.ordinal, c.requested_time, w.file_name, w.kind
-FROM chronolake.stream_checkpoint c
-CROSS JOIN LATERAL jsonb_path_query(c.tasks, '$.*.versions[*]') AS staged (version)
-JOIN chronolake.write_stat w ON w.table_id = c.table_id AND w.version = staged.version::bigint;
-
--- So the totals over all streams read no JSON.
-ALTER TABLE chronolake.stream_checkpoint ADD size_bytes bigint NOT NULL DEFAULT 0;
-
-UPDATE chronolake.stream_checkpoint c
-SET size_bytes = (
-    SELECT coalesce(sum((report.value ->> 'size_bytes')::bigint), 0)
-    FROM jsonb_each(c.tasks) AS report
-);
-
-COMMENT ON COLUMN chronolake.stream_checkpoint.size_bytes IS 'The bytes of the reported files.';
