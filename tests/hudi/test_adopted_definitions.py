@@ -18,6 +18,7 @@ import chronolake
 from chronolake.hudi import adopting, keeping, releasing, requirements, samples, spellings, stored
 from chronolake.hudi.adopting import Adopted
 from chronolake.hudi.definitions import CannotAdopt, Options
+from chronolake.hudi.footers import Footers
 from chronolake.storage import open_filesystem
 from chronolake_hudi import internal_schemas, java_properties, properties
 from chronolake_hudi.internal_schemas import InternalSchema
@@ -191,7 +192,8 @@ def test_records_that_are_stored_under_another_key_or_path_are_noticed(
         pq.write_table(rows, file)
     table = stored.read(open_files(str(path)))
     filesystem, root = open_filesystem(str(path), None)
-    found = samples.compared(table, requirements.schema_of(table), filesystem, root).misfits
+    schema = requirements.schema_of(table)
+    found = samples.compared(table, schema, filesystem, root, footers_of(path, table, {})).misfits
     assert misfit in f"{found.keys} {found.paths}"
 
 
@@ -255,9 +257,31 @@ def test_keys_of_files_that_are_not_in_the_latest_slices_do_not_count(tmp_path: 
 def misfit_of_keys(path: Path, **types: str) -> str | None:
     """A key in a spelling that is not Chronolake's; ``types`` are those of columns, for others than stated."""
     table = stored.read(open_files(str(path)))
+    return spellings.misfit(table, types_of(table) | types, footers_of(path, table, types))
+
+
+def types_of(table: stored.StoredTable) -> dict[str, str]:
+    """The types of columns, as stated."""
+    return {field.name: field.type for field in requirements.schema_of(table)}
+
+
+def footers_of(path: Path, table: stored.StoredTable, types: Mapping[str, str], seconds: float = 60) -> Footers:
+    """The footers of a table; ``types`` as for ``misfit_of_keys``."""
     filesystem, root = open_filesystem(str(path), None)
-    stated_types = {field.name: field.type for field in requirements.schema_of(table)}
-    return spellings.misfit(table, stated_types | types, filesystem, root)
+    bounded = spellings.bounded_columns(table, {**types_of(table), **types})
+    return Footers(filesystem, root, bounded=bounded, seconds=seconds)
+
+
+def test_keys_are_compared_within_the_time_limit_of_the_checks(tmp_path: Path) -> None:
+    path = unpacked("cow8", tmp_path)
+    for file in path.rglob("*.parquet"):
+        stored_again(file, ["id:2"], FOOTER)
+    table = stored.read(open_files(str(path)))
+    footers = footers_of(path, table, {}, seconds=0)
+    assert spellings.misfit(table, types_of(table), footers) is None
+    # A check knows the files that were opened before, whatever the time.
+    [opened] = footers.all_of([file.path for file, _ in table.data_files if file.path.endswith(".parquet")][:1])
+    assert list(footers.within_time([opened[0], "other.parquet"])) == [opened]
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,19 @@ import msgspec
 from chronolake import _base_paths, errors
 from chronolake._sync.client import Client
 from chronolake._sync.table import Table
-from chronolake.hudi import folder, history, logs, readable, requirements, samples, stored
+from chronolake.hudi import (
+    folder,
+    footers,
+    history,
+    logs,
+    readable,
+    requirements,
+    samples,
+    spellings,
+    stored,
+)
 from chronolake.hudi.definitions import CannotAdopt, Options
+from chronolake.hudi.footers import Footers
 from chronolake.hudi.history import WRITER, Adoption, Pending
 from chronolake.hudi.stored import StoredInstant, StoredTable
 from chronolake.storage import open_filesystem, storage_failures
@@ -75,7 +86,7 @@ def adopt(
 ) -> Adopted:
     """Adopt a table, or with ``dry_run`` only check all that can be checked.
 
-    The base files that come in are opened, for ``readable.CHECK_SECONDS`` at most; ``progress`` hears of it.
+    The base files that come in are opened, for ``footers.CHECK_SECONDS`` at most; ``progress`` hears of it.
 
     Raises ``CannotAdopt`` and the errors of ``Client.adopt_table`` before anything is changed, and
     ``StorageFailed``.
@@ -93,9 +104,10 @@ def adopt(
         return _finish(client, begun, files)
     with storage_failures():
         filesystem, root = open_filesystem(options.base_path, options_of(options.properties, storage_options))
-    table = _with_records(_read(files), filesystem, root)
-    adoption = _check(client, files, table, options)
-    adoption = _readable(adoption, filesystem, root, progress)
+    table = _read(files)
+    table_footers = _footers(table, filesystem, root, progress)
+    table = _with_facts(table, filesystem, root, table_footers)
+    adoption = _readable(_check(client, files, table, options), table_footers)
     if dry_run:
         return _result(table, adoption, None, [])
     adopted = client.table_of(client.adopt_table(adoption.request).table)
@@ -120,22 +132,30 @@ def _read(files: Files, former: bytes | None = None) -> StoredTable:
         return stored.read(files, former)
 
 
-def _with_records(table: StoredTable, filesystem: Any, root: str) -> StoredTable:
+def _footers(table: StoredTable, filesystem: Any, root: str, progress: Callable[[str], None]) -> Footers:
+    with _cannot_adopt():
+        types = {field.name: field.type for field in requirements.stated_schema(table)}
+    return Footers(filesystem, root, bounded=spellings.bounded_columns(table, types), progress=progress)
+
+
+def _with_facts(table: StoredTable, filesystem: Any, root: str, table_footers: Footers) -> StoredTable:
+    """The table with the facts in its data files: records, blocks of log files, keys unlike Chronolake's."""
+    schema = requirements.stated_schema(table)
     with _cannot_adopt(), storage_failures():
-        table = logs.with_facts(stored.with_records(table, filesystem, root), filesystem, root)
-        return samples.compared(table, requirements.stated_schema(table), filesystem, root)
+        table = logs.with_facts(footers.with_records(table, table_footers), filesystem, root)
+        return samples.compared(table, schema, filesystem, root, table_footers)
 
 
-def _readable(adoption: Adoption, filesystem: Any, root: str, progress: Callable[[str], None]) -> Adoption:
+def _readable(adoption: Adoption, table_footers: Footers) -> Adoption:
     """The adoption, if its files can be read. Raises ``CannotAdopt``."""
-    checked = readable.check(adoption.request, filesystem, root, progress)
+    checked = readable.check(adoption.request, table_footers)
     if checked.reasons:
         raise CannotAdopt(checked.reasons)
     if checked.opened == checked.files:
         return adoption
     note = (
         f"{checked.opened:,} of {checked.files:,} base files were opened, the newest first, in "
-        f"{readable.CHECK_SECONDS:.0f} seconds; the others were not checked"
+        f"{footers.CHECK_SECONDS:.0f} seconds; the others were not checked"
     )
     return msgspec.structs.replace(adoption, notes=[*adoption.notes, note])
 

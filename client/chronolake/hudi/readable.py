@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from chronolake.hudi.stored import READERS
+from chronolake.hudi.footers import Footer, Footers
 from chronolake_model import meta_columns as meta
 from chronolake_model.adoption import AdoptTable
 from chronolake_model.file_names import relative_path
 
-CHECK_SECONDS: Final = 600.0
-"""How long the files of a table are opened. The newest are the first."""
-PROGRESS_SECONDS: Final = 5.0
 REASONS_MAX: Final = 10
 _INT_BITS: Final = 32
-_FILES_AT_ONCE: Final = 64
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -30,11 +24,8 @@ class Checked(msgspec.Struct, frozen=True):
     opened: int
 
 
-def check(request: AdoptTable, filesystem: Any, root: str, progress: Callable[[str], None]) -> Checked:
-    """Open the base files that come in. ``filesystem`` is pyarrow's, ``root`` the base path in it.
-
-    It ends after ``CHECK_SECONDS``, or when ``REASONS_MAX`` files cannot be read.
-    """
+def check(request: AdoptTable, footers: Footers) -> Checked:
+    """Check the base files that come in, the newest first, until ``REASONS_MAX`` of them cannot be read."""
     files = [
         relative_path(stat.partition_path, stat.file_name)
         for instant in sorted(request.instants, key=lambda instant: instant.requested_time, reverse=True)
@@ -42,40 +33,30 @@ def check(request: AdoptTable, filesystem: Any, root: str, progress: Callable[[s
         if not stat.file_name.startswith(".")
     ]
     types = {field.name: field.type for field in request.definition.schema}
-    begun = now = reported = time.monotonic()
     reasons: list[str] = []
     opened = 0
-    with ThreadPoolExecutor(READERS) as readers:
-        while opened < len(files) and len(reasons) < REASONS_MAX and now - begun < CHECK_SECONDS:
-            part = files[opened : opened + _FILES_AT_ONCE]
-            problems = readers.map(lambda file: _problem(filesystem, root, file, types), part)
-            reasons += [problem for problem in problems if problem is not None]
-            opened += len(part)
-            now = time.monotonic()
-            if now - reported >= PROGRESS_SECONDS:
-                progress(f"opened {opened:,} of {len(files):,} files")
-                reported = now
-    return Checked(reasons[:REASONS_MAX], len(files), opened)
+    for path, footer in footers.within_time(files):
+        problem = _problem(footer, types)
+        opened += 1
+        if problem is not None:
+            reasons.append(f"{path}: {problem}")
+        if len(reasons) == REASONS_MAX:
+            break
+    return Checked(reasons, len(files), opened)
 
 
-def _problem(filesystem: Any, root: str, path: str, types: Mapping[str, str]) -> str | None:
-    import pyarrow as pa  # noqa: PLC0415  # an extra
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    try:
-        with filesystem.open_input_file(f"{root}/{path}") as file:
-            stored = pq.read_schema(file)
-    except (pa.ArrowException, OSError) as exc:
-        return f"{path}: it cannot be read as a Parquet file ({exc}); restore the file from a copy"
-    if meta.RECORD_KEY not in stored.names:
-        return f"{path}: it lacks the meta columns, such as {meta.RECORD_KEY}; rewrite the table with Hudi"
-    for column in stored:
+def _problem(footer: Footer | str, types: Mapping[str, str]) -> str | None:
+    if isinstance(footer, str):
+        return f"{footer}; restore the file from a copy"
+    if meta.RECORD_KEY not in footer.schema.names:
+        return f"it lacks the meta columns, such as {meta.RECORD_KEY}; rewrite the table with Hudi"
+    for column in footer.schema:
         wanted = types.get(column.name)
         if wanted is not None and _is_converted_by_hudi_alone(column.type, wanted):
             return (
-                f"{path}: its column {column.name!r} is {column.type}, and the table's is {wanted} since a "
-                "change of the schema: only Hudi converts this while it reads; rewrite the file with Hudi, as "
-                "by a clustering, and adopt the table then"
+                f"its column {column.name!r} is {column.type}, and the table's is {wanted} since a change of "
+                "the schema: only Hudi converts this while it reads; rewrite the file with Hudi, as by a "
+                "clustering, and adopt the table then"
             )
     return None
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from chronolake.hudi import spellings
+from chronolake.hudi.footers import Footers
 from chronolake.hudi.stored import Misfits, StoredTable
 from chronolake_model import meta_columns
 from chronolake_model.file_names import FileKind
@@ -20,7 +21,9 @@ FILES_MAX: Final = 8
 RECORDS_MAX: Final = 1_000
 
 
-def compared(table: StoredTable, schema: Sequence[Field], filesystem: Any, root: str) -> StoredTable:
+def compared(
+    table: StoredTable, schema: Sequence[Field], filesystem: Any, root: str, footers: Footers
+) -> StoredTable:
     """The table with the first of its records that Chronolake would write under another key or path.
 
     ``filesystem`` is pyarrow's, ``root`` the base path in it. What cannot be read or computed is no misfit:
@@ -35,7 +38,7 @@ def compared(table: StoredTable, schema: Sequence[Field], filesystem: Any, root:
             continue
         keys = keys or _key_misfit(table, types, rows, file)
         paths = paths or _path_misfit(table, types, rows, file)
-    keys = keys or spellings.misfit(table, types, filesystem, root)
+    keys = keys or spellings.misfit(table, types, footers)
     return msgspec.structs.replace(table, misfits=Misfits(keys, paths))
 
 

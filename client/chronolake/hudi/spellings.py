@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from chronolake.hudi import logs
-from chronolake.hudi.stored import READERS, StoredTable
+from chronolake.hudi.footers import Footer, Footers
+from chronolake.hudi.stored import StoredTable
 from chronolake_model import meta_columns
 from chronolake_model.record_keys import EMPTY_KEY, NULL_KEY
-from chronolake_storage.files import StoredFile
 
-_FOOTER_KEYS: Final = (b"hoodie_min_record_key", b"hoodie_max_record_key")
 _INTEGER: Final = "-?(?:0|[1-9][0-9]*)"
 _DATE: Final = "[+-]?[0-9]{4,}-[0-9]{2}-[0-9]{2}"
 _PATTERNS: Final[Mapping[str, str]] = {
@@ -42,20 +40,31 @@ class _Key(msgspec.Struct, frozen=True):
     value: str | None
 
 
-def misfit(table: StoredTable, types: Mapping[str, str], filesystem: Any, root: str) -> str | None:
+def bounded_columns(table: StoredTable, types: Mapping[str, str]) -> list[str]:
+    """The columns whose bounds ``misfit`` compares; none if keys of these fields have no spelling."""
+    names = table.config.record_key_fields
+    if _pattern({name: types.get(name, "") for name in names}) is None:
+        return []
+    return [meta_columns.RECORD_KEY, *(names if len(names) == 1 else ())]
+
+
+def misfit(table: StoredTable, types: Mapping[str, str], footers: Footers) -> str | None:
     """A record key in a latest base file that writers of Chronolake spell in another way, with its file.
 
-    ``filesystem`` is pyarrow's, ``root`` the base path in it. None if there is none, or if keys of these fields
-    have no spelling. Files that cannot be read have no keys here.
+    ``footers`` have the bounds of ``bounded_columns``. None if there is none, or if keys of these fields have
+    no spelling. Files that cannot be read, or not within the time limit of ``footers``, have no keys here.
     """
     names = table.config.record_key_fields
     pattern = _pattern({name: types.get(name, "") for name in names})
     if pattern is None:
         return None
     field = names[0] if len(names) == 1 else None
-    with ThreadPoolExecutor(READERS) as readers:
-        of_files = readers.map(lambda file: _keys(filesystem, root, file, field), _latest(table))
-        keys = [key for of_file in of_files for key in of_file]
+    keys = [
+        key
+        for path, footer in footers.within_time(_latest(table))
+        if not isinstance(footer, str)
+        for key in _keys(path, footer, field)
+    ]
     wrong = next((key for key in keys if not _fits(key, pattern, field)), None)
     if wrong is None:
         return None
@@ -90,37 +99,19 @@ def _fits(key: _Key, pattern: re.Pattern[str], field: str | None) -> bool:
     return key.value in (None, key.text) or not key.text.startswith(f"{field}:")
 
 
-def _latest(table: StoredTable) -> list[StoredFile]:
-    """The base files of the latest slices."""
+def _latest(table: StoredTable) -> list[str]:
+    """The base files of the latest slices, the newest first."""
     slices = logs.Slices(table)
-    return [file for file, name in table.data_files if slices.is_latest_base(file.partition_path, name)]
+    latest = [
+        (name.requested_time, file.path)
+        for file, name in table.data_files
+        if slices.is_latest_base(file.partition_path, name)
+    ]
+    return [path for _, path in sorted(latest, reverse=True)]
 
 
-def _keys(filesystem: Any, root: str, file: StoredFile, field: str | None) -> list[_Key]:
-    """The smallest and the largest record key of a file, from its footer."""
-    import pyarrow as pa  # noqa: PLC0415  # an extra
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    try:
-        with filesystem.open_input_file(f"{root}/{file.path}") as opened:
-            footer = pq.read_metadata(opened)
-    except (pa.ArrowException, OSError):
-        return []
-    stated = footer.metadata or {}
-    if all(name in stated for name in _FOOTER_KEYS):
-        texts = [stated[name].decode("utf-8", "replace") for name in _FOOTER_KEYS]
-    else:
-        texts = _bounds(footer, meta_columns.RECORD_KEY)
-    values = _bounds(footer, field) if field else []
-    return [_Key(file.path, text, value) for text, value in zip_longest(texts, values) if text is not None]
-
-
-def _bounds(footer: Any, column: str) -> list[str]:
-    """The least and the greatest value of a column as texts, by its statistics; empty if they are not known."""
-    index = next((at for at in range(footer.num_columns) if footer.schema.column(at).path == column), None)
-    if index is None:
-        return []
-    chunks = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
-    if not chunks or not all(chunk is not None and chunk.has_min_max for chunk in chunks):
-        return []
-    return [str(min(chunk.min for chunk in chunks)), str(max(chunk.max for chunk in chunks))]
+def _keys(path: str, footer: Footer, field: str | None) -> list[_Key]:
+    """The smallest and the largest record key of a file."""
+    texts = footer.bounds[meta_columns.RECORD_KEY]
+    values = footer.bounds[field] if field else []
+    return [_Key(path, text, value) for text, value in zip_longest(texts, values) if text is not None]

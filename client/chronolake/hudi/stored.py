@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -22,7 +22,7 @@ from chronolake_hudi.metadata import (
 )
 from chronolake_hudi.properties import TableConfig
 from chronolake_hudi.timeline_files import Layout, TimelineFile
-from chronolake_model.file_names import DataFileName, FileKind, parse_file_name
+from chronolake_model.file_names import DataFileName, parse_file_name
 from chronolake_model.vocabulary import Action, State
 from chronolake_storage.files import Files, StoredFile
 
@@ -30,7 +30,7 @@ READERS: Final = 16
 """Files of the timeline that are read at once."""
 FILE_BYTES_MAX: Final = 256 * 1024 * 1024
 PROPERTIES_BYTES_MAX: Final = 1024 * 1024
-_ADVICE: Final = "restore the file from a copy, or remove the instant with Hudi's tools"
+DAMAGED_ADVICE: Final = "restore the file from a copy, or remove the instant with Hudi's tools"
 _WRITES: Final = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 _PARTITION_METADATA: Final = ".hoodie_partition_metadata"
 _INSTANT: Final = re.compile(r"[0-9]{14,}[._]")
@@ -166,33 +166,6 @@ def read(files: Files, former: bytes | None = None) -> StoredTable:
     )
 
 
-def with_records(table: StoredTable, filesystem: Any, root: str) -> StoredTable:
-    """The table with the records of the base files that no instant names, from their footers.
-
-    ``filesystem`` is pyarrow's, ``root`` the base path in it. Raises ``DamagedFile``.
-    """
-    import pyarrow as pa  # noqa: PLC0415  # an extra
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    def count(path: str) -> int:
-        try:
-            with filesystem.open_input_file(f"{root}/{path}") as file:
-                return int(pq.read_metadata(file).num_rows)
-        except (pa.ArrowException, OSError) as exc:
-            raise DamagedFile(path, f"it cannot be read as a Parquet file ({exc})", _ADVICE) from exc
-
-    listed = {instant.requested_time for instant in table.instants}
-    first = table.first_active or ""
-    paths = [
-        file.path
-        for file, name in table.data_files
-        if name.kind is FileKind.BASE and name.requested_time not in listed and name.requested_time < first
-    ]
-    with ThreadPoolExecutor(READERS) as readers:
-        counts = list(readers.map(count, paths))
-    return msgspec.structs.replace(table, records=dict(zip(paths, counts, strict=True)))
-
-
 def timeline_paths(files: Files, layout: Layout) -> list[str]:
     """The files of the active timeline, relative to the base path, in order."""
     folder = layout.folder
@@ -233,7 +206,7 @@ def _instants(files: Files, layout: Layout) -> list[StoredInstant]:
         try:
             file = timeline_files.parse_name(path.rpartition("/")[2], layout)
         except ValueError as exc:
-            raise DamagedFile(path, str(exc), _ADVICE) from exc
+            raise DamagedFile(path, str(exc), DAMAGED_ADVICE) from exc
         # In Hudi a savepoint has the requested time of the instant that it pins.
         key = file.requested_time, file.action is Action.SAVEPOINT
         by_instant.setdefault(key, []).append((path, file))
@@ -244,7 +217,7 @@ def _instants(files: Files, layout: Layout) -> list[StoredInstant]:
 def _instant(files: Files, layout: Layout, entries: Sequence[tuple[str, TimelineFile]]) -> StoredInstant:
     completed = [(path, file) for path, file in entries if file.state is State.COMPLETED]
     if len(completed) > 1:
-        raise DamagedFile(completed[1][0], f"{completed[0][0]} has completed the same instant", _ADVICE)
+        raise DamagedFile(completed[1][0], f"{completed[0][0]} has completed the same instant", DAMAGED_ADVICE)
     paths = [path for path, _ in entries]
     plan = _plan(files, entries)
     if not completed:
@@ -341,7 +314,7 @@ def _archived_in(path: str, content: bytes) -> dict[str, tuple[str, str]]:
     try:
         table = pq.read_table(io.BytesIO(content), columns=["instantTime", "completionTime", "action"])
     except (pa.ArrowException, OSError, ValueError, KeyError) as exc:
-        raise DamagedFile(path, f"it cannot be read as a file of the archive ({exc})", _ADVICE) from exc
+        raise DamagedFile(path, f"it cannot be read as a file of the archive ({exc})", DAMAGED_ADVICE) from exc
     return {
         row["instantTime"]: (row["completionTime"], row["action"])
         for row in table.to_pylist()
