@@ -52,8 +52,8 @@ from chronolake_metastore.api import (
     time,
     transactions,
 )
-from chronolake_metastore.api.addresses import Application
-from chronolake_metastore.api.fast_path import fast_path
+from chronolake_metastore.api.application import Application
+from chronolake_metastore.api.fast_path import FastPath
 from chronolake_metastore.api.parameters import check_request
 from chronolake_metastore.api.requests import StrictRequest
 from chronolake_metastore.batching.markers import MarkerBatcher
@@ -174,7 +174,6 @@ def create_app(settings: Settings) -> Application:
                 "/v1",
                 route_handlers=V1,
                 before_request=check_request,
-                middleware=[fast_path(service)],
                 dependencies=callers.providers(service),
             ),
             health.get_health,
@@ -203,4 +202,5 @@ def create_app(settings: Settings) -> Application:
         logging_config=None,
     )
     app.end_streams = followers.close
+    app.fast_path = FastPath(app, service)
     return app

@@ -8,7 +8,6 @@ import json
 import httpx
 import pytest
 from litestar import Litestar
-from litestar.types import ASGIApp
 
 from chronolake_metastore import app as composition
 from chronolake_metastore.api.fast_path import takes_fast_path
@@ -62,10 +61,9 @@ def test_requests_with_a_body_take_it() -> None:
 def ways() -> list[Litestar]:
     """The server with the fast path, and without it."""
     settings = Settings(dsn=NO_DATABASE, max_body_bytes=2_000)
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        fast = composition.create_app(settings)
-        monkeypatch.setattr(composition, "fast_path", lambda service: _closed)
-        return [fast, composition.create_app(settings)]
+    fast, other = composition.create_app(settings), composition.create_app(settings)
+    other.fast_path = None
+    return [fast, other]
 
 
 @pytest.mark.parametrize(("path", "body", "headers"), REFUSED)
@@ -79,10 +77,6 @@ def test_it_refuses_in_the_words_of_the_other_path(
     assert fast.headers == other.headers
     assert fast.content == other.content
     assert json.loads(fast.content)["detail"]
-
-
-def _closed(app: ASGIApp) -> ASGIApp:
-    return app
 
 
 async def _post(served: Litestar, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:

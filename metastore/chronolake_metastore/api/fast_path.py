@@ -1,24 +1,25 @@
-"""The fast path of a command through HTTP: read its body, decode it, call its handler, send the answer.
+"""The fast path of a command through HTTP: route it, decode its body, call its handler, send the answer.
 
-Litestar's own path resolves dependencies, builds a model of the signature and renders a response, which takes
-as long as all the rest of a small request. A request takes the fast path if its handler has no parameters
+Litestar's own path routes, resolves dependencies, builds a model of the signature and renders a response, which
+takes as long as all the rest of a small request. A request takes the fast path if its handler has no parameters
 but parts of the path, a body and the caller. Other requests, and those with a query, take
-Litestar's path. Both use the same functions for headers and bodies, and the same handlers of errors.
+Litestar's path. Both use the same routes, the same functions for headers and bodies, and the same handlers of
+errors.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from litestar import Response
-from litestar.enums import ScopeType
+from litestar import Litestar, Response
 from litestar.handlers import HTTPRouteHandler
-from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
+from litestar.routes import HTTPRoute
+from litestar.types import HTTPScope, Receive, Send
 
-from chronolake_metastore.api import callers, parameters, requests
+from chronolake_metastore.api import callers, parameters, problems, requests
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.service.service import Service
 
@@ -28,12 +29,17 @@ _ACTOR: Final = parameters.ACTOR_HEADER.lower()
 _IN_PATH: Final = re.compile(r"\{(\w+):str\}")
 _GIVEN: Final = frozenset({"data", "caller", "keyed_caller"})
 """Parameters of handlers beside those in the path."""
+_USUAL_HOST: Final = re.compile(rb"[0-9A-Za-z.:\[\]-]*")
+"""Litestar decides about other hosts."""
 
 
 class _Operation(msgspec.Struct, frozen=True):
     """A handler whose requests take the fast path, with the facts of it that each request needs."""
 
     handler: HTTPRouteHandler
+    path_template: str
+    in_path: Mapping[str, int]
+    """The parameters in the path, and which part of the path each is."""
     body_type: Any
     may_be_left_out: bool
     bytes_max: int | None
@@ -42,26 +48,54 @@ class _Operation(msgspec.Struct, frozen=True):
     wants_caller: bool
 
 
-def fast_path(service: Service) -> Callable[[ASGIApp], ASGIApp]:
-    """A middleware whose handlers ask the ``service``."""
-    return lambda app: _fast_path(app, service)
+class FastPath:
+    """The fast path through an application whose handlers ask the ``service``."""
 
+    def __init__(self, app: Litestar, service: Service) -> None:
+        self._app = app
+        self._service = service
+        self._routes = {_key(route): _operations(route) for route in app.routes if isinstance(route, HTTPRoute)}
+        shapes = {(len(key), _parameter_places(key)) for key in self._routes}
+        self._shapes = {
+            length: sorted((places for of_length, places in shapes if of_length == length), key=len)
+            for length, _ in shapes
+        }
 
-def _fast_path(app: ASGIApp, service: Service) -> ASGIApp:
-    """``app``, which is Litestar's path to one handler, is called if the fast path is closed."""
-    operation: _Operation | None = None
-    is_known = False
+    def operation_of(self, scope: HTTPScope) -> _Operation | None:
+        """The operation that a request asks for, or none if it takes Litestar's path."""
+        if scope["query_string"] or not _has_usual_host(scope):
+            return None
+        parts = scope["path"].split("/")
+        # As Litestar does it, a path without parameters goes before a path with one.
+        for places in self._shapes.get(len(parts), ()):
+            key = parts.copy()
+            for place in places:
+                key[place] = ""
+            if (operations := self._routes.get(tuple(key))) is not None:
+                return operations.get(scope["method"])
+        return None
 
-    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
-        nonlocal operation, is_known
-        if not is_known:
-            operation, is_known = _operation_of(scope), True
-        if operation is None or scope["query_string"]:
-            await app(scope, receive, send)
+    async def serve(self, operation: _Operation, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        """Answer a request for the ``operation``."""
+        parts = scope["path"].split("/")
+        scope["app"] = scope["litestar_app"] = self._app
+        scope["route_handler"] = operation.handler
+        scope["path_template"] = operation.path_template
+        scope["path_params"] = {name: parts[place] for name, place in operation.in_path.items()}
+        scope.setdefault("state", {})
+        try:
+            answer = await _answer(operation, self._service, scope, receive)
+        except Exception as exc:
+            request = requests.StrictRequest(scope, receive, send)
+            refusal = problems.refused(request, exc).to_asgi_response(app=None, request=request)
+            await refusal(scope, receive, send)
+            return
+        if isinstance(answer, Response) and isinstance(answer.content, bytes):
+            await _send(answer, operation.handler.status_code, send)
         else:
-            await _serve(operation, service, scope, receive, send)  # type: ignore[arg-type]  # it has a handler of HTTP
-
-    return routed
+            request = requests.StrictRequest(scope, receive, send)
+            rendered = await operation.handler.to_response(app=self._app, data=answer, request=request)
+            await rendered(scope, receive, send)
 
 
 def takes_fast_path(handler: HTTPRouteHandler) -> bool:
@@ -71,18 +105,31 @@ def takes_fast_path(handler: HTTPRouteHandler) -> bool:
     return "data" in names and not names - in_path - _GIVEN
 
 
-def _operation_of(scope: Scope) -> _Operation | None:
-    """The operation of the handler of ``scope``, or none if its requests take Litestar's path."""
-    handler = scope["route_handler"]
-    if (
-        scope["type"] != ScopeType.HTTP
-        or not isinstance(handler, HTTPRouteHandler)
-        or not takes_fast_path(handler)
-    ):
-        return None
+def _key(route: HTTPRoute) -> tuple[str, ...]:
+    """The parts of a route's path; a parameter is the empty text, which no part of a request's path is."""
+    return tuple("" if part.startswith("{") else part for part in route.path_format.split("/"))
+
+
+def _parameter_places(key: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(place for place, part in enumerate(key) if place and not part)
+
+
+def _operations(route: HTTPRoute) -> dict[str, _Operation]:
+    """The operations of a route by their methods."""
+    return {
+        method: _operation(handler, route)
+        for handler in route.route_handlers
+        if takes_fast_path(handler)
+        for method in handler.http_methods
+    }
+
+
+def _operation(handler: HTTPRouteHandler, route: HTTPRoute) -> _Operation:
     names = handler.parsed_fn_signature.parameters
     return _Operation(
         handler,
+        route.path_format,
+        {part[1:-1]: place for place, part in enumerate(route.path_format.split("/")) if part.startswith("{")},
         requests.body_type(handler),
         requests.may_be_left_out(handler),
         handler.resolve_request_max_body_size(),
@@ -92,9 +139,7 @@ def _operation_of(scope: Scope) -> _Operation | None:
     )
 
 
-async def _serve(
-    operation: _Operation, service: Service, scope: HTTPScope, receive: Receive, send: Send
-) -> None:
+async def _answer(operation: _Operation, service: Service, scope: HTTPScope, receive: Receive) -> Any:
     headers = _headers(scope)
     table_id = parameters.table_id(headers.get(_TABLE_ID), names_table=operation.names_table)
     sent = await requests.read(receive, headers.get("content-length"), operation.bytes_max)
@@ -107,13 +152,14 @@ async def _serve(
     elif operation.wants_caller:
         ctx = callers.of_request(scope, headers.get(_ACTOR), table_id)
         arguments["caller"] = Caller(ctx, service)
-    answer = await operation.handler.fn(**arguments)
-    if isinstance(answer, Response) and isinstance(answer.content, bytes):
-        await _send(answer, operation.handler.status_code, send)
-    else:
-        request = requests.StrictRequest(scope, receive, send)
-        rendered = await operation.handler.to_response(app=scope["litestar_app"], data=answer, request=request)
-        await rendered(scope, receive, send)
+    return await operation.handler.fn(**arguments)
+
+
+def _has_usual_host(scope: HTTPScope) -> bool:
+    for name, value in scope["headers"]:
+        if name == b"host":
+            return _USUAL_HOST.fullmatch(value) is not None
+    return True
 
 
 async def _send(answer: Response[Any], status: int, send: Send) -> None:

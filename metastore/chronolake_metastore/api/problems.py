@@ -187,3 +187,10 @@ HANDLERS: Final[ExceptionHandlersMap] = {
     HTTPException: _http,
     Exception: _bug,
 }
+
+
+def refused(request: Request[Any, Any, Any], exc: Exception) -> Response[Any]:
+    """The answer of the handler in ``HANDLERS`` that Litestar calls for ``exc``."""
+    handler = next(HANDLERS[kind] for kind in type(exc).__mro__ if kind in HANDLERS)
+    response: Response[Any] = handler(request, exc)
+    return response
