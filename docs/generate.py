@@ -48,7 +48,7 @@ from chronolake_model import (
     vocabulary,
 )
 from chronolake_model.problems import ProblemCode
-from docs import markdown_text, problem_advice, python_reference
+from docs import audit_reference, markdown_text, problem_advice, python_reference
 
 FOLDER: Final = Path(__file__).parent / "reference"
 Json = dict[str, Any]
@@ -93,6 +93,7 @@ def pages() -> dict[str, str]:
         "cli.md": _cli(),
         "events.md": _events(),
         "metrics.md": _metrics(),
+        "audit.md": audit_reference.lines(),
         "python.md": python_reference.lines(),
     }
     return {name: "\n".join([_WRITTEN_BY, *lines]).rstrip() + "\n" for name, lines in made.items()}

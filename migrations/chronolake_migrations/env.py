@@ -35,13 +35,14 @@ def _migrate(connection: Connection) -> None:
 
 
 def _grant(connection: Connection) -> None:
-    """Make the roles and grant their rights, where they are missing; only the owner of the schema can grant."""
+    """Make the roles, grant their rights and comment; only the owner of the schema can grant and comment."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(scripts.read("roles.sql"))
     owner = text("SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = :name")
     if connection.execute(owner, {"name": SCHEMA}).scalar_one():
         driver.execute(scripts.read("grants.sql"))
+        driver.execute(scripts.read("comments.sql"))
 
 
 def _connect(dsn: str) -> psycopg.Connection:
