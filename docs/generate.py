@@ -48,7 +48,14 @@ from chronolake_model import (
     vocabulary,
 )
 from chronolake_model.problems import ProblemCode
-from docs import audit_reference, markdown_text, problem_advice, python_reference
+from docs import (
+    audit_reference,
+    markdown_text,
+    option_reference,
+    problem_advice,
+    property_reference,
+    python_reference,
+)
 
 FOLDER: Final = Path(__file__).parent / "reference"
 Json = dict[str, Any]
@@ -94,6 +101,9 @@ def pages() -> dict[str, str]:
         "events.md": _events(),
         "metrics.md": _metrics(),
         "audit.md": audit_reference.lines(),
+        "decisions.md": _decisions(),
+        "properties.md": property_reference.lines(),
+        "spark-options.md": option_reference.lines(),
         "python.md": python_reference.lines(),
     }
     return {name: "\n".join([_WRITTEN_BY, *lines]).rstrip() + "\n" for name, lines in made.items()}
@@ -409,6 +419,20 @@ def _metrics() -> list[str]:
 def _metric(family: Metric) -> str:
     """The name under which Prometheus has the metric."""
     return f"{family.name}_total" if family.type == "counter" else family.name
+
+
+# ---- decisions
+
+
+def _decisions() -> Iterator[str]:
+    yield from ("# List of decisions", "", "[Decisions](../decisions/README.md) says what a page has.", "")
+    pages = sorted((FOLDER.parent / "decisions").glob("[0-9]*.md"))
+    titles = (page.read_text("utf-8").partition("\n")[0].removeprefix("# ").split(". ", 1) for page in pages)
+    rows = (
+        (f"[{number}](../decisions/{page.name})", title)
+        for page, (number, title) in zip(pages, titles, strict=True)
+    )
+    yield from markdown_text.table(("", "decision"), rows)
 
 
 # ---- events

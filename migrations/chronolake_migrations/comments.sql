@@ -130,9 +130,10 @@ COMMENT ON COLUMN chronolake.audit_streams.buffered_files IS 'The number of repo
 COMMENT ON COLUMN chronolake.audit_streams.buffered_bytes IS 'The bytes of these files';
 COMMENT ON COLUMN chronolake.audit_streams.is_reported IS 'Whether all tasks that have reported anything have reported their last batch; null without a report';
 
-COMMENT ON TABLE chronolake.refusal IS 'Every command that was refused, except those of the reaper. Refusals are no events. `actor`, `address` and `command` are as in `audit_commands`; the whole answer is in `outcome`.';
+COMMENT ON TABLE chronolake.refusal IS 'Every command that was refused, except those of the reaper. Refusals are no events. The whole answer is in `outcome`.';
 COMMENT ON COLUMN chronolake.refusal.request_id IS 'The idempotency key of the command';
 COMMENT ON COLUMN chronolake.refusal.refused_at IS 'The wall clock of the database';
+COMMENT ON COLUMN chronolake.refusal.command IS 'The command, such as `CompleteInstant`';
 COMMENT ON COLUMN chronolake.refusal.table_name IS 'The table that the command named';
 COMMENT ON COLUMN chronolake.refusal.table_id IS 'Its id, if the table existed; all zeros for a namespace';
 COMMENT ON COLUMN chronolake.refusal.version IS 'The version of the table''s log at the decision';
@@ -156,6 +157,7 @@ COMMENT ON COLUMN chronolake.base_path.is_checked IS 'Whether overlapping base p
 COMMENT ON COLUMN chronolake.base_path.taken_by IS 'The table that took the folder over from this dropped table';
 
 COMMENT ON TABLE chronolake.steady_clock IS 'The clock by which leases end: the wall clock without its jumps. One row.';
+COMMENT ON COLUMN chronolake.steady_clock.only_row IS 'Always true';
 COMMENT ON COLUMN chronolake.steady_clock.last_time IS 'The time of the steady clock that a server recorded last';
 COMMENT ON COLUMN chronolake.steady_clock.wall_offset_us IS 'How far the wall clock is ahead of it, in microseconds';
 
