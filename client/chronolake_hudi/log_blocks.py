@@ -48,6 +48,10 @@ COMPACT: Final = "compact the table with the Hudi that wrote it"
 """The advice for a block that cannot be read."""
 _ADVICE: Final = "restore the file from a copy, or restore the table to an instant before this file"
 
+_PARTS: Final = ("type", "fields", "items", "values")
+"""Members of a schema that have schemas in them."""
+_TIMES_AS_NUMBERS: Final = ("date", "timestamp-micros", "local-timestamp-micros")
+
 
 class Wrapper(enum.StrEnum):
     """The record that holds an ordering value in a delete block (Hudi: HoodieDeleteRecord.orderingVal).
@@ -148,8 +152,8 @@ def parquet_block(instant_time: str, schema: str, content: bytes) -> LogBlock:
 def avro_block(instant_time: str, schema: str, records: Iterable[Mapping[str, object]]) -> LogBlock:
     """A block with records in Avro.
 
-    Values are as fastavro takes them: ``datetime`` for timestamps, ``date``, ``Decimal``. Raises
-    ``UnsupportedFormat`` when a record does not fit ``schema``.
+    Values are as fastavro takes them: ``Decimal``, days since 1970 or ``date``, microseconds or ``datetime``.
+    Raises ``UnsupportedFormat`` when a record does not fit ``schema``.
     """
     content = io.BytesIO()
     count = 0
@@ -242,6 +246,7 @@ def _content_version(block: LogBlock) -> int | None:
 def read_avro(block: LogBlock, path: str) -> Iterator[dict[str, Any]]:
     """The records of an Avro block, by the schema in its header.
 
+    A date is in days since 1970, a timestamp in microseconds: Python's own end with the year 9999.
     Raises ``DamagedFile`` when the content ends too early or too late, and ``UnsupportedFormat`` for another
     version of the content.
     """
@@ -317,7 +322,7 @@ class _Content:
         if text is None:
             raise self.damaged("the header has no schema")
         try:
-            return _parsed(text, self._path)
+            return _parsed(text, self._path, times_as_numbers=True)
         except UNREADABLE as exc:
             raise self.damaged(f"the schema in the header is none ({exc})") from exc
 
@@ -346,12 +351,24 @@ class _Content:
         return DamagedFile(self._path, f"{where}: {problem}", _ADVICE)
 
 
-def _parsed(schema: str, path: str) -> dict[str, Any]:
+def _parsed(schema: str, path: str, *, times_as_numbers: bool = False) -> dict[str, Any]:
     content = decoding.decode(schema, dict[str, Any])
     avro_bounds.refuse_unbounded(content, path)
-    parsed = fastavro.parse_schema(content)
+    parsed = fastavro.parse_schema(_with_numbers(content) if times_as_numbers else content)
     assert isinstance(parsed, dict)
     return parsed
+
+
+def _with_numbers(schema: Any) -> Any:
+    """The same schema, with plain numbers for dates and for timestamps in microseconds."""
+    if isinstance(schema, list):
+        return [_with_numbers(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {
+        name: value for name, value in schema.items() if name != "logicalType" or value not in _TIMES_AS_NUMBERS
+    }
+    return kept | {name: _with_numbers(kept[name]) for name in _PARTS if name in kept}
 
 
 def _header(instant_time: str, schema: str) -> dict[int, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, assert_never
 
 import pyarrow as pa
@@ -62,25 +62,42 @@ def of(data_type: DataType) -> pa.DataType:
 
 def without_small_integers(schema: pa.Schema) -> pa.Schema:
     """The same columns, with int for tinyint and smallint, also within columns. Field ids stay."""
-    return pa.schema([_without_small_integers(field) for field in schema])
+    return pa.schema([_replaced(field, _without_small_integers) for field in schema])
+
+
+def with_numbers_for_times(schema: pa.Schema) -> pa.Schema:
+    """The same columns, with days for dates and microseconds for timestamps, also within columns.
+
+    Python has no dates and times outside of the years 1 to 9999.
+    """
+    return pa.schema([_replaced(field, _numbers_for_times) for field in schema])
 
 
 def _fields_of(fields: Iterable[SchemaField]) -> list[pa.Field]:
     return [pa.field(field.name, of(column_types.parse(field.type))) for field in fields]
 
 
-def _without_small_integers(field: pa.Field) -> pa.Field:
+def _replaced(field: pa.Field, replace: Callable[[pa.DataType], pa.DataType]) -> pa.Field:
+    """The field with other types for its simple values."""
     data_type = field.type
-    if pa.types.is_int8(data_type) or pa.types.is_int16(data_type):
-        return field.with_type(pa.int32())
     if pa.types.is_struct(data_type):
-        return field.with_type(pa.struct([_without_small_integers(part) for part in data_type]))
+        return field.with_type(pa.struct([_replaced(part, replace) for part in data_type]))
     if pa.types.is_list(data_type):
-        return field.with_type(pa.list_(_without_small_integers(data_type.value_field)))
+        return field.with_type(pa.list_(_replaced(data_type.value_field, replace)))
     if pa.types.is_map(data_type):
-        key, item = (_without_small_integers(part) for part in (data_type.key_field, data_type.item_field))
+        key, item = (_replaced(part, replace) for part in (data_type.key_field, data_type.item_field))
         return field.with_type(pa.map_(key, item))
-    return field
+    return field.with_type(replace(data_type))
+
+
+def _without_small_integers(data_type: pa.DataType) -> pa.DataType:
+    return pa.int32() if pa.types.is_int8(data_type) or pa.types.is_int16(data_type) else data_type
+
+
+def _numbers_for_times(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_date32(data_type):
+        return pa.int32()
+    return pa.int64() if pa.types.is_timestamp(data_type) else data_type
 
 
 def ordering_values(table: pa.Table | Mapping[str, pa.ChunkedArray], ordering_field: str) -> pa.ChunkedArray:

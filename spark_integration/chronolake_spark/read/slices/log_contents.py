@@ -43,17 +43,24 @@ BLOCK_ROWS: Final = 250_000
 
 @dataclass(frozen=True, slots=True)
 class LogFormat:
-    """The format of a table's log files: the Avro schema for headers, and the kind of blocks."""
+    """The format of a table's log files: the Avro schema for headers, and the kind of blocks.
+
+    ``obstacle`` is why Avro blocks cannot hold the table's columns.
+    """
 
     schema: str
     has_avro_blocks: bool
+    obstacle: str | None = None
 
     @classmethod
     def of(cls, table_name: str, fields: Sequence[SchemaField], *, has_avro_blocks: bool) -> LogFormat:
         """The format for a table ``namespace.name`` with these columns."""
         name = table_name.rpartition(".")[2]
+        problems = avro_schema.problems(fields) if has_avro_blocks else ()
         return cls(
-            avro_schema.encode(avro_schema.of_table(name, fields, meta=True)), has_avro_blocks=has_avro_blocks
+            avro_schema.encode(avro_schema.of_table(name, fields, meta=True)),
+            has_avro_blocks=has_avro_blocks,
+            obstacle=next(iter(problems), None),
         )
 
     @classmethod
@@ -142,8 +149,14 @@ def deleted_records(
 
 
 def _data_block(time: str, format_: LogFormat, records: pa.Table) -> LogBlock:
+    if format_.obstacle is not None:
+        raise errors.LogFileUnsupported(
+            f"the table has {LOG_BLOCKS_PROPERTY}=avro, and {format_.obstacle}; set the property to parquet, "
+            "or change the column"
+        )
     if format_.has_avro_blocks:
-        return log_blocks.avro_block(time, format_.schema, records.to_pylist(maps_as_pydicts="strict"))
+        numbers = records.cast(arrow_types.with_numbers_for_times(records.schema))
+        return log_blocks.avro_block(time, format_.schema, numbers.to_pylist(maps_as_pydicts="strict"))
     sink = pa.BufferOutputStream()
     schema = arrow_types.without_small_integers(records.schema)
     base_files.write_rows(sink, schema, [records.cast(schema)])
