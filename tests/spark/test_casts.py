@@ -100,7 +100,34 @@ def test_a_value_of_the_same_kind_is_cast(
     assert row[0] == stored
 
 
+@pytest.mark.parametrize(
+    ("table_type", "value", "is_kept"),
+    [
+        ("float", "0.1BD", True),
+        ("float", "16777216BD", True),
+        ("float", "16777217BD", False),
+        ("float", "0.1000000001BD", False),
+        ("double", "0.1000000001BD", True),
+        ("double", "9007199254740993BD", False),
+        ("double", "0.10000000000000000001BD", False),
+    ],
+)
+def test_a_decimal_becomes_a_float_if_it_is_the_same_decimal_again(
+    spark: SparkSession, table_type: str, value: str, is_kept: bool
+) -> None:
+    frame = spark.sql(f"SELECT {value} v")
+    target = StructType.fromDDL(f"v {table_type}")["v"].dataType
+    cast = frame.select(casts.cast(frame["v"], "v", target, frame.schema["v"].dataType))
+
+    if is_kept:
+        assert cast.collect() == frame.selectExpr(f"CAST(v AS {table_type})").collect()
+    else:
+        with pytest.raises(Exception, match="cannot hold every value"):
+            cast.collect()
+
+
 LOSING = {
+    "float": ("16777217",),
     "int": ("abc", "1.50", "3000000000"),
     "decimal(10,2)": ("1.555", "1e-3", "123456789.00"),
     "double": ("1e400", "0x1"),

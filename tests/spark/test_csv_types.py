@@ -135,6 +135,39 @@ def test_a_type_that_the_caller_states_takes_other_ways_to_write_a_value(
         csv_types.convert(pa.array([None, value]), type_, stated=False)
 
 
+@pytest.mark.parametrize(
+    ("value", "type_"),
+    [
+        ("16777217", "float"),
+        ("+16777217.", "float"),
+        ("16777217.00", "float"),
+        ("9007199254740993", "double"),
+        ("12345678901234567890", "double"),
+    ],
+)
+def test_a_whole_number_that_would_change_is_refused_also_for_a_stated_type(value: str, type_: str):
+    with pytest.raises(csv_types.ValueMismatch):
+        csv_types.convert(pa.array([None, value]), type_, stated=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "type_", "expected"),
+    [
+        ("16777216", "float", 16777216),
+        ("16777218.0", "float", 16777218),
+        ("0.1", "float", 0.10000000149011612),
+        ("16777217.5", "float", 16777218),
+        ("9007199254740992", "double", 9007199254740992),
+        ("1e23", "double", 1e23),
+        ("-0", "double", 0),
+    ],
+)
+def test_a_stated_float_is_the_nearest_to_a_fraction_and_equals_a_whole_number(
+    value: str, type_: str, expected: float
+):
+    assert csv_types.convert(pa.array([value]), type_, stated=True).to_pylist() == [expected]
+
+
 def test_a_number_that_is_too_large_for_a_double_is_never_infinity():
     assert csv_types.convert(pa.array(["inf"]), "double", stated=True).to_pylist() == [float("inf")]
     with pytest.raises(csv_types.ValueMismatch):

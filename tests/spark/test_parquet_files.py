@@ -34,6 +34,17 @@ def test_times_that_are_no_whole_microseconds_are_refused_with_their_row(file: P
         parquet_files.check([file], None)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_milliseconds_that_no_timestamp_holds_are_refused_with_their_row(file: Path, sign: int):
+    last = sign * ((2**63 - 1) // 1000)
+    pq.write_table(pa.table({"t": pa.array([None, last], pa.timestamp("ms"))}), file)
+    parquet_files.check([file], None)
+
+    pq.write_table(pa.table({"t": pa.array([None, last, last + sign], pa.timestamp("ms"))}), file)
+    with pytest.raises(errors.SourceUnreadable, match=r"a\.parquet, row 3, column t: the time is not within"):
+        parquet_files.check([file], None)
+
+
 def test_nanoseconds_within_other_types_are_refused(file: Path):
     rows = pa.array([[{"t": 1}]], pa.list_(pa.struct([("t", NANOS)])))
     pq.write_table(pa.table({"s": rows}), file)

@@ -19,6 +19,7 @@ from chronolake_model.schemas import DECIMAL_PRECISION_MAX
 STRING: Final = "string"
 _BOOLEAN = "^(true|false)$"
 _WHOLE = "^(0|-?[1-9][0-9]*)$"
+_WHOLE_STATED = r"^[+-]?[0-9]+(\.0*)?$"
 _FLOAT = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _DIGITS = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)"
 """A number without sign and exponent, also with nothing before or after the point."""
@@ -89,8 +90,8 @@ def convert(texts: pa.Array, type_: str, *, stated: bool) -> pa.Array:
 
     A value fits if it can be written back exactly. If the caller ``stated`` the type, these are accepted too:
     leading zeros, a plus sign, fewer fraction digits than the decimal has, no digit before or after the point,
-    ``TRUE``, times without a zone (as UTC), and numbers that a double only approximates. A value that the type
-    cannot hold never fits.
+    ``TRUE``, times without a zone (as UTC), and fractions that a float or a double only approximates. A value
+    that the type cannot hold never fits, and no whole number that a float or a double would change.
     """
     target = arrow_type(type_)
     assert target is not None, type_
@@ -106,8 +107,7 @@ def convert(texts: pa.Array, type_: str, *, stated: bool) -> pa.Array:
     values = _cast(texts, target)
     if pa.types.is_floating(target):
         _refuse_infinite(texts, values)
-        if not stated:
-            _refuse_approximated(texts, values)
+        _refuse_approximated(texts, values, whole_only=stated)
     return values
 
 
@@ -192,12 +192,17 @@ def _refuse_first(is_unfit: pa.Array) -> None:
         raise ValueMismatch(index)
 
 
-def _refuse_approximated(texts: pa.Array, values: pa.Array) -> None:
-    """Raise ``ValueMismatch`` for a number that a float or a double cannot hold exactly."""
+def _refuse_approximated(texts: pa.Array, values: pa.Array, *, whole_only: bool) -> None:
+    """Raise ``ValueMismatch`` for a number that a float or a double cannot hold exactly.
+
+    With ``whole_only`` numbers with a fraction or an exponent are not looked at.
+    """
     digits_max = _FLOAT_DIGITS if values.type == pa.float32() else _DOUBLE_DIGITS
-    doubtful = pc.or_(
-        pc.greater(pc.binary_length(texts), digits_max), pc.match_substring(texts, "e", ignore_case=True)
-    )
+    doubtful = pc.greater(pc.binary_length(texts), digits_max)
+    if whole_only:
+        doubtful = pc.and_(doubtful, pc.match_substring_regex(texts, _WHOLE_STATED))
+    else:
+        doubtful = pc.or_(doubtful, pc.match_substring(texts, "e", ignore_case=True))
     for index in np.flatnonzero(pc.fill_null(doubtful, False).to_numpy(zero_copy_only=False)):
         stored = values[int(index)].as_py()
         shortest = str(np.float32(stored)) if values.type == pa.float32() else repr(stored)

@@ -18,6 +18,11 @@ from chronolake_spark import errors
 from chronolake_spark.ingest.files import operations
 
 _NANOS_PER_MICRO: Final = 1000
+_MILLIS_MAX: Final = (2**63 - 1) // 1000
+_CUT: Final = (
+    "the time is not a whole number of microseconds, and tables store no nanoseconds; round the column first"
+)
+_FAR: Final = "the time is not within 64 bits of microseconds since 1970 (290,000 years); correct it"
 _INT96: Final = "INT96"
 _NO_TYPES: Final[Mapping[Callable[[pa.DataType], bool], str]] = {
     pa.types.is_duration: "write a number, as in df['seconds'] = df['t'].dt.total_seconds()",
@@ -60,8 +65,8 @@ def check(
     """Check for values that Spark would change silently. ``stop`` may raise to end the check.
 
     Bad rows go to ``bad``, and are raised without it: ``SourceUnreadable`` for times that are no whole
-    microseconds, ``SchemaMismatch`` for a value of ``op_column`` that names no operation. Raises
-    ``SourceUnreadable`` as ``refuse_types`` does, and for nanoseconds within other types.
+    microseconds or too far from 1970, ``SchemaMismatch`` for a value of ``op_column`` that names no operation.
+    Raises ``SourceUnreadable`` as ``refuse_types`` does, and for nanoseconds within other types.
     """
     for file in files:
         schema = schema_of(file)
@@ -83,9 +88,11 @@ def _bad_rows(
     file: Path, schema: pa.Schema, op_column: str | None, stop: Callable[[], None]
 ) -> Iterator[errors.SparkIntegrationError]:
     for name in (field.name for field in schema if _is_nanoseconds(field.type)):
-        yield from _cut_times(file, name, _whole_micros(file, name), stop)
+        yield from _unfit_times(file, name, _whole_micros(file, name), _CUT, stop)
     for name in _int96_columns(file):
-        yield from _cut_times(file, name, _whole_micros_of_int96(file, name), stop)
+        yield from _unfit_times(file, name, _whole_micros_of_int96(file, name), _CUT, stop)
+    for name in (field.name for field in schema if _is_milliseconds(field.type)):
+        yield from _unfit_times(file, name, _near_millis(file, name), _FAR, stop)
     for name in (name for name in schema.names if op_column and name.lower() == op_column.lower()):
         yield from _unknown_operations(file, name, stop)
 
@@ -200,6 +207,10 @@ def _advice_for(type_: pa.DataType) -> str | None:
     return next((advice for is_type, advice in _NO_TYPES.items() if is_type(type_)), None)
 
 
+def _is_milliseconds(type_: pa.DataType) -> bool:
+    return isinstance(type_, pa.TimestampType) and bool(type_.unit == "ms")
+
+
 def _is_nanoseconds(type_: pa.DataType) -> bool:
     return isinstance(type_, pa.TimestampType) and bool(type_.unit == "ns")
 
@@ -235,17 +246,23 @@ def _whole_micros_of_int96(file: Path, name: str) -> Iterator[pa.Array]:
         yield pc.equal(pc.multiply(micros, _NANOS_PER_MICRO), nanos)
 
 
-def _cut_times(
-    file: Path, name: str, is_whole: Iterator[pa.Array], stop: Callable[[], None]
+def _near_millis(file: Path, name: str) -> Iterator[pa.Array]:
+    """For each value of a column of milliseconds whether its microseconds are a number of 64 bits."""
+    for values in _values(file, name):
+        millis = values.cast(pa.int64())
+        yield pc.and_(pc.greater_equal(millis, -_MILLIS_MAX), pc.less_equal(millis, _MILLIS_MAX))
+
+
+def _unfit_times(
+    file: Path, name: str, fits: Iterator[pa.Array], problem: str, stop: Callable[[], None]
 ) -> Iterator[errors.SourceUnreadable]:
     rows = 0
-    for batch in is_whole:
+    for batch in fits:
         stop()
         for index in np.flatnonzero(pc.invert(pc.fill_null(batch, True))):
             row = rows + int(index) + 1
             yield errors.SourceUnreadable(
-                f"{file}, row {row}, column {name}: the time is not a whole number of microseconds, and tables "
-                "store no nanoseconds; round the column first",
+                f"{file}, row {row}, column {name}: {problem}",
                 {"file": str(file), "row": row, "column": name},
             )
         rows += len(batch)
