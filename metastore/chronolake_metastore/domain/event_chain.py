@@ -98,6 +98,11 @@ def encode_payload(payload: Payload) -> bytes:
     return msgspec.json.encode(payload, order="sorted")
 
 
+def payload_bytes(event: StoredEvent) -> int:
+    """The size of the stored payload as canonical JSON."""
+    return len(msgspec.json.encode(msgspec.json.decode(event.payload)))
+
+
 def hash_of(event: Event | StoredEvent) -> bytes:
     """SHA-256 over the event, its predecessor's hash, the head of the answers and the transaction's id.
 

@@ -395,6 +395,7 @@ class StoredEvent(msgspec.Struct, frozen=True):
     answers: int | None = None
     answers_hash: bytes | None = None
     transaction_id: int = 0
+    payload_bytes: int = 0
 
 
 class Origin(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ import msgspec
 
 from chronolake_metastore.domain import answers
 from chronolake_metastore.domain.answers import ChainHead, StoredAnswer
-from chronolake_metastore.domain.event_chain import hash_of
+from chronolake_metastore.domain.event_chain import hash_of, payload_bytes
 from chronolake_metastore.domain.events import StoredEvent
 from chronolake_model.times import Micros, Tick, format_time
 
@@ -106,6 +106,9 @@ class Chains:
             findings = []
         else:
             findings = [_finding(Check.HASH, table, event, "its hash", hash_of(event).hex(), event.hash.hex())]
+        if event.payload_bytes != (size := payload_bytes(event)):
+            what = "the size of its payload in bytes"
+            findings.append(_finding(Check.HASH, table, event, what, str(size), str(event.payload_bytes)))
         head = self._heads.get(event.table_id, _START)
         if event.version <= head.version:
             self._late.setdefault(event.table_id, set()).add(event.version)

@@ -27,7 +27,7 @@ _APPEND_WRITE_STATS: Final = statements.load("write_stats/append")
 _READ: Final = """
     SELECT
         table_id, version, micros(time), micros(instant), actor, request_id, type, payload::text,
-        previous_hash, hash, answers, answers_hash, position, transaction_id::text
+        previous_hash, hash, answers, answers_hash, payload_bytes, position, transaction_id::text
     FROM event
     WHERE (event.transaction_id, event.position) > (%(transaction_id)s::xid8, %(position)s)
         AND event.transaction_id < coalesce(%(horizon)s::xid8, '18446744073709551615')
@@ -187,7 +187,7 @@ def _stored(row: tuple[Any, ...]) -> StoredEvent:
         digest,
         *answer_columns,
     ) = row
-    answers, answers_hash, _, transaction_id = answer_columns
+    answers, answers_hash, payload_bytes, _, transaction_id = answer_columns
     return StoredEvent(
         table_id=table_id,
         version=version,
@@ -202,4 +202,5 @@ def _stored(row: tuple[Any, ...]) -> StoredEvent:
         answers=answers,
         answers_hash=None if answers_hash is None else bytes(answers_hash),
         transaction_id=int(transaction_id),
+        payload_bytes=payload_bytes,
     )
