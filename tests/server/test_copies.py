@@ -30,7 +30,7 @@ from chronolake_storage import claims
 from chronolake_storage.guard import Deleting
 from tests import command_line
 from tests.fix_server import ServerProcess
-from tests.published import PUBLISHES, PublishedTable, row
+from tests.published import FIELDS, PUBLISHES, PublishedTable, row
 
 NewServer = Callable[..., ServerProcess]
 
@@ -293,21 +293,12 @@ def test_a_copy_from_the_past_with_the_identity_of_its_original_publishes_and_de
         table.write(row(1))
         table.published()
         past = copied()
-        # A snapshot of its volume would have the same identity.
-        with psycopg.connect(past) as connection:
-            connection.execute("ALTER TABLE chronolake.metastore DISABLE TRIGGER ALL")
-            connection.execute("UPDATE chronolake.metastore SET database = chronolake.this_database()")
-            connection.execute("ALTER TABLE chronolake.metastore ENABLE ALWAYS TRIGGER metastore_append_only")
+        keep_identity(past)
         table.write(row(2), bucket=1)
         table.published()
         before = stored(table)
 
-        async def only_reads(watch: IdentityWatch, _: list[float]) -> None:
-            await watch.look()
-            with pytest.raises(server_errors.MetastoreMoved, match="its database is an earlier state"):
-                watch.refuse()
-
-        run_watch(past, only_reads)
+        run_watch(past, is_an_earlier_state)
         asyncio.run(refuses_storage(past))
         assert stored(table) == before
 
@@ -315,12 +306,51 @@ def test_a_copy_from_the_past_with_the_identity_of_its_original_publishes_and_de
         run_watch(past, acts)
 
 
+def test_a_copy_from_the_past_finds_the_one_table_of_fifty_that_went_on(
+    new_server: NewServer, dsn: str, copied: Callable[[], str], tmp_path: Path
+) -> None:
+    original = new_server(dsn, *PUBLISHES)
+    with chronolake.connect(original.url) as client:
+        table = PublishedTable(client, tmp_path / "lake")
+        table.write(row(1))
+        table.published()
+        client.create_namespace("quiet")
+        for number in range(49):
+            client.create_table(
+                f"quiet.t{number}",
+                base_path=str(tmp_path / f"quiet_{number}"),
+                schema=FIELDS,
+                record_key_fields=["id"],
+            )
+        past = copied()
+        keep_identity(past)
+        table.write(row(2), bucket=1)
+        table.published()
+
+    run_watch(past, is_an_earlier_state)
+
+
+def keep_identity(copy: str) -> None:
+    """Give a copy of a database the identity of its original, as a snapshot of its volume has it."""
+    with psycopg.connect(copy) as connection:
+        connection.execute("ALTER TABLE chronolake.metastore DISABLE TRIGGER ALL")
+        connection.execute("UPDATE chronolake.metastore SET database = chronolake.this_database()")
+        connection.execute("ALTER TABLE chronolake.metastore ENABLE ALWAYS TRIGGER metastore_append_only")
+
+
+async def is_an_earlier_state(watch: IdentityWatch, _: list[float]) -> None:
+    """The watch finds at its first look that its database is an earlier state."""
+    await watch.look()
+    with pytest.raises(server_errors.MetastoreMoved, match="its database is an earlier state"):
+        watch.refuse()
+
+
 async def refuses_storage(dsn: str) -> None:
     """The publisher and the deleter find out themselves, for tables whose claims the watch has not read."""
     database = Database(Settings(dsn=dsn))
     try:
         async with database.reading() as connection:
-            place = (await identity.tables_to_watch(connection))[0]
+            place = (await identity.tables_to_watch(connection, 1))[0]
         files = await TableStorage(database, []).opened(place)
         with pytest.raises(server_errors.ConfigurationError, match="the log lacks it"):
             await files.begin_publication(None)

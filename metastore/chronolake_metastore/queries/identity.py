@@ -18,10 +18,10 @@ async def present(database: Database, known: LastEvent | None) -> Identity:
         return await identity.get(connection, known)
 
 
-async def tables_to_watch(database: Database) -> list[Place]:
-    """The tables whose claims are read now."""
+async def tables_to_watch(database: Database, each: int) -> list[Place]:
+    """As ``identity.tables_to_watch``."""
     async with database.reading() as connection:
-        return await identity.tables_to_watch(connection)
+        return await identity.tables_to_watch(connection, each)
 
 
 async def is_behind(database: Database, place: Place, claim: Claim | None, metastore_id: UUID) -> bool:

@@ -90,9 +90,10 @@ async def follow_promotion(connection: AsyncConnection) -> None:
     await statements.execute(connection, _FOLLOW_PROMOTION)
 
 
-async def tables_to_watch(connection: Reader) -> list[Place]:
-    """A few live tables: those that changed last, and others in turn."""
-    return [place_of(place) for place in await statements.execute(connection, _TABLES_TO_WATCH)]
+async def tables_to_watch(connection: Reader, each: int) -> list[Place]:
+    """Live tables: up to ``each`` that changed last, and up to ``each`` others at random."""
+    rows = await statements.execute(connection, _TABLES_TO_WATCH, {"each": each})
+    return [place_of(place) for place in rows]
 
 
 async def all_identities(connection: Reader) -> list[UUID]:

@@ -33,6 +33,12 @@ CLAIMS_SECONDS: Final = 60.0
 """How often claims in storage are read."""
 CLAIMS_SECONDS_MAX: Final = 5.0
 """How long reading them may take: a storage that is slower says nothing."""
+TABLES_AT_START: Final = 250
+"""How many of the tables that changed last have their claims read at first, and how many others."""
+TABLES_IN_TURN: Final = 4
+"""The same, later."""
+CLAIMS_AT_ONCE: Final = 8
+"""How many claims are read at the same time."""
 
 WRITER: Final = "chronolake-identity-watch"
 
@@ -101,7 +107,8 @@ class IdentityWatch:
             is_renewed = self._metastore_id != present.metastore_id
             self._metastore_id = present.metastore_id
             if is_renewed or self._clock() - self._claims_read_at >= CLAIMS_SECONDS:
-                self._refused_by_claim = await self._read_claims(present)
+                each = TABLES_AT_START if is_renewed else TABLES_IN_TURN
+                self._refused_by_claim = await self._read_claims(present, each)
                 self._claims_read_at = self._clock()
             refusal = self._refused_by_claim
         else:
@@ -122,18 +129,25 @@ class IdentityWatch:
             _log.warning("the database failed over; the server goes on")
         return None if reason is None else errors.MetastoreMoved(str(present.metastore_id), reason)
 
-    async def _read_claims(self, present: Identity) -> errors.MetastoreMoved | None:
+    async def _read_claims(self, present: Identity, each: int) -> errors.MetastoreMoved | None:
         """Why a claim in storage says that this database may not act; None if none does.
 
         A copy of this metastore continues it, or the claim records an event that the log lacks.
         """
-        places = await queries.tables_to_watch(self._database)
-        try:
+        places = iter(await queries.tables_to_watch(self._database, each))
+        refusals: list[errors.MetastoreMoved] = []
+
+        async def read_some() -> None:
+            for place in places:
+                if refusals:
+                    return
+                if (refusal := await self._refusal_by_claim(place, present)) is not None:
+                    refusals.append(refusal)
+
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLAIMS_SECONDS_MAX):
-                reasons = await asyncio.gather(*(self._refusal_by_claim(place, present) for place in places))
-        except TimeoutError:
-            return None
-        return next((reason for reason in reasons if reason is not None), None)
+                await asyncio.gather(*(read_some() for _ in range(CLAIMS_AT_ONCE)))
+        return refusals[0] if refusals else None
 
     async def _refusal_by_claim(self, place: Place, present: Identity) -> errors.MetastoreMoved | None:
         with contextlib.suppress(errors.ConfigurationError):

@@ -1,4 +1,4 @@
--- Live tables: four that changed last, and four from a random place in the order of their ids.
+-- Live tables: those that changed last, and as many from a random place in the order of their ids.
 (
     SELECT t.table_id, t.namespace || '.' || t.name, t.definition ->> 'base_path', t.definition -> 'properties',
         t.definition ->> 'tick'
@@ -6,7 +6,7 @@
     JOIN clock c ON c.table_id = t.table_id
     WHERE t.dropped_at IS NULL
     ORDER BY c.last_time DESC
-    LIMIT 4
+    LIMIT %(each)s
 )
 UNION ALL
 (
@@ -15,5 +15,5 @@ UNION ALL
     FROM lake_table t
     WHERE t.dropped_at IS NULL AND t.table_id > (SELECT gen_random_uuid())
     ORDER BY t.table_id
-    LIMIT 4
+    LIMIT %(each)s
 )
