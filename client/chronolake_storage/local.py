@@ -58,7 +58,10 @@ class LocalFiles:
         try:
             os.makedirs(self._root, exist_ok=True)
         except OSError as exc:
-            raise failed(self._root, exc) from exc
+            raise StorageError(
+                f"{self._root}: {reason(exc)}. This machine must be able to make the table's folder: check the "
+                "rights and the mounts above it, or create the table at another base path"
+            ) from exc
 
     def sizes(self, paths: Iterable[str]) -> Iterator[int | None]:
         with self._opened(missing=True) as folders:

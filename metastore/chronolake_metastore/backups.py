@@ -11,11 +11,12 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
+import psycopg
 
 from chronolake_metastore import embedded, errors
 from chronolake_metastore.embedded import EmbeddedPostgres
@@ -109,8 +110,19 @@ def restore(folder: Path, dsn: str) -> None:
     with _configuration_errors():
         if not dump.exists():
             raise errors.ConfigurationError(f"{folder} has no dump of a database ({DUMP})")
+    _refuse_filled(dsn)
     options = ("--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges")
     _run("pg_restore", *options, "--dbname", dsn, str(dump))
+
+
+def _refuse_filled(dsn: str) -> None:
+    # What is wrong with the DSN pg_restore says itself.
+    with suppress(psycopg.Error), psycopg.connect(dsn) as connection:
+        row = connection.execute("SELECT current_database(), to_regnamespace('chronolake')").fetchone()
+        if row is not None and row[1] is not None:
+            raise errors.ConfigurationError(
+                f"the database {row[0]} has a schema chronolake already: name a database without one"
+            )
 
 
 def _make_empty(folder: Path) -> None:

@@ -180,3 +180,10 @@ def test_a_missing_folder_is_distinguished_from_an_empty_one(tmp_path: Path, s3:
         storages.open_storage("s3://nobodys-bucket/orders", s3.options).check()
     storages.open_storage(str(nowhere)).make_folder()
     storages.open_storage(str(nowhere)).check()
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(errors.StorageFailed, match=r"file/t: Not a directory\. .* another base path"):
+        storages.open_storage(str(tmp_path / "file" / "t")).make_folder()

@@ -204,6 +204,18 @@ def test_a_dump_is_restored_into_another_database_which_waits_for_its_claims(
         copy.stop()
 
 
+def test_a_dump_is_not_restored_into_a_database_that_has_the_schema(
+    server: ServerProcess, dsn: str, tmp_path: Path
+) -> None:
+    succeeds("backup", str(tmp_path / "backup"), "--dsn", dsn)
+
+    done = command_line.run("restore", str(tmp_path / "backup"), "--dsn", dsn)
+
+    [line] = command_line.complaint(done).splitlines()
+    assert done.returncode == 2
+    assert "has a schema chronolake already: name a database without one" in line
+
+
 def test_a_dump_that_is_restored_into_its_own_database_waits_for_its_claims_too(
     server: ServerProcess, dsn: str, tmp_path: Path
 ) -> None:
