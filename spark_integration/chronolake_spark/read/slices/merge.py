@@ -194,6 +194,8 @@ def _deletes(*tables: pa.Table) -> Iterator[pa.Table]:
 def _same_rows(left: pa.Table, right: pa.Table) -> Mask:
     """Row by row: whether all values are the same. Null is the same as null, and NaN as NaN."""
     same = np.ones(len(left), dtype=np.bool_)
+    # Python has no dates and times beyond the year 9999.
+    left, right = (rows.cast(arrow_types.with_numbers_for_times(rows.schema)) for rows in (left, right))
     for left_column, right_column in zip(left.columns, right.columns, strict=True):
         if pa.types.is_nested(left_column.type):
             pairs = zip(left_column.to_pylist(), right_column.to_pylist(), strict=True)
