@@ -59,8 +59,9 @@ test-flink: $(STAMP) ## the tests with a real Flink (Flink 2.3.0: 0.2 GB once, i
 check: $(STAMP) ## ruff, mypy --strict, the import contracts, sizes of modules, words, and whether the blocking client is as generated
 	$(BIN)/python tools/check.py
 
-sync: $(STAMP) ## generate the blocking client (client/chronolake/_sync) from the client for an event loop
+sync: $(STAMP) ## generate the blocking client from the client for an event loop, and the errors from the table of problems
 	$(BIN)/python tools/async_to_sync.py
+	$(BIN)/python tools/write_errors.py
 
 format: $(STAMP) ## let ruff put the code in shape
 	$(BIN)/ruff check --fix .

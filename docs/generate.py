@@ -52,7 +52,6 @@ from docs import (
     audit_reference,
     markdown_text,
     option_reference,
-    problem_advice,
     property_reference,
     python_reference,
 )
@@ -311,7 +310,7 @@ def _problem_codes() -> Iterator[str]:
         "seconds to wait.",
         "",
     )
-    rows = ((f"`{code}`", str(code.status), code.title, problem_advice.ADVICE[code]) for code in ProblemCode)
+    rows = ((f"`{code}`", str(code.status), code.title, code.advice) for code in ProblemCode)
     yield from markdown_text.table(("code", "status", "title", "what to do"), rows)
 
 

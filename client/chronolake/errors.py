@@ -6,53 +6,12 @@
     ├── StorageFailed               the table's storage, not the server, refused or failed
     ├── BuffersFull                 a streaming task cannot write yet: give it the rows again later
     ├── ServerUnavailable           502, 503, 504: temporary; the client has retried already
-    │   ├── Overloaded
-    │   ├── TooManyStreams          429: the limit of open streams is reached
-    │   └── DatabaseUnavailable
     └── RequestRefused              the server refused the request: nothing was changed
         ├── InvalidRequest          the request is invalid: correct it
-        │   ├── IdempotencyKeyReused
-        │   ├── InvalidTable
-        │   ├── InvalidWriteStat
-        │   ├── InvalidMarker
-        │   ├── InvalidDeletion
-        │   ├── InvalidPlan
-        │   ├── InvalidFilter
-        │   └── ActionNotSupported
-        ├── NotFound
-        │   ├── NamespaceNotFound
-        │   ├── TableNotFound
-        │   ├── InstantNotFound
-        │   ├── SchemaNotFound
-        │   ├── ReaderNotFound      its lease has ended, and a clean may have deleted files
-        │   ├── StreamNotFound
-        │   └── OutcomeNotFound
+        ├── NotFound                the object of the request does not exist
         └── Conflict                the request is valid, but the present state does not allow it
-            ├── NamespaceExists
-            ├── NamespaceNotEmpty
-            ├── TableExists
-            ├── BasePathTaken       choose another base path, or reuse that of a dropped table
-            ├── BasePathShared      no file is deleted: it may belong to another table
-            ├── MetastoreMoved      the server's database is a copy, or a copy continues it
-            ├── IllegalTransition
-            ├── LeaseLive
-            ├── WriteConflict
-            ├── UnreconciledMarkers delete the marked files, report it, and complete again
-            ├── UndeletedFiles      delete the files, report it, and complete again
-            ├── Savepointed
-            ├── IncompatibleSchema
-            ├── NotPublished        its property or a reason that Hudi's readers have; see the message
-            ├── NotPublishedYet     wait until the plan is published, and take it again
-            ├── PublicationFenced   another publisher has taken over
-            ├── StreamFenced        the stream was opened again, or closed: stop
-            ├── CheckpointPassed    ask with the id of the last barrier that the task has passed
-            ├── CheckpointIncomplete  a task has not reported its last batch, or not all have ended
-            ├── UnknownCheckpoint   acknowledge with the id of the checkpoint that is complete
-            ├── InstantNotYet       buffer, and ask again
-            ├── MayConflict         ask for instants with blocking, or write log files
-            ├── SchemaChanged       another change came first: read the schema, and try again
-            ├── InstantRolledBack   the writer must stop
-            └── HistoryCleaned      files of that time were cleaned: use a later time
+
+Each code of ``ProblemCode`` has its class below one of these, by its status.
 
 After ``ConnectionFailed``, ``ServerError`` and ``ServerUnavailable`` a command may or may not have been
 executed: ``Client.outcome(error.idempotency_key)`` says which.
@@ -139,18 +98,6 @@ class ServerUnavailable(ChronolakeError):
     """The server's Retry-After in seconds; 0 if it gave none."""
 
 
-class Overloaded(ServerUnavailable):
-    """The request queue of the server is full."""
-
-
-class TooManyStreams(ServerUnavailable):
-    """This client's address has reached the limit of open event streams."""
-
-
-class DatabaseUnavailable(ServerUnavailable):
-    """The server cannot reach its database."""
-
-
 class RequestRefused(ChronolakeError):
     """The server refused the request, which changed nothing."""
 
@@ -159,229 +106,322 @@ class InvalidRequest(RequestRefused):
     """The request itself is invalid."""
 
 
-class IdempotencyKeyReused(InvalidRequest):
-    """The idempotency key belongs to another request."""
-
-
-class InvalidTable(InvalidRequest):
-    """The table cannot have this definition, or the history that it is to be adopted with."""
-
-
-class InvalidWriteStat(InvalidRequest):
-    """A write stat does not fit its instant."""
-
-
-class InvalidMarker(InvalidRequest):
-    """A marker does not name a data file that its instant can write."""
-
-
-class InvalidDeletion(InvalidRequest):
-    """A file reported as deleted has no marker, or is published; ``context`` names it."""
-
-
-class InvalidPlan(InvalidRequest):
-    """The plan or its file groups do not fit the table."""
-
-
-class InvalidFilter(InvalidRequest):
-    """A filter names an unknown column, or has a literal that is not of the column's type."""
-
-
-class ActionNotSupported(InvalidRequest):
-    """The table does not support this action."""
-
-
 class NotFound(RequestRefused):
     """The object of the request does not exist."""
-
-
-class NamespaceNotFound(NotFound):
-    """There is no such namespace."""
-
-
-class TableNotFound(NotFound):
-    """There is no such table."""
-
-
-class InstantNotFound(NotFound):
-    """The table's timeline has no such instant."""
-
-
-class SchemaNotFound(NotFound):
-    """The table's schema has no such version."""
-
-
-class ReaderNotFound(NotFound):
-    """The table has no such reader lease: it has ended, and a clean may have deleted files of its time."""
-
-
-class StreamNotFound(NotFound):
-    """The table has no such stream."""
-
-
-class OutcomeNotFound(NotFound):
-    """No request with this idempotency key was executed so far; one in flight may be executed later."""
 
 
 class Conflict(RequestRefused):
     """The request is valid, but the present state does not allow it."""
 
 
+# ---- Written from chronolake_model.problems by tools/write_errors.py (`make sync`): do not edit.
+
+
+class InvalidParameter(InvalidRequest):
+    """A parameter in the path, query or header is not valid. Correct the parameter; `detail` names it."""
+
+
+class InvalidCursor(InvalidRequest):
+    """The cursor does not come from this list. Start the list again without a cursor."""
+
+
+class RouteNotFound(NotFound):
+    """There is nothing at this address. Check the path; `/openapi.json` lists all of them."""
+
+
+class NamespaceNotFound(NotFound):
+    """There is no such namespace. Create the namespace first."""
+
+
+class TableNotFound(NotFound):
+    """There is no such table. Create the table first, or check its name."""
+
+
+class InstantNotFound(NotFound):
+    """The table's timeline has no such instant. Check the requested time and the table."""
+
+
+class SchemaNotFound(NotFound):
+    """The table's schema has no such version. List the versions of the table's schema."""
+
+
+class ReaderNotFound(NotFound):
+    """The table has no such lease of a reader.
+
+    Take another lease, and begin to read again: this one has ended, or never existed, and a clean
+    may have deleted files of its time.
+    """
+
+
+class StreamNotFound(NotFound):
+    """The table has no such stream. Open the stream first, or check its name."""
+
+
+class OutcomeNotFound(NotFound):
+    """No request with this idempotency key was executed so far.
+
+    It may still be under way. Send it again under its key: it runs once.
+    """
+
+
+class MethodNotAllowed(InvalidRequest):
+    """This address does not accept this method.
+
+    Use a method that the path takes; `/openapi.json` lists them.
+    """
+
+
+class BodyTooSlow(InvalidRequest):
+    """The request's body came too slowly.
+
+    Send the request again, faster or in smaller parts. It was not executed.
+    """
+
+
 class NamespaceExists(Conflict):
-    """A namespace of this name exists already."""
+    """There is a namespace of this name already. Use the namespace, or choose another name."""
 
 
 class NamespaceNotEmpty(Conflict):
-    """The namespace still has tables."""
+    """The namespace still has tables. Drop the namespace's tables first."""
 
 
 class TableExists(Conflict):
-    """A table of this name exists already."""
+    """There is a table of this name already. Use the table, or choose another name."""
 
 
 class BasePathTaken(Conflict):
-    """The base path overlaps with that of another table; that of a dropped table can be reused."""
+    """The base path belongs to another table, or overlaps with that of one.
+
+    Choose another base path. If `context.dropped`, `reuse_base_path` takes it over from the dropped
+    table.
+    """
 
 
 class BasePathShared(Conflict):
-    """No file of the table is deleted: its base path overlaps with another table's, or cannot be compared."""
+    """Nothing is deleted: the base path may belong to another table too.
+
+    See `detail` for the other table; drop one of them, or load it elsewhere.
+    """
 
 
 class MetastoreMoved(Conflict):
-    """The server only reads: its database is a copy, or a copy continues it; an operator renews the claims."""
+    """The server's database is a copy, or a copy continues it.
+
+    Send the request to a server of the database that has the claims. If it is to be this one, run
+    `chronolake-metastore claim`.
+    """
 
 
 class IllegalTransition(Conflict):
-    """The present state of the instant does not allow this; ``context`` has the state."""
+    """The instant's present state does not allow this. Check the present state, `context.state`."""
 
 
 class LeaseLive(Conflict):
-    """Another writer of the instant, or another publisher of the table, still holds its lease."""
+    """Another writer or publisher still holds its lease.
+
+    Ask the writer or publisher, or wait for `context.lease_seconds_left` seconds.
+    """
 
 
 class WriteConflict(Conflict):
-    """Another instant wrote the same file groups first; ``context`` names it and the groups."""
+    """Another instant wrote the same file groups first.
+
+    Roll back, read as of `context.rebase_on` or later, write again. `context.winner` is the instant
+    that won, `context.file_groups` the file groups in common.
+    """
 
 
 class UnreconciledMarkers(Conflict):
-    """Marked files of the instant are neither published nor reported as deleted; ``context`` lists them."""
+    """Files that the instant marked are neither published nor reported as deleted.
+
+    Delete the files in `context`, report that (`POST …/deletions`); complete, new key. At a
+    checkpoint of a stream first make sure that all tasks have passed its barrier: a slow task may
+    still write such a file.
+    """
 
 
 class UndeletedFiles(Conflict):
-    """Files in the plan of a clean are not reported as deleted; ``context`` has their number."""
+    """Files that the plan names are not reported as deleted.
+
+    Delete the files of the plan, report that, and complete again; `context` has their number.
+    """
 
 
 class Savepointed(Conflict):
-    """A savepoint pins an instant that would be rolled back; ``context`` names the savepoint."""
+    """A savepoint pins the instant. Release the savepoint first; `context` names it."""
 
 
 class IncompatibleSchema(Conflict):
-    """The table's schema does not allow this change; the message has the reason and the allowed changes."""
+    """The table's schema cannot be changed in this way.
+
+    Request another change; `detail` says why, and what is allowed.
+    """
 
 
 class SchemaChanged(Conflict):
-    """The table's schema does not have the expected version; ``context`` has the present one."""
+    """The table's schema has another version now.
+
+    Read schema version `context.schema_version`, and repeat the change.
+    """
 
 
 class NotPublished(Conflict):
-    """The table's publication for Hudi's readers is off or paused; the message has the reason."""
+    """The table is not published for Hudi's readers now.
+
+    Wait; `detail` says why nothing is to be published.
+    """
 
 
 class NotPublishedYet(Conflict):
-    """The plan of the compaction is not published for Hudi's readers yet; ``context`` has the versions."""
+    """The plan is not published for Hudi's readers yet; try again a little later.
+
+    Request the compaction first; take it inflight a little later. `context` has the versions.
+    """
 
 
 class PublicationFenced(Conflict):
-    """Another publisher publishes the table now."""
+    """Another publisher publishes the table now. Stop, or take the lease again."""
 
 
 class StreamFenced(Conflict):
-    """The stream was opened again or closed, or the task was restarted: this one must stop."""
+    """The stream was opened again, or closed; its earlier writers must stop.
+
+    Stop: another job, or another attempt of the task, has taken over.
+    """
 
 
 class CheckpointPassed(Conflict):
-    """The stream is past this checkpoint, so no task can have it as its last barrier."""
+    """The stream is past this checkpoint.
+
+    Ask with the id of the last barrier that the task has passed.
+    """
 
 
 class CheckpointIncomplete(Conflict):
-    """Tasks have not reported all of their files, or not all have reported the end of their input."""
+    """Tasks of the stream have not reported all of their files.
+
+    Report the last batches of the tasks in `context`, and acknowledge again. If the tasks are gone,
+    restore the job: open the stream with `restored_checkpoint`.
+    """
 
 
 class UnknownCheckpoint(Conflict):
-    """The id is far above all checkpoints that the stream has seen."""
+    """The stream has seen no checkpoint near this id.
+
+    Acknowledge with the id that the engine gave to the checkpoint.
+    """
 
 
 class InstantNotYet(Conflict):
-    """The stream gives no new instant yet; the same request gets one later."""
+    """The stream gives no new instant yet; ask again a little later.
+
+    Buffer, and send the same request again when a checkpoint is complete.
+    """
 
 
 class MayConflict(Conflict):
-    """Completing could conflict later, which only an instant in blocking mode may risk."""
+    """Completing could conflict later; only an instant in blocking mode may do this.
+
+    Write log files or another file group, or ask for instants with `blocking`.
+    """
 
 
 class InstantRolledBack(Conflict):
-    """The instant was rolled back: its writer must stop, and its files are never published."""
+    """The instant was rolled back; its writer must stop. Stop writing; begin another instant."""
 
 
 class HistoryCleaned(Conflict):
-    """The table cannot be read as of that time any more; ``context`` has its ``first_servable_time``."""
+    """The table's history of that time was cleaned.
+
+    Use `first_servable_time` of the `context`, which is also the meaning of `earliest`, or a later
+    time. A reader of changes begins anew: the snapshot as of `earliest`, then the changes from it.
+    """
 
 
-_CLASS_OF: dict[str, type[ChronolakeError]] = {
-    ProblemCode.INVALID_REQUEST: InvalidRequest,
-    ProblemCode.INVALID_PARAMETER: InvalidRequest,
-    ProblemCode.INVALID_CURSOR: InvalidRequest,
-    ProblemCode.ROUTE_NOT_FOUND: NotFound,
-    ProblemCode.NAMESPACE_NOT_FOUND: NamespaceNotFound,
-    ProblemCode.TABLE_NOT_FOUND: TableNotFound,
-    ProblemCode.INSTANT_NOT_FOUND: InstantNotFound,
-    ProblemCode.SCHEMA_NOT_FOUND: SchemaNotFound,
-    ProblemCode.READER_NOT_FOUND: ReaderNotFound,
-    ProblemCode.STREAM_NOT_FOUND: StreamNotFound,
-    ProblemCode.OUTCOME_NOT_FOUND: OutcomeNotFound,
-    ProblemCode.METHOD_NOT_ALLOWED: InvalidRequest,
-    ProblemCode.NAMESPACE_EXISTS: NamespaceExists,
-    ProblemCode.NAMESPACE_NOT_EMPTY: NamespaceNotEmpty,
-    ProblemCode.TABLE_EXISTS: TableExists,
-    ProblemCode.BASE_PATH_TAKEN: BasePathTaken,
-    ProblemCode.BASE_PATH_SHARED: BasePathShared,
-    ProblemCode.METASTORE_MOVED: MetastoreMoved,
-    ProblemCode.ILLEGAL_TRANSITION: IllegalTransition,
-    ProblemCode.LEASE_LIVE: LeaseLive,
-    ProblemCode.WRITE_CONFLICT: WriteConflict,
-    ProblemCode.UNRECONCILED_MARKERS: UnreconciledMarkers,
-    ProblemCode.UNDELETED_FILES: UndeletedFiles,
-    ProblemCode.SAVEPOINTED: Savepointed,
-    ProblemCode.INCOMPATIBLE_SCHEMA: IncompatibleSchema,
-    ProblemCode.SCHEMA_CHANGED: SchemaChanged,
-    ProblemCode.NOT_PUBLISHED: NotPublished,
-    ProblemCode.NOT_PUBLISHED_YET: NotPublishedYet,
-    ProblemCode.PUBLICATION_FENCED: PublicationFenced,
-    ProblemCode.STREAM_FENCED: StreamFenced,
-    ProblemCode.CHECKPOINT_PASSED: CheckpointPassed,
-    ProblemCode.CHECKPOINT_INCOMPLETE: CheckpointIncomplete,
-    ProblemCode.UNKNOWN_CHECKPOINT: UnknownCheckpoint,
-    ProblemCode.INSTANT_NOT_YET: InstantNotYet,
-    ProblemCode.MAY_CONFLICT: MayConflict,
-    ProblemCode.INSTANT_ROLLED_BACK: InstantRolledBack,
-    ProblemCode.HISTORY_CLEANED: HistoryCleaned,
-    ProblemCode.BODY_TOO_LARGE: InvalidRequest,
-    ProblemCode.BODY_TOO_SLOW: InvalidRequest,
-    ProblemCode.UNSUPPORTED_MEDIA_TYPE: InvalidRequest,
-    ProblemCode.IDEMPOTENCY_KEY_REUSED: IdempotencyKeyReused,
-    ProblemCode.INVALID_TABLE: InvalidTable,
-    ProblemCode.INVALID_WRITE_STAT: InvalidWriteStat,
-    ProblemCode.INVALID_MARKER: InvalidMarker,
-    ProblemCode.INVALID_DELETION: InvalidDeletion,
-    ProblemCode.INVALID_PLAN: InvalidPlan,
-    ProblemCode.INVALID_FILTER: InvalidFilter,
-    ProblemCode.ACTION_NOT_SUPPORTED: ActionNotSupported,
-    ProblemCode.INTERNAL_ERROR: ServerError,
-    ProblemCode.OVERLOADED: Overloaded,
-    ProblemCode.TOO_MANY_STREAMS: TooManyStreams,
-    ProblemCode.DATABASE_UNAVAILABLE: DatabaseUnavailable,
-}
+class BodyTooLarge(InvalidRequest):
+    """The request's body is larger than the server accepts.
 
+    Send less, or raise the server's `--max-body-bytes`.
+    """
+
+
+class UnsupportedMediaType(InvalidRequest):
+    """The server does not accept this type of body.
+
+    Send JSON in UTF-8, with `Content-Type: application/json`.
+    """
+
+
+class IdempotencyKeyReused(InvalidRequest):
+    """The idempotency key belongs to another request. Use a new key for a new request."""
+
+
+class InvalidTable(InvalidRequest):
+    """The table cannot have this definition or history. `detail` says what is wrong, and what to do."""
+
+
+class InvalidWriteStat(InvalidRequest):
+    """A write stat does not fit its instant. Correct the write stat; `detail` says which and why."""
+
+
+class InvalidMarker(InvalidRequest):
+    """The marker does not name a data file of its instant.
+
+    Correct the marker; `detail` says which and why.
+    """
+
+
+class InvalidDeletion(InvalidRequest):
+    """A file may not be reported as deleted.
+
+    Report only files that this instant may delete; `detail` names the file.
+    """
+
+
+class InvalidPlan(InvalidRequest):
+    """The plan or the named file groups do not fit the table.
+
+    Correct the plan; `detail` says what does not fit.
+    """
+
+
+class InvalidFilter(InvalidRequest):
+    """The filter does not fit the table's columns.
+
+    Correct the filter at `context.place`; `detail` says what is expected there.
+    """
+
+
+class ActionNotSupported(InvalidRequest):
+    """The table does not take this action. Use an action of the table's type; `detail` says why."""
+
+
+class TooManyStreams(ServerUnavailable):
+    """The client has too many open streams.
+
+    Close a stream, or wait; `Retry-After` is the number of seconds.
+    """
+
+
+class InternalError(ServerError):
+    """The server failed because of a bug.
+
+    See the server's log. Send it again under the same key: it runs at most once.
+    """
+
+
+class Overloaded(ServerUnavailable):
+    """The server has too many waiting requests. Send the request again later, under the same key."""
+
+
+class DatabaseUnavailable(ServerUnavailable):
+    """The server cannot reach its database. Send the request again later, under the same key."""
+
+
+# ---- End of the written classes.
+
+_CLASS_OF: dict[str, type[ChronolakeError]] = {code: globals()[code.class_name] for code in ProblemCode}
 _CLASS_OF_STATUS: dict[int, type[ChronolakeError]] = {
     404: NotFound,
     409: Conflict,

@@ -1,65 +1,20 @@
 """Why a request is refused: one tree, each leaf with its stable code.
 
 TimelineError                      the request cannot be carried out; answered as a problem (RFC 9457)
-|__InvalidRequest                  invalid-request
-|__InvalidParameter                invalid-parameter
-|__InvalidCursor                   invalid-cursor
-|__NotFound
-|  |__NamespaceNotFound            namespace-not-found
-|  |__TableNotFound                table-not-found
-|  |__InstantNotFound              instant-not-found
-|  |__SchemaNotFound               schema-not-found
-|  |__ReaderNotFound               reader-not-found
-|  |__StreamNotFound               stream-not-found
-|  |__OutcomeNotFound              outcome-not-found
-|__Conflict
-|  |__NamespaceExists              namespace-exists
-|  |__NamespaceNotEmpty            namespace-not-empty
-|  |__TableExists                  table-exists
-|  |__BasePathTaken                base-path-taken
-|  |__BasePathShared               base-path-shared
-|  |__MetastoreMoved               metastore-moved
-|  |__IllegalTransition            illegal-transition
-|  |__LeaseLive                    lease-live
-|  |__WriteConflict                write-conflict
-|  |__UnreconciledMarkers          unreconciled-markers
-|  |__UndeletedFiles               undeleted-files
-|  |__Savepointed                  savepointed
-|  |__IncompatibleSchema           incompatible-schema
-|  |__SchemaChanged                schema-changed
-|  |__NotPublished                 not-published
-|  |__NotPublishedYet              not-published-yet
-|  |__PublicationFenced            publication-fenced
-|  |__StreamFenced                 stream-fenced
-|  |__CheckpointPassed             checkpoint-passed
-|  |__CheckpointIncomplete         checkpoint-incomplete
-|  |__UnknownCheckpoint            unknown-checkpoint
-|  |__MayConflict                  may-conflict
-|__InstantRolledBack               instant-rolled-back
-|__HistoryCleaned                  history-cleaned
-|__Unprocessable
-|  |__IdempotencyKeyReused         idempotency-key-reused
-|  |__InvalidTable                 invalid-table
-|  |__InvalidWriteStat             invalid-write-stat
-|  |__InvalidMarker               invalid-marker
-|  |__InvalidDeletion              invalid-deletion
-|  |__InvalidPlan                  invalid-plan
-|  |__InvalidFilter                invalid-filter
-|  |__ActionNotSupported           action-not-supported
+|__NotFound                        404
+|__Conflict                        409
+|__Unprocessable                   422
 |__UnknownRefusal                  recorded by a newer server, under a code that this one does not know
-|__Unavailable                     nothing was decided; the same request may be sent again
-   |__InstantNotYet                instant-not-yet
-   |__Overloaded                   overloaded
-   |__TooManyStreams               too-many-streams
-   |__DatabaseUnavailable          database-unavailable
-      |__ConnectionLost            database-unavailable
+|__Unavailable                     429, 503: nothing was decided; the same request may be sent again
 ConfigurationError                 the server cannot start as it is set up; shown to the operator
+
+A class that is named as a row of ``ProblemCode`` has its code. A class is written from its row, unless its
+constructor makes the message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 import msgspec
@@ -73,6 +28,9 @@ class Recorded(msgspec.Struct, frozen=True):
 
     status: int
     document: bytes
+
+
+_CODES: Final = {code.class_name: code for code in ProblemCode}
 
 
 class TimelineError(Exception):
@@ -89,19 +47,9 @@ class TimelineError(Exception):
         self.detail = detail
         self.context = context
 
-
-class InvalidRequest(TimelineError):
-    """The body does not have the documented form."""
-
-    code = ProblemCode.INVALID_REQUEST
-
-
-class InvalidParameter(TimelineError):
-    code = ProblemCode.INVALID_PARAMETER
-
-
-class InvalidCursor(TimelineError):
-    code = ProblemCode.INVALID_CURSOR
+    def __init_subclass__(cls) -> None:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
+        if (code := _CODES.get(cls.__name__)) is not None:
+            cls.code = code
 
 
 class NotFound(TimelineError):
@@ -109,16 +57,12 @@ class NotFound(TimelineError):
 
 
 class NamespaceNotFound(NotFound):
-    code = ProblemCode.NAMESPACE_NOT_FOUND
-
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no namespace {name!r}; create it first, or check the name", namespace=name)
 
 
 class TableNotFound(NotFound):
     """``renamed_to`` is the present name of the table, ``table_id`` the id that the request expected."""
-
-    code = ProblemCode.TABLE_NOT_FOUND
 
     def __init__(self, name: str, renamed_to: str | None = None, *, table_id: UUID | None = None) -> None:
         context = {"table": name}
@@ -136,8 +80,6 @@ class TableNotFound(NotFound):
 
 
 class InstantNotFound(NotFound):
-    code = ProblemCode.INSTANT_NOT_FOUND
-
     def __init__(self, table: str, requested_time: str, renamed_to: str | None = None) -> None:
         context = {"table": table, "requested_time": requested_time}
         detail = f"the timeline of {table!r} has no instant requested at {requested_time}"
@@ -148,8 +90,6 @@ class InstantNotFound(NotFound):
 
 
 class SchemaNotFound(NotFound):
-    code = ProblemCode.SCHEMA_NOT_FOUND
-
     def __init__(self, table: str, schema_version: int) -> None:
         super().__init__(
             f"the schema of {table!r} has no version {schema_version}; GET the table for its present version",
@@ -159,8 +99,6 @@ class SchemaNotFound(NotFound):
 
 
 class ReaderNotFound(NotFound):
-    code = ProblemCode.READER_NOT_FOUND
-
     def __init__(self, table: str, lease_id: str) -> None:
         super().__init__(
             f"no reader of {table!r} holds the lease {lease_id!r}; if it has ended, take a new lease and begin "
@@ -171,8 +109,6 @@ class ReaderNotFound(NotFound):
 
 
 class StreamNotFound(NotFound):
-    code = ProblemCode.STREAM_NOT_FOUND
-
     def __init__(self, table: str, stream: str) -> None:
         super().__init__(
             f"the table {table!r} has no stream {stream!r}; open it first", table=table, stream=stream
@@ -180,8 +116,6 @@ class StreamNotFound(NotFound):
 
 
 class OutcomeNotFound(NotFound):
-    code = ProblemCode.OUTCOME_NOT_FOUND
-
     def __init__(self, request_id: str) -> None:
         super().__init__(
             f"no request with the idempotency key {request_id!r} was executed so far. A request that is still "
@@ -194,29 +128,7 @@ class Conflict(TimelineError):
     """The present state does not allow the request."""
 
 
-class NamespaceExists(Conflict):
-    code = ProblemCode.NAMESPACE_EXISTS
-
-
-class NamespaceNotEmpty(Conflict):
-    code = ProblemCode.NAMESPACE_NOT_EMPTY
-
-
-class TableExists(Conflict):
-    code = ProblemCode.TABLE_EXISTS
-
-
-class BasePathTaken(Conflict):
-    code = ProblemCode.BASE_PATH_TAKEN
-
-
-class BasePathShared(Conflict):
-    code = ProblemCode.BASE_PATH_SHARED
-
-
 class MetastoreMoved(Conflict):
-    code = ProblemCode.METASTORE_MOVED
-
     def __init__(self, metastore_id: str, reason: str) -> None:
         super().__init__(
             f"this server does not act for the metastore {metastore_id}: {reason}. It takes no writes, "
@@ -226,48 +138,12 @@ class MetastoreMoved(Conflict):
         )
 
 
-class IllegalTransition(Conflict):
-    code = ProblemCode.ILLEGAL_TRANSITION
-
-
-class LeaseLive(Conflict):
-    code = ProblemCode.LEASE_LIVE
-
-
-class WriteConflict(Conflict):
-    code = ProblemCode.WRITE_CONFLICT
-
-
-class UnreconciledMarkers(Conflict):
-    code = ProblemCode.UNRECONCILED_MARKERS
-
-
-class UndeletedFiles(Conflict):
-    code = ProblemCode.UNDELETED_FILES
-
-
-class Savepointed(Conflict):
-    code = ProblemCode.SAVEPOINTED
-
-
-class IncompatibleSchema(Conflict):
-    code = ProblemCode.INCOMPATIBLE_SCHEMA
-
-
-class SchemaChanged(Conflict):
-    code = ProblemCode.SCHEMA_CHANGED
-
-
 class NotPublished(Conflict):
-    code = ProblemCode.NOT_PUBLISHED
-
     def __init__(self, table: str, reason: str) -> None:
         super().__init__(f"{table!r} is not published for Hudi's readers now: {reason}", table=table)
 
 
 class NotPublishedYet(Conflict):
-    code = ProblemCode.NOT_PUBLISHED_YET
-
     def __init__(self, table: str, version: int, published_version: int) -> None:
         super().__init__(
             f"the plan of the compaction of {table!r} is in version {version} of the log, and the table is "
@@ -281,8 +157,6 @@ class NotPublishedYet(Conflict):
 
 
 class PublicationFenced(Conflict):
-    code = ProblemCode.PUBLICATION_FENCED
-
     def __init__(self, table: str, publisher: str) -> None:
         super().__init__(
             f"{publisher!r} does not publish {table!r} any more: another publisher has taken over; take a new "
@@ -292,33 +166,7 @@ class PublicationFenced(Conflict):
         )
 
 
-class StreamFenced(Conflict):
-    code = ProblemCode.STREAM_FENCED
-
-
-class CheckpointPassed(Conflict):
-    code = ProblemCode.CHECKPOINT_PASSED
-
-
-class CheckpointIncomplete(Conflict):
-    code = ProblemCode.CHECKPOINT_INCOMPLETE
-
-
-class UnknownCheckpoint(Conflict):
-    code = ProblemCode.UNKNOWN_CHECKPOINT
-
-
-class MayConflict(Conflict):
-    code = ProblemCode.MAY_CONFLICT
-
-
-class InstantRolledBack(TimelineError):
-    code = ProblemCode.INSTANT_ROLLED_BACK
-
-
 class HistoryCleaned(TimelineError):
-    code = ProblemCode.HISTORY_CLEANED
-
     def __init__(self, table: str, time: str, first_servable_time: str) -> None:
         super().__init__(
             f"the history of {table!r} was cleaned: {time} is earlier than {first_servable_time}, the first "
@@ -334,41 +182,11 @@ class Unprocessable(TimelineError):
 
 
 class IdempotencyKeyReused(Unprocessable):
-    code = ProblemCode.IDEMPOTENCY_KEY_REUSED
-
     def __init__(self, key: str) -> None:
         super().__init__(
             f"the idempotency key {key!r} was used for another request; a new request needs a new key",
             idempotency_key=key,
         )
-
-
-class InvalidTable(Unprocessable):
-    code = ProblemCode.INVALID_TABLE
-
-
-class InvalidWriteStat(Unprocessable):
-    code = ProblemCode.INVALID_WRITE_STAT
-
-
-class InvalidMarker(Unprocessable):
-    code = ProblemCode.INVALID_MARKER
-
-
-class InvalidDeletion(Unprocessable):
-    code = ProblemCode.INVALID_DELETION
-
-
-class InvalidPlan(Unprocessable):
-    code = ProblemCode.INVALID_PLAN
-
-
-class InvalidFilter(Unprocessable):
-    code = ProblemCode.INVALID_FILTER
-
-
-class ActionNotSupported(Unprocessable):
-    code = ProblemCode.ACTION_NOT_SUPPORTED
 
 
 class UnknownRefusal(TimelineError):
@@ -382,21 +200,11 @@ class Unavailable(TimelineError):
 
 
 class InstantNotYet(Unavailable):
-    code = ProblemCode.INSTANT_NOT_YET
-
-
-class Overloaded(Unavailable):
-    code = ProblemCode.OVERLOADED
-
-
-class TooManyStreams(Unavailable):
-    """One client has as many streams open as it may."""
-
-    code = ProblemCode.TOO_MANY_STREAMS
+    """The stream gives no new instant yet."""
 
 
 class DatabaseUnavailable(Unavailable):
-    code = ProblemCode.DATABASE_UNAVAILABLE
+    """The server cannot reach its database."""
 
 
 class ConnectionLost(DatabaseUnavailable):
@@ -409,10 +217,206 @@ class SchemaUnknown(Unavailable):
     code = ProblemCode.DATABASE_UNAVAILABLE
 
 
+class ConfigurationError(Exception):
+    """The server cannot start as it is set up; the message says what to change."""
+
+
+# ---- Written from chronolake_model.problems by tools/write_errors.py (`make sync`): do not edit.
+
+
+class InvalidRequest(TimelineError):
+    """The request's body does not have the documented form.
+
+    Correct the body; `detail` names the field.
+    """
+
+
+class InvalidParameter(TimelineError):
+    """A parameter in the path, query or header is not valid. Correct the parameter; `detail` names it."""
+
+
+class InvalidCursor(TimelineError):
+    """The cursor does not come from this list. Start the list again without a cursor."""
+
+
+class NamespaceExists(Conflict):
+    """There is a namespace of this name already. Use the namespace, or choose another name."""
+
+
+class NamespaceNotEmpty(Conflict):
+    """The namespace still has tables. Drop the namespace's tables first."""
+
+
+class TableExists(Conflict):
+    """There is a table of this name already. Use the table, or choose another name."""
+
+
+class BasePathTaken(Conflict):
+    """The base path belongs to another table, or overlaps with that of one.
+
+    Choose another base path. If `context.dropped`, `reuse_base_path` takes it over from the dropped
+    table.
+    """
+
+
+class BasePathShared(Conflict):
+    """Nothing is deleted: the base path may belong to another table too.
+
+    See `detail` for the other table; drop one of them, or load it elsewhere.
+    """
+
+
+class IllegalTransition(Conflict):
+    """The instant's present state does not allow this. Check the present state, `context.state`."""
+
+
+class LeaseLive(Conflict):
+    """Another writer or publisher still holds its lease.
+
+    Ask the writer or publisher, or wait for `context.lease_seconds_left` seconds.
+    """
+
+
+class WriteConflict(Conflict):
+    """Another instant wrote the same file groups first.
+
+    Roll back, read as of `context.rebase_on` or later, write again. `context.winner` is the instant
+    that won, `context.file_groups` the file groups in common.
+    """
+
+
+class UnreconciledMarkers(Conflict):
+    """Files that the instant marked are neither published nor reported as deleted.
+
+    Delete the files in `context`, report that (`POST …/deletions`); complete, new key. At a
+    checkpoint of a stream first make sure that all tasks have passed its barrier: a slow task may
+    still write such a file.
+    """
+
+
+class UndeletedFiles(Conflict):
+    """Files that the plan names are not reported as deleted.
+
+    Delete the files of the plan, report that, and complete again; `context` has their number.
+    """
+
+
+class Savepointed(Conflict):
+    """A savepoint pins the instant. Release the savepoint first; `context` names it."""
+
+
+class IncompatibleSchema(Conflict):
+    """The table's schema cannot be changed in this way.
+
+    Request another change; `detail` says why, and what is allowed.
+    """
+
+
+class SchemaChanged(Conflict):
+    """The table's schema has another version now.
+
+    Read schema version `context.schema_version`, and repeat the change.
+    """
+
+
+class StreamFenced(Conflict):
+    """The stream was opened again, or closed; its earlier writers must stop.
+
+    Stop: another job, or another attempt of the task, has taken over.
+    """
+
+
+class CheckpointPassed(Conflict):
+    """The stream is past this checkpoint.
+
+    Ask with the id of the last barrier that the task has passed.
+    """
+
+
+class CheckpointIncomplete(Conflict):
+    """Tasks of the stream have not reported all of their files.
+
+    Report the last batches of the tasks in `context`, and acknowledge again. If the tasks are gone,
+    restore the job: open the stream with `restored_checkpoint`.
+    """
+
+
+class UnknownCheckpoint(Conflict):
+    """The stream has seen no checkpoint near this id.
+
+    Acknowledge with the id that the engine gave to the checkpoint.
+    """
+
+
+class MayConflict(Conflict):
+    """Completing could conflict later; only an instant in blocking mode may do this.
+
+    Write log files or another file group, or ask for instants with `blocking`.
+    """
+
+
+class InstantRolledBack(TimelineError):
+    """The instant was rolled back; its writer must stop. Stop writing; begin another instant."""
+
+
+class InvalidTable(Unprocessable):
+    """The table cannot have this definition or history. `detail` says what is wrong, and what to do."""
+
+
+class InvalidWriteStat(Unprocessable):
+    """A write stat does not fit its instant. Correct the write stat; `detail` says which and why."""
+
+
+class InvalidMarker(Unprocessable):
+    """The marker does not name a data file of its instant.
+
+    Correct the marker; `detail` says which and why.
+    """
+
+
+class InvalidDeletion(Unprocessable):
+    """A file may not be reported as deleted.
+
+    Report only files that this instant may delete; `detail` names the file.
+    """
+
+
+class InvalidPlan(Unprocessable):
+    """The plan or the named file groups do not fit the table.
+
+    Correct the plan; `detail` says what does not fit.
+    """
+
+
+class InvalidFilter(Unprocessable):
+    """The filter does not fit the table's columns.
+
+    Correct the filter at `context.place`; `detail` says what is expected there.
+    """
+
+
+class ActionNotSupported(Unprocessable):
+    """The table does not take this action. Use an action of the table's type; `detail` says why."""
+
+
+class TooManyStreams(Unavailable):
+    """The client has too many open streams.
+
+    Close a stream, or wait; `Retry-After` is the number of seconds.
+    """
+
+
+class Overloaded(Unavailable):
+    """The server has too many waiting requests. Send the request again later, under the same key."""
+
+
+# ---- End of the written classes.
+
+
 def of_recorded(recorded: Recorded) -> TimelineError:
     """The refusal that was recorded, in the class of its code."""
     problem = decoding.decode(recorded.document, Problem)
-    error_class = next((leaf for leaf in _leaves(TimelineError) if leaf.code == problem.code), UnknownRefusal)
+    error_class = _CLASS_OF.get(problem.code, UnknownRefusal)
     # Past the class's own constructor, which makes the detail that is here already.
     error = error_class.__new__(error_class)
     TimelineError.__init__(error, problem.detail, **problem.context)
@@ -420,13 +424,6 @@ def of_recorded(recorded: Recorded) -> TimelineError:
     return error
 
 
-def _leaves(branch: type[TimelineError]) -> Iterator[type[TimelineError]]:
-    below = branch.__subclasses__()
-    if not below:
-        yield branch
-    for error_class in below:
-        yield from _leaves(error_class)
-
-
-class ConfigurationError(Exception):
-    """The server cannot start as it is set up; the message says what to change."""
+_CLASS_OF: Final[dict[str, type[TimelineError]]] = {
+    code: globals()[name] for name, code in _CODES.items() if name in globals()
+}
