@@ -24,7 +24,8 @@ from chronolake_metastore.app import create_app
 from chronolake_metastore.cli import main as server_cli
 from chronolake_metastore.domain import events, lists, proof
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.settings import Settings
+from chronolake_metastore.settings import Setting, Settings, all_settings
+from chronolake_metastore.workers import registry
 from chronolake_model import (
     adoption,
     checks,
@@ -339,7 +340,26 @@ def _settings() -> list[str]:
             rows = ((flag.usage, flag.variable, flag.default, flag.help) for flag in flags)
             lines += ["", *markdown_text.table(("flag", "variable", "default", "meaning"), rows)]
     findings = markdown_text.table(("check", "finds"), markdown_text.meanings(proof.Check))
-    return [*lines, "", "## Findings of `verify`", "", *findings]
+    return [*lines, "", "## Background workers", "", *_workers(), "", "## Findings of `verify`", "", *findings]
+
+
+def _workers() -> Iterator[str]:
+    yield from ("Each server runs these, unless the setting of a worker is 0.", "")
+    settings = {setting.name: setting for setting in all_settings()}
+    rows = (
+        (
+            worker.name,
+            worker.does,
+            "one at a time" if worker.has_leader else "every",
+            "always" if worker.setting is None else _interval(settings[worker.setting]),
+        )
+        for worker in registry.WORKERS
+    )
+    yield from markdown_text.table(("worker", "does", "servers that search for work", "setting"), rows)
+
+
+def _interval(setting: Setting) -> str:
+    return f"`{setting.flag}`" + ("" if setting.default else ", off by default")
 
 
 def _cli() -> list[str]:

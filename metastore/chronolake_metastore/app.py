@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from types import ModuleType
 from typing import Final
 
@@ -66,12 +65,9 @@ from chronolake_metastore.queries.following import CatchingUp
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_metastore.workers import publisher_process, reaper
-from chronolake_metastore.workers.deleter import Deleter
+from chronolake_metastore.workers import registry
 from chronolake_metastore.workers.identity_watch import IdentityWatch
-from chronolake_metastore.workers.steady_clock import SteadyClockWatch
-from chronolake_metastore.workers.sweeper import Sweeper
-from chronolake_metastore.workers.tail import Tail
+from chronolake_metastore.workers.worker import Resources
 from chronolake_model import decoding
 
 _NOUNS: Final = (
@@ -144,23 +140,15 @@ def create_app(settings: Settings) -> Application:
             # A server that cannot look now refuses commands until it can.
             with contextlib.suppress(errors.Unavailable):
                 await watch.look()
-            running = [
-                watch.run(),
-                Tail(database, followers, notifier).run(),
-                SteadyClockWatch(database).run(),
-                followers.wake(),
-                stalled_clients.run(followers),
-            ]
-            if settings.reaper_seconds:
-                reaping = partial(reaper.run, database, service, metrics, settings.reaper_seconds)
-                running.append(watch.run_while_acting(reaping))
-            if settings.deleter_seconds:
-                running.append(watch.run_while_acting(Deleter(database, service, metrics, settings).run))
-                running.append(watch.run_while_acting(Sweeper(database, service, metrics, settings).run))
-            if settings.publisher_seconds:
-                running.append(
-                    watch.run_while_acting(partial(publisher_process.run, settings, notifier, metrics))
-                )
+            resources = Resources(
+                database=database,
+                service=service,
+                settings=settings,
+                metrics=metrics,
+                notifier=notifier,
+                followers=followers,
+            )
+            running = [*registry.started(resources, watch), followers.wake(), stalled_clients.run(followers)]
             tasks = [workers.create_task(worker) for worker in running]
             yield
             for task in tasks:

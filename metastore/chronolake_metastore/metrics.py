@@ -103,6 +103,12 @@ class Metrics:
             "Files that this server could not delete from storage; each try counts.",
             registry=self.registry,
         )
+        self.worker_failures = Counter(
+            "chronolake_worker_failures",
+            "Runs of a background worker that failed. An outage of the database does not count.",
+            ["worker"],
+            registry=self.registry,
+        )
         self.acts = Gauge(
             "chronolake_acts",
             "1 if this server acts for its metastore; 0 if its database is a copy, or a copy continues it.",

@@ -17,7 +17,6 @@ from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres import leader_election
-from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import reaper
 from tests.fix_server import ServerProcess
@@ -103,7 +102,7 @@ def test_of_two_replicas_one_looks_at_a_time(server: ServerProcess, table: rest.
     async def while_another_looks() -> int:
         async with (
             a_replica(server.dsn) as (database, *_),
-            leader_election.leadership(database, AdvisoryLock.REAPER) as theirs,
+            leader_election.leadership(database, reaper.NAME) as theirs,
         ):
             assert theirs
             return await reap_once(server.dsn)

@@ -19,24 +19,19 @@ from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.deletions import ReportDeletions
 from chronolake_metastore.domain.instants import CompleteInstant, ReturnToRequested, TakeInflight
 from chronolake_metastore.domain.leases import RenewLease
-from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.service.service import Service
-from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import pending_plans
 from chronolake_metastore.store.pending_plans import PendingPlan
 from chronolake_metastore.store.postgres import leader_election
-from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import files_to_delete
 from chronolake_metastore.workers.files_to_delete import FileDeleter, NotOfTarget, Page
-from chronolake_metastore.workers.periodic import run_periodically
-from chronolake_metastore.workers.submitting import submit
 from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
+from chronolake_metastore.workers.worker import Resources, Worker, run_periodically, submit
 from chronolake_model import instants as wire, markers as wire_markers
 from chronolake_model.times import format_time
 from chronolake_storage import deletions
 from chronolake_storage.deletions import Result, Source
 
+NAME: Final = "deleter"
 AT_ONCE: Final = 4
 """Maximum number of plans executed per run; others wait for the next run, or for another replica."""
 
@@ -60,18 +55,19 @@ class Execution(msgspec.Struct):
 class Deleter:
     """The deleter of one server process."""
 
-    def __init__(self, database: Database, service: Service, metrics: Metrics, settings: Settings) -> None:
-        self._database = database
-        self._service = service
-        self._metrics = metrics
+    def __init__(self, resources: Resources) -> None:
+        settings = resources.settings
+        self._database = resources.database
+        self._service = resources.service
+        self._metrics = resources.metrics
         self._interval_seconds = settings.deleter_seconds
         self._lease_seconds = settings.deleter_lease_seconds
-        self._storage = TableStorage(database, settings.storage_endpoints)
+        self._storage = TableStorage(resources.database, settings.storage_endpoints)
         self.writer = f"chronolake-deleter@{socket.gethostname()[:200]}:{os.getpid()}"
 
     async def run(self) -> None:
         """Look periodically, until cancelled."""
-        await run_periodically("deleter", self._execute_all, self._interval_seconds)
+        await run_periodically(NAME, self._execute_all, self._interval_seconds, self._metrics)
 
     async def _execute_all(self) -> None:
         while await self.execute_plans():
@@ -79,7 +75,7 @@ class Deleter:
 
     async def execute_plans(self) -> int:
         """Execute waiting plans, if this replica is the leader; gives how many plans waited."""
-        async with leader_election.leadership(self._database, AdvisoryLock.DELETER) as ours:
+        async with leader_election.leadership(self._database, NAME) as ours:
             if ours is None:
                 return 0
             plans = await pending_plans.page(ours, self._storage.tables_in_backoff(), AT_ONCE)
@@ -188,8 +184,17 @@ class Deleter:
         await self._submit(ReturnToRequested(plan.place.table, plan.requested_time, request))
 
     async def _submit(self, command: Command) -> None:
-        await submit(self._service, command, "deleter", self.writer)
+        await submit(self._service, command, NAME, self.writer)
 
 
 def _time(plan: PendingPlan) -> str:
     return format_time(plan.requested_time, plan.place.tick)
+
+
+WORKER: Final = Worker(
+    name=NAME,
+    does="executes pending rollbacks and cleans: deletes their files",
+    run=lambda resources: Deleter(resources).run(),
+    setting="deleter_seconds",
+    has_leader=True,
+)

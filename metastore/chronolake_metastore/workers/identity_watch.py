@@ -23,9 +23,8 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.identity import Identity, LastEvent, Standing
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_metastore.workers.periodic import run_periodically
-from chronolake_metastore.workers.submitting import context_of
 from chronolake_metastore.workers.table_storage import TableStorage
+from chronolake_metastore.workers.worker import context_of, run_periodically
 
 LOOK_SECONDS: Final = 2.0
 """How often the database is asked."""
@@ -78,7 +77,7 @@ class IdentityWatch:
 
     async def run(self) -> None:
         """Look periodically, until cancelled."""
-        await run_periodically("identity watch", self.look, LOOK_SECONDS)
+        await run_periodically("identity watch", self.look, LOOK_SECONDS, self._metrics)
 
     async def run_while_acting(self, run: Callable[[], Awaitable[None]]) -> None:
         """Run a worker while this server may act, until cancelled."""

@@ -37,8 +37,8 @@ from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.publication import Changed
 from chronolake_metastore.workers import held_tables
 from chronolake_metastore.workers.held_tables import HeldTables
-from chronolake_metastore.workers.submitting import context_of, submit
 from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
+from chronolake_metastore.workers.worker import context_of, submit
 from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
     PUBLICATION_LEASE_SECONDS_MAX,

@@ -27,8 +27,10 @@ from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers.publisher import Counts, Publisher
+from chronolake_metastore.workers.worker import Resources, Worker
 from chronolake_model import decoding
 
+NAME: Final = "publisher"
 NICENESS: Final = 10
 """About a tenth of a processor for it, while the server and PostgreSQL want all of them."""
 CONNECTIONS: Final = 4
@@ -46,18 +48,19 @@ _LINE_BYTES_MAX: Final = 1024 * 1024
 _log = telemetry.logger(__name__)
 
 
-async def run(settings: Settings, notifier: Notifier, metrics: Metrics) -> None:
+async def run(resources: Resources) -> None:
     """Keep the process running until cancelled."""
-    publisher = Publisher.new_name()
+    publisher, metrics = Publisher.new_name(), resources.metrics
     while True:
         try:
-            async with _started(settings, publisher) as process, asyncio.TaskGroup() as tasks:
-                waking = tasks.create_task(_wake(process, notifier))
+            async with _started(resources.settings, publisher) as process, asyncio.TaskGroup() as tasks:
+                waking = tasks.create_task(_wake(process, resources.notifier))
                 await _count(process, metrics)
                 waking.cancel()
             _log.warning("the publisher's process has ended; it is started again", code=process.returncode)
         except Exception:
             # The edge of a worker: a failure must not end the server, and the next start may succeed.
+            metrics.worker_failures.labels(NAME).inc()
             _log.exception("the publisher's process failed; it is started again")
         await asyncio.sleep(RESTART_SECONDS)
 
@@ -150,6 +153,14 @@ async def _tell(counts: Counts) -> None:
                 os.write(sys.stdout.fileno(), line + b"\n")
             written = line
         await asyncio.sleep(COUNT_SECONDS)
+
+
+WORKER: Final = Worker(
+    name=NAME,
+    does="publishes tables for Hudi's readers, in a process of its own with a lower priority",
+    run=run,
+    setting="publisher_seconds",
+)
 
 
 if __name__ == "__main__":

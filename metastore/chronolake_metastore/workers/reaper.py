@@ -20,15 +20,14 @@ from chronolake_metastore.service.service import Service
 from chronolake_metastore.store import leases, streams
 from chronolake_metastore.store.leases import ExpiredLease
 from chronolake_metastore.store.postgres import leader_election
-from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.streams import ExpiredStream
-from chronolake_metastore.workers.periodic import run_periodically
-from chronolake_metastore.workers.submitting import submit
+from chronolake_metastore.workers.worker import Resources, Worker, run_periodically, submit
 from chronolake_model import instants as wire
 from chronolake_model.times import MICROS_PER_SECOND, format_time
 from chronolake_model.vocabulary import State
 
+NAME: Final = "reaper"
 WRITER: Final = "chronolake-reaper"
 BATCH: Final = 500
 """Maximum number of leases ended per run; others wait for the next run."""
@@ -36,14 +35,16 @@ BATCH: Final = 500
 _log = telemetry.logger(__name__)
 
 
-async def run(database: Database, service: Service, metrics: Metrics, interval_seconds: float) -> None:
-    """Reap every ``interval_seconds``, until cancelled. While the database is unavailable, it is retried."""
-    await run_periodically("reaper", lambda: reap(database, service, metrics), interval_seconds)
+async def run(resources: Resources) -> None:
+    """Reap periodically, until cancelled. While the database is unavailable, it is retried."""
+    database, service, metrics = resources.database, resources.service, resources.metrics
+    interval_seconds = resources.settings.reaper_seconds
+    await run_periodically(NAME, lambda: reap(database, service, metrics), interval_seconds, metrics)
 
 
 async def reap(database: Database, service: Service, metrics: Metrics) -> int:
     """End expired leases, if this server is the leader; gives their number."""
-    async with leader_election.leadership(database, AdvisoryLock.REAPER) as ours:
+    async with leader_election.leadership(database, NAME) as ours:
         if ours is None:
             _show(metrics, streams.Totals())
             return 0
@@ -91,7 +92,7 @@ async def _close(service: Service, stream: ExpiredStream) -> bool:
 
 
 async def _submit(service: Service, command: Command) -> None:
-    await submit(service, command, "reaper", WRITER, records_refusal=False)
+    await submit(service, command, NAME, WRITER, records_refusal=False)
 
 
 def _ending_of(lease: ExpiredLease) -> Command:
@@ -103,3 +104,12 @@ def _ending_of(lease: ExpiredLease) -> Command:
     # It deletes no files: the plan waits for an executor.
     rollback = wire.RollbackInstant(writer=WRITER, reason=reason, execute=False)
     return RollbackInstant(lease.table, lease.requested_time, rollback)
+
+
+WORKER: Final = Worker(
+    name=NAME,
+    does="rolls back instants whose lease has ended, and returns plans",
+    run=run,
+    setting="reaper_seconds",
+    has_leader=True,
+)

@@ -12,11 +12,13 @@ from typing import Final
 from chronolake_metastore import telemetry
 from chronolake_metastore.domain import steady_clock as domain
 from chronolake_metastore.domain.steady_clock import Sample
+from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.store import steady_clock as stored
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_metastore.workers.periodic import run_periodically
+from chronolake_metastore.workers.worker import Worker, run_periodically
 from chronolake_model.times import MICROS_PER_SECOND
 
+NAME: Final = "steady-clock"
 INTERVAL_SECONDS: Final = 1.0
 
 _log = telemetry.logger(__name__)
@@ -25,14 +27,17 @@ _log = telemetry.logger(__name__)
 class SteadyClockWatch:
     """The watch of one server process. ``clock`` is monotonic, in seconds."""
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, database: Database, metrics: Metrics, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._database = database
+        self._metrics = metrics
         self._clock = clock
         self._last: Sample | None = None
 
     async def run(self) -> None:
         """Watch at once, and then periodically, until cancelled."""
-        await run_periodically("watch of the clock", self.look, INTERVAL_SECONDS, at_once=True)
+        await run_periodically(NAME, self.look, INTERVAL_SECONDS, self._metrics, at_once=True)
 
     async def look(self) -> None:
         """Compare the clocks once, and correct the steady clock if the wall clock has jumped."""
@@ -45,3 +50,11 @@ class SteadyClockWatch:
         self._last = sample
         if record is not None and record.jump_us:
             _log.warning("the clock of the database has jumped", seconds=record.jump_us / MICROS_PER_SECOND)
+
+
+WORKER: Final = Worker(
+    name=NAME,
+    does="takes jumps of the database's clock out of the steady clock",
+    run=lambda resources: SteadyClockWatch(resources.database, resources.metrics).run(),
+    acts=False,
+)

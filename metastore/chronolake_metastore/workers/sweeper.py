@@ -10,25 +10,20 @@ from typing import Final
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.domain.sweeps import RecordSweep
-from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.service.service import Service
-from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import sweeps
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres import leader_election
-from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.sweeps import FIRST, Unswept
 from chronolake_metastore.workers import files_to_delete
 from chronolake_metastore.workers.files_to_delete import FileDeleter, Page
-from chronolake_metastore.workers.periodic import run_periodically
-from chronolake_metastore.workers.submitting import submit
 from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
+from chronolake_metastore.workers.worker import Resources, Worker, run_periodically, submit
 from chronolake_model import sweeps as wire
 from chronolake_model.times import format_time
 from chronolake_storage import deletions
 from chronolake_storage.deletions import Result, Source
 
+NAME: Final = "sweeper"
 WRITER: Final = "chronolake-sweeper"
 TABLES: Final = 20
 """Maximum number of tables swept per run; others wait for the next run."""
@@ -41,16 +36,16 @@ _log = telemetry.logger(__name__)
 class Sweeper:
     """The sweeper of one server process."""
 
-    def __init__(self, database: Database, service: Service, metrics: Metrics, settings: Settings) -> None:
-        self._database = database
-        self._service = service
-        self._metrics = metrics
-        self._interval_seconds = settings.deleter_seconds
-        self._storage = TableStorage(database, settings.storage_endpoints)
+    def __init__(self, resources: Resources) -> None:
+        self._database = resources.database
+        self._service = resources.service
+        self._metrics = resources.metrics
+        self._interval_seconds = resources.settings.deleter_seconds
+        self._storage = TableStorage(resources.database, resources.settings.storage_endpoints)
 
     async def run(self) -> None:
         """Look periodically, until cancelled."""
-        await run_periodically("sweeper", self._sweep_until_done, self._interval_seconds)
+        await run_periodically(NAME, self._sweep_until_done, self._interval_seconds, self._metrics)
 
     async def _sweep_until_done(self) -> None:
         while await self.sweep_due():
@@ -58,7 +53,7 @@ class Sweeper:
 
     async def sweep_due(self) -> int:
         """Sweep the instants that are due, if this replica is the leader; gives how many."""
-        async with leader_election.leadership(self._database, AdvisoryLock.SWEEPER) as ours:
+        async with leader_election.leadership(self._database, NAME) as ours:
             if ours is None:
                 return 0
             swept = 0
@@ -117,4 +112,13 @@ class Sweeper:
     async def _record(self, place: Place, due: Unswept, late_files: Page) -> None:
         request = wire.RecordSweep(format_time(due.unswept_since, place.tick), list(late_files))
         command = RecordSweep(place.table, due.requested_time, request)
-        await submit(self._service, command, "sweeper", WRITER)
+        await submit(self._service, command, NAME, WRITER)
+
+
+WORKER: Final = Worker(
+    name=NAME,
+    does="checks the names of deleted files again, and deletes those that reappeared",
+    run=lambda resources: Sweeper(resources).run(),
+    setting="deleter_seconds",
+    has_leader=True,
+)

@@ -25,8 +25,8 @@ from chronolake_metastore.service.service import Service
 from chronolake_metastore.store import base_paths, catalog, event_log, identity
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database, Reader
-from chronolake_metastore.workers.submitting import context_of
 from chronolake_metastore.workers.threads import in_thread
+from chronolake_metastore.workers.worker import context_of
 from chronolake_model.backoff import Backoff
 from chronolake_model.deletable import RefusedDeletion
 from chronolake_model.markers import DeletedFile, Marker, file_at

@@ -10,13 +10,12 @@ import asyncio
 from typing import Final
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.followers import Followers
-from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.queries import following
 from chronolake_metastore.queries.following import Position
-from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.workers.worker import Resources, Worker
 from chronolake_model.backoff import Backoff
 
+NAME: Final = "tail"
 POLL_SECONDS: Final = 0.5
 """The longest pause before the tail reads the log again; a command of this server wakes it at once."""
 HELD_BACK: Final = Backoff(first_seconds=0.02, max_seconds=POLL_SECONDS)
@@ -32,10 +31,11 @@ _log = telemetry.logger(__name__)
 class Tail:
     """The tail of one server process."""
 
-    def __init__(self, database: Database, followers: Followers, notifier: Notifier) -> None:
-        self._database = database
-        self._followers = followers
-        self._notifier = notifier
+    def __init__(self, resources: Resources) -> None:
+        self._database = resources.database
+        self._followers = resources.followers
+        self._notifier = resources.notifier
+        self._failures = resources.metrics.worker_failures.labels(NAME)
         self._times_held_back = 0
 
     async def run(self) -> None:
@@ -52,6 +52,7 @@ class Tail:
                 self._followers.database_is_away = True
             except Exception:
                 # The edge of a worker: a failure here must not end the server; the next run may succeed.
+                self._failures.inc()
                 _log.exception("the tail of the log failed")
             await asyncio.sleep(RETRY_SECONDS)
 
@@ -89,3 +90,11 @@ class Tail:
             return POLL_SECONDS
         self._times_held_back += 1
         return HELD_BACK.pause_seconds(self._times_held_back - 1)
+
+
+WORKER: Final = Worker(
+    name=NAME,
+    does="reads the end of the log for the streams of events",
+    run=lambda resources: Tail(resources).run(),
+    acts=False,
+)

@@ -28,12 +28,8 @@ class AdvisoryLock(enum.IntEnum):
     """(``key_of_name``) Transactions that read the markers of a table before they create some."""
     READERS_OF_TABLE = _FIRST + 2
     """(hash of the table's id) Shared: a reader's lease is taken or renewed. Exclusive: a clean is planned."""
-    REAPER = _FIRST + 3
-    """The leader of the reapers, which roll back instants whose lease has expired."""
-    DELETER = _FIRST + 4
-    """The leader of the deleters, which execute plans."""
-    SWEEPER = _FIRST + 5
-    """The leader of the sweepers, which look for files that reappeared."""
+    WORKER = _FIRST + 3
+    """(hash of a worker's name) The leader among the workers of this name."""
 
 
 def key_of_name(name: str) -> int:
