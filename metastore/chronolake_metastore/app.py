@@ -6,12 +6,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from types import ModuleType
 from typing import Final
 
 from litestar import Router
 from litestar.di import Provide
-from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from chronolake_metastore import errors
@@ -39,6 +37,7 @@ from chronolake_metastore.api import (
     readers,
     restores,
     rollbacks,
+    routes,
     savepoints,
     scans,
     schemas,
@@ -101,19 +100,10 @@ _NOUNS: Final = (
     outcomes,
     time,
 )
-"""The modules of the API, in the order of the documentation."""
+"""The modules that have the handlers of the operations."""
 
 
-def _handlers_of(module: ModuleType) -> list[HTTPRouteHandler]:
-    """The handlers that a module defines, in their order."""
-    return [
-        handler
-        for handler in vars(module).values()
-        if isinstance(handler, HTTPRouteHandler) and handler.fn.__module__ == module.__name__
-    ]
-
-
-V1 = tuple(handler for module in _NOUNS for handler in _handlers_of(module))
+V1 = routes.handlers_of(_NOUNS)
 
 
 def create_app(settings: Settings) -> Application:
@@ -159,7 +149,7 @@ def create_app(settings: Settings) -> Application:
     app = Application(
         route_handlers=[
             Router(
-                "/v1",
+                routes.PREFIX,
                 route_handlers=V1,
                 before_request=check_request,
                 dependencies=callers.providers(service),

@@ -18,11 +18,11 @@ from chronolake_metastore.notes import markers, metastore, readers
 from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.queries import tables
 from chronolake_metastore.service import service as door
-from chronolake_metastore.service.authorization import Right
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.markers import CreateMarkers
+from chronolake_model.operations.declaring import Right
 from chronolake_model.readers import BeginReading
 from chronolake_model.times import Micros
 

@@ -15,15 +15,12 @@ from chronolake_metastore import errors, telemetry
 from chronolake_metastore.api import stalled_clients
 from chronolake_metastore.followers import BYTES_PER_SECOND_MIN, Client
 from chronolake_model.files import ARROW
-from chronolake_model.problems import ProblemCode
 
 if TYPE_CHECKING:
     from chronolake_metastore.store.postgres.arrow import ArrowStream
 
 CHUNK_BYTES: Final = 256 * 1024
 """The size of a chunk. The client has to read each chunk in time."""
-CODES: Final = (ProblemCode.TOO_MANY_STREAMS, ProblemCode.OVERLOADED)
-"""The problems of an answer as Arrow, beside those of the same answer as JSON."""
 
 _log = telemetry.logger(__name__)
 

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from litestar import Response, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import TableInPath
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import cleans
 from chronolake_metastore.queries import clean_plans as queries
+from chronolake_model import operations
 from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean, PlannedClean
-from chronolake_model.problems import ProblemCode
-
-TAGS = ["Cleans"]
 
 
-@post(
-    "/tables/{table:str}/cleans",
-    summary="Plan a clean",
-    tags=TAGS,
-    responses=problems.of_command(
-        ProblemCode.TABLE_NOT_FOUND, ProblemCode.LEASE_LIVE, ProblemCode.ILLEGAL_TRANSITION
-    ),
-)
+@route(operations.timeline.PLAN_CLEAN)
 async def plan_clean(
     table: TableInPath,
     data: JSONBody[PlanClean],
@@ -41,15 +33,7 @@ async def plan_clean(
     return await keyed_caller.execute(cleans.PlanClean(parameters.table(table), data))
 
 
-@post(
-    "/tables/{table:str}/clean-plans",
-    summary="Preview a clean",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_body(
-        ProblemCode.TABLE_NOT_FOUND,
-    ),
-)
+@route(operations.timeline.PREVIEW_CLEAN)
 async def preview_clean(
     table: TableInPath,
     data: JSONBody[CleanPolicy],

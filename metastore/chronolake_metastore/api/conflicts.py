@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import msgspec
-from litestar import post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain.commands import refuse_nul
 from chronolake_metastore.queries import conflicts as queries
+from chronolake_model import operations
 from chronolake_model.instants import Conflicts, FindConflicts
-from chronolake_model.problems import ProblemCode
 
 
-@post(
-    "/tables/{table:str}/instants/{requested_time:str}/conflicts",
-    summary="Would this conflict?",
-    status_code=200,
-    tags=["Timeline"],
-    responses=problems.of_body(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.INSTANT_NOT_FOUND,
-    ),
-)
+@route(operations.timeline.FIND_CONFLICTS)
 async def find_conflicts(
     table: TableInPath,
     requested_time: RequestedTimeInPath,

@@ -4,37 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from litestar import post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from chronolake_metastore import errors
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
-from chronolake_metastore.api.markers import TAGS
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.queries import deletable as queries
+from chronolake_model import operations
 from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
 from chronolake_model.markers import DeletedFile
-from chronolake_model.problems import ProblemCode
-
-_REFUSALS = (
-    ProblemCode.TABLE_NOT_FOUND,
-    ProblemCode.BASE_PATH_SHARED,
-    ProblemCode.METASTORE_MOVED,
-    ProblemCode.ILLEGAL_TRANSITION,
-    ProblemCode.INVALID_REQUEST,
-    ProblemCode.BODY_TOO_LARGE,
-)
 
 
-@post(
-    "/tables/{table:str}/instants/{requested_time:str}/deletable",
-    summary="Ask which files may be deleted",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_query(*_REFUSALS, ProblemCode.INSTANT_NOT_FOUND),
-)
+@route(operations.files.FIND_DELETABLE)
 async def find_deletable(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
@@ -51,13 +35,7 @@ async def find_deletable(
     return await caller.read(queries.find_deletable, parameters.table(table), time, data)
 
 
-@post(
-    "/tables/{table:str}/deletable",
-    summary="Ask which orphans may be deleted",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_query(*_REFUSALS),
-)
+@route(operations.files.FIND_DELETABLE_ORPHANS)
 async def find_deletable_orphans(
     table: TableInPath,
     data: JSONBody[FindDeletableOrphans],

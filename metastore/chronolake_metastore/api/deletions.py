@@ -4,34 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import Response, get, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
-from chronolake_metastore.api.markers import TAGS
 from chronolake_metastore.api.parameters import Cursor, FilesLimit, RequestedTimeInPath, TableInPath
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain.deletions import ReportDeletions
 from chronolake_metastore.queries import deletions as queries
-from chronolake_model import markers as wire
+from chronolake_model import markers as wire, operations
 from chronolake_model.markers import DeletedFilePage, ReportedDeletions
-from chronolake_model.problems import ProblemCode
 
 
-@post(
-    "/tables/{table:str}/instants/{requested_time:str}/deletions",
-    summary="Report deletions",
-    tags=TAGS,
-    responses=problems.of_command(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.INSTANT_NOT_FOUND,
-        ProblemCode.ILLEGAL_TRANSITION,
-        ProblemCode.LEASE_LIVE,
-        ProblemCode.INSTANT_ROLLED_BACK,
-        ProblemCode.INVALID_DELETION,
-    ),
-)
+@route(operations.files.REPORT_DELETIONS)
 async def report_deletions(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
@@ -49,14 +36,7 @@ async def report_deletions(
     return await keyed_caller.execute(ReportDeletions(parameters.table(table), time, data))
 
 
-@get(
-    "/tables/{table:str}/instants/{requested_time:str}/deletions",
-    summary="List deletions",
-    tags=TAGS,
-    responses=problems.of_query(
-        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INSTANT_NOT_FOUND, ProblemCode.INVALID_CURSOR
-    ),
-)
+@route(operations.files.LIST_DELETIONS)
 async def list_deletions(
     *,
     table: TableInPath,

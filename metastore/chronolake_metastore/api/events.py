@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from litestar import Request, get
+from litestar import Request
 from litestar.di import NamedDependency
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 
 from chronolake_metastore import errors
-from chronolake_metastore.api import arrow_answers, following, parameters, problems
+from chronolake_metastore.api import arrow_answers, following, parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.following import FollowerStream, Following
 from chronolake_metastore.api.parameters import Limit, TableInPath
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.followers import Followers
 from chronolake_metastore.queries import events as queries, following as following_queries
 from chronolake_metastore.queries.following import CatchingUp
+from chronolake_model import operations
 from chronolake_model.events import CursorTime, EventPage
-from chronolake_model.problems import ProblemCode
 from chronolake_model.times import Bound
 
-TAGS = ["Events"]
 After = Annotated[
     str | None,
     QueryParameter(name="after", description="The `cursor` of an event or page. Default: the beginning."),
@@ -29,12 +29,7 @@ After = Annotated[
 OfTable = Annotated[str | None, QueryParameter(name="table", description="Only events of this live table.")]
 
 
-@get(
-    "/events",
-    summary="Read the log",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
-)
+@route(operations.catalog.LIST_EVENTS)
 async def list_events(
     caller: NamedDependency[Caller],
     after: Annotated[
@@ -54,18 +49,7 @@ async def list_events(
     return await caller.read(queries.page, _table(table), after, limit)
 
 
-@get(
-    "/events/stream",
-    summary="Follow the log",
-    tags=TAGS,
-    media_type=following.MEDIA_TYPE,
-    responses=problems.of_query(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.INVALID_CURSOR,
-        ProblemCode.TOO_MANY_STREAMS,
-        ProblemCode.OVERLOADED,
-    ),
-)
+@route(operations.catalog.FOLLOW_EVENTS, media_type=following.MEDIA_TYPE)
 async def follow_events(
     request: Request[Any, Any, Any],
     caller: NamedDependency[Caller],
@@ -103,12 +87,7 @@ async def follow_events(
     )
 
 
-@get(
-    "/tables/{table:str}/cursor-time",
-    summary="Look up the time of a cursor",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
-)
+@route(operations.catalog.LOOK_UP_CURSOR_TIME)
 async def look_up_cursor_time(
     table: TableInPath,
     caller: NamedDependency[Caller],

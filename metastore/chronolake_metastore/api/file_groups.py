@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import AsOf, Cursor, FilesLimit, TableInPath
 from chronolake_metastore.api.requests import read_time_in_body
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain.commands import refuse_nul
 from chronolake_metastore.queries import file_groups as queries
-from chronolake_model.problems import ProblemCode
+from chronolake_model import operations
 from chronolake_model.slices import (
     FileGroupHistory,
     FindFileGroups,
@@ -24,18 +24,8 @@ from chronolake_model.slices import (
     ReplacedFileGroups,
 )
 
-TAGS = ["Files"]
-_CODES = (ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR, ProblemCode.HISTORY_CLEANED)
-_PROBLEMS = problems.of_query(*_CODES)
 
-
-@post(
-    "/tables/{table:str}/file-groups",
-    summary="The slices of some file groups",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_body(*_CODES),
-)
+@route(operations.files.FIND_FILE_GROUPS)
 async def find_file_groups(
     table: TableInPath,
     data: JSONBody[FindFileGroups],
@@ -52,12 +42,7 @@ async def find_file_groups(
     return await caller.read(queries.find, parameters.table(table), data, as_of)
 
 
-@get(
-    "/tables/{table:str}/file-groups/history",
-    summary="One file group with all its slices",
-    tags=TAGS,
-    responses=_PROBLEMS,
-)
+@route(operations.files.GET_FILE_GROUP)
 async def get_history(
     table: TableInPath,
     caller: NamedDependency[Caller],
@@ -73,12 +58,7 @@ async def get_history(
     return await caller.read(queries.history, parameters.table(table), group, time, limit, cursor)
 
 
-@get(
-    "/tables/{table:str}/replaced-file-groups",
-    summary="The file groups that were replaced",
-    tags=TAGS,
-    responses=_PROBLEMS,
-)
+@route(operations.files.LIST_REPLACED_FILE_GROUPS)
 async def list_replaced(
     table: TableInPath,
     caller: NamedDependency[Caller],
@@ -91,12 +71,7 @@ async def list_replaced(
     return await caller.read(queries.replaced, parameters.table(table), time, limit, cursor)
 
 
-@get(
-    "/tables/{table:str}/pending-file-groups",
-    summary="The file groups for which table services are pending",
-    tags=TAGS,
-    responses=_PROBLEMS,
-)
+@route(operations.files.LIST_PENDING_FILE_GROUPS)
 async def list_pending(
     table: TableInPath,
     caller: NamedDependency[Caller],

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from litestar import Request, get
+from litestar import Request
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 from litestar.response import Stream
 
 from chronolake_metastore import errors
-from chronolake_metastore.api import arrow_answers, parameters, problems
+from chronolake_metastore.api import arrow_answers, parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import (
     Cursor,
@@ -19,26 +19,15 @@ from chronolake_metastore.api.parameters import (
     read_time_parameter,
     time_parameter,
 )
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.queries import file_streams, files as queries, slices
 from chronolake_metastore.queries.slices import SliceSelection
+from chronolake_model import operations
 from chronolake_model.files import ARROW, Changes, Snapshot
-from chronolake_model.problems import ProblemCode
 from chronolake_model.vocabulary import View
 
-TAGS = ["Files"]
 
-
-@get(
-    "/tables/{table:str}/snapshot",
-    summary="The live file slices",
-    tags=TAGS,
-    responses=problems.of_query(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.INVALID_CURSOR,
-        ProblemCode.HISTORY_CLEANED,
-        *arrow_answers.CODES,
-    ),
-)
+@route(operations.files.GET_SNAPSHOT)
 async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     request: Request[Any, Any, Any],
     table: TableInPath,
@@ -81,13 +70,7 @@ async def get_snapshot(  # noqa: PLR0913, PLR0917  # one argument per parameter
     return await caller.read(slices.snapshot, name, wanted, limit, cursor)
 
 
-@get(
-    "/tables/{table:str}/published",
-    summary="Every file that was ever published",
-    tags=TAGS,
-    media_type=ARROW,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, *arrow_answers.CODES),
-)
+@route(operations.files.GET_PUBLISHED, media_type=ARROW)
 async def get_published(table: TableInPath, caller: NamedDependency[Caller]) -> Stream:
     """A row for each data file that was ever published and is not cleaned, in no order, always as Arrow.
 
@@ -97,17 +80,7 @@ async def get_published(table: TableInPath, caller: NamedDependency[Caller]) -> 
     return arrow_answers.Arrow(await caller.read(file_streams.published, parameters.table(table)))
 
 
-@get(
-    "/tables/{table:str}/changes",
-    summary="What changed between two completion times",
-    tags=TAGS,
-    responses=problems.of_query(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.INVALID_CURSOR,
-        ProblemCode.HISTORY_CLEANED,
-        *arrow_answers.CODES,
-    ),
-)
+@route(operations.files.GET_CHANGES)
 async def get_changes(
     request: Request[Any, Any, Any],
     table: TableInPath,

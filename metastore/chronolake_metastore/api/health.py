@@ -35,7 +35,7 @@ async def get_health() -> Health:
     "/ready",
     summary="Can the server serve?",
     tags=TAGS,
-    responses=problems.of_query(ProblemCode.METASTORE_MOVED),
+    responses=problems.documented([ProblemCode.METASTORE_MOVED]),
 )
 async def get_ready(probe: NamedDependency[readiness.Probe]) -> Health:
     """Answers 200 when the database answers, takes writes and has the schema that this server knows, else 503.

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import Response, get, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore import errors
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
-from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPath, TableInPath, time_parameter
 from chronolake_metastore.api.requests import time_in_body
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import instants
 from chronolake_metastore.queries import instants as queries
 from chronolake_metastore.store.instants import Filter
+from chronolake_model import operations
 from chronolake_model.instants import (
     BeginInstant,
     CompleteInstant,
@@ -27,30 +28,11 @@ from chronolake_model.instants import (
     ReturnToRequested,
     TakeInflight,
 )
-from chronolake_model.problems import ProblemCode
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
 
-TAGS = ["Timeline"]
-_TRANSITION = (
-    ProblemCode.TABLE_NOT_FOUND,
-    ProblemCode.INSTANT_NOT_FOUND,
-    ProblemCode.ILLEGAL_TRANSITION,
-)
 
-
-@post(
-    "/tables/{table:str}/instants",
-    summary="Begin an instant",
-    tags=TAGS,
-    responses=problems.of_command(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.WRITE_CONFLICT,
-        ProblemCode.ACTION_NOT_SUPPORTED,
-        ProblemCode.INVALID_PLAN,
-        ProblemCode.ILLEGAL_TRANSITION,
-    ),
-)
+@route(operations.timeline.BEGIN_INSTANT)
 async def begin_instant(
     table: TableInPath,
     data: JSONBody[BeginInstant],
@@ -63,14 +45,7 @@ async def begin_instant(
     return await keyed_caller.execute(instants.BeginInstant(parameters.table(table), data))
 
 
-@post(
-    "/tables/{table:str}/instants/{requested_time:str}/inflight",
-    summary="Take an instant inflight",
-    status_code=200,
-    tags=TAGS,
-    operation_class=OptionalBody,
-    responses=problems.of_command(*_TRANSITION, ProblemCode.LEASE_LIVE, ProblemCode.INSTANT_ROLLED_BACK),
-)
+@route(operations.timeline.TAKE_INFLIGHT)
 async def take_inflight(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
@@ -85,13 +60,7 @@ async def take_inflight(
     return await keyed_caller.execute(command)
 
 
-@post(
-    "/tables/{table:str}/instants/{requested_time:str}/requested",
-    summary="Take an instant back to requested",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_command(*_TRANSITION, ProblemCode.LEASE_LIVE, ProblemCode.INSTANT_ROLLED_BACK),
-)
+@route(operations.timeline.RETURN_TO_REQUESTED)
 async def return_to_requested(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
@@ -103,22 +72,7 @@ async def return_to_requested(
     return await keyed_caller.execute(command)
 
 
-@post(
-    "/tables/{table:str}/instants/{requested_time:str}/complete",
-    summary="Complete an instant",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_command(
-        *_TRANSITION,
-        ProblemCode.LEASE_LIVE,
-        ProblemCode.WRITE_CONFLICT,
-        ProblemCode.INSTANT_ROLLED_BACK,
-        ProblemCode.INVALID_WRITE_STAT,
-        ProblemCode.INVALID_PLAN,
-        ProblemCode.UNRECONCILED_MARKERS,
-        ProblemCode.UNDELETED_FILES,
-    ),
-)
+@route(operations.timeline.COMPLETE_INSTANT)
 async def complete_instant(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
@@ -134,12 +88,7 @@ async def complete_instant(
     return await keyed_caller.execute(command)
 
 
-@get(
-    "/tables/{table:str}/instants/{requested_time:str}",
-    summary="Get an instant",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INSTANT_NOT_FOUND),
-)
+@route(operations.timeline.GET_INSTANT)
 async def get_instant(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
@@ -149,12 +98,7 @@ async def get_instant(
     return await caller.read(queries.get, parameters.table(table), _time(requested_time))
 
 
-@get(
-    "/tables/{table:str}/instants",
-    summary="List instants",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
-)
+@route(operations.timeline.LIST_INSTANTS)
 async def list_instants(  # noqa: PLR0913 - one argument per filter: that is what the API is
     *,
     table: TableInPath,
@@ -228,15 +172,7 @@ async def list_instants(  # noqa: PLR0913 - one argument per filter: that is wha
     return await caller.read(queries.page, parameters.table(table), wanted, limit, cursor, skip)
 
 
-@post(
-    "/tables/{table:str}/completion-times",
-    summary="Look up completion times",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_body(
-        ProblemCode.TABLE_NOT_FOUND,
-    ),
-)
+@route(operations.timeline.LOOK_UP_COMPLETION_TIMES)
 async def look_up_completion_times(
     table: TableInPath,
     data: JSONBody[RequestedTimes],

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from litestar import Response, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
-from chronolake_metastore.api.openapi import OptionalBody
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain.leases import RenewLease
+from chronolake_model import operations
 from chronolake_model.instants import Heartbeat, Instant
-from chronolake_model.problems import ProblemCode
 
 
-@post(
-    "/tables/{table:str}/instants/{requested_time:str}/heartbeat",
-    summary="Renew an instant's lease",
-    status_code=200,
-    tags=["Timeline"],
-    operation_class=OptionalBody,
-    responses=problems.of_command(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.INSTANT_NOT_FOUND,
-        ProblemCode.ILLEGAL_TRANSITION,
-        ProblemCode.INSTANT_ROLLED_BACK,
-    ),
-)
+@route(operations.timeline.RENEW_LEASE)
 async def renew_lease(
     table: TableInPath,
     requested_time: RequestedTimeInPath,

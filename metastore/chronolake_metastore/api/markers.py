@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from litestar import Response, delete, get, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore import errors
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, FilesLimit, RequestedTimeInPath, TableInPath
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.batching.markers import outcome
 from chronolake_metastore.notes import markers as notes
 from chronolake_metastore.queries import markers as queries
-from chronolake_model import markers as wire
+from chronolake_model import markers as wire, operations
 from chronolake_model.markers import (
     CreatedMarkers,
     DeletedMarkers,
@@ -25,27 +26,9 @@ from chronolake_model.markers import (
     MarkerPage,
     parse_marker,
 )
-from chronolake_model.problems import ProblemCode
-
-TAGS = ["Markers"]
-_OF_INSTANT = (ProblemCode.TABLE_NOT_FOUND, ProblemCode.INSTANT_NOT_FOUND)
 
 
-@post(
-    "/tables/{table:str}/instants/{requested_time:str}/markers",
-    summary="Create markers",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_body(
-        *_OF_INSTANT,
-        ProblemCode.INVALID_MARKER,
-        ProblemCode.ILLEGAL_TRANSITION,
-        ProblemCode.LEASE_LIVE,
-        ProblemCode.WRITE_CONFLICT,
-        ProblemCode.INSTANT_ROLLED_BACK,
-        ProblemCode.OVERLOADED,
-    ),
-)
+@route(operations.files.CREATE_MARKERS)
 async def create_markers(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
@@ -66,12 +49,7 @@ async def create_markers(
     return Response(body, media_type="application/json")  # type: ignore[arg-type]  # encoded here, and not again
 
 
-@get(
-    "/tables/{table:str}/instants/{requested_time:str}/markers",
-    summary="List markers",
-    tags=TAGS,
-    responses=problems.of_query(*_OF_INSTANT, ProblemCode.INVALID_CURSOR),
-)
+@route(operations.files.LIST_MARKERS)
 async def list_markers(
     *,
     table: TableInPath,
@@ -99,12 +77,7 @@ async def list_markers(
     )
 
 
-@get(
-    "/tables/{table:str}/instants/{requested_time:str}/marker",
-    summary="Find a marker",
-    tags=TAGS,
-    responses=problems.of_query(*_OF_INSTANT),
-)
+@route(operations.files.FIND_MARKER)
 async def find_marker(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
@@ -119,13 +92,7 @@ async def find_marker(
     return await caller.read(queries.find, parameters.table(table), time, _marker(name))
 
 
-@delete(
-    "/tables/{table:str}/instants/{requested_time:str}/markers",
-    summary="Delete the markers of an instant",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_query(*_OF_INSTANT, ProblemCode.ILLEGAL_TRANSITION),
-)
+@route(operations.files.DELETE_MARKERS)
 async def delete_markers(
     table: TableInPath,
     requested_time: RequestedTimeInPath,

@@ -15,7 +15,6 @@ from chronolake_metastore.api import schemas_of_bodies
 from chronolake_metastore.api.parameters import KEY_HEADER, TABLE_ID_HEADER
 from chronolake_metastore.api.parameters_in_openapi import describe
 from chronolake_model.files import ARROW
-from chronolake_model.problems import MEDIA_TYPE, ProblemCode
 
 Json = dict[str, Any]
 
@@ -110,8 +109,6 @@ def _complete_operation(path: str, operation: Json) -> None:
     for parameter in operation.get("parameters", ()):
         describe(parameter)
     responses = operation["responses"]
-    if "requestBody" not in operation:
-        _leave_out_problems_of_bodies(responses)
     responses.get("204", {}).pop("content", None)
     _add_other_answers(path, responses)
     responses["414"] = dict(_ADDRESS_TOO_LONG)
@@ -138,15 +135,3 @@ def _add_other_answers(path: str, responses: Json) -> None:
         responses["200"]["content"] = {ARROW: _BINARY}
     if path == "/v1/events/stream":
         responses["200"]["content"] = {_EVENT_STREAM: {"schema": _EVENT}}
-
-
-def _leave_out_problems_of_bodies(responses: Json) -> None:
-    """Take the problems of bodies away from an operation that has none."""
-    for code in (ProblemCode.INVALID_REQUEST, ProblemCode.BODY_TOO_LARGE, ProblemCode.UNSUPPORTED_MEDIA_TYPE):
-        response = responses.get(str(code.status))
-        if response is None or MEDIA_TYPE not in response["content"]:
-            continue
-        left = [text for text in response["description"].split(" or ") if text != f"`{code}`"]
-        response["description"] = " or ".join(left)
-        if not left:
-            del responses[str(code.status)]

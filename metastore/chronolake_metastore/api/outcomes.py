@@ -6,23 +6,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from litestar import Request, get
+from litestar import Request
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.queries import outcomes as queries
+from chronolake_model import operations
 from chronolake_model.outcomes import Outcome
-from chronolake_model.problems import ProblemCode
 
 
-@get(
-    "/outcomes/{key:path}",
-    summary="Get the outcome of a request",
-    tags=["Outcomes"],
-    responses=problems.of_query(ProblemCode.OUTCOME_NOT_FOUND),
-)
+@route(operations.catalog.GET_OUTCOME)
 async def get_outcome(
     key: FromPath[Path],
     request: Request[Any, Any, Any],

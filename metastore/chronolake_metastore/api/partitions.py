@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from litestar import get
 from litestar.di import NamedDependency
 
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import AsOf, Cursor, FilesLimit, TableInPath
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.queries import partitions as queries
-from chronolake_model.problems import ProblemCode
+from chronolake_model import operations
 from chronolake_model.slices import Partitions
 
-TAGS = ["Files"]
 
-
-@get(
-    "/tables/{table:str}/partitions",
-    summary="The partitions with their totals",
-    tags=TAGS,
-    responses=problems.of_query(
-        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR, ProblemCode.HISTORY_CLEANED
-    ),
-)
+@route(operations.files.LIST_PARTITIONS)
 async def list_partitions(
     table: TableInPath,
     caller: NamedDependency[Caller],

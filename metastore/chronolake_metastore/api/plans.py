@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from litestar import get
 from litestar.di import NamedDependency
 
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, FilesLimit, RequestedTimeInPath, TableInPath
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.queries import event_lists as queries
 from chronolake_metastore.queries.event_lists import ListRequest
+from chronolake_model import operations
 from chronolake_model.instants import FileGroupsReplaced, PlannedFileGroups, PlannedFiles, PlannedInstants
-from chronolake_model.problems import ProblemCode
-
-TAGS = ["Timeline"]
-_INSTANT = "/tables/{table:str}/instants/{requested_time:str}"
-_PROBLEMS = problems.of_query(
-    ProblemCode.TABLE_NOT_FOUND, ProblemCode.INSTANT_NOT_FOUND, ProblemCode.INVALID_CURSOR
-)
 
 
-@get(f"{_INSTANT}/plan/file-groups", summary="List the file groups of a plan", tags=TAGS, responses=_PROBLEMS)
+@route(operations.timeline.LIST_PLANNED_FILE_GROUPS)
 async def list_planned_file_groups(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
@@ -34,7 +28,7 @@ async def list_planned_file_groups(
     )
 
 
-@get(f"{_INSTANT}/plan/files", summary="List the files of a plan", tags=TAGS, responses=_PROBLEMS)
+@route(operations.timeline.LIST_PLANNED_FILES)
 async def list_planned_files(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
@@ -51,7 +45,7 @@ async def list_planned_files(
     )
 
 
-@get(f"{_INSTANT}/plan/instants", summary="List the instants of a plan", tags=TAGS, responses=_PROBLEMS)
+@route(operations.timeline.LIST_PLANNED_INSTANTS)
 async def list_planned_instants(
     table: TableInPath,
     requested_time: RequestedTimeInPath,
@@ -65,12 +59,7 @@ async def list_planned_instants(
     )
 
 
-@get(
-    f"{_INSTANT}/replaced-file-groups",
-    summary="List the file groups that an instant replaced",
-    tags=TAGS,
-    responses=_PROBLEMS,
-)
+@route(operations.timeline.LIST_REPLACED_BY_INSTANT)
 async def list_replaced_by_instant(
     table: TableInPath,
     requested_time: RequestedTimeInPath,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import typing
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from litestar import Request, Response
@@ -16,6 +16,7 @@ from litestar.types import ExceptionHandlersMap, HTTPScope
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.api import addresses
 from chronolake_metastore.api.parameters import KEY_HEADER
+from chronolake_model.operations.declaring import ApiOperation
 from chronolake_model.problems import MEDIA_TYPE, Problem, ProblemCode, problem
 
 RETRY_AFTER_SECONDS: Final = "1"
@@ -54,15 +55,14 @@ _OF_BODIES: Final = (
     ProblemCode.UNSUPPORTED_MEDIA_TYPE,
 )
 _OF_COMMANDS: Final = (
-    *_OF_BODIES,
     ProblemCode.IDEMPOTENCY_KEY_REUSED,
     ProblemCode.METASTORE_MOVED,
     ProblemCode.OVERLOADED,
 )
 
 
-def of_query(*codes: ProblemCode) -> dict[int, ResponseSpec]:
-    """The problems of an endpoint that reads, for its OpenAPI."""
+def documented(codes: Iterable[ProblemCode]) -> dict[int, ResponseSpec]:
+    """Problems of an operation for its OpenAPI, beside those of every operation."""
     by_status: dict[int, list[ProblemCode]] = defaultdict(list)
     for code in dict.fromkeys((*codes, *_ALWAYS)):
         by_status[code.status].append(code)
@@ -77,14 +77,11 @@ def of_query(*codes: ProblemCode) -> dict[int, ResponseSpec]:
     }
 
 
-def of_body(*codes: ProblemCode) -> dict[int, ResponseSpec]:
-    """The problems of an endpoint that takes a body and is no command, for its OpenAPI."""
-    return of_query(*codes, *_OF_BODIES)
-
-
-def of_command(*codes: ProblemCode) -> dict[int, ResponseSpec]:
-    """The problems of an endpoint that takes a command, for its OpenAPI."""
-    return of_query(*codes, *_OF_COMMANDS)
+def of_operation(operation: ApiOperation[Any, Any]) -> dict[int, ResponseSpec]:
+    """The problems of an operation for its OpenAPI."""
+    of_body = _OF_BODIES if operation.takes_body else ()
+    of_command = _OF_COMMANDS if operation.is_command else ()
+    return documented((*operation.problems, *of_body, *of_command))
 
 
 def answer(

@@ -6,18 +6,18 @@ import contextlib
 from typing import Annotated
 
 import msgspec
-from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore import errors
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import TableInPath
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain.commands import refuse_nul
 from chronolake_metastore.notes import publication as notes
 from chronolake_metastore.queries import publication as queries, readiness
-from chronolake_model.problems import ProblemCode
+from chronolake_model import operations
 from chronolake_model.publication import (
     Publication,
     PublicationFiles,
@@ -28,7 +28,6 @@ from chronolake_model.publication import (
     TakePublicationLease,
 )
 
-TAGS = ["Publication"]
 After = Annotated[
     int, QueryParameter(ge=0, le=2**62, description="The version up to which the table is published.")
 ]
@@ -37,12 +36,7 @@ AfterPartition = Annotated[
 ]
 
 
-@get(
-    "/tables/{table:str}/publication",
-    summary="Get the publication",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
-)
+@route(operations.streams.GET_PUBLICATION)
 async def get_publication(
     table: TableInPath,
     caller: NamedDependency[Caller],
@@ -57,18 +51,7 @@ async def get_publication(
     return msgspec.structs.replace(publication, failure=probe.refusal() or publication.failure)
 
 
-@post(
-    "/tables/{table:str}/publication/lease",
-    summary="Take the publisher's lease",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_body(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.METASTORE_MOVED,
-        ProblemCode.LEASE_LIVE,
-        ProblemCode.NOT_PUBLISHED,
-    ),
-)
+@route(operations.streams.TAKE_PUBLICATION_LEASE)
 async def take_publication_lease(
     table: TableInPath,
     data: JSONBody[TakePublicationLease],
@@ -84,12 +67,7 @@ async def take_publication_lease(
     return notes.document_of_lease(lease)
 
 
-@get(
-    "/tables/{table:str}/publication/steps",
-    summary="List the steps of a publication",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.NOT_PUBLISHED),
-)
+@route(operations.streams.LIST_PUBLICATION_STEPS)
 async def list_publication_steps(
     *,
     table: TableInPath,
@@ -104,12 +82,7 @@ async def list_publication_steps(
     return await caller.read(queries.steps, parameters.table(table), after)
 
 
-@get(
-    "/tables/{table:str}/publication/files",
-    summary="List the files of a publication",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
-)
+@route(operations.streams.LIST_PUBLICATION_FILES)
 async def list_publication_files(
     *, table: TableInPath, caller: NamedDependency[Caller], after: After = 0
 ) -> PublicationFiles:
@@ -117,12 +90,7 @@ async def list_publication_files(
     return await caller.read(queries.files, parameters.table(table), after)
 
 
-@get(
-    "/tables/{table:str}/publication/partitions",
-    summary="List the metadata of partitions of a publication",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
-)
+@route(operations.streams.LIST_PUBLICATION_PARTITIONS)
 async def list_publication_partitions(
     *,
     table: TableInPath,
@@ -135,15 +103,7 @@ async def list_publication_partitions(
     return await caller.read(queries.partitions, parameters.table(table), parameters.plain_text("after", after))
 
 
-@post(
-    "/tables/{table:str}/publication",
-    summary="Report a publication",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_body(
-        ProblemCode.TABLE_NOT_FOUND, ProblemCode.ILLEGAL_TRANSITION, ProblemCode.PUBLICATION_FENCED
-    ),
-)
+@route(operations.streams.REPORT_PUBLICATION)
 async def report_publication(
     table: TableInPath,
     data: JSONBody[ReportPublication],

@@ -7,35 +7,26 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-from litestar import delete, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from chronolake_metastore import errors
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
 from chronolake_metastore.api.requests import read_time_in_body, time_in_body
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain.commands import refuse_nul
 from chronolake_metastore.notes import readers as notes
 from chronolake_metastore.queries import readers as queries
-from chronolake_model.problems import ProblemCode
+from chronolake_model import operations
 from chronolake_model.readers import BeginReading, EndedReading, ReaderLease, ReaderPage, RenewReading
 
-TAGS = ["Readers"]
 _LEASE_ID: Final = re.compile(parameters.UUID_PATTERN)
 LeaseInPath = FromPath[str]
 
 
-@post(
-    "/tables/{table:str}/readers",
-    summary="Begin reading",
-    tags=TAGS,
-    responses=problems.of_body(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.HISTORY_CLEANED,
-    ),
-)
+@route(operations.files.BEGIN_READING)
 async def begin_reading(
     table: TableInPath,
     data: JSONBody[BeginReading],
@@ -52,16 +43,7 @@ async def begin_reading(
     return await caller.note(notes.begin, parameters.table(table), data, as_of)
 
 
-@post(
-    "/tables/{table:str}/readers/{lease_id:str}/heartbeat",
-    summary="Renew a reader's lease",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_body(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.READER_NOT_FOUND,
-    ),
-)
+@route(operations.files.RENEW_READING)
 async def renew_reading(
     table: TableInPath,
     lease_id: LeaseInPath,
@@ -78,13 +60,7 @@ async def renew_reading(
     return await caller.note(notes.renew, parameters.table(table), _lease(lease_id), data, as_of)
 
 
-@delete(
-    "/tables/{table:str}/readers/{lease_id:str}",
-    summary="End reading",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
-)
+@route(operations.files.END_READING)
 async def end_reading(
     table: TableInPath, lease_id: LeaseInPath, caller: NamedDependency[Caller]
 ) -> EndedReading:
@@ -92,12 +68,7 @@ async def end_reading(
     return await caller.note(notes.end, parameters.table(table), _lease(lease_id))
 
 
-@get(
-    "/tables/{table:str}/readers",
-    summary="List readers",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
-)
+@route(operations.files.LIST_READERS)
 async def list_readers(
     *,
     table: TableInPath,

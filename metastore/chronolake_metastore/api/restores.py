@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from litestar import Response, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import TableInPath
 from chronolake_metastore.api.requests import time_in_body
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import restores
+from chronolake_model import operations
 from chronolake_model.instants import Instant, RestoreTable
-from chronolake_model.problems import ProblemCode
 
 
-@post(
-    "/tables/{table:str}/restore",
-    summary="Restore a table to a savepoint",
-    status_code=200,
-    tags=["Savepoints"],
-    responses=problems.of_command(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.INSTANT_NOT_FOUND,
-        ProblemCode.ILLEGAL_TRANSITION,
-        ProblemCode.SAVEPOINTED,
-        ProblemCode.INVALID_PLAN,
-    ),
-)
+@route(operations.timeline.RESTORE_TABLE)
 async def restore_table(
     table: TableInPath,
     data: JSONBody[RestoreTable],

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from litestar import Response, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain.rollbacks import RollbackInstant
-from chronolake_model import instants as wire
-from chronolake_model.problems import ProblemCode
+from chronolake_model import instants as wire, operations
 
 
-@post(
-    "/tables/{table:str}/instants/{requested_time:str}/rollback",
-    summary="Roll an instant back",
-    status_code=200,
-    tags=["Timeline"],
-    responses=problems.of_command(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.INSTANT_NOT_FOUND,
-        ProblemCode.ILLEGAL_TRANSITION,
-        ProblemCode.LEASE_LIVE,
-        ProblemCode.INVALID_PLAN,
-    ),
-)
+@route(operations.timeline.ROLL_BACK_INSTANT)
 async def roll_back_instant(
     table: TableInPath,
     requested_time: RequestedTimeInPath,

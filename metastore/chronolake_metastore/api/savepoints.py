@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from litestar import Response, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
 from chronolake_metastore.api.requests import time_in_body
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import savepoints
+from chronolake_model import operations
 from chronolake_model.instants import CreateSavepoint, Instant, ReleaseSavepoint
-from chronolake_model.problems import ProblemCode
-
-TAGS = ["Savepoints"]
 
 
-@post(
-    "/tables/{table:str}/savepoints",
-    summary="Create a savepoint",
-    tags=TAGS,
-    responses=problems.of_command(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.INSTANT_NOT_FOUND,
-        ProblemCode.ILLEGAL_TRANSITION,
-        ProblemCode.HISTORY_CLEANED,
-    ),
-)
+@route(operations.timeline.CREATE_SAVEPOINT)
 async def create_savepoint(
     table: TableInPath,
     data: JSONBody[CreateSavepoint],
@@ -38,15 +27,7 @@ async def create_savepoint(
     return await keyed_caller.execute(savepoints.CreateSavepoint(parameters.table(table), target, data))
 
 
-@post(
-    "/tables/{table:str}/savepoints/{requested_time:str}/release",
-    summary="Release a savepoint",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_command(
-        ProblemCode.TABLE_NOT_FOUND, ProblemCode.INSTANT_NOT_FOUND, ProblemCode.ILLEGAL_TRANSITION
-    ),
-)
+@route(operations.timeline.RELEASE_SAVEPOINT)
 async def release_savepoint(
     table: TableInPath,
     requested_time: RequestedTimeInPath,

@@ -5,35 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from litestar import Request, post
+from litestar import Request
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from litestar.response import Stream
 
-from chronolake_metastore.api import arrow_answers, parameters, problems
+from chronolake_metastore.api import arrow_answers, parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import TableInPath
 from chronolake_metastore.api.requests import read_time_in_body
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain.commands import refuse_nul
 from chronolake_metastore.queries import file_streams, files as queries
+from chronolake_model import operations
 from chronolake_model.files import Snapshot
-from chronolake_model.problems import ProblemCode
 from chronolake_model.scans import Scan
 
 
-@post(
-    "/tables/{table:str}/scan",
-    summary="The live file slices that could match a filter",
-    status_code=200,
-    tags=["Files"],
-    responses=problems.of_body(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.INVALID_CURSOR,
-        ProblemCode.INVALID_FILTER,
-        ProblemCode.HISTORY_CLEANED,
-        *arrow_answers.CODES,
-    ),
-)
+@route(operations.files.SCAN_FILES)
 async def scan(
     request: Request[Any, Any, Any],
     table: TableInPath,

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from litestar import Response, get, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import schemas
 from chronolake_metastore.queries import schemas as queries
-from chronolake_model.problems import ProblemCode
+from chronolake_model import operations
 from chronolake_model.schemas import ChangeSchema, TableSchema, TableSchemaPage
-
-TAGS = ["Tables"]
 
 SchemaVersionInPath = FromPath[str]
 
 
-@post(
-    "/tables/{table:str}/schema",
-    summary="Change a table's schema",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_command(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.INCOMPATIBLE_SCHEMA,
-        ProblemCode.SCHEMA_CHANGED,
-        ProblemCode.INVALID_TABLE,
-    ),
-)
+@route(operations.catalog.CHANGE_SCHEMA)
 async def change_schema(
     table: TableInPath,
     data: JSONBody[ChangeSchema],
@@ -44,12 +32,7 @@ async def change_schema(
     return await keyed_caller.execute(schemas.ChangeSchema(parameters.table(table), data))
 
 
-@get(
-    "/tables/{table:str}/schemas",
-    summary="List the versions of a schema",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
-)
+@route(operations.catalog.LIST_SCHEMAS)
 async def list_schemas(
     table: TableInPath,
     caller: NamedDependency[Caller],
@@ -60,12 +43,7 @@ async def list_schemas(
     return await caller.read(queries.page, parameters.table(table), limit, cursor)
 
 
-@get(
-    "/tables/{table:str}/schemas/{schema_version:str}",
-    summary="Get a version of a schema",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.SCHEMA_NOT_FOUND),
-)
+@route(operations.catalog.GET_SCHEMA)
 async def get_schema(
     table: TableInPath,
     schema_version: SchemaVersionInPath,

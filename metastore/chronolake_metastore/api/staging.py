@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from litestar import Response, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain.staging import StageWriteStats
-from chronolake_model import instants as wire
+from chronolake_model import instants as wire, operations
 from chronolake_model.instants import StagedWriteStats
-from chronolake_model.problems import ProblemCode
 
 
-@post(
-    "/tables/{table:str}/instants/{requested_time:str}/write-stats",
-    summary="Stage write stats",
-    tags=["Timeline"],
-    responses=problems.of_command(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.INSTANT_NOT_FOUND,
-        ProblemCode.ILLEGAL_TRANSITION,
-        ProblemCode.LEASE_LIVE,
-        ProblemCode.WRITE_CONFLICT,
-        ProblemCode.INSTANT_ROLLED_BACK,
-        ProblemCode.INVALID_WRITE_STAT,
-        ProblemCode.INVALID_PLAN,
-    ),
-)
+@route(operations.timeline.STAGE_WRITE_STATS)
 async def stage_write_stats(
     table: TableInPath,
     requested_time: RequestedTimeInPath,

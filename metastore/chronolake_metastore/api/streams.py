@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from litestar import Response, get, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from chronolake_metastore import errors
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import checkpoints, streams
 from chronolake_metastore.queries import streams as queries
-from chronolake_model import patterns
-from chronolake_model.problems import ProblemCode
+from chronolake_model import operations, patterns
 from chronolake_model.streams import (
     STREAM_NAME_PATTERN,
     AbortCheckpoint,
@@ -35,19 +35,11 @@ from chronolake_model.streams import (
     StreamPage,
 )
 
-TAGS = ["Streams"]
 StreamInPath = FromPath[str]
 _STREAM_NAME: Final = re.compile(patterns.of_decoder(STREAM_NAME_PATTERN))
-_OF_STREAM: Final = (ProblemCode.TABLE_NOT_FOUND, ProblemCode.STREAM_NOT_FOUND, ProblemCode.STREAM_FENCED)
 
 
-@post(
-    "/tables/{table:str}/streams/{stream:str}/open",
-    summary="Open a stream",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_command(ProblemCode.TABLE_NOT_FOUND),
-)
+@route(operations.streams.OPEN_STREAM)
 async def open_stream(
     table: TableInPath,
     stream: StreamInPath,
@@ -63,13 +55,7 @@ async def open_stream(
     return await keyed_caller.execute(streams.OpenStream(parameters.table(table), _stream(stream), data))
 
 
-@post(
-    "/tables/{table:str}/streams/{stream:str}/heartbeat",
-    summary="Renew the lease of a stream",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_command(*_OF_STREAM),
-)
+@route(operations.streams.RENEW_STREAM)
 async def renew_stream(
     table: TableInPath,
     stream: StreamInPath,
@@ -80,17 +66,7 @@ async def renew_stream(
     return await keyed_caller.execute(streams.RenewStream(parameters.table(table), _stream(stream), data))
 
 
-@post(
-    "/tables/{table:str}/streams/{stream:str}/instants",
-    summary="Ask for the instant of a checkpoint",
-    tags=TAGS,
-    responses=problems.of_command(
-        *_OF_STREAM,
-        ProblemCode.CHECKPOINT_PASSED,
-        ProblemCode.INSTANT_NOT_YET,
-        ProblemCode.ACTION_NOT_SUPPORTED,
-    ),
-)
+@route(operations.streams.REQUEST_STREAM_INSTANT)
 async def request_stream_instant(
     table: TableInPath,
     stream: StreamInPath,
@@ -107,22 +83,7 @@ async def request_stream_instant(
     )
 
 
-@post(
-    "/tables/{table:str}/streams/{stream:str}/write-metadata",
-    summary="Report write metadata",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_command(
-        *_OF_STREAM,
-        ProblemCode.INSTANT_NOT_FOUND,
-        ProblemCode.ILLEGAL_TRANSITION,
-        ProblemCode.INSTANT_ROLLED_BACK,
-        ProblemCode.INVALID_WRITE_STAT,
-        ProblemCode.INVALID_PLAN,
-        ProblemCode.WRITE_CONFLICT,
-        ProblemCode.MAY_CONFLICT,
-    ),
-)
+@route(operations.streams.REPORT_WRITE_METADATA)
 async def report_write_metadata(
     table: TableInPath,
     stream: StreamInPath,
@@ -140,21 +101,7 @@ async def report_write_metadata(
     )
 
 
-@post(
-    "/tables/{table:str}/streams/{stream:str}/complete",
-    summary="Complete checkpoints",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_command(
-        *_OF_STREAM,
-        ProblemCode.CHECKPOINT_INCOMPLETE,
-        ProblemCode.UNKNOWN_CHECKPOINT,
-        ProblemCode.WRITE_CONFLICT,
-        ProblemCode.INVALID_WRITE_STAT,
-        ProblemCode.INVALID_PLAN,
-        ProblemCode.UNRECONCILED_MARKERS,
-    ),
-)
+@route(operations.streams.COMPLETE_CHECKPOINTS)
 async def complete_checkpoints(
     table: TableInPath,
     stream: StreamInPath,
@@ -173,13 +120,7 @@ async def complete_checkpoints(
     )
 
 
-@post(
-    "/tables/{table:str}/streams/{stream:str}/abort",
-    summary="Abort a checkpoint",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_command(*_OF_STREAM),
-)
+@route(operations.streams.ABORT_CHECKPOINT)
 async def abort_checkpoint(
     table: TableInPath,
     stream: StreamInPath,
@@ -192,13 +133,7 @@ async def abort_checkpoint(
     )
 
 
-@post(
-    "/tables/{table:str}/streams/{stream:str}/restart-task",
-    summary="Restart a task",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_command(*_OF_STREAM, ProblemCode.INVALID_WRITE_STAT),
-)
+@route(operations.streams.RESTART_TASK)
 async def restart_task(
     table: TableInPath,
     stream: StreamInPath,
@@ -212,13 +147,7 @@ async def restart_task(
     return await keyed_caller.execute(checkpoints.RestartTask(parameters.table(table), _stream(stream), data))
 
 
-@post(
-    "/tables/{table:str}/streams/{stream:str}/close",
-    summary="Close a stream",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_command(*_OF_STREAM, ProblemCode.ILLEGAL_TRANSITION),
-)
+@route(operations.streams.CLOSE_STREAM)
 async def close_stream(
     table: TableInPath,
     stream: StreamInPath,
@@ -229,23 +158,13 @@ async def close_stream(
     return await keyed_caller.execute(streams.CloseStream(parameters.table(table), _stream(stream), data))
 
 
-@get(
-    "/tables/{table:str}/streams/{stream:str}",
-    summary="Get a stream",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.STREAM_NOT_FOUND),
-)
+@route(operations.streams.GET_STREAM)
 async def get_stream(table: TableInPath, stream: StreamInPath, caller: NamedDependency[Caller]) -> Stream:
     """One stream, with the reports of its tasks."""
     return await caller.read(queries.get, parameters.table(table), _stream(stream))
 
 
-@get(
-    "/tables/{table:str}/streams",
-    summary="List streams",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
-)
+@route(operations.streams.LIST_STREAMS)
 async def list_streams(
     *,
     table: TableInPath,

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import Response, get, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
-from chronolake_metastore.api.markers import TAGS
 from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPath, TableInPath
 from chronolake_metastore.api.requests import time_in_body
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.queries import sweeps as queries
-from chronolake_model import sweeps as wire
-from chronolake_model.problems import ProblemCode
+from chronolake_model import operations, sweeps as wire
 from chronolake_model.sweeps import GRACE_SECONDS_MAX, RecordedSweep, UnsweptPage
 
 
-@get(
-    "/tables/{table:str}/unswept",
-    summary="List instants that are due for a sweep",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
-)
+@route(operations.files.LIST_UNSWEPT)
 async def list_unswept(
     *,
     table: TableInPath,
@@ -52,18 +46,7 @@ async def list_unswept(
     return await caller.read(queries.page, parameters.table(table), grace_seconds, limit, cursor)
 
 
-@post(
-    "/tables/{table:str}/instants/{requested_time:str}/sweep",
-    summary="Record a sweep",
-    status_code=200,
-    tags=TAGS,
-    responses=problems.of_command(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.INSTANT_NOT_FOUND,
-        ProblemCode.ILLEGAL_TRANSITION,
-        ProblemCode.INVALID_DELETION,
-    ),
-)
+@route(operations.files.RECORD_SWEEP)
 async def record_sweep(
     table: TableInPath,
     requested_time: RequestedTimeInPath,

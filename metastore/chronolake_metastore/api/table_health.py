@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from chronolake_metastore.api import problems
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.queries import health as queries, readiness
+from chronolake_model import operations
 from chronolake_model.health import HEALTH_LIMIT_MAX, HealthPage
-from chronolake_model.problems import ProblemCode
-
-TAGS = ["Operations"]
 
 
-@get(
-    "/health",
-    summary="List the health of tables",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.INVALID_CURSOR),
-)
+@route(operations.catalog.LIST_HEALTH)
 async def list_health(
     caller: NamedDependency[Caller],
     probe: NamedDependency[readiness.Probe],

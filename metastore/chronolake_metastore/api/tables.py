@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
-from litestar import Response, delete, get, patch, post
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore import local_paths
-from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
+from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.commands import refuse_nul
 from chronolake_metastore.queries import tables as queries
-from chronolake_model.problems import ProblemCode
+from chronolake_model import operations
 from chronolake_model.tables import AlterTable, CreateTable, DroppedTablePage, Table, TablePage
 
-TAGS = ["Tables"]
-_REFUSALS: Final = (
-    ProblemCode.NAMESPACE_NOT_FOUND,
-    ProblemCode.TABLE_EXISTS,
-    ProblemCode.BASE_PATH_TAKEN,
-    ProblemCode.INVALID_TABLE,
-)
 
-
-@post(
-    "/tables",
-    summary="Create a table",
-    tags=TAGS,
-    responses=problems.of_command(*_REFUSALS),
-)
+@route(operations.catalog.CREATE_TABLE)
 async def create_table(data: JSONBody[CreateTable], keyed_caller: NamedDependency[Caller]) -> Response[Table]:
     """Create a table; its first event is version 1 of its log.
 
@@ -43,13 +31,7 @@ async def create_table(data: JSONBody[CreateTable], keyed_caller: NamedDependenc
     return await keyed_caller.execute(tables.CreateTable(data, await local_paths.resolved_key(data.base_path)))
 
 
-@post(
-    "/tables/dry-run",
-    summary="Could this table be created?",
-    status_code=204,
-    tags=TAGS,
-    responses=problems.of_body(*_REFUSALS),
-)
+@route(operations.catalog.CHECK_NEW_TABLE)
 async def check_new_table(data: JSONBody[CreateTable], caller: NamedDependency[Caller]) -> None:
     """Give the answer that creating the table would get now; create nothing.
 
@@ -60,12 +42,7 @@ async def check_new_table(data: JSONBody[CreateTable], caller: NamedDependency[C
     await caller.read(queries.check_new, command)
 
 
-@get(
-    "/tables",
-    summary="List tables",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.NAMESPACE_NOT_FOUND, ProblemCode.INVALID_CURSOR),
-)
+@route(operations.catalog.LIST_TABLES)
 async def list_tables(
     caller: NamedDependency[Caller],
     namespace: Annotated[str | None, QueryParameter(description="Only tables of this namespace.")] = None,
@@ -77,12 +54,7 @@ async def list_tables(
     return await caller.read(queries.page, within, limit, cursor)
 
 
-@get(
-    "/dropped-tables",
-    summary="List dropped tables that published files",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.INVALID_CURSOR),
-)
+@route(operations.catalog.LIST_DROPPED_TABLES)
 async def list_dropped_tables(
     caller: NamedDependency[Caller],
     limit: Limit = parameters.PAGE_DEFAULT,
@@ -95,29 +67,13 @@ async def list_dropped_tables(
     return await caller.read(queries.page_of_dropped, limit, cursor)
 
 
-@get(
-    "/tables/{table:str}",
-    summary="Get a table",
-    tags=TAGS,
-    responses=problems.of_query(ProblemCode.TABLE_NOT_FOUND),
-)
+@route(operations.catalog.GET_TABLE)
 async def get_table(table: TableInPath, caller: NamedDependency[Caller]) -> Table:
     """One table, by `namespace.table`."""
     return await caller.read(queries.get, parameters.table(table))
 
 
-@patch(
-    "/tables/{table:str}",
-    summary="Change a table's name and properties",
-    tags=TAGS,
-    responses=problems.of_command(
-        ProblemCode.TABLE_NOT_FOUND,
-        ProblemCode.NAMESPACE_NOT_FOUND,
-        ProblemCode.TABLE_EXISTS,
-        ProblemCode.ILLEGAL_TRANSITION,
-        ProblemCode.INVALID_TABLE,
-    ),
-)
+@route(operations.catalog.ALTER_TABLE)
 async def alter_table(
     table: TableInPath,
     data: JSONBody[AlterTable],
@@ -131,12 +87,7 @@ async def alter_table(
     return await keyed_caller.execute(tables.AlterTable(parameters.table(table), data))
 
 
-@delete(
-    "/tables/{table:str}",
-    summary="Drop a table",
-    tags=TAGS,
-    responses=problems.of_command(ProblemCode.TABLE_NOT_FOUND, ProblemCode.ILLEGAL_TRANSITION),
-)
+@route(operations.catalog.DROP_TABLE)
 async def drop_table(
     table: TableInPath,
     keyed_caller: NamedDependency[Caller],

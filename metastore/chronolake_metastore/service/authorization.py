@@ -1,25 +1,11 @@
-"""Rights, and the one function that decides whether a caller has them."""
+"""The one function that decides whether a caller has a right."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 
 from chronolake_metastore.domain.context import Context
-
-
-class Right(enum.Enum):
-    """A right on a table, or on the catalog for what names no table."""
-
-    READ = "read"
-    WRITE = "write"
-    """To begin, complete and roll back instants, with their markers, streams and savepoints."""
-    MAINTAIN = "maintain"
-    """To delete files and to publish."""
-    DEFINE = "define"
-    """To create, change and drop tables and namespaces."""
-    ADMINISTER = "administer"
-    """The metastore itself: only its workers do that."""
+from chronolake_model.operations.declaring import Right
 
 
 def authorize(ctx: Context, names: Sequence[str], right: Right) -> None:

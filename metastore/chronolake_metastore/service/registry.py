@@ -1,4 +1,4 @@
-"""The registry of commands, notes and reads: each with the right that it needs."""
+"""The registry of commands, notes and reads: each with the right of the operation that it executes."""
 
 from __future__ import annotations
 
@@ -57,46 +57,45 @@ from chronolake_metastore.queries import (
     sweeps,
     tables as queried_tables,
 )
-from chronolake_metastore.service.authorization import Right
+from chronolake_model import operations
+from chronolake_model.operations.declaring import Right
 
 Names: TypeAlias = Callable[[tuple[Any, ...]], tuple[str, ...]]
 """The tables and namespaces that the arguments of a note or a read name."""
 
-_COMMANDS_OF_RIGHT: Final[Mapping[Right, tuple[type[Command], ...]]] = {
-    Right.DEFINE: (
-        namespaces.CreateNamespace,
-        namespaces.DropNamespace,
-        tables.CreateTable,
-        tables.AlterTable,
-        tables.DropTable,
-        AdoptTable,
-        ChangeSchema,
-    ),
-    Right.WRITE: (
-        BeginInstant,
-        TakeInflight,
-        ReturnToRequested,
-        RenewLease,
-        StageWriteStats,
-        CompleteInstant,
-        CompleteTogether,
-        RollbackInstant,
-        CreateSavepoint,
-        ReleaseSavepoint,
-        OpenStream,
-        RenewStream,
-        RequestInstant,
-        ReportWriteMetadata,
-        CompleteCheckpoints,
-        AbortCheckpoint,
-        RestartTask,
-        CloseStream,
-        ExpireStream,
-    ),
-    Right.MAINTAIN: (RestoreTable, ReportDeletions, RecordSweep, PlanClean, RecordHudiFiles),
-}
 COMMANDS: Final[Mapping[type[Command], Right]] = {
-    command: right for right, commands in _COMMANDS_OF_RIGHT.items() for command in commands
+    namespaces.CreateNamespace: operations.catalog.CREATE_NAMESPACE.right,
+    namespaces.DropNamespace: operations.catalog.DROP_NAMESPACE.right,
+    tables.CreateTable: operations.catalog.CREATE_TABLE.right,
+    tables.AlterTable: operations.catalog.ALTER_TABLE.right,
+    tables.DropTable: operations.catalog.DROP_TABLE.right,
+    AdoptTable: operations.catalog.ADOPT_TABLE.right,
+    ChangeSchema: operations.catalog.CHANGE_SCHEMA.right,
+    BeginInstant: operations.timeline.BEGIN_INSTANT.right,
+    TakeInflight: operations.timeline.TAKE_INFLIGHT.right,
+    ReturnToRequested: operations.timeline.RETURN_TO_REQUESTED.right,
+    RenewLease: operations.timeline.RENEW_LEASE.right,
+    StageWriteStats: operations.timeline.STAGE_WRITE_STATS.right,
+    CompleteInstant: operations.timeline.COMPLETE_INSTANT.right,
+    CompleteTogether: operations.timeline.COMPLETE_TOGETHER.right,
+    RollbackInstant: operations.timeline.ROLL_BACK_INSTANT.right,
+    CreateSavepoint: operations.timeline.CREATE_SAVEPOINT.right,
+    ReleaseSavepoint: operations.timeline.RELEASE_SAVEPOINT.right,
+    RestoreTable: operations.timeline.RESTORE_TABLE.right,
+    PlanClean: operations.timeline.PLAN_CLEAN.right,
+    ReportDeletions: operations.files.REPORT_DELETIONS.right,
+    RecordSweep: operations.files.RECORD_SWEEP.right,
+    OpenStream: operations.streams.OPEN_STREAM.right,
+    RenewStream: operations.streams.RENEW_STREAM.right,
+    RequestInstant: operations.streams.REQUEST_STREAM_INSTANT.right,
+    ReportWriteMetadata: operations.streams.REPORT_WRITE_METADATA.right,
+    CompleteCheckpoints: operations.streams.COMPLETE_CHECKPOINTS.right,
+    AbortCheckpoint: operations.streams.ABORT_CHECKPOINT.right,
+    RestartTask: operations.streams.RESTART_TASK.right,
+    CloseStream: operations.streams.CLOSE_STREAM.right,
+    # Only workers send these.
+    ExpireStream: operations.streams.CLOSE_STREAM.right,
+    RecordHudiFiles: operations.streams.REPORT_PUBLICATION.right,
 }
 
 
@@ -132,23 +131,23 @@ class Requirement(msgspec.Struct, frozen=True):
 
 
 NOTES: Final[Mapping[Callable[..., Any], Requirement]] = {
-    readers.begin: Requirement(Right.READ),
-    readers.renew: Requirement(Right.READ, is_frequent=True),
-    readers.end: Requirement(Right.READ),
-    markers.create: Requirement(Right.WRITE, is_frequent=True),
-    markers.delete: Requirement(Right.WRITE),
-    publication.take_lease: Requirement(Right.MAINTAIN, is_frequent=True),
-    publication.report: Requirement(Right.MAINTAIN, is_frequent=True),
-    publication.fail: Requirement(Right.MAINTAIN, is_frequent=True),
-    metastore.return_time: Requirement(Right.READ, _nothing, is_frequent=True),
+    readers.begin: Requirement(operations.files.BEGIN_READING.right),
+    readers.renew: Requirement(operations.files.RENEW_READING.right, is_frequent=True),
+    readers.end: Requirement(operations.files.END_READING.right),
+    markers.create: Requirement(operations.files.CREATE_MARKERS.right, is_frequent=True),
+    markers.delete: Requirement(operations.files.DELETE_MARKERS.right),
+    publication.take_lease: Requirement(operations.streams.TAKE_PUBLICATION_LEASE.right, is_frequent=True),
+    publication.report: Requirement(operations.streams.REPORT_PUBLICATION.right, is_frequent=True),
+    publication.fail: Requirement(operations.streams.REPORT_PUBLICATION.right, is_frequent=True),
+    metastore.return_time: Requirement(operations.catalog.GET_TIME.right, _nothing, is_frequent=True),
     metastore.follow_promotion: Requirement(Right.ADMINISTER, _nothing),
 }
 READS: Final[dict[Callable[..., Any], Requirement]] = {
-    adoption.check: Requirement(Right.DEFINE, _of_new_table),
+    adoption.check: Requirement(operations.catalog.CHECK_ADOPTION.right, _of_new_table),
     clean_plans.preview: Requirement(),
     conflicts.find: Requirement(),
-    deletable.find_deletable: Requirement(Right.MAINTAIN),
-    deletable.find_deletable_orphans: Requirement(Right.MAINTAIN),
+    deletable.find_deletable: Requirement(operations.files.FIND_DELETABLE.right),
+    deletable.find_deletable_orphans: Requirement(operations.files.FIND_DELETABLE_ORPHANS.right),
     deletions.page: Requirement(),
     event_lists.planned_file_groups: Requirement(),
     event_lists.planned_files: Requirement(),
@@ -179,7 +178,7 @@ READS: Final[dict[Callable[..., Any], Requirement]] = {
     outcomes.get: Requirement(names=_nothing),
     partitions.page: Requirement(),
     queried_publication.files: Requirement(),
-    queried_publication.files_to_record: Requirement(Right.MAINTAIN),
+    queried_publication.files_to_record: Requirement(operations.streams.REPORT_PUBLICATION.right),
     queried_publication.find_pause: Requirement(),
     queried_publication.partitions: Requirement(),
     queried_publication.status: Requirement(),
@@ -191,7 +190,7 @@ READS: Final[dict[Callable[..., Any], Requirement]] = {
     streams.get: Requirement(),
     streams.page: Requirement(),
     sweeps.page: Requirement(),
-    queried_tables.check_new: Requirement(Right.DEFINE, _of_new_table),
+    queried_tables.check_new: Requirement(operations.catalog.CHECK_NEW_TABLE.right, _of_new_table),
     queried_tables.get: Requirement(),
     queried_tables.page: Requirement(),
     queried_tables.page_of_dropped: Requirement(names=_nothing),

@@ -1,0 +1,16 @@
+"""The table of operations: every operation of the REST API, declared once."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from chronolake_model.operations import catalog, files, streams, timeline
+from chronolake_model.operations.declaring import ApiOperation
+
+ALL: Final[tuple[ApiOperation[Any, Any], ...]] = tuple(
+    operation
+    for module in (catalog, timeline, files, streams)
+    for operation in vars(module).values()
+    if isinstance(operation, ApiOperation)
+)
+"""All operations, in the order of the modules."""
