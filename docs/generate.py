@@ -5,7 +5,9 @@ A test compares what is there with what this would write, so that a reference ca
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
@@ -18,6 +20,7 @@ from litestar.routes import HTTPRoute
 from msgspec.inspect import type_info
 from prometheus_client import Metric
 
+import chronolake_model
 from chronolake.cli import main as client_cli, output
 from chronolake_metastore.api import health
 from chronolake_metastore.app import create_app
@@ -26,28 +29,7 @@ from chronolake_metastore.domain import events, lists, proof
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Setting, Settings, all_settings
 from chronolake_metastore.workers import registry
-from chronolake_model import (
-    adoption,
-    checks,
-    cleans,
-    deletable,
-    files,
-    filters,
-    instants,
-    markers,
-    outcomes,
-    problems,
-    publication,
-    readers,
-    scans,
-    schemas,
-    slices,
-    streams,
-    sweeps,
-    tables,
-    times,
-    vocabulary,
-)
+from chronolake_model import checks
 from chronolake_model.problems import ProblemCode
 from docs import (
     audit_reference,
@@ -62,27 +44,13 @@ Json = dict[str, Any]
 
 _WRITTEN_BY: Final = "<!-- Written by docs/generate.py: change the code, then run `make docs`. -->\n"
 _MODULES: Final = (
-    adoption,
     health,
-    cleans,
-    deletable,
-    files,
-    filters,
-    instants,
-    markers,
-    outcomes,
-    problems,
-    publication,
-    readers,
-    scans,
-    schemas,
-    slices,
-    streams,
-    sweeps,
-    tables,
-    times,
-    vocabulary,
+    *(
+        importlib.import_module(f"chronolake_model.{module.name}")
+        for module in pkgutil.iter_modules(chronolake_model.__path__)
+    ),
 )
+"""The modules that define bodies."""
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from chronolake import calls, errors
 from chronolake._location import owner_of
 from chronolake.calls.base import Call
+from chronolake_model import operations
 from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
 from chronolake_model.markers import DELETIONS_MAX, DeletedFile, file_at
 from chronolake_model.publication import Publication
@@ -33,19 +34,19 @@ class RestMetastore:
     def owner(self) -> Owner | None:
         """As ``Metastore.owner``."""
         try:
-            definition: Table = self._send(calls.tables.get(self._name))
+            definition: Table = self._send(calls.call(operations.catalog.GET_TABLE, self._name))
         except errors.TableNotFound:
             return None
         return owner_of(definition)
 
     def tables(self) -> Iterator[TablePlace]:
         """As ``Metastore.tables``, fetched page by page."""
-        call: Call[TablePage] | None = calls.tables.list_all(None)
+        call: Call[TablePage] | None = calls.catalog.list_tables(None)
         while call is not None:
             page: TablePage = self._send(call)
             yield from (TablePlace(table.table_id, table.name, table.base_path) for table in page.tables)
             call = None if page.next_cursor is None else call.page_at(page.next_cursor)
-        dropped_call: Call[DroppedTablePage] | None = calls.tables.list_dropped()
+        dropped_call: Call[DroppedTablePage] | None = calls.catalog.list_dropped_tables()
         while dropped_call is not None:
             dropped: DroppedTablePage = self._send(dropped_call)
             yield from (
@@ -65,12 +66,16 @@ class RestMetastore:
 
     def is_hidden(self) -> bool:
         """As ``Metastore.is_hidden``."""
-        publication: Publication = self._send(calls.publication.get(self._name))
+        publication: Publication = self._send(calls.call(operations.streams.GET_PUBLICATION, self._name))
         return publication.is_hidden
 
     def _deletable_call(self, deleting: Deleting, files: list[DeletedFile]) -> Call[Deletable]:
         if deleting.by is None:
-            return calls.deletions.deletable_orphans(
-                self._name, FindDeletableOrphans(files, deleting.unknown_instants)
+            return calls.call(
+                operations.files.FIND_DELETABLE_ORPHANS,
+                self._name,
+                body=FindDeletableOrphans(files, deleting.unknown_instants),
             )
-        return calls.deletions.deletable(self._name, deleting.by, FindDeletable(files, deleting.writer))
+        return calls.call(
+            operations.files.FIND_DELETABLE, self._name, deleting.by, body=FindDeletable(files, deleting.writer)
+        )

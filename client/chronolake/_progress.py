@@ -9,6 +9,7 @@ from typing import Any, Final
 from chronolake import calls, errors
 from chronolake._http import new_key
 from chronolake.calls.base import Call
+from chronolake_model import operations
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import (
     CompletedTogether,
@@ -24,6 +25,7 @@ from chronolake_model.instants import (
     RollbackInstant,
     StagedWriteStats,
     StageWriteStats,
+    TakeInflight,
     TouchedFileGroup,
 )
 from chronolake_model.markers import (
@@ -162,7 +164,7 @@ class Progress:
 
     def inflight_call(self) -> Call[Instant]:
         """Move the instant to inflight."""
-        return calls.instants.to_inflight(*self._name)
+        return calls.call(operations.timeline.TAKE_INFLIGHT, *self._name, body=TakeInflight())
 
     def staging_calls(self, write_stats: Iterable[WriteStat]) -> list[Call[StagedWriteStats]]:
         """The calls that stage the added files and ``write_stats``; none for up to ``STAGED_FROM`` files."""
@@ -170,8 +172,10 @@ class Progress:
         if len(stats) <= STAGED_FROM:
             return []
         return [
-            calls.instants.stage_write_stats(
-                *self._name, StageWriteStats(stats[first : first + STAGED_AT_ONCE], self._writer)
+            calls.call(
+                operations.timeline.STAGE_WRITE_STATS,
+                *self._name,
+                body=StageWriteStats(stats[first : first + STAGED_AT_ONCE], self._writer),
             )
             for first in range(0, len(stats), STAGED_AT_ONCE)
         ]
@@ -211,7 +215,7 @@ class Progress:
                 keys_looked_up,
                 buckets,
             )
-        return calls.instants.complete(*self._name, body)
+        return calls.call(operations.timeline.COMPLETE_INSTANT, *self._name, body=body)
 
     def member(self) -> CompleteOne:
         """The part of this write in a command that completes several writes together."""
@@ -230,13 +234,17 @@ class Progress:
 
     def return_call(self, reason: str) -> Call[Instant]:
         """Return the plan to requested."""
-        return calls.instants.return_to_requested(
-            *self._name, ReturnToRequested(self._writer, _storable(reason))
+        return calls.call(
+            operations.timeline.RETURN_TO_REQUESTED,
+            *self._name,
+            body=ReturnToRequested(self._writer, _storable(reason)),
         )
 
     def conflicts_call(self, file_groups: Sequence[TouchedFileGroup]) -> Call[Conflicts]:
         """Find a conflict over these file groups."""
-        return calls.instants.find_conflicts(*self._name, FindConflicts(list(file_groups)))
+        return calls.call(
+            operations.timeline.FIND_CONFLICTS, *self._name, body=FindConflicts(list(file_groups))
+        )
 
     def rollback_call(self, reason: str, *, execute: bool) -> Call[Instant]:
         """Roll the instant back in its writer's name, whose own lease does not prevent it.
@@ -244,15 +252,19 @@ class Progress:
         Without ``execute``, the rollback waits for another executor to delete the files.
         """
         body = RollbackInstant(self._writer, _storable(reason), execute=execute)
-        return calls.instants.rollback(*self._name, body)
+        return calls.call(operations.timeline.ROLL_BACK_INSTANT, *self._name, body=body)
 
     def heartbeat_call(self, lease_seconds: int | None) -> Call[Instant]:
         """Renew the lease."""
-        return calls.instants.heartbeat(*self._name, Heartbeat(lease_seconds, self._writer))
+        return calls.call(
+            operations.timeline.RENEW_LEASE, *self._name, body=Heartbeat(lease_seconds, self._writer)
+        )
 
     def mark_call(self, markers: Iterable[Marker]) -> Call[CreatedMarkers]:
         """Create markers."""
-        return calls.markers.create(*self._name, CreateMarkers(list(markers), self._writer))
+        return calls.call(
+            operations.files.CREATE_MARKERS, *self._name, body=CreateMarkers(list(markers), self._writer)
+        )
 
     def hand_over_calls(self, markers: Sequence[Marker]) -> list[Call[CreatedMarkers]]:
         """Create direct markers on the server too."""
@@ -263,7 +275,7 @@ class Progress:
 
     def markers_call(self) -> Call[MarkerPage]:
         """List the markers of the instant; for a rollback those of its target."""
-        return calls.markers.list_all(self._instant.table, self.marked_by, unpublished=False)
+        return calls.files.list_markers(self._instant.table, self.marked_by, unpublished=False)
 
     @property
     def marked_by(self) -> str:
@@ -307,7 +319,7 @@ class Progress:
 
     def planned_files_call(self) -> Call[PlannedFiles]:
         """List the files in its plan."""
-        return calls.plans.files(*self._name)
+        return calls.timeline.planned_files(*self._name)
 
     @property
     def _is_planned_clean(self) -> bool:
@@ -315,7 +327,7 @@ class Progress:
 
     def reported_deletions_call(self) -> Call[DeletedFilePage]:
         """List the files that were reported deleted."""
-        return calls.deletions.list_all(*self._name)
+        return calls.files.list_deletions(*self._name)
 
     def written_files(self, write_stats: Iterable[WriteStat] = ()) -> set[DeletedFile]:
         """The added files, and those of ``write_stats``, by their names."""
@@ -325,15 +337,17 @@ class Progress:
         """The calls that report files as deleted, ``DELETIONS_MAX`` in each."""
         reported = list(files)
         return [
-            calls.deletions.report(
-                *self._name, ReportDeletions(reported[first : first + DELETIONS_MAX], self._writer)
+            calls.call(
+                operations.files.REPORT_DELETIONS,
+                *self._name,
+                body=ReportDeletions(reported[first : first + DELETIONS_MAX], self._writer),
             )
             for first in range(0, len(reported), DELETIONS_MAX)
         ]
 
     def refresh_call(self) -> Call[Instant]:
         """Fetch the instant."""
-        return calls.instants.get(*self._name)
+        return calls.call(operations.timeline.GET_INSTANT, *self._name)
 
     def note_on(self, exc: BaseException, failure: errors.ChronolakeError) -> None:
         """Add a note about the failed rollback to ``exc``, the error that caused the rollback."""
@@ -361,7 +375,9 @@ def deleting_by(instant: Instant, writer: str | None = None) -> Deleting:
 
 def together_call(members: Sequence[Progress]) -> Call[CompletedTogether]:
     """Complete several writes together: all of them, or none."""
-    return calls.instants.complete_together(CompleteTogether([member.member() for member in members]))
+    return calls.call(
+        operations.timeline.COMPLETE_TOGETHER, body=CompleteTogether([member.member() for member in members])
+    )
 
 
 def _touch_of(stat: WriteStat) -> Touch:

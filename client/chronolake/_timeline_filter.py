@@ -9,7 +9,7 @@ import msgspec
 
 from chronolake import calls
 from chronolake.calls.base import Call
-from chronolake.calls.instants import InstantFilter
+from chronolake.calls.timeline import InstantFilter
 from chronolake_model.instants import REQUESTED_TIMES_MAX, CompletionTimes
 from chronolake_model.times import Moment, digits_of, requested_digits_of
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
@@ -123,7 +123,7 @@ def completion_calls(table: str, requested_times: Iterable[str]) -> list[Call[Co
     """Calls for completion times, each with as many instants as the server accepts."""
     times = list(requested_times)
     return [
-        calls.instants.completion_times(table, times[first : first + REQUESTED_TIMES_MAX])
+        calls.timeline.completion_times(table, times[first : first + REQUESTED_TIMES_MAX])
         for first in range(0, len(times), REQUESTED_TIMES_MAX)
     ]
 

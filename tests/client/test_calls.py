@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from chronolake import calls
+from chronolake_model import operations
 from chronolake_model.files import ChangedFileGroup, Changes, CompletedInstant, FileSlice, Snapshot
 from chronolake_model.instants import BeginInstant
 from chronolake_model.vocabulary import Action, Direction, State
@@ -14,11 +15,11 @@ TIME = "20260102030405678"
 
 
 def test_a_filter_sends_only_the_given_parameters_and_repeats_lists() -> None:
-    wanted = calls.instants.InstantFilter(
+    wanted = calls.timeline.InstantFilter(
         state=(State.REQUESTED, State.INFLIGHT), requested_from=TIME, direction=Direction.DESCENDING
     )
 
-    call = calls.instants.list_all("shop.orders", wanted, limit=20)
+    call = calls.timeline.list_instants("shop.orders", wanted, limit=20)
 
     assert call.path == "/v1/tables/shop.orders/instants"
     assert call.query == (
@@ -43,25 +44,25 @@ def test_the_next_page_is_the_same_question_with_one_cursor() -> None:
 def test_a_command_carries_its_body_and_a_question_none() -> None:
     body = BeginInstant("me@here:1", Action.DELTACOMMIT)
 
-    begin = calls.instants.begin("shop.orders", body)
+    begin = calls.call(operations.timeline.BEGIN_INSTANT, "shop.orders", body=body)
 
     assert begin.is_command
     assert msgspec.json.decode(begin.body or b"", type=BeginInstant) == body
-    assert not calls.tables.get("shop.orders").is_command
-    assert calls.tables.drop("shop.orders").is_command
+    assert not calls.call(operations.catalog.GET_TABLE, "shop.orders").is_command
+    assert calls.catalog.drop_table("shop.orders").is_command
 
 
 @pytest.mark.parametrize(
     ("key", "segment"), [("load-1", "load-1"), ("a/b c", "a%2Fb%20c"), ("..", "%2E%2E"), ("100%", "100%25")]
 )
 def test_a_key_of_any_characters_is_one_segment_of_a_path(key: str, segment: str) -> None:
-    assert calls.outcomes.get(key).path == f"/v1/outcomes/{segment}"
+    assert calls.call(operations.catalog.GET_OUTCOME, key).path == f"/v1/outcomes/{segment}"
 
 
 @pytest.mark.parametrize("key", ["", " a", "a ", "é", "a\n", "x" * 256])
 def test_an_invalid_key_never_becomes_a_path(key: str) -> None:
     with pytest.raises(ValueError, match="idempotency key"):
-        calls.outcomes.get(key)
+        calls.call(operations.catalog.GET_OUTCOME, key)
 
 
 @pytest.mark.parametrize(
@@ -69,19 +70,19 @@ def test_an_invalid_key_never_becomes_a_path(key: str) -> None:
 )
 def test_an_invalid_table_name_never_becomes_a_path(name: str) -> None:
     with pytest.raises(ValueError, match=r"namespace\.table"):
-        calls.tables.get(name)
+        calls.call(operations.catalog.GET_TABLE, name)
 
 
 @pytest.mark.parametrize("name", ["", "shop.orders", "..", "a/b", "ä"])
 def test_an_invalid_namespace_never_becomes_a_path(name: str) -> None:
     with pytest.raises(ValueError, match="namespace"):
-        calls.namespaces.drop(name)
+        calls.call(operations.catalog.DROP_NAMESPACE, name)
 
 
 @pytest.mark.parametrize("time", ["", "2026", "..", "20261302030405678", TIME + "/complete"])
 def test_an_invalid_instant_never_becomes_a_path(time: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        calls.instants.get("shop.orders", time)
+        calls.call(operations.timeline.GET_INSTANT, "shop.orders", time)
 
 
 def test_the_pages_of_a_snapshot_make_one_snapshot() -> None:

@@ -47,6 +47,7 @@ definition = {"name": "a.b", "base_path": "/b", "schema": [column], "record_key_
 _CLIENT = f"""
 import httpx, json
 from chronolake import _http, calls
+from chronolake_model import operations
 {_FILES}
 table = definition | {{
     "table_id": "1", "metastore_id": "2", "type": "copy_on_write", "partition_fields": [],
@@ -54,7 +55,7 @@ table = definition | {{
     "schema_version": 1, "created_at": "2026-01-01T00:00:00Z",
     "schema": [column | {{"nullable": False, "field_id": 1}}],
 }}
-call = calls.tables.get("a.b")
+call = calls.call(operations.catalog.GET_TABLE, "a.b")
 response = httpx.Response(200, json=table, request=httpx.Request("GET", "http://localhost"))
 """
 _SERVER = f"""

@@ -83,7 +83,7 @@ def test_a_page_in_place_of_a_stream_is_an_error() -> None:
     )
 
     with pytest.raises(errors.ServerError, match="is it a Chronolake server"):
-        next(events.follow(transport, calls.events.follow(None, None)))
+        next(events.follow(transport, calls.catalog.follow_events(None, None)))
 
 
 def test_a_follower_reports_a_server_that_stays_unreachable() -> None:
@@ -201,7 +201,9 @@ def stream_behind(cursor: int) -> str:
 
 @given(cuts=st.lists(st.floats(0, 1), max_size=10), size=st.integers(1, 2_000))
 def test_a_stream_cut_anywhere_gives_each_event_once(cuts: list[float], size: int) -> None:
-    place = _event_stream.Position(calls.events.follow("-1", None), _http.Endpoint("http://lake", 1, 60))
+    place = _event_stream.Position(
+        calls.catalog.follow_events("-1", None), _http.Endpoint("http://lake", 1, 60)
+    )
     seen: list[LoggedEvent] = []
 
     for cut in [*cuts, 1.0]:

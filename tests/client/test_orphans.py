@@ -15,6 +15,7 @@ from chronolake import FileGroupName, MarkersType, OrphanReason, calls, errors
 from chronolake._orphan_reasons import reason_of
 from chronolake._sync import arrow
 from chronolake.cli import output
+from chronolake_model import operations
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.orphans import SAFE_TO_DELETE
 from chronolake_storage import claims
@@ -108,7 +109,9 @@ def test_a_file_published_while_storage_is_listed_is_no_orphan(
     stored.publish(0)
     write = stored.table.begin()
     stat = stored.write_file(write.requested_time, 1)
-    stream = arrow.stream(stored.table._transport, calls.files.published(stored.table.name))
+    stream = arrow.stream(
+        stored.table._transport, calls.call(operations.files.GET_PUBLISHED, stored.table.name)
+    )
     schema = next(stream)
     write.complete([stat])
 

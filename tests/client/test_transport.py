@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 
 import chronolake
 from chronolake import _http, calls, errors
+from chronolake_model import operations
 from chronolake_model.backoff import Backoff
 
 JITTER = st.floats(0.5, 1.0)
@@ -118,12 +119,12 @@ def test_certificates_are_checked_where_there_are_any(url: str, is_encrypted: bo
 def test_fields_that_only_a_newer_server_knows_are_ignored() -> None:
     answer = response(200, b'{"earliest": "a", "latest": "b", "uncertainty_us": 3}')
 
-    assert _http.answer_of(calls.clock.time(), answer).latest == "b"
+    assert _http.answer_of(calls.call(operations.catalog.GET_TIME), answer).latest == "b"
 
 
 def test_a_page_of_another_server_is_an_error_that_shows_the_page() -> None:
     with pytest.raises(errors.ServerError, match="Welcome to nginx") as caught:
-        _http.answer_of(calls.clock.time(), response(200, b"<h1>Welcome to nginx</h1>"))
+        _http.answer_of(calls.call(operations.catalog.GET_TIME), response(200, b"<h1>Welcome to nginx</h1>"))
 
     assert caught.value.code == errors.UNEXPECTED_ANSWER
 
@@ -131,14 +132,16 @@ def test_a_page_of_another_server_is_an_error_that_shows_the_page() -> None:
 @pytest.mark.parametrize("status", [502, 503, 504])
 def test_a_gateway_that_cannot_reach_the_server_is_the_server_unavailable(status: int) -> None:
     with pytest.raises(errors.ServerUnavailable) as caught:
-        _http.answer_of(calls.clock.time(), response(status, b"<html>", {"Retry-After": "7"}))
+        _http.answer_of(
+            calls.call(operations.catalog.GET_TIME), response(status, b"<html>", {"Retry-After": "7"})
+        )
 
     assert caught.value.retry_after_seconds == 7
 
 
 def test_a_404_that_is_no_problem_document_is_not_taken_for_a_missing_table() -> None:
     with pytest.raises(errors.ServerError, match="is it a Chronolake server"):
-        _http.answer_of(calls.tables.get("shop.orders"), response(404, b"not found"))
+        _http.answer_of(calls.call(operations.catalog.GET_TABLE, "shop.orders"), response(404, b"not found"))
 
 
 def response(status: int, content: bytes, headers: dict[str, str] | None = None) -> httpx.Response:
@@ -157,7 +160,7 @@ def test_unknown_fields_of_a_newer_server_are_ignored() -> None:
         b' "schema_version": 1}'
     )
 
-    definition = _http.answer_of(calls.tables.get("a.b"), response(200, content))
+    definition = _http.answer_of(calls.call(operations.catalog.GET_TABLE, "a.b"), response(200, content))
 
     assert definition.schema == [known]
     assert definition.index == chronolake.BucketIndex(buckets=4)

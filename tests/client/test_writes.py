@@ -11,6 +11,7 @@ import pytest
 
 import chronolake
 from chronolake import Operation, State, WriteStat, _progress, calls, errors
+from chronolake_model import operations
 from chronolake_model.file_names import base_file_name, bucket_file_id, write_token
 from chronolake_model.instants import RollbackInstant
 
@@ -305,7 +306,11 @@ def test_changes_continue_at_the_end_of_the_last_ones(table: chronolake.Table) -
 
 
 def roll_back_as(writer: str, table: chronolake.Table, requested_time: str) -> None:
-    table._transport.send(calls.instants.rollback(table.name, requested_time, RollbackInstant(writer)))
+    table._transport.send(
+        calls.call(
+            operations.timeline.ROLL_BACK_INSTANT, table.name, requested_time, body=RollbackInstant(writer)
+        )
+    )
 
 
 def await_(condition: Callable[[], bool]) -> None:

@@ -15,7 +15,7 @@ from chronolake._concurrency import awaiting as concurrency
 from chronolake._definitions import warn_of_new
 from chronolake._event_stream import page_size
 from chronolake._http import endpoint_of
-from chronolake_model import tables as model
+from chronolake_model import operations, tables as model
 from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
 from chronolake_model.events import LoggedEvent
 from chronolake_model.health import TableHealth
@@ -67,14 +67,14 @@ class AsyncClient:
 
     async def time(self) -> TimeInterval:
         """The current time as an interval: an instant that completed before this call did so by ``latest``."""
-        return await self._transport.send(calls.clock.time())
+        return await self._transport.send(calls.call(operations.catalog.GET_TIME))
 
     async def outcome(self, key: str) -> Outcome:
         """The outcome of the command with an idempotency key: its answer or its refusal, unchanged.
 
         Raises ``OutcomeNotFound`` when it was not executed so far; a command in flight may be executed later.
         """
-        return await self._transport.send(calls.outcomes.get(key))
+        return await self._transport.send(calls.call(operations.catalog.GET_OUTCOME, key))
 
     def events(
         self, after: str | None = None, table: str | None = None, *, limit: int | None = None
@@ -85,7 +85,7 @@ class AsyncClient:
         A cursor never skips an event that is committed later. A cursor of one table cannot be used for all
         tables, nor the reverse: this raises ``InvalidRequest``. Raises ``TableNotFound``.
         """
-        first = calls.events.list_all(after, table, page_size(limit))
+        first = calls.catalog.list_events(after, table, page_size(limit))
         return events.read(self._transport, first, limit)
 
     async def end_of_log(self, table: str | None = None) -> str:
@@ -93,7 +93,7 @@ class AsyncClient:
 
         Raises ``TableNotFound``.
         """
-        return (await self._transport.send(calls.events.list_all(Bound.LATEST, table, 1))).cursor
+        return (await self._transport.send(calls.catalog.list_events(Bound.LATEST, table, 1))).cursor
 
     def follow(self, after: str | None = None, table: str | None = None) -> concurrency.Stream[LoggedEvent]:
         """As ``events``, and then later events as they come, without end.
@@ -104,7 +104,7 @@ class AsyncClient:
         ``ServerUnavailable`` when the retries are used up. Close it, by ``contextlib.aclosing``, to end its
         connection.
         """
-        return events.follow(self._transport, calls.events.follow(after, table))
+        return events.follow(self._transport, calls.catalog.follow_events(after, table))
 
     async def time_of_cursor(self, cursor: str, table: str) -> str | None:
         """The time from which the changes of a table are those after a cursor of the log.
@@ -113,7 +113,7 @@ class AsyncClient:
         later if and only if the event of its completion is after the cursor. None if all events of the table
         are. Raises ``TableNotFound``, and ``InvalidRequest`` for a cursor of another table or metastore.
         """
-        return (await self._transport.send(calls.events.time_of_cursor(table, cursor))).time
+        return (await self._transport.send(calls.catalog.time_of_cursor(table, cursor))).time
 
     async def create_namespace(
         self, name: str, properties: Mapping[str, str] | None = None, if_not_exists: bool = False
@@ -124,7 +124,7 @@ class AsyncClient:
         """
         body = CreateNamespace(name, dict(properties or {}))
         try:
-            return await self._transport.send(calls.namespaces.create(body))
+            return await self._transport.send(calls.call(operations.catalog.CREATE_NAMESPACE, body=body))
         except errors.NamespaceExists:
             if not if_not_exists:
                 raise
@@ -132,15 +132,15 @@ class AsyncClient:
 
     async def namespace(self, name: str) -> Namespace:
         """One namespace. Raises ``NamespaceNotFound``."""
-        return await self._transport.send(calls.namespaces.get(name))
+        return await self._transport.send(calls.call(operations.catalog.GET_NAMESPACE, name))
 
     def namespaces(self) -> AsyncIterator[Namespace]:
         """All namespaces, by name."""
-        return self._transport.entries(calls.namespaces.list_all(), lambda page: page.namespaces)
+        return self._transport.entries(calls.catalog.list_namespaces(), lambda page: page.namespaces)
 
     async def drop_namespace(self, name: str) -> None:
         """Drop a namespace. Raises ``NamespaceNotFound``, ``NamespaceNotEmpty``."""
-        await self._transport.send(calls.namespaces.drop(name))
+        await self._transport.send(calls.call(operations.catalog.DROP_NAMESPACE, name))
 
     async def create_table(  # noqa: PLR0913  # one keyword per part of a table's definition
         self,
@@ -185,7 +185,7 @@ class AsyncClient:
         )
         warn_of_new(body)
         try:
-            return self._as_table(await self._transport.send(calls.tables.create(body)))
+            return self._as_table(await self._transport.send(calls.catalog.create_table(body)))
         except errors.TableExists:
             if not if_not_exists:
                 raise
@@ -198,25 +198,25 @@ class AsyncClient:
         As in ``create_table``, a warning says if Hudi's readers will not see the table.
         """
         warn_of_new(definition)
-        await self._transport.send(calls.tables.check_new(definition))
+        await self._transport.send(calls.catalog.check_new_table(definition))
 
     async def adopt_table(self, request: AdoptTable) -> AdoptedTable:
         """Create a table with the history that Hudi's timeline has; ``chronolake.hudi`` makes the request.
 
         Raises what ``create_table`` raises, and ``InvalidWriteStat``, ``InvalidPlan``.
         """
-        return await self._transport.send(calls.adoption.adopt(request))
+        return await self._transport.send(calls.call(operations.catalog.ADOPT_TABLE, body=request))
 
     async def check_adoption(self, request: AdoptTable) -> AdoptionCheck:
         """Raise the error that ``adopt_table`` would raise now, or say whose claim the folder may have.
 
         Nothing is created.
         """
-        return await self._transport.send(calls.adoption.check(request))
+        return await self._transport.send(calls.call(operations.catalog.CHECK_ADOPTION, body=request))
 
     async def table(self, name: str) -> AsyncTable:
         """The table ``namespace.table``. Raises ``TableNotFound``."""
-        return self._as_table(await self._transport.send(calls.tables.get(name)))
+        return self._as_table(await self._transport.send(calls.call(operations.catalog.GET_TABLE, name)))
 
     def table_of(self, definition: model.Table) -> AsyncTable:
         """A table from a definition that was fetched before, perhaps in another process. Nothing is sent."""
@@ -225,27 +225,27 @@ class AsyncClient:
     def tables(self, namespace: str | None = None) -> AsyncIterator[AsyncTable]:
         """All tables, or those of a namespace, by name."""
         return self._transport.entries(
-            calls.tables.list_all(namespace), lambda page: [self._as_table(table) for table in page.tables]
+            calls.catalog.list_tables(namespace), lambda page: [self._as_table(table) for table in page.tables]
         )
 
     def dropped_tables(self) -> AsyncIterator[model.DroppedTable]:
         """All dropped tables that published files."""
-        return self._transport.entries(calls.tables.list_dropped(), lambda page: page.tables)
+        return self._transport.entries(calls.catalog.list_dropped_tables(), lambda page: page.tables)
 
     async def refusal(self) -> str | None:
         """Why the server only reads, as on a copy of a database; None if it takes commands."""
-        return (await self._transport.send(calls.health.first())).refusal
+        return (await self._transport.send(calls.catalog.first_health())).refusal
 
     def health(self) -> AsyncIterator[TableHealth]:
         """The state of all tables by name: publication, lag, log files, pending plans."""
-        return self._transport.entries(calls.health.list_all(), lambda page: page.tables)
+        return self._transport.entries(calls.catalog.list_health(), lambda page: page.tables)
 
     async def drop_table(self, name: str, *, version: int | None = None) -> None:
         """Drop a table's metadata, never its files; with ``version`` only if its log ends there.
 
         Raises ``TableNotFound``, and ``IllegalTransition`` for another version.
         """
-        await self._transport.send(calls.tables.drop(name, version))
+        await self._transport.send(calls.catalog.drop_table(name, version))
 
     async def complete_together(self, writes: Sequence[AsyncWrite]) -> list[Instant]:
         """Complete ``writes``, of one table or several, in one transaction: all of them, or none.

@@ -75,7 +75,7 @@ async def refuse_on_copy(transport: AsyncTransport) -> None:
     For an executor that has nothing to delete, and so sends no command that is refused.
     """
     try:
-        await transport.send(calls.clock.ready(), retry_seconds=0)
+        await transport.send(calls.catalog.ready(), retry_seconds=0)
     except errors.MetastoreMoved:
         raise
     except errors.ChronolakeError:

@@ -9,6 +9,7 @@ from chronolake import calls
 from chronolake._async.transport import AsyncTransport
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._location import StoredMarkers
+from chronolake_model import operations
 from chronolake_model.markers import CreateMarkers, Marker, MarkerOutcome
 
 
@@ -41,21 +42,23 @@ class AsyncServerMarkers:
 
     async def create(self, markers: Iterable[Marker]) -> list[MarkerOutcome]:
         """As ``AsyncMarkers.create``; 10,000 at most."""
-        call = calls.markers.create(*self._instant, CreateMarkers([*markers], self._writer))
+        call = calls.call(
+            operations.files.CREATE_MARKERS, *self._instant, body=CreateMarkers([*markers], self._writer)
+        )
         return (await self._transport.send(call)).outcomes
 
     def listed(self, unpublished: bool = False) -> AsyncIterator[Marker]:
         """As ``AsyncMarkers.listed``, fetched page by page."""
-        call = calls.markers.list_all(*self._instant, unpublished)
+        call = calls.files.list_markers(*self._instant, unpublished)
         return self._transport.entries(call, lambda page: page.markers)
 
     async def check(self, marker: Marker) -> bool:
         """As ``AsyncMarkers.check``."""
-        return (await self._transport.send(calls.markers.find(*self._instant, marker))).exists
+        return (await self._transport.send(calls.files.find_marker(*self._instant, marker))).exists
 
     async def delete_all(self) -> int:
         """As ``AsyncMarkers.delete_all``; raises ``IllegalTransition`` while the instant is pending."""
-        return (await self._transport.send(calls.markers.delete(*self._instant))).deleted
+        return (await self._transport.send(calls.call(operations.files.DELETE_MARKERS, *self._instant))).deleted
 
 
 class AsyncDirectMarkers:

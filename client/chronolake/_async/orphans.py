@@ -19,6 +19,7 @@ from chronolake._async import arrow
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._location import Location
 from chronolake._orphan_reasons import instant_of, reason_of
+from chronolake_model import operations
 from chronolake_model.deletable import Refusal
 from chronolake_model.markers import DELETIONS_MAX, file_at
 from chronolake_model.orphans import Orphan, OrphanReason, Orphans
@@ -70,7 +71,9 @@ async def _remove_published(
 ) -> str | None:
     """Remove published files from ``sizes``; returns the completion time as of which they were read."""
     as_of: bytes | None = None
-    async with contextlib.aclosing(arrow.stream(transport, calls.files.published(table.name))) as stream:
+    async with contextlib.aclosing(
+        arrow.stream(transport, calls.call(operations.files.GET_PUBLISHED, table.name))
+    ) as stream:
         schema = await anext(stream)
         as_of = (schema.metadata or {}).get(_AS_OF)
         async for batch in stream:

@@ -11,6 +11,7 @@ from chronolake._async.transport import AsyncTransport
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._http import default_writer
 from chronolake._location import Location
+from chronolake_model import operations
 from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
     Publication,
@@ -40,7 +41,7 @@ async def publish(
     transport: AsyncTransport, location: Location, table: str, body: TakePublicationLease
 ) -> Publication:
     """The answer of ``AsyncTable.publish``."""
-    lease = await transport.send(calls.publication.take_lease(table, body))
+    lease = await transport.send(calls.call(operations.streams.TAKE_PUBLICATION_LEASE, table, body=body))
     publisher = _Publisher(transport, location, lease.table)
     try:
         return await _publish(transport, publisher, lease, is_check_due=False)
@@ -60,7 +61,9 @@ async def _look_again(
     """
     for look in range(LOOKS_MAX):
         try:
-            lease = await transport.send(calls.publication.take_lease(table, body))
+            lease = await transport.send(
+                calls.call(operations.streams.TAKE_PUBLICATION_LEASE, table, body=body)
+            )
             await _publish(transport, _Publisher(transport, location, table), lease, is_check_due=True)
         except (errors.LeaseLive, errors.PublicationFenced):
             # The other one may have passed the place already.
@@ -83,7 +86,7 @@ async def _publish(
             report = ReportPublication(
                 lease.publisher, lease.epoch, lease.published_version, release=True, paused=is_paused
             )
-            await transport.send(calls.publication.report(lease.table, report))
+            await transport.send(calls.call(operations.streams.REPORT_PUBLICATION, lease.table, body=report))
         raise
     assert publisher.publication is not None, "the protocol ends with a report"
     return publisher.publication
@@ -107,7 +110,7 @@ async def inspect(
     attempts, was_refused = 0, False
     while True:
         attempts += 1
-        publication = await transport.send(calls.publication.get(table))
+        publication = await transport.send(calls.call(operations.streams.GET_PUBLICATION, table))
         if publication.is_hidden:
             shown_by = await concurrency.run_blocking(location.shown_by)
             return None if shown_by is None else Inspection(damaged={shown_by: SHOWN})
@@ -149,20 +152,22 @@ class _Publisher:
         await concurrency.run_blocking(self._location.hide_publication, was_published)
 
     async def read_steps(self, after: int) -> PublicationSteps:
-        return await self._transport.send(calls.publication.steps(self._table, after))
+        return await self._transport.send(calls.timeline.publication_steps(self._table, after))
 
     async def execute_steps(self, page: PublicationSteps) -> None:
         self.has_changed_visibility |= publications.changes_visibility(page)
         await concurrency.run_blocking(self._location.publish, page.steps, page.is_hidden)
 
     async def report(self, report: ReportPublication) -> None:
-        self.publication = await self._transport.send(calls.publication.report(self._table, report))
+        self.publication = await self._transport.send(
+            calls.call(operations.streams.REPORT_PUBLICATION, self._table, body=report)
+        )
 
     async def read_files(self, after: int) -> PublicationFiles:
-        return await self._transport.send(calls.publication.files(self._table, after))
+        return await self._transport.send(calls.timeline.publication_files(self._table, after))
 
     async def read_partitions(self, after: str) -> PublicationPartitions:
-        return await self._transport.send(calls.publication.partitions(self._table, after))
+        return await self._transport.send(calls.timeline.publication_partitions(self._table, after))
 
     async def find(self, owned: Owned) -> Comparison:
         return await concurrency.run_blocking(self._location.find_publication, owned)

@@ -10,6 +10,7 @@ from chronolake import calls, errors
 from chronolake._async.lease import AsyncLeaseRenewal
 from chronolake._async.transport import AsyncTransport
 from chronolake.calls.base import Call
+from chronolake_model import operations
 from chronolake_model.readers import ReaderLease, RenewReading
 from chronolake_model.times import Moment, digits_of
 
@@ -67,7 +68,7 @@ class AsyncReading:
 
     async def end(self) -> bool:
         """Release the lease; False when it had ended before."""
-        call = calls.readers.end(self._lease.table, self._lease.lease_id)
+        call = calls.call(operations.files.END_READING, self._lease.table, self._lease.lease_id)
         return (await self._transport.send(call)).released
 
     async def __aenter__(self) -> Self:
@@ -78,7 +79,7 @@ class AsyncReading:
         self, _type: type[BaseException] | None, _exc: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         await self.stop_renewing()
-        call = calls.readers.end(self._lease.table, self._lease.lease_id)
+        call = calls.call(operations.files.END_READING, self._lease.table, self._lease.lease_id)
         with contextlib.suppress(errors.ChronolakeError):
             await self._transport.send(call, retry_seconds=END_SECONDS)
 
@@ -91,4 +92,4 @@ def _renewal(
     lease: ReaderLease, lease_seconds: int | None = None, as_of: Moment | None = None
 ) -> Call[ReaderLease]:
     body = RenewReading(lease_seconds, None if as_of is None else digits_of(as_of))
-    return calls.readers.renew(lease.table, lease.lease_id, body)
+    return calls.call(operations.files.RENEW_READING, lease.table, lease.lease_id, body=body)

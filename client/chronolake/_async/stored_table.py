@@ -15,7 +15,7 @@ from chronolake._concurrency import awaiting as concurrency
 from chronolake._http import default_writer
 from chronolake._location import Location
 from chronolake._metastore import RestMetastore
-from chronolake_model import tables as model
+from chronolake_model import operations, tables as model
 from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean
 from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
@@ -71,7 +71,9 @@ class AsyncStoredTable:
 
     async def instant(self, requested_time: str) -> Instant:
         """One instant of the timeline. Raises ``InstantNotFound``."""
-        return await self._transport.send(calls.instants.get(self.name, requested_time))
+        return await self._transport.send(
+            calls.call(operations.timeline.GET_INSTANT, self.name, requested_time)
+        )
 
     async def rollback(
         self,
@@ -95,7 +97,7 @@ class AsyncStoredTable:
         """
         execute = self._location.is_client_executor if execute is None else execute
         body = RollbackInstant(writer or default_writer(), reason, list(files_to_delete), execute=execute)
-        call = calls.instants.rollback(self.name, requested_time, body)
+        call = calls.call(operations.timeline.ROLL_BACK_INSTANT, self.name, requested_time, body=body)
         rolled_back = await self._transport.send(call)
         if execute:
             await finish_rollback(self._transport, self._location, rolled_back, body.writer)
@@ -113,7 +115,7 @@ class AsyncStoredTable:
             await deletions.refuse_on_copy(self._transport)
         for rollback in pending:
             assert rollback.target is not None
-            call = calls.instants.rollback(self.name, rollback.target, body)
+            call = calls.call(operations.timeline.ROLL_BACK_INSTANT, self.name, rollback.target, body=body)
             rolled_back = await self._transport.send(call)
             if await finish_rollback(self._transport, self._location, rolled_back, body.writer):
                 finished.append(await self.instant(rollback.requested_time))
@@ -142,7 +144,7 @@ class AsyncStoredTable:
         """
         policy = CleanPolicy(retain_commits, retain_hours, retain_versions)
         execute = self._location.is_client_executor if execute is None else execute
-        call = calls.cleans.plan(self.name, _plan_clean(policy, writer, execute))
+        call = calls.call(operations.timeline.PLAN_CLEAN, self.name, body=_plan_clean(policy, writer, execute))
         cleans: list[Instant] = []
         if execute and self._location.is_publication_off:
             # Until Hudi's readers find no table, the server keeps the files that they see.
@@ -162,7 +164,7 @@ class AsyncStoredTable:
     ) -> CleanPreview:
         """The files that ``clean`` would delete now, 10,000 at most. Nothing changes."""
         policy = CleanPolicy(retain_commits, retain_hours, retain_versions)
-        return await self._transport.send(calls.cleans.preview(self.name, policy))
+        return await self._transport.send(calls.call(operations.timeline.PREVIEW_CLEAN, self.name, body=policy))
 
     async def reading(
         self,
@@ -186,19 +188,22 @@ class AsyncStoredTable:
         """
         time = None if as_of is None else digits_of(as_of)
         body = BeginReading(reader or default_writer(), time, lease_seconds, follows)
-        return AsyncReading(self._transport, await self._transport.send(calls.readers.begin(self.name, body)))
+        return AsyncReading(
+            self._transport,
+            await self._transport.send(calls.call(operations.files.BEGIN_READING, self.name, body=body)),
+        )
 
     async def resume_reading(self, lease_id: str, *, lease_seconds: int | None = None) -> AsyncReading:
         """Renew the lease of a reader that ended without releasing it, as after a crash.
 
         Raises ``ReaderNotFound`` when the lease has ended.
         """
-        call = calls.readers.renew(self.name, lease_id, RenewReading(lease_seconds))
+        call = calls.call(operations.files.RENEW_READING, self.name, lease_id, body=RenewReading(lease_seconds))
         return AsyncReading(self._transport, await self._transport.send(call))
 
     def readers(self) -> AsyncIterator[ReaderLease]:
         """The leases of readers that have not ended."""
-        return self._transport.entries(calls.readers.list_all(self.name), lambda page: page.readers)
+        return self._transport.entries(calls.files.list_readers(self.name), lambda page: page.readers)
 
     async def create_markers(
         self, requested_time: str, markers: Iterable[Marker], *, writer: str | None = None
@@ -260,7 +265,7 @@ class AsyncStoredTable:
 
         A late task may write one of them again, see ``sweep``. Raises ``InstantNotFound``.
         """
-        call = calls.deletions.list_all(self.name, requested_time)
+        call = calls.files.list_deletions(self.name, requested_time)
         return self._transport.entries(call, lambda page: page.files)
 
     async def deletable(
@@ -274,7 +279,9 @@ class AsyncStoredTable:
         deleted. The answer holds only at that moment. Raises ``InstantNotFound``, ``BasePathShared``,
         ``MetastoreMoved``.
         """
-        call = calls.deletions.deletable(self.name, requested_time, FindDeletable(list(files), writer))
+        call = calls.call(
+            operations.files.FIND_DELETABLE, self.name, requested_time, body=FindDeletable(list(files), writer)
+        )
         return await self._transport.send(call)
 
     async def deletable_orphans(
@@ -286,11 +293,13 @@ class AsyncStoredTable:
         ``deletable``.
         """
         body = FindDeletableOrphans(list(files), unknown_instants)
-        return await self._transport.send(calls.deletions.deletable_orphans(self.name, body))
+        return await self._transport.send(
+            calls.call(operations.files.FIND_DELETABLE_ORPHANS, self.name, body=body)
+        )
 
     async def publication(self) -> Publication:
         """How far the table is published for Hudi's readers, and why not further."""
-        return await self._transport.send(calls.publication.get(self.name))
+        return await self._transport.send(calls.call(operations.streams.GET_PUBLICATION, self.name))
 
     async def inspect_publication(self, *, reads_contents: bool = True) -> Inspection | None:
         """The differences of storage from the publication; None where nothing was published, or it is off.
@@ -326,7 +335,7 @@ class AsyncStoredTable:
         The columns are ``path``, ``size_bytes``, ``requested_time`` and ``completion_time``; see
         ``snapshot_batches``.
         """
-        return arrow.batches(self._transport, calls.files.published(self.name))
+        return arrow.batches(self._transport, calls.call(operations.files.GET_PUBLISHED, self.name))
 
     async def orphans(self) -> Orphans:
         """The files in storage that are not published, each with the reason; needs pyarrow.

@@ -16,6 +16,7 @@ from chronolake._async.transport import AsyncTransport
 from chronolake._async.write import AsyncWrite
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._location import Location
+from chronolake_model import operations
 from chronolake_model.backoff import Backoff
 from chronolake_model.files import WriteStat
 from chronolake_model.instants import STAGED_MAX, Instant
@@ -111,7 +112,9 @@ class AsyncStreamWriter:
         until, retries = time.monotonic() + wait_seconds, 0
         while True:
             try:
-                return await self._transport.send(calls.streams.request_instant(self._table, self._name, body))
+                return await self._transport.send(
+                    calls.call(operations.streams.REQUEST_STREAM_INSTANT, self._table, self._name, body=body)
+                )
             except errors.InstantNotYet:
                 remaining = until - time.monotonic()
                 if remaining <= 0:
@@ -185,10 +188,11 @@ class AsyncStreamWriter:
         ``StreamFenced``.
         """
         await self._hand_over_direct_markers(checkpoint)
-        call = calls.streams.complete(
+        call = calls.call(
+            operations.streams.COMPLETE_CHECKPOINTS,
             self._table,
             self._name,
-            CompleteCheckpoints(self._epoch, checkpoint, dict(extra_metadata or {})),
+            body=CompleteCheckpoints(self._epoch, checkpoint, dict(extra_metadata or {})),
         )
         done: list[Instant] = []
         for _ in range(_RECONCILIATIONS_MAX):
@@ -208,7 +212,9 @@ class AsyncStreamWriter:
     async def abort(self, checkpoint: int, reason: str = "") -> Stream:
         """Say that a checkpoint was aborted; its files stay, and the next checkpoint completes them."""
         body = AbortCheckpoint(self._epoch, checkpoint, reason)
-        return await self._transport.send(calls.streams.abort(self._table, self._name, body))
+        return await self._transport.send(
+            calls.call(operations.streams.ABORT_CHECKPOINT, self._table, self._name, body=body)
+        )
 
     async def restart_task(self, task: str, restored_checkpoint: int | None) -> int:
         """Drop the reports of a task after a checkpoint, because it restarts alone from it.
@@ -217,21 +223,29 @@ class AsyncStreamWriter:
         tasks go on. Each call is another restart.
         """
         body = RestartTask(self._epoch, task, restored_checkpoint)
-        return (await self._transport.send(calls.streams.restart_task(self._table, self._name, body))).attempt
+        return (
+            await self._transport.send(
+                calls.call(operations.streams.RESTART_TASK, self._table, self._name, body=body)
+            )
+        ).attempt
 
     async def heartbeat(self, lease_seconds: int | None = None) -> Stream:
         """Renew the lease from now. Raises ``StreamFenced``."""
         body = RenewStream(self._epoch, lease_seconds)
-        return await self._transport.send(calls.streams.renew(self._table, self._name, body))
+        return await self._transport.send(
+            calls.call(operations.streams.RENEW_STREAM, self._table, self._name, body=body)
+        )
 
     async def close(self, reason: str = "") -> Stream:
         """Close the stream: the job has ended. Raises ``IllegalTransition`` while instants are pending."""
         body = CloseStream(self._epoch, reason)
-        return await self._transport.send(calls.streams.close(self._table, self._name, body))
+        return await self._transport.send(
+            calls.call(operations.streams.CLOSE_STREAM, self._table, self._name, body=body)
+        )
 
     async def refresh(self) -> Stream:
         """The stream as it stands, with its buffer."""
-        return await self._transport.send(calls.streams.get(self._table, self._name))
+        return await self._transport.send(calls.call(operations.streams.GET_STREAM, self._table, self._name))
 
     async def __aenter__(self) -> Self:
         self._renewal = AsyncLeaseRenewal(self._renew, lease_seconds=self._lease_seconds, name=self._name)
@@ -247,10 +261,14 @@ class AsyncStreamWriter:
     async def _renew(self) -> None:
         # No retries here: the renewal loop decides when to try again.
         body = RenewStream(self._epoch)
-        await self._transport.send(calls.streams.renew(self._table, self._name, body), retry_seconds=0)
+        await self._transport.send(
+            calls.call(operations.streams.RENEW_STREAM, self._table, self._name, body=body), retry_seconds=0
+        )
 
     async def _report(self, body: ReportWriteMetadata) -> ReportedWriteMetadata:
-        return await self._transport.send(calls.streams.report(self._table, self._name, body))
+        return await self._transport.send(
+            calls.call(operations.streams.REPORT_WRITE_METADATA, self._table, self._name, body=body)
+        )
 
     async def _ended(self, refused: errors.UnreconciledMarkers) -> list[Instant]:
         """The instants that completed before the one that the refusal is about."""
@@ -272,4 +290,6 @@ class AsyncStreamWriter:
                 await AsyncWrite(self._transport, instant, self._location).hand_over_direct_markers()
 
     async def _get(self, requested_time: str) -> Instant:
-        return await self._transport.send(calls.instants.get(self._table, requested_time))
+        return await self._transport.send(
+            calls.call(operations.timeline.GET_INSTANT, self._table, requested_time)
+        )

@@ -9,6 +9,7 @@ from chronolake._async.deletions import AsyncFileDeleter, marked_in_storage, ref
 from chronolake._async.transport import AsyncTransport
 from chronolake._location import Location
 from chronolake._progress import deleting_by
+from chronolake_model import operations
 from chronolake_model.markers import DeletedFile
 from chronolake_model.sweeps import LateFile, RecordSweep, Swept, UnsweptInstant
 from chronolake_storage import deletions
@@ -17,7 +18,7 @@ from chronolake_storage.deletions import Files, Result, Source
 
 async def sweep(transport: AsyncTransport, location: Location, table: str, grace_seconds: int | None) -> Swept:
     """The answer of ``AsyncTable.sweep``."""
-    pages = await transport.all_pages(calls.sweeps.list_unswept(table, grace_seconds))
+    pages = await transport.all_pages(calls.files.list_unswept(table, grace_seconds))
     names, late_files = 0, list[LateFile]()
     instants = [instant for page in pages for instant in page.instants]
     if not instants:
@@ -36,14 +37,14 @@ async def _sweep_instant(
     transport: AsyncTransport, location: Location, table: str, unswept: UnsweptInstant
 ) -> Result:
     requested_time, marked_by = unswept.requested_time, unswept.direct_markers_of
-    instant = await transport.send(calls.instants.get(table, requested_time))
+    instant = await transport.send(calls.call(operations.timeline.GET_INSTANT, table, requested_time))
 
     async def record(files: Files) -> None:
         body = RecordSweep(unswept.unswept_since, list(files))
-        await transport.send(calls.sweeps.record(table, requested_time, body))
+        await transport.send(calls.call(operations.files.RECORD_SWEEP, table, requested_time, body=body))
 
     async def deleted_before() -> AsyncIterator[list[DeletedFile]]:
-        async for page in transport.pages(calls.deletions.list_all(table, requested_time, unpublished=True)):
+        async for page in transport.pages(calls.files.list_deletions(table, requested_time, unpublished=True)):
             yield page.files
 
     deleter = AsyncFileDeleter(

@@ -24,7 +24,8 @@ from chronolake._definitions import (
 )
 from chronolake._http import default_writer
 from chronolake._timeline_filter import PENDING, as_tuple, completion_calls
-from chronolake.calls.instants import InstantFilter
+from chronolake.calls.timeline import InstantFilter
+from chronolake_model import operations
 from chronolake_model.checks import Check
 from chronolake_model.files import Changes, FileGroupName, Snapshot
 from chronolake_model.filters import Filter
@@ -63,7 +64,7 @@ class AsyncTable(AsyncStoredTable):
 
     async def reload(self) -> AsyncTable:
         """Fetch the definition again; returns this table. Raises ``TableNotFound``."""
-        self._adopt(await self._transport.send(calls.tables.get(self.name)))
+        self._adopt(await self._transport.send(calls.call(operations.catalog.GET_TABLE, self.name)))
         return self
 
     async def alter(
@@ -79,7 +80,7 @@ class AsyncTable(AsyncStoredTable):
         if isinstance(unset, str):
             raise TypeError(f"unset is a list of names, not a name: unset=[{unset!r}]")
         body = AlterTable(name, dict(set or {}), list(unset))
-        altered = await self._transport.send(calls.tables.alter(self.name, body))
+        altered = await self._transport.send(calls.call(operations.catalog.ALTER_TABLE, self.name, body=body))
         self._adopt(msgspec.structs.replace(altered, took_over=self._definition.took_over))
         if PUBLISH_PROPERTY in body.set and self._location.is_client_publisher:
             # If it is off now, the table is hidden.
@@ -100,17 +101,17 @@ class AsyncTable(AsyncStoredTable):
         needs_former = needs_former_schemas(self._definition, body.changes)
         former = [schema.fields async for schema in self.schemas()] if needs_former else []
         warn_of_changes(self._definition, body.changes, former)
-        schema = await self._transport.send(calls.schemas.change(self.name, body))
+        schema = await self._transport.send(calls.call(operations.catalog.CHANGE_SCHEMA, self.name, body=body))
         self._definition = with_schema(self._definition, schema)
         return schema
 
     def schemas(self) -> AsyncIterator[TableSchema]:
         """All versions of the schema, oldest first."""
-        return self._transport.entries(calls.schemas.list_all(self.name), lambda page: page.schemas)
+        return self._transport.entries(calls.catalog.list_schemas(self.name), lambda page: page.schemas)
 
     async def schema(self, schema_version: int) -> TableSchema:
         """One version of the schema. Raises ``SchemaNotFound``."""
-        return await self._transport.send(calls.schemas.get(self.name, schema_version))
+        return await self._transport.send(calls.call(operations.catalog.GET_SCHEMA, self.name, schema_version))
 
     async def begin(
         self,
@@ -145,11 +146,15 @@ class AsyncTable(AsyncStoredTable):
             markers=markers,
         )
         try:
-            return self._as_write(await self._transport.send(calls.instants.begin(self.name, body)))
+            return self._as_write(
+                await self._transport.send(calls.call(operations.timeline.BEGIN_INSTANT, self.name, body=body))
+            )
         except errors.NotPublishedYet:
             # The plan of a compaction is published before its execution begins.
             body = msgspec.structs.replace(body, inflight=False)
-            requested = await self._transport.send(calls.instants.begin(self.name, body))
+            requested = await self._transport.send(
+                calls.call(operations.timeline.BEGIN_INSTANT, self.name, body=body)
+            )
             return await self.execute(requested.requested_time, writer=body.writer, lease_seconds=lease_seconds)
 
     async def begin_many(
@@ -173,7 +178,7 @@ class AsyncTable(AsyncStoredTable):
             count=count,
             markers=markers,
         )
-        page = await self._transport.send(calls.instants.begin_many(self.name, body))
+        page = await self._transport.send(calls.timeline.begin_many(self.name, body))
         return [self._as_write(instant) for instant in page.instants]
 
     async def plan(
@@ -197,7 +202,7 @@ class AsyncTable(AsyncStoredTable):
             plan=Plan(list(file_groups), dict(details or {})),
             markers=markers,
         )
-        return await self._transport.send(calls.instants.begin(self.name, body))
+        return await self._transport.send(calls.call(operations.timeline.BEGIN_INSTANT, self.name, body=body))
 
     async def execute(
         self,
@@ -213,7 +218,7 @@ class AsyncTable(AsyncStoredTable):
         Hudi's readers within a minute.
         """
         body = TakeInflight(writer or default_writer(), lease_seconds)
-        call = calls.instants.to_inflight(self.name, requested_time, body)
+        call = calls.call(operations.timeline.TAKE_INFLIGHT, self.name, requested_time, body=body)
         for seconds in PUBLICATION_PAUSES:
             try:
                 return self._as_write(await self._transport.send(call))
@@ -241,7 +246,9 @@ class AsyncTable(AsyncStoredTable):
         opened. ``writer`` is user@host:pid unless given. See ``AsyncStreamWriter``.
         """
         body = OpenStream(writer or default_writer(), lease_seconds, tasks, restored_checkpoint, reason)
-        opened = await self._transport.send(calls.streams.open_stream(self.name, name, body))
+        opened = await self._transport.send(
+            calls.call(operations.streams.OPEN_STREAM, self.name, name, body=body)
+        )
         if self._location.is_client_executor:
             with contextlib.suppress(errors.StorageFailed):
                 await self.finish_rollbacks(writer=body.writer)
@@ -254,7 +261,7 @@ class AsyncTable(AsyncStoredTable):
 
     def streams(self) -> AsyncIterator[Stream]:
         """The streams of the table by their names, without the reports of their tasks."""
-        return self._transport.entries(calls.streams.list_all(self.name), lambda page: page.streams)
+        return self._transport.entries(calls.timeline.list_streams(self.name), lambda page: page.streams)
 
     async def savepoint(
         self, instant: str | None = None, comment: str = "", *, writer: str | None = None
@@ -265,7 +272,7 @@ class AsyncTable(AsyncStoredTable):
         ``IllegalTransition`` when the instant has not completed or changed nothing.
         """
         body = CreateSavepoint(writer or default_writer(), instant, comment)
-        return await self._transport.send(calls.savepoints.create(self.name, body))
+        return await self._transport.send(calls.timeline.create_savepoint(self.name, body))
 
     async def release_savepoint(
         self, requested_time: str, reason: str = "", *, writer: str | None = None
@@ -275,7 +282,9 @@ class AsyncTable(AsyncStoredTable):
         Raises ``InstantNotFound``, ``IllegalTransition``.
         """
         body = ReleaseSavepoint(writer or default_writer(), reason)
-        return await self._transport.send(calls.savepoints.release(self.name, requested_time, body))
+        return await self._transport.send(
+            calls.call(operations.timeline.RELEASE_SAVEPOINT, self.name, requested_time, body=body)
+        )
 
     async def restore(self, savepoint: str, reason: str = "", *, writer: str | None = None) -> Instant:
         """Restore the table to a savepoint, given by the savepoint's requested time.
@@ -285,7 +294,7 @@ class AsyncTable(AsyncStoredTable):
         ``InstantNotFound``, ``IllegalTransition``.
         """
         body = RestoreTable(writer or default_writer(), savepoint, reason)
-        return await self._transport.send(calls.savepoints.restore(self.name, body))
+        return await self._transport.send(calls.timeline.restore(self.name, body))
 
     def instants(  # noqa: PLR0913  # one keyword per filter of the timeline
         self,

@@ -24,7 +24,7 @@ class AsyncTimeline(TimelineFilter[AsyncTransport]):
 
     def take(self, limit: int | None) -> AsyncIterator[Instant]:
         """The first ``limit`` instants; all of them for None."""
-        call = calls.instants.list_all(self._table, self._filter, page_size(limit))
+        call = calls.timeline.list_instants(self._table, self._filter, page_size(limit))
         return self._transport.entries(call, lambda page: page.instants, limit)
 
     async def first(self) -> Instant | None:
@@ -37,6 +37,6 @@ class AsyncTimeline(TimelineFilter[AsyncTransport]):
 
     async def nth(self, number: int) -> Instant | None:
         """The instant with index ``number``, counted from 0; None if there are fewer instants."""
-        call = calls.instants.list_all(self._table, self._filter_of_nth(number), 1)
+        call = calls.timeline.list_instants(self._table, self._filter_of_nth(number), 1)
         page = await self._transport.send(call)
         return page.instants[0] if page.instants else None

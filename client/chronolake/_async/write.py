@@ -17,6 +17,7 @@ from chronolake._http import RENAMES_MAX
 from chronolake._location import Location
 from chronolake._progress import BEST_EFFORT_SECONDS, RECONCILIATIONS_MAX, Progress, together_call
 from chronolake.calls.base import Call
+from chronolake_model import operations
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import CompletedTogether, Conflict, Instant, StagedWriteStats, TouchedFileGroup
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, file_at
@@ -463,7 +464,9 @@ async def finish_rollback(
     """
     if rolled_back.rolled_back_by is None:
         return False
-    instant = await transport.send(calls.instants.get(rolled_back.table, rolled_back.rolled_back_by))
+    instant = await transport.send(
+        calls.call(operations.timeline.GET_INSTANT, rolled_back.table, rolled_back.rolled_back_by)
+    )
     if instant.state is not State.INFLIGHT or instant.writer != writer:
         return False
     await _executed(AsyncWrite(transport, instant, location))

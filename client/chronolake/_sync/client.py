@@ -16,7 +16,7 @@ from chronolake._sync import events, write
 from chronolake._sync.table import Table
 from chronolake._sync.transport import Transport
 from chronolake._sync.write import Write
-from chronolake_model import tables as model
+from chronolake_model import operations, tables as model
 from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
 from chronolake_model.events import LoggedEvent
 from chronolake_model.health import TableHealth
@@ -68,14 +68,14 @@ class Client:
 
     def time(self) -> TimeInterval:
         """The current time as an interval: an instant that completed before this call did so by ``latest``."""
-        return self._transport.send(calls.clock.time())
+        return self._transport.send(calls.call(operations.catalog.GET_TIME))
 
     def outcome(self, key: str) -> Outcome:
         """The outcome of the command with an idempotency key: its answer or its refusal, unchanged.
 
         Raises ``OutcomeNotFound`` when it was not executed so far; a command in flight may be executed later.
         """
-        return self._transport.send(calls.outcomes.get(key))
+        return self._transport.send(calls.call(operations.catalog.GET_OUTCOME, key))
 
     def events(
         self, after: str | None = None, table: str | None = None, *, limit: int | None = None
@@ -86,7 +86,7 @@ class Client:
         A cursor never skips an event that is committed later. A cursor of one table cannot be used for all
         tables, nor the reverse: this raises ``InvalidRequest``. Raises ``TableNotFound``.
         """
-        first = calls.events.list_all(after, table, page_size(limit))
+        first = calls.catalog.list_events(after, table, page_size(limit))
         return events.read(self._transport, first, limit)
 
     def end_of_log(self, table: str | None = None) -> str:
@@ -94,7 +94,7 @@ class Client:
 
         Raises ``TableNotFound``.
         """
-        return self._transport.send(calls.events.list_all(Bound.LATEST, table, 1)).cursor
+        return self._transport.send(calls.catalog.list_events(Bound.LATEST, table, 1)).cursor
 
     def follow(self, after: str | None = None, table: str | None = None) -> concurrency.Stream[LoggedEvent]:
         """As ``events``, and then later events as they come, without end.
@@ -105,7 +105,7 @@ class Client:
         ``ServerUnavailable`` when the retries are used up. Close it, by ``contextlib.aclosing``, to end its
         connection.
         """
-        return events.follow(self._transport, calls.events.follow(after, table))
+        return events.follow(self._transport, calls.catalog.follow_events(after, table))
 
     def time_of_cursor(self, cursor: str, table: str) -> str | None:
         """The time from which the changes of a table are those after a cursor of the log.
@@ -114,7 +114,7 @@ class Client:
         later if and only if the event of its completion is after the cursor. None if all events of the table
         are. Raises ``TableNotFound``, and ``InvalidRequest`` for a cursor of another table or metastore.
         """
-        return self._transport.send(calls.events.time_of_cursor(table, cursor)).time
+        return self._transport.send(calls.catalog.time_of_cursor(table, cursor)).time
 
     def create_namespace(
         self, name: str, properties: Mapping[str, str] | None = None, if_not_exists: bool = False
@@ -125,7 +125,7 @@ class Client:
         """
         body = CreateNamespace(name, dict(properties or {}))
         try:
-            return self._transport.send(calls.namespaces.create(body))
+            return self._transport.send(calls.call(operations.catalog.CREATE_NAMESPACE, body=body))
         except errors.NamespaceExists:
             if not if_not_exists:
                 raise
@@ -133,15 +133,15 @@ class Client:
 
     def namespace(self, name: str) -> Namespace:
         """One namespace. Raises ``NamespaceNotFound``."""
-        return self._transport.send(calls.namespaces.get(name))
+        return self._transport.send(calls.call(operations.catalog.GET_NAMESPACE, name))
 
     def namespaces(self) -> Iterator[Namespace]:
         """All namespaces, by name."""
-        return self._transport.entries(calls.namespaces.list_all(), lambda page: page.namespaces)
+        return self._transport.entries(calls.catalog.list_namespaces(), lambda page: page.namespaces)
 
     def drop_namespace(self, name: str) -> None:
         """Drop a namespace. Raises ``NamespaceNotFound``, ``NamespaceNotEmpty``."""
-        self._transport.send(calls.namespaces.drop(name))
+        self._transport.send(calls.call(operations.catalog.DROP_NAMESPACE, name))
 
     def create_table(  # noqa: PLR0913  # one keyword per part of a table's definition
         self,
@@ -186,7 +186,7 @@ class Client:
         )
         warn_of_new(body)
         try:
-            return self._as_table(self._transport.send(calls.tables.create(body)))
+            return self._as_table(self._transport.send(calls.catalog.create_table(body)))
         except errors.TableExists:
             if not if_not_exists:
                 raise
@@ -199,25 +199,25 @@ class Client:
         As in ``create_table``, a warning says if Hudi's readers will not see the table.
         """
         warn_of_new(definition)
-        self._transport.send(calls.tables.check_new(definition))
+        self._transport.send(calls.catalog.check_new_table(definition))
 
     def adopt_table(self, request: AdoptTable) -> AdoptedTable:
         """Create a table with the history that Hudi's timeline has; ``chronolake.hudi`` makes the request.
 
         Raises what ``create_table`` raises, and ``InvalidWriteStat``, ``InvalidPlan``.
         """
-        return self._transport.send(calls.adoption.adopt(request))
+        return self._transport.send(calls.call(operations.catalog.ADOPT_TABLE, body=request))
 
     def check_adoption(self, request: AdoptTable) -> AdoptionCheck:
         """Raise the error that ``adopt_table`` would raise now, or say whose claim the folder may have.
 
         Nothing is created.
         """
-        return self._transport.send(calls.adoption.check(request))
+        return self._transport.send(calls.call(operations.catalog.CHECK_ADOPTION, body=request))
 
     def table(self, name: str) -> Table:
         """The table ``namespace.table``. Raises ``TableNotFound``."""
-        return self._as_table(self._transport.send(calls.tables.get(name)))
+        return self._as_table(self._transport.send(calls.call(operations.catalog.GET_TABLE, name)))
 
     def table_of(self, definition: model.Table) -> Table:
         """A table from a definition that was fetched before, perhaps in another process. Nothing is sent."""
@@ -226,27 +226,27 @@ class Client:
     def tables(self, namespace: str | None = None) -> Iterator[Table]:
         """All tables, or those of a namespace, by name."""
         return self._transport.entries(
-            calls.tables.list_all(namespace), lambda page: [self._as_table(table) for table in page.tables]
+            calls.catalog.list_tables(namespace), lambda page: [self._as_table(table) for table in page.tables]
         )
 
     def dropped_tables(self) -> Iterator[model.DroppedTable]:
         """All dropped tables that published files."""
-        return self._transport.entries(calls.tables.list_dropped(), lambda page: page.tables)
+        return self._transport.entries(calls.catalog.list_dropped_tables(), lambda page: page.tables)
 
     def refusal(self) -> str | None:
         """Why the server only reads, as on a copy of a database; None if it takes commands."""
-        return self._transport.send(calls.health.first()).refusal
+        return self._transport.send(calls.catalog.first_health()).refusal
 
     def health(self) -> Iterator[TableHealth]:
         """The state of all tables by name: publication, lag, log files, pending plans."""
-        return self._transport.entries(calls.health.list_all(), lambda page: page.tables)
+        return self._transport.entries(calls.catalog.list_health(), lambda page: page.tables)
 
     def drop_table(self, name: str, *, version: int | None = None) -> None:
         """Drop a table's metadata, never its files; with ``version`` only if its log ends there.
 
         Raises ``TableNotFound``, and ``IllegalTransition`` for another version.
         """
-        self._transport.send(calls.tables.drop(name, version))
+        self._transport.send(calls.catalog.drop_table(name, version))
 
     def complete_together(self, writes: Sequence[Write]) -> list[Instant]:
         """Complete ``writes``, of one table or several, in one transaction: all of them, or none.

@@ -76,7 +76,7 @@ def refuse_on_copy(transport: Transport) -> None:
     For an executor that has nothing to delete, and so sends no command that is refused.
     """
     try:
-        transport.send(calls.clock.ready(), retry_seconds=0)
+        transport.send(calls.catalog.ready(), retry_seconds=0)
     except errors.MetastoreMoved:
         raise
     except errors.ChronolakeError:

@@ -10,6 +10,7 @@ from chronolake import calls
 from chronolake._concurrency import blocking as concurrency
 from chronolake._location import StoredMarkers
 from chronolake._sync.transport import Transport
+from chronolake_model import operations
 from chronolake_model.markers import CreateMarkers, Marker, MarkerOutcome
 
 
@@ -42,21 +43,23 @@ class ServerMarkers:
 
     def create(self, markers: Iterable[Marker]) -> list[MarkerOutcome]:
         """As ``Markers.create``; 10,000 at most."""
-        call = calls.markers.create(*self._instant, CreateMarkers([*markers], self._writer))
+        call = calls.call(
+            operations.files.CREATE_MARKERS, *self._instant, body=CreateMarkers([*markers], self._writer)
+        )
         return self._transport.send(call).outcomes
 
     def listed(self, unpublished: bool = False) -> Iterator[Marker]:
         """As ``Markers.listed``, fetched page by page."""
-        call = calls.markers.list_all(*self._instant, unpublished)
+        call = calls.files.list_markers(*self._instant, unpublished)
         return self._transport.entries(call, lambda page: page.markers)
 
     def check(self, marker: Marker) -> bool:
         """As ``Markers.check``."""
-        return self._transport.send(calls.markers.find(*self._instant, marker)).exists
+        return self._transport.send(calls.files.find_marker(*self._instant, marker)).exists
 
     def delete_all(self) -> int:
         """As ``Markers.delete_all``; raises ``IllegalTransition`` while the instant is pending."""
-        return self._transport.send(calls.markers.delete(*self._instant)).deleted
+        return self._transport.send(calls.call(operations.files.DELETE_MARKERS, *self._instant)).deleted
 
 
 class DirectMarkers:

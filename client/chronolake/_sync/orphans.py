@@ -20,6 +20,7 @@ from chronolake._concurrency import blocking as concurrency
 from chronolake._location import Location
 from chronolake._orphan_reasons import instant_of, reason_of
 from chronolake._sync import arrow
+from chronolake_model import operations
 from chronolake_model.deletable import Refusal
 from chronolake_model.markers import DELETIONS_MAX, file_at
 from chronolake_model.orphans import Orphan, OrphanReason, Orphans
@@ -67,7 +68,9 @@ def _sizes_in_storage(location: Location) -> dict[str, int]:
 def _remove_published(sizes: dict[str, int], table: StoredTable, transport: Transport) -> str | None:
     """Remove published files from ``sizes``; returns the completion time as of which they were read."""
     as_of: bytes | None = None
-    with contextlib.closing(arrow.stream(transport, calls.files.published(table.name))) as stream:
+    with contextlib.closing(
+        arrow.stream(transport, calls.call(operations.files.GET_PUBLISHED, table.name))
+    ) as stream:
         schema = next(stream)
         as_of = (schema.metadata or {}).get(_AS_OF)
         for batch in stream:

@@ -12,6 +12,7 @@ from chronolake._concurrency import blocking as concurrency
 from chronolake._http import default_writer
 from chronolake._location import Location
 from chronolake._sync.transport import Transport
+from chronolake_model import operations
 from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
     Publication,
@@ -39,7 +40,7 @@ LOOK_BACKOFF: Final = Backoff(first_seconds=0.1, max_seconds=3.0)
 
 def publish(transport: Transport, location: Location, table: str, body: TakePublicationLease) -> Publication:
     """The answer of ``Table.publish``."""
-    lease = transport.send(calls.publication.take_lease(table, body))
+    lease = transport.send(calls.call(operations.streams.TAKE_PUBLICATION_LEASE, table, body=body))
     publisher = _Publisher(transport, location, lease.table)
     try:
         return _publish(transport, publisher, lease, is_check_due=False)
@@ -57,7 +58,7 @@ def _look_again(transport: Transport, location: Location, table: str, body: Take
     """
     for look in range(LOOKS_MAX):
         try:
-            lease = transport.send(calls.publication.take_lease(table, body))
+            lease = transport.send(calls.call(operations.streams.TAKE_PUBLICATION_LEASE, table, body=body))
             _publish(transport, _Publisher(transport, location, table), lease, is_check_due=True)
         except (errors.LeaseLive, errors.PublicationFenced):
             # The other one may have passed the place already.
@@ -80,7 +81,7 @@ def _publish(
             report = ReportPublication(
                 lease.publisher, lease.epoch, lease.published_version, release=True, paused=is_paused
             )
-            transport.send(calls.publication.report(lease.table, report))
+            transport.send(calls.call(operations.streams.REPORT_PUBLICATION, lease.table, body=report))
         raise
     assert publisher.publication is not None, "the protocol ends with a report"
     return publisher.publication
@@ -102,7 +103,7 @@ def inspect(transport: Transport, location: Location, table: str, *, reads_conte
     attempts, was_refused = 0, False
     while True:
         attempts += 1
-        publication = transport.send(calls.publication.get(table))
+        publication = transport.send(calls.call(operations.streams.GET_PUBLICATION, table))
         if publication.is_hidden:
             shown_by = concurrency.run_blocking(location.shown_by)
             return None if shown_by is None else Inspection(damaged={shown_by: SHOWN})
@@ -144,20 +145,22 @@ class _Publisher:
         concurrency.run_blocking(self._location.hide_publication, was_published)
 
     def read_steps(self, after: int) -> PublicationSteps:
-        return self._transport.send(calls.publication.steps(self._table, after))
+        return self._transport.send(calls.timeline.publication_steps(self._table, after))
 
     def execute_steps(self, page: PublicationSteps) -> None:
         self.has_changed_visibility |= publications.changes_visibility(page)
         concurrency.run_blocking(self._location.publish, page.steps, page.is_hidden)
 
     def report(self, report: ReportPublication) -> None:
-        self.publication = self._transport.send(calls.publication.report(self._table, report))
+        self.publication = self._transport.send(
+            calls.call(operations.streams.REPORT_PUBLICATION, self._table, body=report)
+        )
 
     def read_files(self, after: int) -> PublicationFiles:
-        return self._transport.send(calls.publication.files(self._table, after))
+        return self._transport.send(calls.timeline.publication_files(self._table, after))
 
     def read_partitions(self, after: str) -> PublicationPartitions:
-        return self._transport.send(calls.publication.partitions(self._table, after))
+        return self._transport.send(calls.timeline.publication_partitions(self._table, after))
 
     def find(self, owned: Owned) -> Comparison:
         return concurrency.run_blocking(self._location.find_publication, owned)

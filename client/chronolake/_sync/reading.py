@@ -11,6 +11,7 @@ from chronolake import calls, errors
 from chronolake._sync.lease import LeaseRenewal
 from chronolake._sync.transport import Transport
 from chronolake.calls.base import Call
+from chronolake_model import operations
 from chronolake_model.readers import ReaderLease, RenewReading
 from chronolake_model.times import Moment, digits_of
 
@@ -68,7 +69,7 @@ class Reading:
 
     def end(self) -> bool:
         """Release the lease; False when it had ended before."""
-        call = calls.readers.end(self._lease.table, self._lease.lease_id)
+        call = calls.call(operations.files.END_READING, self._lease.table, self._lease.lease_id)
         return self._transport.send(call).released
 
     def __enter__(self) -> Self:
@@ -79,7 +80,7 @@ class Reading:
         self, _type: type[BaseException] | None, _exc: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         self.stop_renewing()
-        call = calls.readers.end(self._lease.table, self._lease.lease_id)
+        call = calls.call(operations.files.END_READING, self._lease.table, self._lease.lease_id)
         with contextlib.suppress(errors.ChronolakeError):
             self._transport.send(call, retry_seconds=END_SECONDS)
 
@@ -92,4 +93,4 @@ def _renewal(
     lease: ReaderLease, lease_seconds: int | None = None, as_of: Moment | None = None
 ) -> Call[ReaderLease]:
     body = RenewReading(lease_seconds, None if as_of is None else digits_of(as_of))
-    return calls.readers.renew(lease.table, lease.lease_id, body)
+    return calls.call(operations.files.RENEW_READING, lease.table, lease.lease_id, body=body)

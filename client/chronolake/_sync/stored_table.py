@@ -16,7 +16,7 @@ from chronolake._sync.reading import Reading
 from chronolake._sync.timeline import Timeline
 from chronolake._sync.transport import Transport
 from chronolake._sync.write import Write, finish_clean, finish_rollback
-from chronolake_model import tables as model
+from chronolake_model import operations, tables as model
 from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean
 from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
@@ -72,7 +72,7 @@ class StoredTable:
 
     def instant(self, requested_time: str) -> Instant:
         """One instant of the timeline. Raises ``InstantNotFound``."""
-        return self._transport.send(calls.instants.get(self.name, requested_time))
+        return self._transport.send(calls.call(operations.timeline.GET_INSTANT, self.name, requested_time))
 
     def rollback(
         self,
@@ -96,7 +96,7 @@ class StoredTable:
         """
         execute = self._location.is_client_executor if execute is None else execute
         body = RollbackInstant(writer or default_writer(), reason, list(files_to_delete), execute=execute)
-        call = calls.instants.rollback(self.name, requested_time, body)
+        call = calls.call(operations.timeline.ROLL_BACK_INSTANT, self.name, requested_time, body=body)
         rolled_back = self._transport.send(call)
         if execute:
             finish_rollback(self._transport, self._location, rolled_back, body.writer)
@@ -114,7 +114,7 @@ class StoredTable:
             deletions.refuse_on_copy(self._transport)
         for rollback in pending:
             assert rollback.target is not None
-            call = calls.instants.rollback(self.name, rollback.target, body)
+            call = calls.call(operations.timeline.ROLL_BACK_INSTANT, self.name, rollback.target, body=body)
             rolled_back = self._transport.send(call)
             if finish_rollback(self._transport, self._location, rolled_back, body.writer):
                 finished.append(self.instant(rollback.requested_time))
@@ -143,7 +143,7 @@ class StoredTable:
         """
         policy = CleanPolicy(retain_commits, retain_hours, retain_versions)
         execute = self._location.is_client_executor if execute is None else execute
-        call = calls.cleans.plan(self.name, _plan_clean(policy, writer, execute))
+        call = calls.call(operations.timeline.PLAN_CLEAN, self.name, body=_plan_clean(policy, writer, execute))
         cleans: list[Instant] = []
         if execute and self._location.is_publication_off:
             # Until Hudi's readers find no table, the server keeps the files that they see.
@@ -163,7 +163,7 @@ class StoredTable:
     ) -> CleanPreview:
         """The files that ``clean`` would delete now, 10,000 at most. Nothing changes."""
         policy = CleanPolicy(retain_commits, retain_hours, retain_versions)
-        return self._transport.send(calls.cleans.preview(self.name, policy))
+        return self._transport.send(calls.call(operations.timeline.PREVIEW_CLEAN, self.name, body=policy))
 
     def reading(
         self,
@@ -187,19 +187,22 @@ class StoredTable:
         """
         time = None if as_of is None else digits_of(as_of)
         body = BeginReading(reader or default_writer(), time, lease_seconds, follows)
-        return Reading(self._transport, self._transport.send(calls.readers.begin(self.name, body)))
+        return Reading(
+            self._transport,
+            self._transport.send(calls.call(operations.files.BEGIN_READING, self.name, body=body)),
+        )
 
     def resume_reading(self, lease_id: str, *, lease_seconds: int | None = None) -> Reading:
         """Renew the lease of a reader that ended without releasing it, as after a crash.
 
         Raises ``ReaderNotFound`` when the lease has ended.
         """
-        call = calls.readers.renew(self.name, lease_id, RenewReading(lease_seconds))
+        call = calls.call(operations.files.RENEW_READING, self.name, lease_id, body=RenewReading(lease_seconds))
         return Reading(self._transport, self._transport.send(call))
 
     def readers(self) -> Iterator[ReaderLease]:
         """The leases of readers that have not ended."""
-        return self._transport.entries(calls.readers.list_all(self.name), lambda page: page.readers)
+        return self._transport.entries(calls.files.list_readers(self.name), lambda page: page.readers)
 
     def create_markers(
         self, requested_time: str, markers: Iterable[Marker], *, writer: str | None = None
@@ -261,7 +264,7 @@ class StoredTable:
 
         A late task may write one of them again, see ``sweep``. Raises ``InstantNotFound``.
         """
-        call = calls.deletions.list_all(self.name, requested_time)
+        call = calls.files.list_deletions(self.name, requested_time)
         return self._transport.entries(call, lambda page: page.files)
 
     def deletable(
@@ -275,7 +278,9 @@ class StoredTable:
         deleted. The answer holds only at that moment. Raises ``InstantNotFound``, ``BasePathShared``,
         ``MetastoreMoved``.
         """
-        call = calls.deletions.deletable(self.name, requested_time, FindDeletable(list(files), writer))
+        call = calls.call(
+            operations.files.FIND_DELETABLE, self.name, requested_time, body=FindDeletable(list(files), writer)
+        )
         return self._transport.send(call)
 
     def deletable_orphans(self, files: Iterable[DeletedFile], *, unknown_instants: bool = False) -> Deletable:
@@ -285,11 +290,11 @@ class StoredTable:
         ``deletable``.
         """
         body = FindDeletableOrphans(list(files), unknown_instants)
-        return self._transport.send(calls.deletions.deletable_orphans(self.name, body))
+        return self._transport.send(calls.call(operations.files.FIND_DELETABLE_ORPHANS, self.name, body=body))
 
     def publication(self) -> Publication:
         """How far the table is published for Hudi's readers, and why not further."""
-        return self._transport.send(calls.publication.get(self.name))
+        return self._transport.send(calls.call(operations.streams.GET_PUBLICATION, self.name))
 
     def inspect_publication(self, *, reads_contents: bool = True) -> Inspection | None:
         """The differences of storage from the publication; None where nothing was published, or it is off.
@@ -323,7 +328,7 @@ class StoredTable:
         The columns are ``path``, ``size_bytes``, ``requested_time`` and ``completion_time``; see
         ``snapshot_batches``.
         """
-        return arrow.batches(self._transport, calls.files.published(self.name))
+        return arrow.batches(self._transport, calls.call(operations.files.GET_PUBLISHED, self.name))
 
     def orphans(self) -> Orphans:
         """The files in storage that are not published, each with the reason; needs pyarrow.

@@ -17,6 +17,7 @@ from chronolake._sync import publishing
 from chronolake._sync.lease import LeaseRenewal
 from chronolake._sync.transport import Transport
 from chronolake._sync.write import Write
+from chronolake_model import operations
 from chronolake_model.backoff import Backoff
 from chronolake_model.files import WriteStat
 from chronolake_model.instants import STAGED_MAX, Instant
@@ -112,7 +113,9 @@ class StreamWriter:
         until, retries = time.monotonic() + wait_seconds, 0
         while True:
             try:
-                return self._transport.send(calls.streams.request_instant(self._table, self._name, body))
+                return self._transport.send(
+                    calls.call(operations.streams.REQUEST_STREAM_INSTANT, self._table, self._name, body=body)
+                )
             except errors.InstantNotYet:
                 remaining = until - time.monotonic()
                 if remaining <= 0:
@@ -186,10 +189,11 @@ class StreamWriter:
         ``StreamFenced``.
         """
         self._hand_over_direct_markers(checkpoint)
-        call = calls.streams.complete(
+        call = calls.call(
+            operations.streams.COMPLETE_CHECKPOINTS,
             self._table,
             self._name,
-            CompleteCheckpoints(self._epoch, checkpoint, dict(extra_metadata or {})),
+            body=CompleteCheckpoints(self._epoch, checkpoint, dict(extra_metadata or {})),
         )
         done: list[Instant] = []
         for _ in range(_RECONCILIATIONS_MAX):
@@ -209,7 +213,9 @@ class StreamWriter:
     def abort(self, checkpoint: int, reason: str = "") -> Stream:
         """Say that a checkpoint was aborted; its files stay, and the next checkpoint completes them."""
         body = AbortCheckpoint(self._epoch, checkpoint, reason)
-        return self._transport.send(calls.streams.abort(self._table, self._name, body))
+        return self._transport.send(
+            calls.call(operations.streams.ABORT_CHECKPOINT, self._table, self._name, body=body)
+        )
 
     def restart_task(self, task: str, restored_checkpoint: int | None) -> int:
         """Drop the reports of a task after a checkpoint, because it restarts alone from it.
@@ -218,21 +224,29 @@ class StreamWriter:
         tasks go on. Each call is another restart.
         """
         body = RestartTask(self._epoch, task, restored_checkpoint)
-        return self._transport.send(calls.streams.restart_task(self._table, self._name, body)).attempt
+        return (
+            self._transport.send(
+                calls.call(operations.streams.RESTART_TASK, self._table, self._name, body=body)
+            )
+        ).attempt
 
     def heartbeat(self, lease_seconds: int | None = None) -> Stream:
         """Renew the lease from now. Raises ``StreamFenced``."""
         body = RenewStream(self._epoch, lease_seconds)
-        return self._transport.send(calls.streams.renew(self._table, self._name, body))
+        return self._transport.send(
+            calls.call(operations.streams.RENEW_STREAM, self._table, self._name, body=body)
+        )
 
     def close(self, reason: str = "") -> Stream:
         """Close the stream: the job has ended. Raises ``IllegalTransition`` while instants are pending."""
         body = CloseStream(self._epoch, reason)
-        return self._transport.send(calls.streams.close(self._table, self._name, body))
+        return self._transport.send(
+            calls.call(operations.streams.CLOSE_STREAM, self._table, self._name, body=body)
+        )
 
     def refresh(self) -> Stream:
         """The stream as it stands, with its buffer."""
-        return self._transport.send(calls.streams.get(self._table, self._name))
+        return self._transport.send(calls.call(operations.streams.GET_STREAM, self._table, self._name))
 
     def __enter__(self) -> Self:
         self._renewal = LeaseRenewal(self._renew, lease_seconds=self._lease_seconds, name=self._name)
@@ -248,10 +262,14 @@ class StreamWriter:
     def _renew(self) -> None:
         # No retries here: the renewal loop decides when to try again.
         body = RenewStream(self._epoch)
-        self._transport.send(calls.streams.renew(self._table, self._name, body), retry_seconds=0)
+        self._transport.send(
+            calls.call(operations.streams.RENEW_STREAM, self._table, self._name, body=body), retry_seconds=0
+        )
 
     def _report(self, body: ReportWriteMetadata) -> ReportedWriteMetadata:
-        return self._transport.send(calls.streams.report(self._table, self._name, body))
+        return self._transport.send(
+            calls.call(operations.streams.REPORT_WRITE_METADATA, self._table, self._name, body=body)
+        )
 
     def _ended(self, refused: errors.UnreconciledMarkers) -> list[Instant]:
         """The instants that completed before the one that the refusal is about."""
@@ -273,4 +291,4 @@ class StreamWriter:
                 Write(self._transport, instant, self._location).hand_over_direct_markers()
 
     def _get(self, requested_time: str) -> Instant:
-        return self._transport.send(calls.instants.get(self._table, requested_time))
+        return self._transport.send(calls.call(operations.timeline.GET_INSTANT, self._table, requested_time))

@@ -10,6 +10,7 @@ from chronolake._location import Location
 from chronolake._progress import deleting_by
 from chronolake._sync.deletions import FileDeleter, marked_in_storage, refuse_on_copy
 from chronolake._sync.transport import Transport
+from chronolake_model import operations
 from chronolake_model.markers import DeletedFile
 from chronolake_model.sweeps import LateFile, RecordSweep, Swept, UnsweptInstant
 from chronolake_storage import deletions
@@ -18,7 +19,7 @@ from chronolake_storage.deletions import Files, Result, Source
 
 def sweep(transport: Transport, location: Location, table: str, grace_seconds: int | None) -> Swept:
     """The answer of ``Table.sweep``."""
-    pages = transport.all_pages(calls.sweeps.list_unswept(table, grace_seconds))
+    pages = transport.all_pages(calls.files.list_unswept(table, grace_seconds))
     names, late_files = 0, list[LateFile]()
     instants = [instant for page in pages for instant in page.instants]
     if not instants:
@@ -35,14 +36,14 @@ def sweep(transport: Transport, location: Location, table: str, grace_seconds: i
 
 def _sweep_instant(transport: Transport, location: Location, table: str, unswept: UnsweptInstant) -> Result:
     requested_time, marked_by = unswept.requested_time, unswept.direct_markers_of
-    instant = transport.send(calls.instants.get(table, requested_time))
+    instant = transport.send(calls.call(operations.timeline.GET_INSTANT, table, requested_time))
 
     def record(files: Files) -> None:
         body = RecordSweep(unswept.unswept_since, list(files))
-        transport.send(calls.sweeps.record(table, requested_time, body))
+        transport.send(calls.call(operations.files.RECORD_SWEEP, table, requested_time, body=body))
 
     def deleted_before() -> Iterator[list[DeletedFile]]:
-        for page in transport.pages(calls.deletions.list_all(table, requested_time, unpublished=True)):
+        for page in transport.pages(calls.files.list_deletions(table, requested_time, unpublished=True)):
             yield page.files
 
     deleter = FileDeleter(

@@ -25,7 +25,8 @@ from chronolake._sync.stream_writer import StreamWriter
 from chronolake._sync.timeline import Timeline
 from chronolake._sync.write import Write
 from chronolake._timeline_filter import PENDING, as_tuple, completion_calls
-from chronolake.calls.instants import InstantFilter
+from chronolake.calls.timeline import InstantFilter
+from chronolake_model import operations
 from chronolake_model.checks import Check
 from chronolake_model.files import Changes, FileGroupName, Snapshot
 from chronolake_model.filters import Filter
@@ -64,7 +65,7 @@ class Table(StoredTable):
 
     def reload(self) -> Table:
         """Fetch the definition again; returns this table. Raises ``TableNotFound``."""
-        self._adopt(self._transport.send(calls.tables.get(self.name)))
+        self._adopt(self._transport.send(calls.call(operations.catalog.GET_TABLE, self.name)))
         return self
 
     def alter(
@@ -80,7 +81,7 @@ class Table(StoredTable):
         if isinstance(unset, str):
             raise TypeError(f"unset is a list of names, not a name: unset=[{unset!r}]")
         body = AlterTable(name, dict(set or {}), list(unset))
-        altered = self._transport.send(calls.tables.alter(self.name, body))
+        altered = self._transport.send(calls.call(operations.catalog.ALTER_TABLE, self.name, body=body))
         self._adopt(msgspec.structs.replace(altered, took_over=self._definition.took_over))
         if PUBLISH_PROPERTY in body.set and self._location.is_client_publisher:
             # If it is off now, the table is hidden.
@@ -101,17 +102,17 @@ class Table(StoredTable):
         needs_former = needs_former_schemas(self._definition, body.changes)
         former = [schema.fields for schema in self.schemas()] if needs_former else []
         warn_of_changes(self._definition, body.changes, former)
-        schema = self._transport.send(calls.schemas.change(self.name, body))
+        schema = self._transport.send(calls.call(operations.catalog.CHANGE_SCHEMA, self.name, body=body))
         self._definition = with_schema(self._definition, schema)
         return schema
 
     def schemas(self) -> Iterator[TableSchema]:
         """All versions of the schema, oldest first."""
-        return self._transport.entries(calls.schemas.list_all(self.name), lambda page: page.schemas)
+        return self._transport.entries(calls.catalog.list_schemas(self.name), lambda page: page.schemas)
 
     def schema(self, schema_version: int) -> TableSchema:
         """One version of the schema. Raises ``SchemaNotFound``."""
-        return self._transport.send(calls.schemas.get(self.name, schema_version))
+        return self._transport.send(calls.call(operations.catalog.GET_SCHEMA, self.name, schema_version))
 
     def begin(
         self,
@@ -146,11 +147,15 @@ class Table(StoredTable):
             markers=markers,
         )
         try:
-            return self._as_write(self._transport.send(calls.instants.begin(self.name, body)))
+            return self._as_write(
+                self._transport.send(calls.call(operations.timeline.BEGIN_INSTANT, self.name, body=body))
+            )
         except errors.NotPublishedYet:
             # The plan of a compaction is published before its execution begins.
             body = msgspec.structs.replace(body, inflight=False)
-            requested = self._transport.send(calls.instants.begin(self.name, body))
+            requested = self._transport.send(
+                calls.call(operations.timeline.BEGIN_INSTANT, self.name, body=body)
+            )
             return self.execute(requested.requested_time, writer=body.writer, lease_seconds=lease_seconds)
 
     def begin_many(
@@ -174,7 +179,7 @@ class Table(StoredTable):
             count=count,
             markers=markers,
         )
-        page = self._transport.send(calls.instants.begin_many(self.name, body))
+        page = self._transport.send(calls.timeline.begin_many(self.name, body))
         return [self._as_write(instant) for instant in page.instants]
 
     def plan(
@@ -198,7 +203,7 @@ class Table(StoredTable):
             plan=Plan(list(file_groups), dict(details or {})),
             markers=markers,
         )
-        return self._transport.send(calls.instants.begin(self.name, body))
+        return self._transport.send(calls.call(operations.timeline.BEGIN_INSTANT, self.name, body=body))
 
     def execute(
         self,
@@ -214,7 +219,7 @@ class Table(StoredTable):
         Hudi's readers within a minute.
         """
         body = TakeInflight(writer or default_writer(), lease_seconds)
-        call = calls.instants.to_inflight(self.name, requested_time, body)
+        call = calls.call(operations.timeline.TAKE_INFLIGHT, self.name, requested_time, body=body)
         for seconds in PUBLICATION_PAUSES:
             try:
                 return self._as_write(self._transport.send(call))
@@ -242,7 +247,7 @@ class Table(StoredTable):
         opened. ``writer`` is user@host:pid unless given. See ``StreamWriter``.
         """
         body = OpenStream(writer or default_writer(), lease_seconds, tasks, restored_checkpoint, reason)
-        opened = self._transport.send(calls.streams.open_stream(self.name, name, body))
+        opened = self._transport.send(calls.call(operations.streams.OPEN_STREAM, self.name, name, body=body))
         if self._location.is_client_executor:
             with contextlib.suppress(errors.StorageFailed):
                 self.finish_rollbacks(writer=body.writer)
@@ -255,7 +260,7 @@ class Table(StoredTable):
 
     def streams(self) -> Iterator[Stream]:
         """The streams of the table by their names, without the reports of their tasks."""
-        return self._transport.entries(calls.streams.list_all(self.name), lambda page: page.streams)
+        return self._transport.entries(calls.timeline.list_streams(self.name), lambda page: page.streams)
 
     def savepoint(self, instant: str | None = None, comment: str = "", *, writer: str | None = None) -> Instant:
         """Pin a completed instant, given by its requested time; by default the last completed one.
@@ -264,7 +269,7 @@ class Table(StoredTable):
         ``IllegalTransition`` when the instant has not completed or changed nothing.
         """
         body = CreateSavepoint(writer or default_writer(), instant, comment)
-        return self._transport.send(calls.savepoints.create(self.name, body))
+        return self._transport.send(calls.timeline.create_savepoint(self.name, body))
 
     def release_savepoint(self, requested_time: str, reason: str = "", *, writer: str | None = None) -> Instant:
         """Release a savepoint, given by its own requested time.
@@ -272,7 +277,9 @@ class Table(StoredTable):
         Raises ``InstantNotFound``, ``IllegalTransition``.
         """
         body = ReleaseSavepoint(writer or default_writer(), reason)
-        return self._transport.send(calls.savepoints.release(self.name, requested_time, body))
+        return self._transport.send(
+            calls.call(operations.timeline.RELEASE_SAVEPOINT, self.name, requested_time, body=body)
+        )
 
     def restore(self, savepoint: str, reason: str = "", *, writer: str | None = None) -> Instant:
         """Restore the table to a savepoint, given by the savepoint's requested time.
@@ -282,7 +289,7 @@ class Table(StoredTable):
         ``InstantNotFound``, ``IllegalTransition``.
         """
         body = RestoreTable(writer or default_writer(), savepoint, reason)
-        return self._transport.send(calls.savepoints.restore(self.name, body))
+        return self._transport.send(calls.timeline.restore(self.name, body))
 
     def instants(  # noqa: PLR0913  # one keyword per filter of the timeline
         self,

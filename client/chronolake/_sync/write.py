@@ -18,6 +18,7 @@ from chronolake._sync.deletions import FileDeleter, marked_in_storage
 from chronolake._sync.lease import LeaseRenewal
 from chronolake._sync.transport import Transport
 from chronolake.calls.base import Call
+from chronolake_model import operations
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import CompletedTogether, Conflict, Instant, StagedWriteStats, TouchedFileGroup
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, file_at
@@ -460,7 +461,9 @@ def finish_rollback(transport: Transport, location: Location, rolled_back: Insta
     """
     if rolled_back.rolled_back_by is None:
         return False
-    instant = transport.send(calls.instants.get(rolled_back.table, rolled_back.rolled_back_by))
+    instant = transport.send(
+        calls.call(operations.timeline.GET_INSTANT, rolled_back.table, rolled_back.rolled_back_by)
+    )
     if instant.state is not State.INFLIGHT or instant.writer != writer:
         return False
     _executed(Write(transport, instant, location))

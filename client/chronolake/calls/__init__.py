@@ -1,49 +1,11 @@
-"""The REST API as values: each function gives a request and the type of its answer."""
+"""The requests of the client as values: an operation of the REST API, its parameters and its body. No I/O.
+
+``call`` makes one. The other functions are for operations with parameters in the query or with other checks.
+"""
 
 from __future__ import annotations
 
-from chronolake.calls import (
-    adoption,
-    base,
-    cleans,
-    clock,
-    deletions,
-    events,
-    files,
-    health,
-    instants,
-    markers,
-    namespaces,
-    outcomes,
-    plans,
-    publication,
-    readers,
-    savepoints,
-    schemas,
-    streams,
-    sweeps,
-    tables,
-)
+from chronolake.calls import catalog, files, timeline
+from chronolake.calls.base import Call, call
 
-__all__ = [
-    "adoption",
-    "base",
-    "cleans",
-    "clock",
-    "deletions",
-    "events",
-    "files",
-    "health",
-    "instants",
-    "markers",
-    "namespaces",
-    "outcomes",
-    "plans",
-    "publication",
-    "readers",
-    "savepoints",
-    "schemas",
-    "streams",
-    "sweeps",
-    "tables",
-]
+__all__ = ["Call", "call", "catalog", "files", "timeline"]

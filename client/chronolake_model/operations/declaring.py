@@ -61,7 +61,7 @@ class ApiOperation(msgspec.Struct, Generic[BodyT, AnswerT], frozen=True, kw_only
     """Its own, beside those of every read, body or command."""
     right: Right
     status: int
-    """Of a success. Some commands answer 200 where nothing is created."""
+    """The status of a success. Some commands answer 200 where nothing is created."""
     body_may_be_left_out: bool = False
 
     @property
