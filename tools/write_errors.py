@@ -32,9 +32,7 @@ PARENTS: Final[Mapping[Path, Mapping[int, str]]] = {
         **dict.fromkeys((429, 503), "ServerUnavailable"),
         500: "ServerError",
     },
-    # Litestar, and the code that runs before a handler, answer the other statuses.
     SERVER: {
-        **dict.fromkeys((400, 410), "TimelineError"),
         404: "NotFound",
         409: "Conflict",
         422: "Unprocessable",
@@ -42,8 +40,22 @@ PARENTS: Final[Mapping[Path, Mapping[int, str]]] = {
     },
 }
 """The parent of a class by the status of its code, in each module."""
-NOT_IN: Final = {CLIENT: frozenset[ProblemCode](), SERVER: frozenset({ProblemCode.ROUTE_NOT_FOUND})}
-"""Codes without a class in a module: Litestar answers them too."""
+OTHERS: Final = {CLIENT: "RequestRefused", SERVER: "TimelineError"}
+"""The parent of a class by other statuses."""
+NOT_IN: Final = {
+    CLIENT: frozenset[ProblemCode](),
+    SERVER: frozenset(
+        {
+            ProblemCode.ROUTE_NOT_FOUND,
+            ProblemCode.METHOD_NOT_ALLOWED,
+            ProblemCode.BODY_TOO_SLOW,
+            ProblemCode.BODY_TOO_LARGE,
+            ProblemCode.UNSUPPORTED_MEDIA_TYPE,
+            ProblemCode.INTERNAL_ERROR,
+        }
+    ),
+}
+"""Codes without a class in a module: Litestar answers them, and the code that runs before a handler."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -65,11 +77,10 @@ def written(module: Path, text: str) -> str:
     before, rest = text.split(BEGINNING)
     _, after = rest.split(END)
     by_hand = set(re.findall(r"^class (\w+)", before + after, re.MULTILINE))
-    parents = PARENTS[module]
     classes = (
-        _class(code, parents[code.status])
+        _class(code, PARENTS[module].get(code.status, OTHERS[module]))
         for code in ProblemCode
-        if code.status in parents and code not in NOT_IN[module] and code.class_name not in by_hand
+        if code not in NOT_IN[module] and code.class_name not in by_hand
     )
     return f"{before}{BEGINNING}{''.join(classes)}\n\n{END}{after}"
 
