@@ -14,6 +14,7 @@ from litestar.openapi.spec import OpenAPI, Operation, RequestBody
 from chronolake_metastore.api import schemas_of_bodies
 from chronolake_metastore.api.parameters import KEY_HEADER, TABLE_ID_HEADER
 from chronolake_metastore.api.parameters_in_openapi import describe
+from chronolake_model import operations
 from chronolake_model.files import ARROW
 
 Json = dict[str, Any]
@@ -51,8 +52,8 @@ _EVENT: Final[Json] = {
 _BINARY: Final[Json] = {"schema": {"type": "string", "format": "binary"}}
 _EVENT_STREAM: Final = "text/event-stream"
 _ALREADY_DONE: Final = {
-    "/v1/tables/{table}/cleans": "The clean that is already pending; null if there is nothing to clean.",
-    "/v1/tables/{table}/savepoints": "The savepoint that already pins the instant.",
+    operations.timeline.PLAN_CLEAN.path: "The clean that is pending; null if there is nothing to clean.",
+    operations.timeline.CREATE_SAVEPOINT.path: "The savepoint that already pins the instant.",
 }
 """Commands that answer 200 when they find what they would make, and why."""
 
@@ -131,7 +132,7 @@ def _add_other_answers(path: str, responses: Json) -> None:
         # How Litestar describes a stream beside a page.
         [page] = [schema for schema in whole["oneOf"] if schema]
         responses["200"]["content"] = {"application/json": {"schema": page}, ARROW: _BINARY}
-    if path.endswith("/published"):
+    if path == operations.files.GET_PUBLISHED.path:
         responses["200"]["content"] = {ARROW: _BINARY}
-    if path == "/v1/events/stream":
+    if path == operations.catalog.FOLLOW_EVENTS.path:
         responses["200"]["content"] = {_EVENT_STREAM: {"schema": _EVENT}}
