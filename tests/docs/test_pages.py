@@ -38,9 +38,11 @@ def test_every_make_target_that_is_named_exists(page: Path) -> None:
     assert named - _TARGETS == set()
 
 
-def test_every_make_target_is_documented() -> None:
-    documented = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    assert {target for target in _TARGETS if f"| `make {target}` |" not in documented} == set()
+def test_make_help_lists_every_target() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    helped = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
+    # make test runs the suite beside the checks.
+    assert _TARGETS - helped == {"suite"}
 
 
 @each_page
