@@ -36,7 +36,7 @@ WITH_SPARK = [page for page in PAGES if _that_run(page, "spark")]
 
 def test_the_pages_that_newcomers_read_have_examples_that_run() -> None:
     assert {"README.md", "docs/quickstart.md"} <= {markdown.name_of(page) for page in PLAIN}
-    assert {"README.md", "docs/quickstart.md"} <= {markdown.name_of(page) for page in WITH_SPARK}
+    assert {"README.md", "docs/spark.md"} <= {markdown.name_of(page) for page in WITH_SPARK}
 
 
 def test_every_mark_is_known() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import re
 import tomllib
 from pathlib import Path
@@ -120,6 +121,32 @@ def test_every_dependency_has_its_reason() -> None:
 def test_the_decisions_are_numbered_without_gaps() -> None:
     names = sorted(path.name for path in (ROOT / "docs/decisions").glob("0*.md"))
     assert [name[:4] for name in names] == [f"{number:04d}" for number in range(1, len(names) + 1)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "chronolake_spark.tables:SparkTable.upsert",
+        "chronolake_spark.write.writes:tagged",
+        "chronolake_spark.write.writes:run",
+        "chronolake_spark.write.shuffles",
+        "chronolake_spark.write.data_source",
+        "chronolake_metastore.api.fast_path",
+        "chronolake_metastore.api.instants:complete_instant",
+        "chronolake_metastore.service.service:Service.execute",
+        "chronolake_metastore.batching.sequencer:Sequencer.submit",
+        "chronolake_metastore.commands.group:run_tasks",
+        "chronolake_metastore.commands.completing:CompleteInstantHandler",
+        "chronolake_metastore.domain.instants:complete",
+        "chronolake_metastore.domain.state:State.append",
+        "chronolake_metastore.domain.state:State.evolve",
+        "chronolake_metastore.commands.projecting",
+    ],
+)
+def test_the_life_of_an_upsert_names_code_that_exists(name: str) -> None:
+    section = _text("docs/architecture.md").partition("## Life of an upsert")[2].partition("\n## ")[0]
+    assert pkgutil.resolve_name(name)
+    assert re.split("[.:]", name)[-1] in section
 
 
 def test_a_decision_record_has_at_most_400_words() -> None:
