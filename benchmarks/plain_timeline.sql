@@ -30,8 +30,8 @@ BEGIN
     INSERT INTO plain.event (table_id, version, type, instant, time, actor, request_id, payload, payload_bytes, previous_hash, hash)
     VALUES (id, head.version + 1, type, coalesce(of_instant, now_at), now_at, 'bench', key, payload, octet_length(payload::text), head.hash, digest);
     UPDATE plain.clock SET last_time = now_at, version = head.version + 1, hash = digest WHERE table_id = id;
-    INSERT INTO plain.outcome (request_id, fingerprint, table_id, version, status, answer)
-    VALUES (key, '\x00', id, head.version + 1, 200, convert_to(payload::text, 'UTF8'));
+    INSERT INTO plain.outcome (request_id, fingerprint, table_id, version, result)
+    VALUES (key, '\x00', id, head.version + 1, convert_to(payload::text, 'UTF8'));
     RETURN now_at;
 END
 $$;

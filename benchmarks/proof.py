@@ -20,7 +20,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 
@@ -30,14 +29,16 @@ from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.domain import instants, namespaces, tables
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.definitions import NewDefinition
+from chronolake_metastore.domain.results import AnyResult, InstantResult
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres import migrations
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Session
-from chronolake_model import instants as wire, tables as wire_tables
+from chronolake_model import tables as wire_tables
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
-from chronolake_model.times import parse_time
+from chronolake_model.times import Micros, format_time
 
 EVENTS = int(os.environ.get("EVENTS", "100000"))
 TABLES = 10
@@ -77,31 +78,31 @@ async def _make(dsn: str) -> None:
     session = Session(database)
     numbers = itertools.count()
 
-    async def run(*wanted: Command) -> list[bytes]:
+    async def run(*wanted: Command) -> list[AnyResult]:
         requests = [
             group.request_of(Context("bench", f"request-{next(numbers)}"), command) for command in wanted
         ]
         results = (await group.run(session, requests, drift_max_us=1_000_000)).results
-        bodies = [result.body for result in results if isinstance(result, Answer)]
-        assert len(bodies) == len(results), results
-        return bodies
+        done = [answer.result for answer in results if isinstance(answer, Answer)]
+        assert len(done) == len(results), results
+        return done
 
-    await run(namespaces.CreateNamespace(wire_tables.CreateNamespace("bench")))
+    await run(namespaces.CreateNamespace("bench"))
     names = [f"bench.t{number}" for number in range(TABLES)]
     await run(*(tables.CreateTable(_definition(name)) for name in names))
     buckets = itertools.cycle(range(BUCKETS))
     for number in range(EVENTS // 2 // GROUP):
         name = names[number % TABLES]
-        begun = await run(*(instants.BeginInstant(name, wire.BeginInstant("bench")) for _ in range(GROUP)))
-        times = [msgspec.json.decode(body, type=wire.Instant).requested_time for body in begun]
+        begun = await run(*(instants.BeginInstant(name, "bench") for _ in range(GROUP)))
+        times = [done.of.instant.requested_time for done in begun if isinstance(done, InstantResult)]
         # Writers of one bucket would conflict: FILES * GROUP files spread over partitions.
         await run(*(_completion(name, requested, index, buckets) for index, requested in enumerate(times)))
     await session.close()
     await database.close()
 
 
-def _definition(name: str) -> wire_tables.CreateTable:
-    return wire_tables.CreateTable(
+def _definition(name: str) -> NewDefinition:
+    return NewDefinition(
         name=name,
         base_path=f"/lake/{name}",
         schema=[wire_tables.NewField("id", "bigint"), wire_tables.NewField("day", "string")],
@@ -112,14 +113,14 @@ def _definition(name: str) -> wire_tables.CreateTable:
 
 
 def _completion(
-    name: str, requested_time: str, index: int, buckets: itertools.cycle[int]
+    name: str, requested_time: Micros, index: int, buckets: itertools.cycle[int]
 ) -> instants.CompleteInstant:
     stats = []
     for _ in range(FILES):
         file_id = bucket_file_id(next(buckets))
-        file_name = base_file_name(file_id, "0-0-0", requested_time)
+        file_name = base_file_name(file_id, "0-0-0", format_time(requested_time))
         stats.append(WriteStat(f"day={index}", file_id, file_name, 1_000, 10))
-    return instants.CompleteInstant(name, parse_time(requested_time), wire.CompleteInstant(stats))
+    return instants.CompleteInstant(name, requested_time, stats)
 
 
 if __name__ == "__main__":

@@ -32,10 +32,10 @@ CROSS JOIN LATERAL (
 ORDER BY version;
 
 INSERT INTO chronolake.outcome (
-    request_id, fingerprint, table_id, version, status, answer, recorded_at, command, actor, chain_id, number, hash
+    request_id, fingerprint, table_id, version, result, recorded_at, command, actor, chain_id, number, hash
 )
 SELECT
-    md5(version::text || table_id), decode(repeat('00', 16), 'hex'), table_id, version, 200,
+    md5(version::text || table_id), decode(repeat('00', 16), 'hex'), table_id, version,
     decode(repeat('20', 300), 'hex'), requested_time, 'BeginInstant', 'bench',
     table_id, version, decode(repeat('00', 32), 'hex')
 FROM past

@@ -25,7 +25,7 @@ from chronolake.cli import main as client_cli, output
 from chronolake_metastore.api import health
 from chronolake_metastore.app import create_app
 from chronolake_metastore.cli import main as server_cli
-from chronolake_metastore.domain import events, lists, proof
+from chronolake_metastore.domain import definitions, events, lists, proof
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Setting, Settings, all_settings
 from chronolake_metastore.workers import registry
@@ -459,6 +459,7 @@ _SEALED: Final = (
 _NOT_OF_REST: Final[Mapping[type, str]] = {
     lists.Sealed: _SEALED,
     events.ReportOfTask: "object: `task`, its `attempt`, and whether it has `last_batch` or `end_of_input`",
+    definitions.NewDefinition: "as [CreateTable](rest.md#createtable)",
     events.Plan: (
         "as [RecordedPlan](rest.md#recordedplan), but `file_groups`, `instants` (in microseconds) and "
         f"`files_to_delete` are each a {_SEALED}"

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.column_stats import Range
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_metastore.domain.pruning import Stats
 from chronolake_model.filters import And, Compare, ComparisonOperator, Filter, In, IsNull, Not, Or, StartsWith
-from chronolake_model.tables import CreateTable, NewField
+from chronolake_model.tables import NewField
 from chronolake_model.times import Micros
 
 Record = Mapping[str, Any]
@@ -48,7 +49,7 @@ FIELD_IDS: Final = {name: field_id for field_id, name in enumerate(TYPES, start=
 PARTITIONS: Final = ("country", "shard", "month", "hour", "minute", "rate", "late")
 TABLE: Final = tables.evolve_created(
     TableCreated(
-        definition=CreateTable(
+        definition=NewDefinition(
             name="shop.orders",
             base_path="/lake",
             schema=[NewField(name, type_) for name, type_ in TYPES.items()],

@@ -19,19 +19,21 @@ from chronolake_model.instants import (
     Writer,
 )
 from chronolake_model.tables import PROPERTIES_BYTES_MAX, CreateTable, Properties, Table, refuse_larger
-from chronolake_model.vocabulary import Action, Operation
+from chronolake_model.vocabulary import (
+    ADOPTED_PROPERTY,
+    ADOPTING_PROPERTY,
+    TIMELINE_DIGEST_PATTERN,
+    Action,
+    Operation,
+)
 
-ADOPTED_PROPERTY: Final = "hudi.adopted"
-"""The properties of the Hudi table when it was adopted, as the text of hoodie.properties."""
-ADOPTING_PROPERTY: Final = "hudi.adopting"
-"""The digest of Hudi's timeline, as ``timeline_digest`` makes it, from which the history was made.
+__all__ = ["ADOPTED_PROPERTY", "ADOPTING_PROPERTY", "TIMELINE_DIGEST_PATTERN"]
+"""Words of the vocabulary that these bodies have."""
 
-The table has it until its folder is guarded, and the timeline there was found unchanged."""
 ADOPTED_INSTANTS_MAX: Final = 100_000
 ADOPTED_METADATA_BYTES_MAX: Final = 64 * PROPERTIES_BYTES_MAX
 """Bytes, as JSON, of the metadata of all instants of an adopted table."""
 HUDI_TIME_PATTERN: Final = r"^[0-9]{17}$"
-TIMELINE_DIGEST_PATTERN: Final = r"^[0-9a-f]{64}$"
 HudiTime = Annotated[
     str,
     Meta(pattern=patterns.of_decoder(HUDI_TIME_PATTERN), description="A time as Hudi writes it, 17 digits."),

@@ -8,10 +8,14 @@ import msgspec
 from msgspec import Meta
 
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, LeaseSeconds, Writer
+from chronolake_model.vocabulary import (
+    FILES_TO_CLEAN_MAX,
+)
+
+__all__ = ["FILES_TO_CLEAN_MAX"]
+"""Words of the vocabulary that these bodies have."""
 
 RETAIN_COMMITS_DEFAULT: Final = 10
-FILES_TO_CLEAN_MAX: Final = 10_000
-"""Files of one clean's plan; the next one takes the rest."""
 
 
 class CleanPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

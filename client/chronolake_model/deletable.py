@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from typing import Annotated
 
 import msgspec
@@ -10,33 +9,12 @@ from msgspec import Meta
 
 from chronolake_model.file_names import relative_path
 from chronolake_model.markers import DELETIONS_MAX, DeletedFile
+from chronolake_model.vocabulary import (
+    Refusal,
+)
 
-
-class Refusal(enum.StrEnum):
-    """Why a file may not be deleted. A reason, once released, keeps its meaning."""
-
-    LIVE = "live"
-    """It is in a latest file slice."""
-    SERVED = "served"
-    """It left the latest slices, and the table is still served as of a time when it was in one."""
-    HELD = "held"
-    """A savepoint, the lease of a reader or the publication for Hudi's readers needs it. Ask again later."""
-    PLANNED = "planned"
-    """It is in a file group for which a table service is planned."""
-    PUBLISHED = "published"
-    """It was published: only a clean whose plan names it may delete it."""
-    STAGED = "staged"
-    """Its instant is pending, and has staged it."""
-    PENDING = "pending"
-    """Its instant is pending, and not the caller's; or the caller does not hold the lease of the plan."""
-    OTHER_INSTANT = "other-instant"
-    """It is not a file of the instant in whose name it is to be deleted."""
-    UNKNOWN_INSTANT = "unknown-instant"
-    """The table's timeline has no instant of the time in its name."""
-    DROPPED_TABLE = "dropped-table"
-    """A dropped table whose base path overlaps published it, or had the instant in its name."""
-    NOT_A_DATA_FILE = "not-a-data-file"
-    """It has no data file's name."""
+__all__ = ["Refusal"]
+"""Words of the vocabulary that these bodies have."""
 
 
 class FindDeletable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -20,9 +20,19 @@ from chronolake_model.tables import (
     refuse_larger,
 )
 from chronolake_model.times import INSTANT_TIME_PATTERN
-from chronolake_model.vocabulary import Action, Operation, State, Touch
+from chronolake_model.vocabulary import (
+    LEASE_SECONDS_DEFAULT,
+    Action,
+    Operation,
+    State,
+    StreamPlace,
+    Touch,
+    WriteSummary,
+)
 
-LEASE_SECONDS_DEFAULT = 60
+__all__ = ["LEASE_SECONDS_DEFAULT", "StreamPlace", "WriteSummary"]
+"""Words of the vocabulary that these bodies have."""
+
 LEASE_SECONDS_MAX = 86_400
 LeaseSeconds = Annotated[
     int, Meta(ge=1, le=LEASE_SECONDS_MAX, description="How long the writer may stay silent, in seconds.")
@@ -165,17 +175,6 @@ class ReturnToRequested(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
     writer: Writer
     reason: Reason = ""
-
-
-class WriteSummary(msgspec.Struct, frozen=True):
-    """Totals over the write stats of a completed instant."""
-
-    files: int = 0
-    size_bytes: int = 0
-    records: int = 0
-    inserts: int = 0
-    updates: int = 0
-    deletes: int = 0
 
 
 class StageWriteStats(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -379,14 +378,6 @@ class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         Writer | None,
         Meta(description="The writer. The request is refused if another writer has taken the instant over."),
     ] = None
-
-
-class StreamPlace(msgspec.Struct, frozen=True):
-    """The stream that an instant belongs to, and the checkpoint whose files it has."""
-
-    name: str
-    epoch: int
-    checkpoint: int
 
 
 class Instant(msgspec.Struct, frozen=True):

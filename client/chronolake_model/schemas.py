@@ -9,39 +9,29 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from chronolake_model.tables import ColumnName, ColumnType, SchemaField, SchemaVersion
+from chronolake_model.schema_changes import (
+    AddColumn,
+    ColumnPath,
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    SetNullable,
+    WidenColumn,
+)
+from chronolake_model.tables import SchemaField, SchemaVersion
+
+__all__ = [
+    "AddColumn",
+    "ColumnPath",
+    "DropColumn",
+    "RenameColumn",
+    "SchemaChange",
+    "SetNullable",
+    "WidenColumn",
+]
+"""Words of the vocabulary that these bodies have."""
 
 CHANGES_MAX = 1_000
-ColumnPath = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=16_384,
-        description=(
-            "A column, or a nested field: `address.city`, `tags.element`, `attrs.value`. A name with a dot or "
-            "a backtick is in backticks."
-        ),
-        examples=["address.city"],
-    ),
-]
-
-
-class AddColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="change", tag="add"):
-    """Add a column, or a field to a struct, after the others.
-
-    It must be nullable, because existing files do not have it.
-    """
-
-    name: ColumnPath
-    type: ColumnType
-    nullable: bool = True
-
-
-class RenameColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="change", tag="rename"):
-    """Rename a column or a field of a struct; its field id stays. ``new_name`` is a name, and no path."""
-
-    name: ColumnPath
-    new_name: ColumnName
 
 
 WIDER_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -55,32 +45,6 @@ WIDER_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
 A decimal may be widened to one of more digits with the same scale.
 """
 DECIMAL_PRECISION_MAX: Final = 38
-
-
-class WidenColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="change", tag="widen"):
-    """Give a column or nested field a type that holds every value of its present one."""
-
-    name: ColumnPath
-    type: ColumnType
-
-
-class SetNullable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="change", tag="nullable"):
-    """Make a column nullable. The reverse is refused, because there may be nulls."""
-
-    name: ColumnPath
-    nullable: bool = True
-
-
-class DropColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="change", tag="drop"):
-    """Drop a column or a field of a struct.
-
-    Its field id is not used again, not even for a column of the same name.
-    """
-
-    name: ColumnPath
-
-
-SchemaChange = AddColumn | RenameColumn | WidenColumn | SetNullable | DropColumn
 
 
 class ChangeSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -24,12 +24,16 @@ from chronolake_model.instants import (
     Writer,
 )
 from chronolake_model.tables import PROPERTIES_BYTES_MAX, Properties, refuse_larger
-from chronolake_model.vocabulary import Operation
+from chronolake_model.vocabulary import (
+    NO_CHECKPOINT,
+    TASKS_MAX,
+    Operation,
+)
 
-NO_CHECKPOINT = -1
-"""The checkpoint of what is written before the first barrier."""
+__all__ = ["NO_CHECKPOINT", "TASKS_MAX"]
+"""Words of the vocabulary that these bodies have."""
+
 STREAM_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.:@=~-]{0,254}$"
-TASKS_MAX = 10_000
 
 StreamName = Annotated[
     str,

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from chronolake_model.instants import InstantTime
 from chronolake_model.markers import DELETIONS_MAX, DeletedFile
-from chronolake_model.vocabulary import Action, State
+from chronolake_model.vocabulary import (
+    GRACE_PROPERTY,
+    GRACE_SECONDS_DEFAULT,
+    GRACE_SECONDS_MAX,
+    Action,
+    State,
+)
 
-GRACE_PROPERTY: Final = "deletions.grace-seconds"
-"""The property of a table that says how long after a deletion its file's name is looked at once more."""
-GRACE_SECONDS_DEFAULT: Final = 900
-GRACE_SECONDS_MAX: Final = 365 * 86_400
+__all__ = ["GRACE_PROPERTY", "GRACE_SECONDS_DEFAULT", "GRACE_SECONDS_MAX"]
+"""Words of the vocabulary that these bodies have."""
 
 
 class UnsweptInstant(msgspec.Struct, frozen=True):

@@ -9,9 +9,47 @@ import msgspec
 from msgspec import Meta
 
 from chronolake_model import merge_modes, patterns
+from chronolake_model.columns import (
+    BUCKETS_MAX,
+    COLUMNS_MAX,
+    NAME_CHARACTERS_MAX,
+    PROPERTIES_BYTES_MAX,
+    PROPERTIES_MAX,
+    SCHEMA_BYTES_MAX,
+    TYPE_CHARACTERS_MAX,
+    BucketIndex,
+    Buckets,
+    ColumnName,
+    ColumnType,
+    Field,
+    FieldId,
+    NestedField,
+    SchemaField,
+    refuse_larger,
+)
 from chronolake_model.names import NAME_PATTERN, TABLE_NAME_PATTERN
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import IndexType, TableType
+
+__all__ = [
+    "BUCKETS_MAX",
+    "COLUMNS_MAX",
+    "NAME_CHARACTERS_MAX",
+    "PROPERTIES_BYTES_MAX",
+    "PROPERTIES_MAX",
+    "SCHEMA_BYTES_MAX",
+    "TYPE_CHARACTERS_MAX",
+    "BucketIndex",
+    "Buckets",
+    "ColumnName",
+    "ColumnType",
+    "Field",
+    "FieldId",
+    "NestedField",
+    "SchemaField",
+    "refuse_larger",
+]
+"""Words of the vocabulary that these bodies have."""
 
 Name = Annotated[
     str,
@@ -25,28 +63,10 @@ TableName = Annotated[
         examples=["shop.orders"],
     ),
 ]
-COLUMNS_MAX = 10_000
-"""Columns of a table, their nested fields included."""
 SCHEMA_VERSION_MAX = 2**31 - 1
-NAME_CHARACTERS_MAX = 255
-ColumnName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
-TYPE_CHARACTERS_MAX = 65_536
-ColumnType = Annotated[str, Meta(min_length=1, max_length=TYPE_CHARACTERS_MAX)]
 PropertyName = Annotated[str, Meta(min_length=1, max_length=16_384)]
 PropertyText = Annotated[str, Meta(max_length=16_384)]
-PROPERTIES_MAX = 1_000
 Properties = Annotated[dict[PropertyName, PropertyText], Meta(max_length=PROPERTIES_MAX)]
-PROPERTIES_BYTES_MAX = 256 * 1024
-"""Bytes, as JSON, of the properties of one object, of the metadata of one instant, or of a plan's details."""
-SCHEMA_BYTES_MAX = 1024 * 1024
-"""Bytes, as JSON, of the columns of a table."""
-
-
-def refuse_larger(name: str, document: object, bytes_max: int) -> None:
-    """Raise ``ValueError`` when a document is longer than this number of bytes as JSON."""
-    size_bytes = len(msgspec.json.encode(document))
-    if size_bytes > bytes_max:
-        raise ValueError(f"{name} has {size_bytes:,} bytes as JSON, and may have {bytes_max:,}")
 
 
 class CreateNamespace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,19 +98,6 @@ class NamespacePage(msgspec.Struct, frozen=True):
 # than this release knows, and a request that does is misspelt.
 
 
-class Field(msgspec.Struct, frozen=True):
-    """One column of a table.
-
-    ``type`` is written as Spark does: ``boolean``, ``tinyint``, ``smallint``, ``int``, ``bigint``,
-    ``float``, ``double``, ``decimal(p,s)``, ``string``, ``binary``, ``date``, ``timestamp`` (UTC),
-    ``timestamp_ntz``, ``array<…>``, ``map<…,…>``, ``struct<name:…>``.
-    """
-
-    name: ColumnName
-    type: ColumnType
-    nullable: bool = True
-
-
 class NewField(Field, frozen=True, forbid_unknown_fields=True):
     """A column of a new table."""
 
@@ -100,49 +107,7 @@ class NewField(Field, frozen=True, forbid_unknown_fields=True):
         return cls(field.name, field.type, field.nullable)
 
 
-FieldId = Annotated[
-    int, Meta(ge=1, description="Identifies the column or nested field, also after a rename. Never reused.")
-]
 SchemaVersion = Annotated[int, Meta(ge=1, le=SCHEMA_VERSION_MAX, description="Dense from 1, per table.")]
-
-
-class NestedField(msgspec.Struct, frozen=True):
-    """A field within a column.
-
-    It is a field of a struct, the ``element`` of an array, or the ``key`` or ``value`` of a map. Its type is
-    part of the column's type. ``nested`` are the fields within it.
-    """
-
-    name: str
-    field_id: FieldId
-    nested: list[NestedField] = []
-
-
-class SchemaField(Field, frozen=True, kw_only=True):
-    """A column of a table as the metastore keeps it.
-
-    ``nested`` are the fields within it, in the order of the type, each with the fields within it.
-    """
-
-    field_id: FieldId
-    nested: list[NestedField] = []
-
-
-BUCKETS_MAX = 100_000
-"""The largest number of buckets of a table."""
-
-Buckets = Annotated[int, Meta(ge=1, le=BUCKETS_MAX)]
-
-
-class BucketIndex(msgspec.Struct, frozen=True):
-    """How record keys find their file groups.
-
-    Bucket: simple hash buckets, bucket = pmod(xxhash64(record key fields), buckets), Spark's xxhash64, seed 42.
-    Other types ignore ``buckets``.
-    """
-
-    type: IndexType = IndexType.BUCKET
-    buckets: Buckets = 4
 
 
 def index_of(type: IndexType, buckets: int | None) -> BucketIndex:

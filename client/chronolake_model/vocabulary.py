@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import enum
+from typing import Final
+
+import msgspec
 
 
 class Action(enum.StrEnum):
@@ -119,3 +122,76 @@ class View(enum.StrEnum):
     MERGED = "merged"
     LATEST = "latest"
     READ_OPTIMISED = "read_optimised"
+
+
+LEASE_SECONDS_DEFAULT = 60
+
+
+class WriteSummary(msgspec.Struct, frozen=True):
+    """Totals over the write stats of a completed instant."""
+
+    files: int = 0
+    size_bytes: int = 0
+    records: int = 0
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+
+
+class StreamPlace(msgspec.Struct, frozen=True):
+    """The stream that an instant belongs to, and the checkpoint whose files it has."""
+
+    name: str
+    epoch: int
+    checkpoint: int
+
+
+NO_CHECKPOINT = -1
+"""The checkpoint of what is written before the first barrier."""
+TASKS_MAX = 10_000
+
+
+FILES_TO_CLEAN_MAX: Final = 10_000
+"""Files of one clean's plan; the next one takes the rest."""
+
+
+GRACE_PROPERTY: Final = "deletions.grace-seconds"
+"""The property of a table that says how long after a deletion its file's name is looked at once more."""
+GRACE_SECONDS_DEFAULT: Final = 900
+GRACE_SECONDS_MAX: Final = 365 * 86_400
+
+
+ADOPTED_PROPERTY: Final = "hudi.adopted"
+"""The properties of the Hudi table when it was adopted, as the text of hoodie.properties."""
+ADOPTING_PROPERTY: Final = "hudi.adopting"
+"""The digest of Hudi's timeline, as ``timeline_digest`` makes it, from which the history was made.
+
+The table has it until its folder is guarded, and the timeline there was found unchanged."""
+TIMELINE_DIGEST_PATTERN: Final = r"^[0-9a-f]{64}$"
+
+
+class Refusal(enum.StrEnum):
+    """Why a file may not be deleted. A reason, once released, keeps its meaning."""
+
+    LIVE = "live"
+    """It is in a latest file slice."""
+    SERVED = "served"
+    """It left the latest slices, and the table is still served as of a time when it was in one."""
+    HELD = "held"
+    """A savepoint, the lease of a reader or the publication for Hudi's readers needs it. Ask again later."""
+    PLANNED = "planned"
+    """It is in a file group for which a table service is planned."""
+    PUBLISHED = "published"
+    """It was published: only a clean whose plan names it may delete it."""
+    STAGED = "staged"
+    """Its instant is pending, and has staged it."""
+    PENDING = "pending"
+    """Its instant is pending, and not the caller's; or the caller does not hold the lease of the plan."""
+    OTHER_INSTANT = "other-instant"
+    """It is not a file of the instant in whose name it is to be deleted."""
+    UNKNOWN_INSTANT = "unknown-instant"
+    """The table's timeline has no instant of the time in its name."""
+    DROPPED_TABLE = "dropped-table"
+    """A dropped table whose base path overlaps published it, or had the instant in its name."""
+    NOT_A_DATA_FILE = "not-a-data-file"
+    """It has no data file's name."""

@@ -4,7 +4,7 @@ TimelineError                      the request cannot be carried out; answered a
 |__NotFound                        404
 |__Conflict                        409
 |__Unprocessable                   422
-|__UnknownRefusal                  recorded by a newer server, under a code that this one does not know
+|__UnknownOutcome                  recorded by another release of the server, which alone can answer with it
 |__Unavailable                     429, 503: nothing was decided; the same request may be sent again
 ConfigurationError                 the server cannot start as it is set up; shown to the operator
 
@@ -17,18 +17,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
-import msgspec
-
-from chronolake_model import decoding
-from chronolake_model.problems import Problem, ProblemCode
-
-
-class Recorded(msgspec.Struct, frozen=True):
-    """A refusal as the outcome of its command holds it: the problem, byte for byte, each time."""
-
-    status: int
-    document: bytes
-
+from chronolake_model.problems import ProblemCode
 
 _CODES: Final = {code.class_name: code for code in ProblemCode}
 
@@ -36,11 +25,11 @@ _CODES: Final = {code.class_name: code for code in ProblemCode}
 class TimelineError(Exception):
     """An expected refusal. ``context`` has its details for programs, in the field's words.
 
-    ``recorded`` is its answer when it was decided on a command, and so is that command's outcome.
+    ``answer`` is the body of its answer, in the dialect of the caller, when it is the outcome of a command.
     """
 
     code: ClassVar[ProblemCode]
-    recorded: Recorded | None = None
+    answer: bytes | None = None
 
     def __init__(self, detail: str, **context: Any) -> None:
         super().__init__(detail)
@@ -189,10 +178,17 @@ class IdempotencyKeyReused(Unprocessable):
         )
 
 
-class UnknownRefusal(TimelineError):
-    """A server of a newer release recorded a refusal that this one has no name for; its document says why."""
+class UnknownOutcome(TimelineError):
+    """Another release of the server recorded the outcome in a form that this one cannot answer with."""
 
     code = ProblemCode.INTERNAL_ERROR
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(
+            f"the request {request_id!r} was decided, and another release of the server recorded its outcome; "
+            "ask a server of that release for the answer",
+            request_id=request_id,
+        )
 
 
 class Unavailable(TimelineError):
@@ -413,14 +409,12 @@ class Overloaded(Unavailable):
 # ---- End of the written classes.
 
 
-def of_recorded(recorded: Recorded) -> TimelineError:
-    """The refusal that was recorded, in the class of its code."""
-    problem = decoding.decode(recorded.document, Problem)
-    error_class = _CLASS_OF.get(problem.code, UnknownRefusal)
+def of_code(code: str, detail: str, context: dict[str, Any]) -> TimelineError:
+    """A recorded refusal, in the class of its code."""
+    error_class = _CLASS_OF[code]
     # Past the class's own constructor, which makes the detail that is here already.
     error = error_class.__new__(error_class)
-    TimelineError.__init__(error, problem.detail, **problem.context)
-    error.recorded = recorded
+    TimelineError.__init__(error, detail, **context)
     return error
 
 

@@ -28,8 +28,7 @@ COMMENT ON COLUMN chronolake.audit_commands.recorded_at IS 'The wall clock of th
 COMMENT ON COLUMN chronolake.audit_commands.command IS 'The command, such as `CompleteInstant`';
 COMMENT ON COLUMN chronolake.audit_commands.version IS 'The version of the table''s log after the command';
 COMMENT ON COLUMN chronolake.audit_commands.event_type IS 'The event that it appended; null if it changed nothing';
-COMMENT ON COLUMN chronolake.audit_commands.status IS 'The status of the answer';
-COMMENT ON COLUMN chronolake.audit_commands.code IS 'The problem code of the answer; null for a success';
+COMMENT ON COLUMN chronolake.audit_commands.code IS 'The code of a refusal; null for a success';
 
 COMMENT ON VIEW chronolake.audit_pending IS 'The instants that are requested or inflight now, in tables that are not dropped.';
 COMMENT ON COLUMN chronolake.audit_pending.state IS 'As in the timeline';
@@ -130,7 +129,7 @@ COMMENT ON COLUMN chronolake.audit_streams.buffered_files IS 'The number of repo
 COMMENT ON COLUMN chronolake.audit_streams.buffered_bytes IS 'The bytes of these files';
 COMMENT ON COLUMN chronolake.audit_streams.is_reported IS 'Whether all tasks that have reported anything have reported their last batch; null without a report';
 
-COMMENT ON TABLE chronolake.refusal IS 'Every command that was refused, except those of the reaper. Refusals are no events. The whole answer is in `outcome`.';
+COMMENT ON TABLE chronolake.refusal IS 'Every command that was refused, except those of the reaper. Refusals are no events. `outcome.result` has all of it.';
 COMMENT ON COLUMN chronolake.refusal.request_id IS 'The idempotency key of the command';
 COMMENT ON COLUMN chronolake.refusal.refused_at IS 'The wall clock of the database';
 COMMENT ON COLUMN chronolake.refusal.command IS 'The command, such as `CompleteInstant`';
@@ -138,9 +137,8 @@ COMMENT ON COLUMN chronolake.refusal.table_name IS 'The table that the command n
 COMMENT ON COLUMN chronolake.refusal.table_id IS 'Its id, if the table existed; all zeros for a namespace';
 COMMENT ON COLUMN chronolake.refusal.version IS 'The version of the table''s log at the decision';
 COMMENT ON COLUMN chronolake.refusal.instant IS 'The requested time of the command''s instant';
-COMMENT ON COLUMN chronolake.refusal.status IS 'The status of the answer';
-COMMENT ON COLUMN chronolake.refusal.code IS 'The problem code of the answer';
-COMMENT ON COLUMN chronolake.refusal.detail IS 'The detail of the answer, cut if it is long';
+COMMENT ON COLUMN chronolake.refusal.code IS 'The reason, from the closed list of problem codes';
+COMMENT ON COLUMN chronolake.refusal.detail IS 'The reason in words, cut if it is long';
 COMMENT ON COLUMN chronolake.refusal.context IS 'Data for programs, such as the winner; long texts and lists are cut';
 COMMENT ON COLUMN chronolake.refusal.transaction_id IS 'With `position`: the order across tables, as in `event`';
 COMMENT ON COLUMN chronolake.refusal.position IS 'With `transaction_id`: the order across tables, as in `event`';

@@ -12,13 +12,14 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import conflicts, tables
 from chronolake_metastore.domain.actions import RULES
 from chronolake_metastore.domain.conflicts import COMPLETED, PENDING, ConcurrentInstant, GroupChange
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.properties import YIELDS_PROPERTY
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.files import FileGroupName
-from chronolake_model.tables import CreateTable, NewField
+from chronolake_model.tables import NewField
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action, Operation, State, Touch, Yields
 
@@ -30,7 +31,7 @@ LONG_BEFORE: Final = Micros(MINE - 20 * TICK)
 NAME: Final = FileGroupName("day=1", bucket_file_id(3))
 TABLE: Final = tables.evolve_created(
     TableCreated(
-        definition=CreateTable(
+        definition=NewDefinition(
             name="shop.orders", base_path="/lake", schema=[NewField("id", "int")], record_key_fields=["id"]
         )
     ),

@@ -9,16 +9,17 @@ from msgspec import UNSET
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import files, tables
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import ColumnStats, WriteStat
-from chronolake_model.tables import CreateTable, NewField, SchemaField
+from chronolake_model.tables import NewField, SchemaField
 from chronolake_model.times import Micros
 
 REQUESTED: Final = "20260203040506789"
 TABLE: Final = tables.evolve_created(
     TableCreated(
-        definition=CreateTable(
+        definition=NewDefinition(
             name="shop.orders", base_path="/lake", schema=[NewField("id", "int")], record_key_fields=["id"]
         )
     ),

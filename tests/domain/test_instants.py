@@ -10,6 +10,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import actions, instants, leases, rollbacks, tables
 from chronolake_metastore.domain.clock import Clock, Now
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, GroupChange
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.event_chain import advance, next_event
 from chronolake_metastore.domain.events import (
     Event,
@@ -24,10 +25,10 @@ from chronolake_metastore.domain.events import (
 )
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import Instant
-from chronolake_model import instants as wire
+from chronolake_metastore.domain.plans import NewPlan
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.files import FileGroupName
-from chronolake_model.tables import CreateTable, NewField
+from chronolake_model.tables import NewField
 from chronolake_model.times import Micros, Tick
 from chronolake_model.vocabulary import Action, Operation, State, TableType
 
@@ -36,7 +37,7 @@ NOW: Final = Micros(1_800_000_000 * SECOND)
 LEASE_SECONDS: Final = 60
 TABLE: Final = tables.evolve_created(
     TableCreated(
-        definition=CreateTable(
+        definition=NewDefinition(
             name="shop.orders", base_path="/lake", schema=[NewField("id", "int")], record_key_fields=["id"]
         )
     ),
@@ -64,16 +65,30 @@ def move(verb: str, instant: Instant) -> Payload:
     match verb:
         case "inflight":
             return instants.take_inflight(
-                TABLE, instant, instants.TakeInflight(TABLE.name, NOW, wire.TakeInflight()), NOW
+                TABLE,
+                instant,
+                instants.TakeInflight(
+                    TABLE.name,
+                    NOW,
+                ),
+                NOW,
             )
         case "complete":
-            return instants.complete(TABLE, instant, wire.CompleteInstant(), {}, NOW)
+            return instants.complete(TABLE, instant, instants.CompleteInstant(TABLE.name, NOW), {}, NOW)
         case "rollback":
-            rollback = rollbacks.RollbackInstant(TABLE.name, NOW, wire.RollbackInstant(writer="writer"))
+            rollback = rollbacks.RollbackInstant(TABLE.name, NOW, writer="writer")
             rollbacks.refuse_rollback(TABLE, instant, rollback, NOW)
             return rollbacks.undo(rollback, NOW)
         case _:
-            return leases.renew(TABLE, instant, leases.RenewLease(TABLE.name, NOW, wire.Heartbeat()), NOW)
+            return leases.renew(
+                TABLE,
+                instant,
+                leases.RenewLease(
+                    TABLE.name,
+                    NOW,
+                ),
+                NOW,
+            )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +136,7 @@ def test_a_writer_that_was_rolled_back_is_refused(verb: str) -> None:
 
 @pytest.mark.parametrize(("seconds", "refused"), [(0, True), (LEASE_SECONDS - 1, True), (LEASE_SECONDS, False)])
 def test_another_may_roll_back_only_when_the_lease_has_ended(seconds: int, refused: bool) -> None:
-    command = rollbacks.RollbackInstant(TABLE.name, NOW, wire.RollbackInstant(writer="another"))
+    command = rollbacks.RollbackInstant(TABLE.name, NOW, writer="another")
     now = Micros(NOW + seconds * SECOND)
     if refused:
         with pytest.raises(errors.LeaseLive):
@@ -136,8 +151,7 @@ def test_each_type_of_table_takes_its_own_action(table_type: TableType, action: 
     definition = msgspec.structs.replace(TABLE.definition, type=table_type)
     table = msgspec.structs.replace(TABLE, definition=definition)
     group = FileGroupName("", bucket_file_id(0))
-    begin = wire.BeginInstant(writer="writer", action=action, plan=wire.Plan([group]))
-    command = instants.BeginInstant(table.name, begin)
+    command = instants.BeginInstant(table.name, writer="writer", action=action, plan=NewPlan([group]))
     live = ConcurrentInstant(GroupChange.WRITE, Action.COMMIT, State.COMPLETED, NOW, Micros(NOW + 1))
     others = {FileGroup(table.table_id, "", group.file_id): (live,)}
     if action in actions.supported(table_type):
@@ -177,7 +191,7 @@ def test_the_state_of_an_instant_follows_from_its_events() -> None:
 
 @pytest.mark.parametrize("ahead_us", [0, 3600 * SECOND], ids=["in time", "an hour ahead"])
 def test_a_lease_runs_by_the_wall_clock_even_if_the_tables_clock_is_ahead(ahead_us: int) -> None:
-    begin = instants.BeginInstant(TABLE.name, wire.BeginInstant(writer="writer", lease_seconds=LEASE_SECONDS))
+    begin = instants.BeginInstant(TABLE.name, writer="writer", lease_seconds=LEASE_SECONDS)
     clock = Clock(TABLE.table_id, Tick.MILLISECOND, Micros(NOW + ahead_us))
     event = next_event(clock, Origin("actor", "request", Now(NOW, NOW)), instants.begin(TABLE, begin, {}, NOW))
     assert instants.evolve(None, event).lease_expires_at == NOW + LEASE_SECONDS * SECOND

@@ -13,7 +13,6 @@ from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.domain.tables import Definition, Table
-from chronolake_model import markers as wire
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.markers import Marker, MarkerKind, check_marker, parse_marker
 from chronolake_model.tables import BucketIndex
@@ -105,7 +104,7 @@ def test_no_text_is_read_as_a_marker_of_another_name(text: str) -> None:
 
 
 def creation(*named: Marker, time: Micros = MINE) -> CreateMarkers:
-    return CreateMarkers("shop.orders", time, wire.CreateMarkers(list(named)))
+    return CreateMarkers("shop.orders", time, list(named))
 
 
 def test_a_marker_of_another_instants_file_is_refused_by_its_place() -> None:

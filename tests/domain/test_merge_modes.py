@@ -9,18 +9,19 @@ import pytest
 from chronolake_hudi import properties as hudi, publishable
 from chronolake_metastore import errors
 from chronolake_metastore.domain import publication_steps, tables
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, MergeMode
-from chronolake_model.tables import AlterTable, CreateTable, NewField
+from chronolake_model.tables import NewField
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import TableType
 
 
 def request(
     mode: str | None, ordering_field: str | None, type_: TableType = TableType.COPY_ON_WRITE
-) -> CreateTable:
-    return CreateTable(
+) -> NewDefinition:
+    return NewDefinition(
         name="shop.orders",
         base_path="/lake",
         schema=[NewField("id", "int"), NewField("ts", "string")],
@@ -70,8 +71,8 @@ def test_event_time_needs_an_ordering_field_and_no_mode_changes() -> None:
         tables.create(None, None, tables.CreateTable(request("custom", "ts")))
     table = table_of(MergeMode.COMMIT_TIME, "ts")
     for change in (
-        AlterTable(set={MERGE_MODE_PROPERTY: "event-time"}),
-        AlterTable(unset=[MERGE_MODE_PROPERTY]),
+        tables.AlterTable("shop.orders", set={MERGE_MODE_PROPERTY: "event-time"}),
+        tables.AlterTable("shop.orders", unset=[MERGE_MODE_PROPERTY]),
     ):
         with pytest.raises(errors.InvalidTable, match="cannot change"):
             tables.alter(table, change, ())

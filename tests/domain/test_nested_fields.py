@@ -11,20 +11,20 @@ from hypothesis import given, strategies as st
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import schemas, tables
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.event_chain import encode_payload
 from chronolake_metastore.domain.events import TableCreated, TableSchemaChanged
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import nested_fields
 from chronolake_model.schemas import (
     AddColumn,
-    ChangeSchema,
     DropColumn,
     RenameColumn,
     SchemaChange,
     SetNullable,
     WidenColumn,
 )
-from chronolake_model.tables import COLUMNS_MAX, CreateTable, NestedField, NewField, SchemaField
+from chronolake_model.tables import COLUMNS_MAX, NestedField, NewField, SchemaField
 from chronolake_model.times import Micros
 from tests import model_of_nested_fields as model
 from tests.model_of_nested_fields import Change, Kind, NestedFields
@@ -36,7 +36,7 @@ ATTRS = "map<string,struct<n:int>>"
 
 def created(*columns: tuple[str, str]) -> Table:
     """A table with the columns, after its key."""
-    definition = CreateTable(
+    definition = NewDefinition(
         name="shop.orders",
         base_path="/lake",
         schema=[NewField("id", "int"), *(NewField(name, type_) for name, type_ in columns)],
@@ -50,7 +50,7 @@ TABLE = created(("address", ADDRESS), ("points", POINTS), ("attrs", ATTRS))
 
 def changed(table: Table, *changes: SchemaChange) -> Table:
     """The table after the changes, as a replay of the log has it."""
-    payload = encode_payload(schemas.change(table, ChangeSchema([*changes])))
+    payload = encode_payload(schemas.change(table, schemas.ChangeSchema("shop.orders", [*changes])))
     return schemas.evolve(table, msgspec.json.decode(payload, type=TableSchemaChanged))
 
 
@@ -202,7 +202,7 @@ def test_a_column_with_a_dot_in_its_name_is_named_in_backticks() -> None:
 )
 def test_a_change_of_a_nested_field_that_is_not_possible_is_refused(change: SchemaChange, why: str) -> None:
     with pytest.raises(errors.IncompatibleSchema, match=why) as refused:
-        schemas.change(TABLE, ChangeSchema([AddColumn("more", "int"), change]))
+        schemas.change(TABLE, schemas.ChangeSchema("shop.orders", [AddColumn("more", "int"), change]))
     assert refused.value.context["column"] == change.name
 
 
@@ -211,7 +211,7 @@ def test_a_change_of_a_nested_field_that_is_not_possible_is_refused(change: Sche
 )
 def test_a_nested_field_of_a_type_that_no_column_could_have_is_refused(type_: str) -> None:
     with pytest.raises(errors.InvalidTable):
-        schemas.change(TABLE, ChangeSchema([AddColumn("address.geo.more", type_)]))
+        schemas.change(TABLE, schemas.ChangeSchema("shop.orders", [AddColumn("address.geo.more", type_)]))
 
 
 def test_a_table_has_ten_thousand_columns_at_most_nested_fields_included() -> None:
@@ -219,4 +219,4 @@ def test_a_table_has_ten_thousand_columns_at_most_nested_fields_included() -> No
     full = changed(TABLE, AddColumn("one", f"struct<{half}>"), AddColumn("other", f"struct<{half},a:int>"))
 
     with pytest.raises(errors.IncompatibleSchema, match="10,000 columns at most"):
-        schemas.change(full, ChangeSchema([AddColumn("address.more", "int")]))
+        schemas.change(full, schemas.ChangeSchema("shop.orders", [AddColumn("address.more", "int")]))

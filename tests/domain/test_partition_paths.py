@@ -6,11 +6,12 @@ import pytest
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import partition_paths, partition_values, publication_steps, tables
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_metastore.domain.literals import Kind
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, URL_ENCODE_PROPERTY, Spelling, partition_path
-from chronolake_model.tables import AlterTable, CreateTable, NewField
+from chronolake_model.tables import NewField
 from chronolake_model.times import Micros
 
 PLAIN = Spelling(hive_style=False, url_encode=False)
@@ -19,7 +20,7 @@ SPELLINGS = [Spelling(), Spelling(hive_style=False), Spelling(url_encode=False),
 
 def table_of(spelling: Spelling) -> Table:
     """A table with the partition fields day and a=b."""
-    definition = CreateTable(
+    definition = NewDefinition(
         name="shop.orders",
         base_path="/lake",
         schema=[NewField("id", "int"), NewField("day", "string"), NewField("a=b", "string")],
@@ -93,6 +94,9 @@ def test_hudi_gets_the_spelling_in_the_published_properties(spelling: Spelling) 
 @pytest.mark.parametrize("name", [HIVE_STYLE_PROPERTY, URL_ENCODE_PROPERTY])
 def test_the_spelling_cannot_change(name: str) -> None:
     table = table_of(PLAIN)
-    for change in (AlterTable(set={name: "true"}), AlterTable(unset=[name])):
+    for change in (
+        tables.AlterTable("shop.orders", set={name: "true"}),
+        tables.AlterTable("shop.orders", unset=[name]),
+    ):
         with pytest.raises(errors.InvalidTable, match="cannot change"):
             tables.alter(table, change, ())

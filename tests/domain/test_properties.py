@@ -10,16 +10,17 @@ import pytest
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import properties, tables
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_metastore.domain.properties import MARKERS_PROPERTY
 from chronolake_model.merge_modes import ORDERING_FIELDS_PROPERTY
 from chronolake_model.storage import S3_OPTIONS
-from chronolake_model.tables import AlterTable, CreateTable, NewField
+from chronolake_model.tables import NewField
 from chronolake_model.times import Micros
 
 TABLE = tables.evolve_created(
     TableCreated(
-        definition=CreateTable(
+        definition=NewDefinition(
             name="shop.orders",
             base_path="/lake",
             schema=[NewField("id", "int")],
@@ -112,5 +113,5 @@ def test_a_table_that_has_such_a_name_from_before_still_changes() -> None:
         TABLE.definition, properties={"hudi.publsih": "false", "markers.requierd": ""}
     )
     table = msgspec.structs.replace(TABLE, definition=before)
-    assert tables.alter(table, AlterTable(set={"owner": "ann"}), []) is not None
-    assert tables.alter(table, AlterTable(unset=["hudi.publsih"]), []) is not None
+    assert tables.alter(table, tables.AlterTable("shop.orders", set={"owner": "ann"}), []) is not None
+    assert tables.alter(table, tables.AlterTable("shop.orders", unset=["hudi.publsih"]), []) is not None

@@ -10,12 +10,14 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import resizes, tables
 from chronolake_metastore.domain.actions import RULES
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, GroupChange
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import Event, ImpossibleEvent, InstantCompleted, Plan, TableCreated
 from chronolake_metastore.domain.files import FileGroup
+from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.domain.tables import Table
-from chronolake_model import instants as wire
+from chronolake_metastore.queries import tables as queries
 from chronolake_model.instants import WriteSummary
-from chronolake_model.tables import CreateTable, NewBucketIndex, NewField
+from chronolake_model.tables import NewBucketIndex, NewField
 from chronolake_model.times import Micros, Tick, format_time
 from chronolake_model.vocabulary import Action, IndexType, State
 
@@ -24,7 +26,7 @@ MINUTE: Final = 60_000_000
 
 
 def a_table(index: IndexType = IndexType.BUCKET) -> Table:
-    definition = CreateTable(
+    definition = NewDefinition(
         name="shop.orders",
         base_path="/lake",
         schema=[NewField("id", "int")],
@@ -52,7 +54,7 @@ TWICE: Final = resized(resized(a_table(), 8, 1, 2), 2, 5, 6)
 @pytest.mark.parametrize(("minute", "buckets"), [(0, 4), (1, 4), (2, 8), (5, 8), (6, 2), (9, 2)])
 def test_each_time_has_the_number_of_buckets_of_the_last_resize_before_it(minute: int, buckets: int) -> None:
     assert TWICE.buckets_as_of(at(minute)) == buckets
-    document = tables.document(TWICE, UUID(int=1))
+    document = queries.document(TWICE, UUID(int=1))
     assert document.buckets_as_of(format_time(at(minute), Tick.MILLISECOND)) == buckets
     assert document.buckets_as_of(None) == 2
     assert resizes.number_after_restore(TWICE, at(minute)) == (None if buckets == 2 else buckets)
@@ -80,27 +82,23 @@ def test_what_writes_no_records_does_not_lose(action: Action) -> None:
     assert resizes.find_later(TWICE, action, at(0)) is None
 
 
-def request(action: Action, buckets: int | None) -> wire.BeginInstant:
-    return wire.BeginInstant("w", action, plan=wire.Plan(buckets=buckets))
-
-
 def test_a_plan_is_checked_only_if_it_resizes() -> None:
     group = FileGroup(UUID(int=7), "", "f")
     writer = ConcurrentInstant(GroupChange.WRITE, Action.COMMIT, State.COMPLETED, at(0), at(1))
-    resizes.refuse_plan(a_table(IndexType.SIMPLE), request(Action.COMMIT, None), [])
-    resizes.refuse_plan(a_table(), request(Action.CLUSTERING, 8), [])
+    resizes.refuse_plan(a_table(IndexType.SIMPLE), Action.COMMIT, NewPlan(buckets=None), [])
+    resizes.refuse_plan(a_table(), Action.CLUSTERING, NewPlan(buckets=8), [])
     with pytest.raises(errors.InvalidPlan, match="only a clustering"):
-        resizes.refuse_plan(a_table(), request(Action.COMPACTION, 8), [])
+        resizes.refuse_plan(a_table(), Action.COMPACTION, NewPlan(buckets=8), [])
     with pytest.raises(errors.InvalidPlan, match="has the index bloom"):
-        resizes.refuse_plan(a_table(IndexType.BLOOM), request(Action.CLUSTERING, 8), [])
+        resizes.refuse_plan(a_table(IndexType.BLOOM), Action.CLUSTERING, NewPlan(buckets=8), [])
     with pytest.raises(errors.WriteConflict, match="the plan lacks f"):
-        resizes.refuse_plan(a_table(), request(Action.CLUSTERING, 8), [(group, writer)])
+        resizes.refuse_plan(a_table(), Action.CLUSTERING, NewPlan(buckets=8), [(group, writer)])
 
 
 def test_the_former_numbers_of_a_table_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resizes, "FORMER_MAX", 2)
     with pytest.raises(errors.InvalidPlan, match="has had 2 other numbers"):
-        resizes.refuse_plan(TWICE, request(Action.CLUSTERING, 8), [])
+        resizes.refuse_plan(TWICE, Action.CLUSTERING, NewPlan(buckets=8), [])
 
 
 def test_the_plan_of_a_resize_is_not_kept() -> None:

@@ -11,19 +11,19 @@ from hypothesis import given, strategies as st
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import schemas, tables
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.event_chain import encode_payload
 from chronolake_metastore.domain.events import TableCreated, TableSchemaChanged
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.schemas import (
     AddColumn,
-    ChangeSchema,
     DropColumn,
     RenameColumn,
     SchemaChange,
     SetNullable,
     WidenColumn,
 )
-from chronolake_model.tables import CreateTable, NestedField, NewField, SchemaField
+from chronolake_model.tables import NestedField, NewField, SchemaField
 from chronolake_model.times import Micros
 from tests.model_of_schemas import CHANGES, Column, Columns
 
@@ -37,7 +37,7 @@ FIELDS: Final = [
 ]
 TABLE: Final = tables.evolve_created(
     TableCreated(
-        definition=CreateTable(
+        definition=NewDefinition(
             name="shop.orders",
             base_path="/lake",
             schema=FIELDS,
@@ -61,7 +61,7 @@ MODEL: Final = Columns(
 
 def changed(table: Table, *changes: SchemaChange) -> Table:
     """The table after the changes, as the log would tell it."""
-    payload = encode_payload(schemas.change(table, ChangeSchema([*changes])))
+    payload = encode_payload(schemas.change(table, schemas.ChangeSchema("shop.orders", [*changes])))
     return schemas.evolve(table, msgspec.json.decode(payload, type=TableSchemaChanged))
 
 
@@ -135,7 +135,7 @@ def test_a_dropped_field_id_is_never_used_again(requests: list[list[SchemaChange
 )
 def test_an_incompatible_change_is_refused_with_the_reason(change: SchemaChange, why: str) -> None:
     with pytest.raises(errors.IncompatibleSchema, match=why) as refused:
-        schemas.change(TABLE, ChangeSchema([AddColumn("more", "int"), change]))
+        schemas.change(TABLE, schemas.ChangeSchema("shop.orders", [AddColumn("more", "int"), change]))
     assert refused.value.context["table"] == "shop.orders"
 
 
@@ -150,7 +150,7 @@ def test_an_incompatible_change_is_refused_with_the_reason(change: SchemaChange,
 )
 def test_a_column_that_no_table_could_have_is_refused(change: SchemaChange) -> None:
     with pytest.raises(errors.InvalidTable):
-        schemas.change(TABLE, ChangeSchema([change]))
+        schemas.change(TABLE, schemas.ChangeSchema("shop.orders", [change]))
 
 
 def test_changes_are_made_in_their_order() -> None:
@@ -180,7 +180,9 @@ def test_a_change_of_a_version_that_is_past_is_refused_and_names_the_present_one
     table = changed(TABLE, AddColumn("extra", "int"))
 
     with pytest.raises(errors.SchemaChanged) as refused:
-        schemas.change(table, ChangeSchema([DropColumn("extra")], expected_schema_version=1))
+        schemas.change(
+            table, schemas.ChangeSchema("shop.orders", [DropColumn("extra")], expected_schema_version=1)
+        )
 
     assert refused.value.context["schema_version"] == 2
 
@@ -192,4 +194,4 @@ def test_a_table_has_ten_thousand_columns_at_most() -> None:
         wide = changed(wide, *(AddColumn(f"c{number}", "int") for number in numbers))
 
     with pytest.raises(errors.IncompatibleSchema, match="10,000 columns"):
-        schemas.change(wide, ChangeSchema([AddColumn("more", "int")]))
+        schemas.change(wide, schemas.ChangeSchema("shop.orders", [AddColumn("more", "int")]))

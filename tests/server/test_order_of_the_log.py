@@ -10,14 +10,13 @@ import asyncio
 import httpx
 
 from chronolake_metastore.commands import group
-from chronolake_metastore.commands.group import Request
+from chronolake_metastore.commands.recording import Request
 from chronolake_metastore.domain import commands, namespaces
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.instants import BeginInstant
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Session
-from chronolake_model import instants as wire, tables as wire_tables
 from tests.command_line import run
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
@@ -30,7 +29,7 @@ def request_of(command: commands.Command) -> Request:
 
 def begin(table: str) -> commands.Command:
     """The command to begin an instant."""
-    return BeginInstant(table, wire.BeginInstant(writer="w"))
+    return BeginInstant(table, writer="w")
 
 
 async def run_group(dsn: str, *group_of_commands: commands.Command) -> None:
@@ -120,7 +119,7 @@ def test_a_namespace_dropped_and_made_again_in_one_group_is_there(dsn: str, http
     rest.succeeded(http.post("/v1/namespaces", json={"name": "a"}))
 
     drop = namespaces.DropNamespace("a")
-    make = namespaces.CreateNamespace(wire_tables.CreateNamespace("a", {"owner": "new"}))
+    make = namespaces.CreateNamespace("a", {"owner": "new"})
 
     asyncio.run(run_group(dsn, drop, make))
 

@@ -24,7 +24,6 @@ from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres import engine
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_model import tables as wire_tables
 from tests.command_line import run
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
@@ -129,7 +128,7 @@ def test_rebuilds_at_once_follow_each_other(
 
 def create_namespace(name: str) -> Task:
     """A command that waits like any other."""
-    command = namespaces.CreateNamespace(wire_tables.CreateNamespace(name))
+    command = namespaces.CreateNamespace(name)
     return group.task_of(group.request_of(Context("test", f"key-{name}"), command))
 
 

@@ -21,7 +21,6 @@ from chronolake_metastore.service import service as door
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_model.markers import CreateMarkers
 from chronolake_model.operations.declaring import Right
 from chronolake_model.readers import BeginReading
 from chronolake_model.times import Micros
@@ -30,12 +29,11 @@ NO_DATABASE = "postgresql://nobody@127.0.0.1:1/nothing"
 ANN = Context("ann", "request-1")
 TABLE = "shop.orders"
 READING = BeginReading("reader")
-MARKERS = CreateMarkers([])
 ASKED: dict[str, tuple[Right, Callable[[Service], Awaitable[object]]]] = {
     "a command": (Right.DEFINE, lambda service: service.execute(ANN, DropTable(TABLE, None))),
     "a note": (Right.READ, lambda service: service.note(ANN, readers.begin, TABLE, READING, None)),
     "another note": (Right.WRITE, lambda service: service.note(ANN, markers.delete, TABLE, Micros(1))),
-    "markers": (Right.WRITE, lambda service: service.create_markers(ANN, TABLE, Micros(1), MARKERS)),
+    "markers": (Right.WRITE, lambda service: service.create_markers(ANN, TABLE, Micros(1), [], None)),
     "a read": (Right.READ, lambda service: service.read(ANN, tables.get, TABLE)),
 }
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-import msgspec
 import psycopg
 
 from chronolake_metastore import errors
@@ -25,23 +24,24 @@ from chronolake_metastore.domain import (
     tables,
 )
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.context import Context, Dialect
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.markers import CreateMarkers
+from chronolake_metastore.domain.results import AnyResult
 from chronolake_metastore.notes import markers
 from chronolake_metastore.proof import rebuilding
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Session
 from chronolake_model import (
-    instants as wire,
     markers as wire_markers,
     schemas as wire_schemas,
-    streams as wire_streams,
     tables as wire_tables,
 )
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.times import Micros, Tick, parse_time
+from tests.store import shown
 
 START_US = 1_750_000_000_123_456
 SECOND_US = 1_000_000
@@ -85,17 +85,23 @@ class History:
         """Execute commands as one group; their request ids are request-1, request-2 and so on."""
         requests = [
             group.request_of(
-                Context(actor, f"request-{next(self._numbers)}", ADDRESS, path="/v1/somewhere"), command
+                Context(actor, f"request-{next(self._numbers)}", ADDRESS, place="/v1/somewhere"), command
             )
             for command in sent
         ]
         return self._runner.run(group.run(self._session, requests, drift_max_us=SECOND_US)).results
 
-    def done(self, command: Command, actor: str = "ann") -> bytes:
-        """The answer to a command that must succeed."""
+    def ask(self, key: str, command: Command, dialect: Dialect | None) -> group.Result:
+        """Execute a command, or repeat it, under a key of the caller, to be answered in a dialect."""
+        request = group.request_of(Context("ann", key, ADDRESS, "/v1/somewhere", dialect=dialect), command)
+        [result] = self._runner.run(group.run(self._session, [request], drift_max_us=SECOND_US)).results
+        return result
+
+    def done(self, command: Command, actor: str = "ann") -> AnyResult:
+        """The result of a command that must succeed."""
         [answer] = self.send(command, actor=actor)
         assert isinstance(answer, Answer), answer
-        return answer.body
+        return answer.result
 
     def refused(self, command: Command, actor: str = "ann") -> errors.TimelineError:
         """The refusal of a command that must be refused."""
@@ -109,13 +115,13 @@ class History:
 
     def make_namespace(self, name: str) -> None:
         """Make a namespace."""
-        self.done(namespaces.CreateNamespace(wire_tables.CreateNamespace(name)))
+        self.done(namespaces.CreateNamespace(name))
 
     def make_table(self, name: str, tick: Tick = Tick.MILLISECOND) -> None:
         """Make a copy-on-write table of four buckets."""
         self.done(
             tables.CreateTable(
-                wire_tables.CreateTable(
+                NewDefinition(
                     name=name,
                     base_path=f"s3://lake/{name}",
                     schema=[wire_tables.NewField("id", "bigint")],
@@ -127,7 +133,7 @@ class History:
 
     def change_schema(self, table: str, *changes: wire_schemas.SchemaChange) -> None:
         """Change the columns of a table."""
-        self.done(schemas.ChangeSchema(table, wire_schemas.ChangeSchema(list(changes))))
+        self.done(schemas.ChangeSchema(table, list(changes)))
 
     def drop_table(self, name: str) -> None:
         """Drop a table."""
@@ -135,13 +141,13 @@ class History:
 
     def begin(self, table: str, writer: str = "nightly", actor: str = "ann", lease_seconds: int = 60) -> str:
         """The requested time of a new instant."""
-        command = instants.BeginInstant(table, wire.BeginInstant(writer=writer, lease_seconds=lease_seconds))
-        return msgspec.json.decode(self.done(command, actor), type=wire.Instant).requested_time
+        command = instants.BeginInstant(table, writer=writer, lease_seconds=lease_seconds)
+        return shown.instant(self.done(command, actor)).requested_time
 
     def complete(self, table: str, requested_time: str, buckets: Sequence[int], actor: str = "ann") -> str:
         """The completion time of an instant that wrote a file of ten records into each of these buckets."""
         command = completion(table, requested_time, buckets)
-        done = msgspec.json.decode(self.done(command, actor), type=wire.Instant)
+        done = shown.instant(self.done(command, actor))
         assert done.completion_time is not None
         return done.completion_time
 
@@ -158,32 +164,39 @@ class History:
             wire_markers.Marker(file.partition_path, file.file_name, wire_markers.MarkerKind.CREATE)
             for file in files
         ]
-        command = CreateMarkers(table, parse_time(requested_time), wire_markers.CreateMarkers(named))
+        command = CreateMarkers(table, parse_time(requested_time), named)
         assert self._runner.run(markers.create(self._session, [command])) == [[True] * len(buckets)]
 
     def report(self, table: str, requested_time: str, *buckets: int) -> None:
         """Report files that an instant has marked as deleted."""
         files = [file_of(requested_time, bucket) for bucket in buckets]
         deleted = [wire_markers.DeletedFile(file.partition_path, file.file_name) for file in files]
-        request = wire_markers.ReportDeletions(deleted)
-        self.done(deletions.ReportDeletions(table, parse_time(requested_time), request))
+        self.done(deletions.ReportDeletions(table, parse_time(requested_time), deleted))
 
     def renew(self, table: str, requested_time: str) -> None:
         """Renew the lease of an instant."""
-        self.done(leases.RenewLease(table, parse_time(requested_time), wire.Heartbeat()))
+        self.done(
+            leases.RenewLease(
+                table,
+                parse_time(requested_time),
+            )
+        )
 
     def roll_back(
         self, table: str, requested_time: str, writer: str = "nightly", files_to_delete: Sequence[str] = ()
     ) -> None:
         """Roll an instant back; with files to delete the rollback stays pending."""
-        rollback = wire.RollbackInstant(writer, "given up", files_to_delete=[*files_to_delete])
-        self.done(rollbacks.RollbackInstant(table, parse_time(requested_time), rollback))
+        self.done(
+            rollbacks.RollbackInstant(
+                table, parse_time(requested_time), writer, "given up", files_to_delete=[*files_to_delete]
+            )
+        )
 
 
 def completion(table: str, requested_time: str, buckets: Sequence[int]) -> instants.CompleteInstant:
     """The command that completes an instant with a file of ten records in each of these buckets."""
     stats = [file_of(requested_time, bucket) for bucket in buckets]
-    return instants.CompleteInstant(table, parse_time(requested_time), wire.CompleteInstant(stats))
+    return instants.CompleteInstant(table, parse_time(requested_time), stats)
 
 
 def file_of(requested_time: str, bucket: int) -> WriteStat:
@@ -219,7 +232,7 @@ def make_history(history: History) -> dict[str, str]:
     history.pass_seconds(60)
     history.drop_table("shop.dropped")
     history.write("shop.clicks", 3)
-    history.done(streams.OpenStream("shop.clicks", "job", wire_streams.OpenStream("job-1")))
+    history.done(streams.OpenStream("shop.clicks", "job", "job-1"))
     times["abandoned"] = history.begin("shop.orders", writer="dead", lease_seconds=5)
     history.mark("shop.orders", times["abandoned"], 1, 2, 3)
     history.report("shop.orders", times["abandoned"], 3)

@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from typing_extensions import override
 
 from chronolake_metastore.commands import group
-from chronolake_metastore.commands.group import Request, Result
+from chronolake_metastore.commands.group import Result
+from chronolake_metastore.commands.recording import Request
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.settings import Settings

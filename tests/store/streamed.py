@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 import psycopg
 
 from chronolake_metastore.domain import checkpoints, streams, tables
-from chronolake_model import streams as wire, tables as wire_tables
+from chronolake_metastore.domain.definitions import NewDefinition
+from chronolake_metastore.domain.results import StreamInstantResult, StreamResult
+from chronolake_model import tables as wire_tables
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.files import WriteStat
+from chronolake_model.times import format_time
 from chronolake_model.vocabulary import TableType
 from tests.store.history import History
 
@@ -28,38 +30,53 @@ class Streamed:
     def __init__(self, history: History) -> None:
         self.history = history
         history.make_namespace("streamed")
-        definition = wire_tables.CreateTable(
-            TABLE,
-            "s3://lake/streamed",
-            [wire_tables.NewField("id", "bigint")],
-            ["id"],
-            type=TableType.MERGE_ON_READ,
+        history.done(
+            tables.CreateTable(
+                NewDefinition(
+                    TABLE,
+                    "s3://lake/streamed",
+                    [wire_tables.NewField("id", "bigint")],
+                    ["id"],
+                    type=TableType.MERGE_ON_READ,
+                )
+            )
         )
-        history.done(tables.CreateTable(definition))
 
     def open(self, stream: str, restored_checkpoint: int | None = None, lease_seconds: int = 60) -> int:
         """Open a stream; gives its epoch."""
-        body = wire.OpenStream("w", restored_checkpoint=restored_checkpoint, lease_seconds=lease_seconds)
-        answer = self.history.done(streams.OpenStream(TABLE, stream, body))
-        return msgspec.json.decode(answer, type=wire.Stream).epoch
+        result = self.history.done(
+            streams.OpenStream(
+                TABLE, stream, "w", restored_checkpoint=restored_checkpoint, lease_seconds=lease_seconds
+            )
+        )
+        assert isinstance(result, StreamResult)
+        return result.of.stream.epoch
 
     def report(self, stream: str, epoch: int, checkpoint: int, buckets: Sequence[int], task: str = "0") -> str:
         """Report log files as the last batch of a task; gives the instant."""
-        asked = checkpoints.RequestInstant(TABLE, stream, wire.RequestInstant(epoch, task, checkpoint))
-        time = msgspec.json.decode(self.history.done(asked), type=wire.StreamInstant).requested_time
+        asked = checkpoints.RequestInstant(TABLE, stream, epoch, task, checkpoint)
+        given = self.history.done(asked)
+        assert isinstance(given, StreamInstantResult)
+        time = format_time(given.requested_time, given.tick)
         ids = [bucket_file_id(bucket) for bucket in buckets]
         names = [f".{file_id}_{time}.log.1_0-{task}-0" for file_id in ids]
         stats = [WriteStat("", file_id, name, 10, 1) for file_id, name in zip(ids, names, strict=True)]
-        body = wire.ReportWriteMetadata(
-            epoch, task, checkpoint, requested_time=time, write_stats=stats, last_batch=True
+        command = checkpoints.ReportWriteMetadata(
+            TABLE,
+            stream,
+            epoch,
+            task,
+            checkpoint,
+            requested_time=given.requested_time,
+            write_stats=stats,
+            last_batch=True,
         )
-        self.history.done(checkpoints.ReportWriteMetadata(TABLE, stream, body))
+        self.history.done(command)
         return time
 
     def complete(self, stream: str, epoch: int, checkpoint: int) -> None:
         """Acknowledge a checkpoint."""
-        body = wire.CompleteCheckpoints(epoch, checkpoint)
-        self.history.done(checkpoints.CompleteCheckpoints(TABLE, stream, body))
+        self.history.done(checkpoints.CompleteCheckpoints(TABLE, stream, epoch, checkpoint))
 
     def rows(self) -> list[tuple[object, ...]]:
         """The projection."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeVar
 
-import msgspec
 import psycopg
 
 from chronolake_metastore.domain import instants, restores, rollbacks, savepoints, tables
+from chronolake_metastore.domain.definitions import NewDefinition
+from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.domain.properties import YIELDS_PROPERTY
 from chronolake_metastore.queries import files as file_queries, instants as instant_queries
 from chronolake_metastore.store.projections import PROJECTIONS
@@ -17,6 +18,7 @@ from chronolake_model.files import Changes, FileGroupName, Snapshot, WriteStat
 from chronolake_model.times import parse_time
 from chronolake_model.vocabulary import Action, TableType, Yields
 from tests.contexts import TESTER
+from tests.store import shown
 from tests.store.history import History
 
 _Document = TypeVar("_Document")
@@ -44,7 +46,7 @@ class TablesOfTypes(History):
     ) -> None:
         self.done(
             tables.CreateTable(
-                wire_tables.CreateTable(
+                NewDefinition(
                     name=name,
                     base_path=f"s3://lake/{name}",
                     schema=[wire_tables.NewField("id", "bigint")],
@@ -57,12 +59,13 @@ class TablesOfTypes(History):
         )
 
     def start(self, table: str, action: Action, **fields: Any) -> wire.Instant:
-        request = wire.BeginInstant(writer=fields.pop("writer", "w"), action=action, **fields)
         self.pass_seconds(1)
-        return self.answer(instants.BeginInstant(table, request))
+        return self.answer(
+            instants.BeginInstant(table, writer=fields.pop("writer", "w"), action=action, **fields)
+        )
 
     def planned(self, table: str, action: Action, *groups: FileGroupName, **fields: Any) -> wire.Instant:
-        return self.start(table, action, plan=wire.Plan(list(groups)), **fields)
+        return self.start(table, action, plan=NewPlan(list(groups)), **fields)
 
     def finish(
         self, instant: wire.Instant, *stats: WriteStat, replaced: tuple[FileGroupName, ...] = ()
@@ -75,17 +78,16 @@ class TablesOfTypes(History):
         return self.finish(instant, *(stat(instant, bucket, log=log) for bucket in buckets))
 
     def undo(self, instant: wire.Instant, writer: str = "w", **fields: Any) -> wire.Instant:
-        request = wire.RollbackInstant(writer, **fields)
         return self.answer(
-            rollbacks.RollbackInstant(instant.table, parse_time(instant.requested_time), request)
+            rollbacks.RollbackInstant(instant.table, parse_time(instant.requested_time), writer, **fields)
         )
 
     def save(self, table: str, instant: wire.Instant | None = None) -> wire.Instant:
         target = None if instant is None else parse_time(instant.requested_time)
-        return self.answer(savepoints.CreateSavepoint(table, target, wire.CreateSavepoint("operator")))
+        return self.answer(savepoints.CreateSavepoint(table, target, "operator"))
 
     def answer(self, command: Any) -> wire.Instant:
-        return msgspec.json.decode(self.done(command), type=wire.Instant)
+        return shown.instant(self.done(command))
 
     def now(self, instant: wire.Instant) -> wire.Instant:
         """The instant as it stands: a rolled back one is answered so without an event."""
@@ -126,8 +128,9 @@ def stat(instant: wire.Instant, bucket: int, *, log: bool = False, generation: i
 def completion(
     instant: wire.Instant, *stats: WriteStat, replaced: tuple[FileGroupName, ...] = ()
 ) -> instants.CompleteInstant:
-    request = wire.CompleteInstant(list(stats), replaced_file_groups=list(replaced))
-    return instants.CompleteInstant(instant.table, parse_time(instant.requested_time), request)
+    return instants.CompleteInstant(
+        instant.table, parse_time(instant.requested_time), list(stats), replaced_file_groups=list(replaced)
+    )
 
 
 def projections(dsn: str) -> dict[str, list[Any]]:
@@ -143,5 +146,5 @@ def named_stat(instant: wire.Instant, file_id: str) -> WriteStat:
 
 
 def restore(history: TablesOfTypes, savepoint: wire.Instant) -> restores.RestoreTable:
-    request = wire.RestoreTable("operator", savepoint.requested_time, "bad load")
-    return restores.RestoreTable(savepoint.table, parse_time(savepoint.requested_time), request)
+    time = parse_time(savepoint.requested_time)
+    return restores.RestoreTable(savepoint.table, time, "operator", "bad load")

@@ -7,7 +7,6 @@ import itertools
 import uuid
 from collections.abc import Sequence
 
-import msgspec
 import psycopg
 import pytest
 from msgspec import UNSET
@@ -29,9 +28,11 @@ from chronolake_metastore.domain import (
 from chronolake_metastore.domain.answers import START, ChainHead, grow
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.domain.proof import Finding
+from chronolake_metastore.domain.results import AnyResult
 from chronolake_metastore.notes import markers
 from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.proof.rebuilding import Rebuilt
@@ -41,16 +42,15 @@ from chronolake_metastore.store import answers, event_log
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Session
 from chronolake_model import (
-    instants as wire,
-    markers as wire_markers,
     schemas as wire_schemas,
     tables as wire_tables,
 )
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import ColumnStats, WriteStat
-from chronolake_model.markers import DeletedFile, Marker, MarkerKind, ReportDeletions
+from chronolake_model.markers import DeletedFile, Marker, MarkerKind
 from chronolake_model.times import Micros, format_time, parse_time
 from chronolake_model.vocabulary import Action
+from tests.store import shown
 
 ORDERS = "(SELECT table_id FROM lake_table WHERE name = 'orders')"
 """The id of ``shop.orders``, in SQL."""
@@ -72,13 +72,13 @@ class History:
         self._session = Session(self._database)
         self._numbers = itertools.count()
 
-    async def run(self, command: Command) -> bytes:
-        """Carry one command out, which must not be refused; gives the body of the answer."""
+    async def run(self, command: Command) -> AnyResult:
+        """Carry one command out, which must not be refused; gives its result."""
         key = f"{self._keys}-{next(self._numbers)}"
         request = group.request_of(Context("test", key), command)
         [answer] = (await group.run(self._session, [request], drift_max_us=1_000_000)).results
         assert isinstance(answer, Answer), answer
-        return answer.body
+        return answer.result
 
     async def mark(self, command: CreateMarkers) -> None:
         """Create markers."""
@@ -88,7 +88,7 @@ class History:
         """Make a table of one column."""
         await self.run(
             tables.CreateTable(
-                wire_tables.CreateTable(
+                NewDefinition(
                     name=name,
                     base_path=f"/lake/{name}",
                     schema=[wire_tables.NewField("id", "bigint")],
@@ -99,24 +99,23 @@ class History:
 
     async def begin(self, table: str, action: Action = Action.COMMIT) -> Micros:
         """Begin an instant."""
-        body = await self.run(instants.BeginInstant(table, wire.BeginInstant(WRITER, action)))
-        return parse_time(msgspec.json.decode(body, type=wire.Instant).requested_time)
+        result = await self.run(instants.BeginInstant(table, WRITER, action))
+        return parse_time(shown.instant(result).requested_time)
 
     async def write(self, table: str, *buckets: int) -> None:
         """Begin an instant, and complete it with a file in each of these buckets."""
         time = await self.begin(table)
         stats = [write_stat(bucket, time) for bucket in buckets]
-        await self.run(instants.CompleteInstant(table, time, wire.CompleteInstant(stats)))
+        await self.run(instants.CompleteInstant(table, time, stats))
 
     async def write_staged(self, table: str, *buckets: int) -> None:
         """The same, with the file of each bucket staged by itself before."""
         time = await self.begin(table)
         staged = []
         for bucket in buckets:
-            request = wire.StageWriteStats([write_stat(bucket, time)])
-            body = await self.run(staging.StageWriteStats(table, time, request))
-            staged.append(msgspec.json.decode(body, type=wire.StagedWriteStats).version)
-        await self.run(instants.CompleteInstant(table, time, wire.CompleteInstant(staged=staged)))
+            result = await self.run(staging.StageWriteStats(table, time, [write_stat(bucket, time)]))
+            staged.append(shown.staged(result).version)
+        await self.run(instants.CompleteInstant(table, time, staged=staged))
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -139,22 +138,25 @@ def make(dsn: str) -> None:
 
 
 async def _make(history: History) -> None:
-    await history.run(namespaces.CreateNamespace(wire_tables.CreateNamespace("shop")))
-    await history.run(namespaces.CreateNamespace(wire_tables.CreateNamespace("old")))
+    await history.run(namespaces.CreateNamespace("shop"))
+    await history.run(namespaces.CreateNamespace("old"))
     await history.run(namespaces.DropNamespace("old"))
     await history.make_table("shop.orders")
     await history.write("shop.orders", 0, 1)
     await history.write("shop.orders", 0)
     pending = await history.begin("shop.orders")
-    await history.run(leases.RenewLease("shop.orders", pending, wire.Heartbeat()))
+    await history.run(
+        leases.RenewLease(
+            "shop.orders",
+            pending,
+        )
+    )
     given_up = await history.begin("shop.orders", Action.CLEAN)
-    returned = wire.ReturnToRequested(WRITER)
-    await history.run(instants.ReturnToRequested("shop.orders", given_up, returned))
+    await history.run(instants.ReturnToRequested("shop.orders", given_up, WRITER))
     await history.make_table("shop.gone")
     await history.run(tables.DropTable("shop.gone"))
     await history.make_table("shop.clicks")
-    note = wire_schemas.ChangeSchema([wire_schemas.AddColumn("note", "string")])
-    await history.run(schemas.ChangeSchema("shop.clicks", note))
+    await history.run(schemas.ChangeSchema("shop.clicks", [wire_schemas.AddColumn("note", "string")]))
     await history.close()
 
 
@@ -175,9 +177,9 @@ def report_deletions(dsn: str) -> None:
         time = await history.begin("shop.clicks")
         stats = [write_stat(bucket, time) for bucket in (0, 1)]
         marks = [Marker(stat.partition_path, stat.file_name, MarkerKind.CREATE) for stat in stats]
-        await history.mark(CreateMarkers("shop.clicks", time, wire_markers.CreateMarkers(marks)))
+        await history.mark(CreateMarkers("shop.clicks", time, marks))
         files = [DeletedFile(marker.partition_path, marker.file_name) for marker in marks]
-        await history.run(deletions.ReportDeletions("shop.clicks", time, ReportDeletions(files)))
+        await history.run(deletions.ReportDeletions("shop.clicks", time, files))
         await history.close()
 
     asyncio.run(run(History(dsn, "deletions")))
@@ -189,8 +191,7 @@ def plan(dsn: str) -> None:
     async def run(history: History) -> None:
         time = await history.begin("shop.clicks")
         names = [write_stat(bucket, time).file_name for bucket in range(150)]
-        request = wire.RollbackInstant(WRITER, files_to_delete=names)
-        await history.run(rollbacks.RollbackInstant("shop.clicks", time, request))
+        await history.run(rollbacks.RollbackInstant("shop.clicks", time, WRITER, files_to_delete=names))
         await history.close()
 
     asyncio.run(run(History(dsn, "plans")))
@@ -204,7 +205,10 @@ def refuse(dsn: str, *names: str) -> None:
 
     async def run(history: History) -> None:
         for name in names:
-            command = leases.RenewLease(name, Micros(1_000), wire.Heartbeat())
+            command = leases.RenewLease(
+                name,
+                Micros(1000),
+            )
             with pytest.raises(AssertionError, match="no "):
                 await history.run(command)
         if not names:

@@ -17,11 +17,12 @@ from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Result
 from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.instants import BeginInstant
 from chronolake_metastore.domain.proof import Check
 from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.settings import Settings
-from chronolake_model import instants as wire, tables as wire_tables
+from chronolake_model import tables as wire_tables
 from chronolake_model.times import Micros, format_time
 from tests.examples import examples
 from tests.store.history import History, completion
@@ -33,15 +34,15 @@ NUMBERS = itertools.count()
 
 
 def rename(name: str, new_name: str) -> tables.AlterTable:
-    return tables.AlterTable(name, wire_tables.AlterTable(name=new_name))
+    return tables.AlterTable(name, new_name)
 
 
 def begin(name: str) -> BeginInstant:
-    return BeginInstant(name, wire.BeginInstant("w"))
+    return BeginInstant(name, "w")
 
 
 def outcome(result: Result) -> str:
-    return str(result.status) if isinstance(result, Answer) else type(result).__name__
+    return "done" if isinstance(result, Answer) else type(result).__name__
 
 
 @pytest.fixture
@@ -66,8 +67,8 @@ def test_commands_of_the_group_of_a_rename_are_decided_in_their_order(lake: Hist
     )
 
     assert [outcome(result) for result in results] == [
-        *("201", "200", "TableNotFound", "201"),
-        *("200", "TableNotFound", "201"),
+        *("done", "done", "TableNotFound", "done"),
+        *("done", "TableNotFound", "done"),
     ]
     refusals = [result for result in results if isinstance(result, errors.TableNotFound)]
     assert [refusal.context["renamed_to"] for refusal in refusals] == ["shop.b", "shop.a"]
@@ -86,7 +87,7 @@ def test_tables_that_swap_their_names_are_replayed(lake: History) -> None:
     report = asyncio.run(verification.verify(Settings(dsn=lake.dsn)))
     rebuilt = asyncio.run(rebuilding.rebuild(Settings(dsn=lake.dsn)))
 
-    assert [outcome(result) for result in results] == ["200"] * 4
+    assert [outcome(result) for result in results] == ["done"] * 4
     assert report.findings == []
     assert set(rebuilt.repaired.values()) <= {0}
 
@@ -123,14 +124,13 @@ def test_names_that_were_swapped_in_the_projection_are_detected_and_repaired(
     assert Metastore(lake.dsn).holders == holders
     assert asyncio.run(verification.verify(Settings(dsn=lake.dsn))).findings == []
     [answer] = lake.send(begin("shop.c"))
-    assert isinstance(answer, Answer) and answer.table_id == holders["shop.c"]
+    assert isinstance(answer, Answer) and answer.result.log_id == holders["shop.c"]
 
 
 def test_auditors_see_each_name_and_property_that_a_table_had(lake: History) -> None:
     lake.make_table("shop.a")
-    change = wire_tables.AlterTable(name="shop.b", set={"owner": "ann"})
-    lake.done(tables.AlterTable("shop.a", change), actor="bob")
-    lake.done(tables.AlterTable("shop.b", wire_tables.AlterTable(unset=["owner"])))
+    lake.done(tables.AlterTable("shop.a", "shop.b", set={"owner": "ann"}), actor="bob")
+    lake.done(tables.AlterTable("shop.b", unset=["owner"]))
     lake.drop_table("shop.b")
 
     with psycopg.connect(lake.dsn, row_factory=dict_row) as connection:
@@ -218,7 +218,7 @@ def commands_of(stored: Metastore, verb: str, first: int, second: int) -> list[C
 
 def create(name: str) -> tables.CreateTable:
     fields = [wire_tables.NewField("id", "int")]
-    return tables.CreateTable(wire_tables.CreateTable(name, f"/lake/{next(NUMBERS)}", fields, ["id"]))
+    return tables.CreateTable(NewDefinition(name, f"/lake/{next(NUMBERS)}", fields, ["id"]))
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -12,9 +12,9 @@ from chronolake_metastore.domain import checkpoints
 from chronolake_metastore.domain.proof import Finding
 from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.settings import Settings
-from chronolake_model import streams as wire
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.files import WriteStat
+from chronolake_model.times import parse_time
 from tests.store.history import History
 from tests.store.streamed import TABLE, Streamed
 
@@ -50,8 +50,7 @@ def test_reported_files_stay_until_their_task_restarts_or_their_instant_ends(str
     streamed.report("other", other, -1, [0])
     assert streamed.buckets() == [0, 0, 0, 1, 2, 3]
 
-    restart = wire.RestartTask(job, "0", restored_checkpoint=1)
-    streamed.history.done(checkpoints.RestartTask(TABLE, "job", restart))
+    streamed.history.done(checkpoints.RestartTask(TABLE, "job", job, "0", restored_checkpoint=1))
     assert streamed.buckets() == [0, 0, 1, 3]
 
     streamed.complete("job", job, 1)
@@ -66,14 +65,18 @@ def test_files_that_are_reported_and_dropped_in_one_transaction_are_not_there(st
     time = streamed.report("job", epoch, -1, [0], task="1")
     name = f".{bucket_file_id(1)}_{time}.log.1_0-0-0"
     stats = [WriteStat("", bucket_file_id(1), name, 10, 1)]
-    report = wire.ReportWriteMetadata(epoch, "0", -1, requested_time=time, write_stats=stats)
-    restart = wire.RestartTask(epoch, "0")
-    again = wire.ReportWriteMetadata(epoch, "2", -1, requested_time=time, write_stats=stats, last_batch=True)
+    requested_time = parse_time(time)
+    report = checkpoints.ReportWriteMetadata(
+        TABLE, "job", epoch, "0", -1, requested_time=requested_time, write_stats=stats
+    )
+    again = checkpoints.ReportWriteMetadata(
+        TABLE, "job", epoch, "2", -1, requested_time=requested_time, write_stats=stats, last_batch=True
+    )
 
     streamed.history.send(
-        checkpoints.ReportWriteMetadata(TABLE, "job", report),
-        checkpoints.RestartTask(TABLE, "job", restart),
-        checkpoints.ReportWriteMetadata(TABLE, "job", again),
+        report,
+        checkpoints.RestartTask(TABLE, "job", epoch, "0"),
+        again,
     )
 
     assert streamed.buckets() == [0, 1]

@@ -10,23 +10,25 @@ from uuid import UUID
 import msgspec
 import psycopg
 import pytest
+from msgspec.structs import asdict
 
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.domain import deletions, instants, restores, rollbacks, savepoints, tables
-from chronolake_metastore.domain.cleans import PlanClean
+from chronolake_metastore.domain.cleans import PlanClean, Retention
 from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.definitions import NewDefinition
+from chronolake_metastore.domain.results import AnyResult
 from chronolake_metastore.notes import readers
-from chronolake_model import cleans as wire_cleans, instants as wire, tables as wire_tables
+from chronolake_model import instants as wire, tables as wire_tables
 from chronolake_model.cleans import CleanPolicy
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import FileGroupName, WriteStat
-from chronolake_model.instants import Instant
-from chronolake_model.markers import DeletedFile, ReportDeletions
+from chronolake_model.markers import DeletedFile
 from chronolake_model.readers import BeginReading
 from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import Action, TableType
 from tests.contexts import TESTER
-from tests.store import tampering
+from tests.store import shown, tampering
 from tests.store.history import History
 from tests.store.naive_reader import Group, Log
 
@@ -65,7 +67,9 @@ class Cleaned:
         table = wire_tables.CreateTable(TABLE, "s3://lake/orders", fields, ["id"], self.type)
         history.done(
             tables.CreateTable(
-                msgspec.structs.replace(table, index=wire_tables.NewBucketIndex(buckets=BUCKETS))
+                NewDefinition(
+                    **asdict(msgspec.structs.replace(table, index=wire_tables.NewBucketIndex(buckets=BUCKETS)))
+                )
             )
         )
 
@@ -120,10 +124,10 @@ class Cleaned:
             self._roll_back(time)
 
     def save(self) -> None:
-        command = savepoints.CreateSavepoint(TABLE, None, wire.CreateSavepoint("w"))
+        command = savepoints.CreateSavepoint(TABLE, None, "w")
         [answer] = self.history.send(command)
         if isinstance(answer, Answer):
-            savepoint = msgspec.json.decode(answer.body, type=Instant)
+            savepoint = shown.instant(answer.result)
             assert savepoint.target is not None
             self.savepoints[savepoint.requested_time] = self._completion_of(savepoint.target)
 
@@ -131,7 +135,7 @@ class Cleaned:
         if self.savepoints:
             time = self.random.choice(sorted(self.savepoints))
             del self.savepoints[time]
-            self._done(savepoints.ReleaseSavepoint(TABLE, parse_time(time), wire.ReleaseSavepoint("w")))
+            self._done(savepoints.ReleaseSavepoint(TABLE, parse_time(time), "w"))
 
     def restore(self) -> None:
         """Restore to the last savepoint, after all pending instants were rolled back."""
@@ -142,9 +146,7 @@ class Cleaned:
         time = max(
             self.savepoints, key=lambda requested_time: (self.savepoints[requested_time], requested_time)
         )
-        [answer] = self.history.send(
-            restores.RestoreTable(TABLE, parse_time(time), wire.RestoreTable("w", time))
-        )
+        [answer] = self.history.send(restores.RestoreTable(TABLE, parse_time(time), "w"))
         assert isinstance(answer, Answer)
         replaced = self._state().replaced
         self.generations = [
@@ -177,8 +179,8 @@ class Cleaned:
     def clean(self) -> None:
         policy = self.random.choice(POLICIES)
         expected = None if policy.retain_versions else self._deletable(policy)
-        request = wire_cleans.PlanClean(**msgspec.structs.asdict(policy), writer="w")
-        clean = msgspec.json.decode(self._done(PlanClean(TABLE, request)), type=wire_cleans.PlannedClean).clean
+        retention = Retention(policy.retain_commits, policy.retain_hours, policy.retain_versions)
+        clean = shown.clean(self._done(PlanClean(TABLE, retention, "w")))
         names = set() if clean is None or clean.plan is None else set(clean.plan.files_to_delete)
         assert expected is None or names == expected
         assert names.isdisjoint(self.cleaned), "what was planned is not planned again"
@@ -186,9 +188,15 @@ class Cleaned:
         if clean is not None:
             self.cleans += 1
             time = parse_time(clean.requested_time)
-            report = ReportDeletions([DeletedFile("", name) for name in sorted(names)])
-            self._done(deletions.ReportDeletions(TABLE, time, report))
-            self._done(instants.CompleteInstant(TABLE, time, wire.CompleteInstant()))
+            self._done(
+                deletions.ReportDeletions(TABLE, time, [DeletedFile("", name) for name in sorted(names)])
+            )
+            self._done(
+                instants.CompleteInstant(
+                    TABLE,
+                    time,
+                )
+            )
 
     # ------------------------------------------------------------------------------ invariants
 
@@ -274,21 +282,22 @@ class Cleaned:
         return WriteStat(*group, log if is_log else base, 100, 10)
 
     def _begun(self, request: wire.BeginInstant) -> str:
-        begun = msgspec.json.decode(self._done(instants.BeginInstant(TABLE, request)), type=Instant)
+        begun = shown.instant(self._done(instants.BeginInstant(TABLE, **asdict(request))))
         return begun.requested_time
 
     def _complete(self, time: str, stats: list[WriteStat], replaced: list[FileGroupName] | None = None) -> bool:
         """Complete an instant, or roll it back when it lost."""
-        request = wire.CompleteInstant(stats, replaced_file_groups=replaced or [])
-        [answer] = self.history.send(instants.CompleteInstant(TABLE, parse_time(time), request))
+        [answer] = self.history.send(
+            instants.CompleteInstant(TABLE, parse_time(time), stats, replaced_file_groups=replaced or [])
+        )
         if not isinstance(answer, Answer):
             self._roll_back(time)
         return isinstance(answer, Answer)
 
     def _roll_back(self, time: str) -> None:
-        self._done(rollbacks.RollbackInstant(TABLE, parse_time(time), wire.RollbackInstant("w")))
+        self._done(rollbacks.RollbackInstant(TABLE, parse_time(time), "w"))
 
-    def _done(self, command: Command) -> bytes:
+    def _done(self, command: Command) -> AnyResult:
         self.history.pass_seconds(0.01)
         return self.history.done(command)
 

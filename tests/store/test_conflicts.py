@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import msgspec
 import psycopg
 import pytest
 
 from chronolake_metastore import errors
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.domain import instants, leases, tables, transactions
-from chronolake_model import instants as wire, tables as wire_tables
+from chronolake_metastore.domain.definitions import NewDefinition
+from chronolake_metastore.domain.plans import NewPlan
+from chronolake_model import tables as wire_tables
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.times import format_time, parse_time
 from chronolake_model.vocabulary import Action, IndexType, State, TableType
+from tests.store import shown
 from tests.store.tables_of_types import (
     COW,
     GIVING_WAY,
@@ -81,10 +83,10 @@ def together(*members: instants.CompleteInstant) -> transactions.CompleteTogethe
 
 def test_instants_of_several_tables_complete_together_in_one_transaction(history: TablesOfTypes) -> None:
     orders, clicks = history.start(COW, Action.COMMIT), history.start(MOR, Action.DELTACOMMIT)
-    body = history.done(
+    result = history.done(
         together(completion(orders, stat(orders, 1)), completion(clicks, stat(clicks, 1, log=True)))
     )
-    done = msgspec.json.decode(body, type=wire.CompletedTogether).instants
+    done = shown.together(result)
     assert [instant.state for instant in done] == [State.COMPLETED] * 2
     assert [instant.table for instant in done] == [COW, MOR]
     with psycopg.connect(history.dsn) as connection:
@@ -118,13 +120,17 @@ def test_two_of_one_table_that_touch_one_group_do_not_complete_together(history:
 def test_a_table_recreated_in_one_group_continues_after_the_old_one(history: TablesOfTypes) -> None:
     last = history.start(COW, Action.COMMIT).requested_time
     history.pass_seconds(-3_600)
-    definition = wire_tables.CreateTable(
-        name=COW,
-        base_path="s3://lake/again",
-        schema=[wire_tables.NewField("id", "bigint")],
-        record_key_fields=["id"],
+    history.send(
+        tables.DropTable(COW),
+        tables.CreateTable(
+            NewDefinition(
+                name=COW,
+                base_path="s3://lake/again",
+                schema=[wire_tables.NewField("id", "bigint")],
+                record_key_fields=["id"],
+            )
+        ),
     )
-    history.send(tables.DropTable(COW), tables.CreateTable(definition))
     assert history.start(COW, Action.COMMIT).requested_time > last
 
 
@@ -132,7 +138,7 @@ def test_a_lease_renewed_in_the_same_group_counts(history: TablesOfTypes) -> Non
     writer = history.start(GIVING_WAY, Action.DELTACOMMIT)
     overwrite = history.planned(GIVING_WAY, Action.REPLACECOMMIT, group(1), lease_seconds=5)
     history.pass_seconds(60)
-    renewal = leases.RenewLease(GIVING_WAY, parse_time(overwrite.requested_time), wire.Heartbeat(60))
+    renewal = leases.RenewLease(GIVING_WAY, parse_time(overwrite.requested_time), 60)
     _, refused = history.send(renewal, completion(writer, stat(writer, 1, log=True)))
     assert isinstance(refused, errors.WriteConflict)
     assert refused.context["winner"] == overwrite.requested_time
@@ -146,8 +152,8 @@ def test_a_file_group_that_a_restore_brought_back_can_be_planned_for_in_the_same
     history.written(MOR, Action.DELTACOMMIT, 2, log=True)
     overwrite = history.start(MOR, Action.REPLACECOMMIT)
     history.finish(overwrite, replaced=(group(1),))
-    back = instants.BeginInstant(MOR, wire.BeginInstant("w", Action.COMPACTION, plan=wire.Plan([group(1)])))
-    gone = instants.BeginInstant(MOR, wire.BeginInstant("w", Action.COMPACTION, plan=wire.Plan([group(2)])))
+    back = instants.BeginInstant(MOR, "w", Action.COMPACTION, plan=NewPlan([group(1)]))
+    gone = instants.BeginInstant(MOR, "w", Action.COMPACTION, plan=NewPlan([group(2)]))
     _, planned, refused = history.send(restore(history, savepoint), back, gone)
     assert isinstance(planned, Answer)
     assert isinstance(refused, errors.InvalidPlan)

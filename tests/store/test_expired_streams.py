@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import streams, tables
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_metastore.domain.properties import STREAM_WAIT_SECONDS
 from chronolake_metastore.domain.streams import (
@@ -28,7 +29,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import catalog, streams as stored
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Statement
-from chronolake_model.tables import CreateTable, NewField
+from chronolake_model.tables import NewField
 from chronolake_model.times import MICROS_PER_SECOND, Micros
 from tests.examples import examples
 from tests.server import database as sql
@@ -94,7 +95,7 @@ class StreamsOfTables:
 
 def _table(number: int, wait_seconds: int | None) -> Table:
     properties = {} if wait_seconds is None else {STREAM_WAIT_SECONDS: str(wait_seconds)}
-    definition = CreateTable(
+    definition = NewDefinition(
         name=f"shop.t{number}",
         base_path=f"/lake/{number}",
         schema=[NewField("id", "int")],

@@ -96,7 +96,7 @@ def test_outcomes_that_were_cut_off_with_the_head_of_their_chain_show_only_in_th
     tamper(
         history_dsn,
         f"DELETE FROM refusal WHERE table_id = {ORDERS}",
-        f"DELETE FROM outcome WHERE table_id = {ORDERS} AND status = 404",
+        f"DELETE FROM outcome WHERE table_id = {ORDERS} AND code IS NOT NULL",
         SET_BACK,
         "DELETE FROM refusal WHERE table_name = 'shop.none'",
         "DELETE FROM outcome WHERE table_id IS NULL",

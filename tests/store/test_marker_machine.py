@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence, Set
 from typing import Any, TypeVar
 
-import msgspec
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -18,12 +17,14 @@ from hypothesis.stateful import (
     rule,
 )
 from hypothesis.strategies import DataObject
+from msgspec.structs import asdict
 from typing_extensions import override
 
 from chronolake_metastore import errors
 from chronolake_metastore.commands import group
 from chronolake_metastore.commands.answers import Answer
-from chronolake_metastore.commands.group import Request, Result
+from chronolake_metastore.commands.group import Result
+from chronolake_metastore.commands.recording import Request
 from chronolake_metastore.domain import (
     deletions,
     instants,
@@ -36,13 +37,13 @@ from chronolake_metastore.domain import (
     tables,
 )
 from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.markers import CreateMarkers
+from chronolake_metastore.domain.results import AnyResult
 from chronolake_metastore.notes import markers as notes
 from chronolake_metastore.proof import rebuilding, verification
 from chronolake_model import (
     instants as wire,
-    markers as wire_markers,
-    sweeps as wire_sweeps,
     tables as wire_tables,
 )
 from chronolake_model.file_names import base_file_name, bucket_file_id
@@ -52,7 +53,7 @@ from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.times import Micros, Tick, format_time, parse_time
 from chronolake_model.vocabulary import State
 from tests.contexts import TESTER
-from tests.store import machines
+from tests.store import machines, shown
 from tests.store.model_of_markers import File, MarkedInstant, MarkedTable, not_from, unless_its
 
 STEPS = 10
@@ -79,15 +80,18 @@ class Markers(machines.DatabaseMachine):
 
     @initialize()
     def make_a_table(self) -> None:
-        self.do(namespaces.CreateNamespace(wire_tables.CreateNamespace("shop")))
-        request = wire_tables.CreateTable(
-            name=TABLE,
-            base_path="/lake/orders",
-            schema=[wire_tables.NewField("id", "bigint")],
-            record_key_fields=["id"],
-            index=wire_tables.NewBucketIndex(buckets=BUCKETS),
+        self.do(namespaces.CreateNamespace("shop"))
+        self.do(
+            tables.CreateTable(
+                NewDefinition(
+                    name=TABLE,
+                    base_path="/lake/orders",
+                    schema=[wire_tables.NewField("id", "bigint")],
+                    record_key_fields=["id"],
+                    index=wire_tables.NewBucketIndex(buckets=BUCKETS),
+                )
+            )
         )
-        self.do(tables.CreateTable(request))
         self.begun("first", MarkersType.SERVER)
 
     @rule(data=st.data())
@@ -114,7 +118,7 @@ class Markers(machines.DatabaseMachine):
         instant = self.drawn(data, lambda instant: instant.target is None and instant.is_pending)
         writer = self.writer(data, instant)
         marks = [Marker("", self.name(instant.time, file), MarkerKind.CREATE) for file in files]
-        command = CreateMarkers(TABLE, Micros(instant.time), wire_markers.CreateMarkers(marks, writer))
+        command = CreateMarkers(TABLE, Micros(instant.time), marks, writer)
         refusals = not_from(instant, {State.REQUESTED, State.INFLIGHT}) or unless_its(instant, writer)
         if instant.target is not None and instant.is_pending:
             refusals = {Code.ILLEGAL_TRANSITION}
@@ -142,17 +146,24 @@ class Markers(machines.DatabaseMachine):
         ]
         is_staged &= bool(stats) and instant.state is State.INFLIGHT
         staged = self.staged(instant, files, stats) if is_staged else None
-        request = wire.CompleteInstant(
-            [] if staged else stats, writer=writer, staged=[] if staged is None else [staged]
-        )
         refusals = self.table.may_complete(instant, set(files), writer)
 
-        body = self.do(instants.CompleteInstant(TABLE, Micros(instant.time), request), refusals, die_at)
+        result = self.do(
+            instants.CompleteInstant(
+                TABLE,
+                Micros(instant.time),
+                [] if staged else stats,
+                writer=writer,
+                staged=[] if staged is None else [staged],
+            ),
+            refusals,
+            die_at,
+        )
 
-        if body is not None:
+        if result is not None:
             instant.state, instant.completed, instant.published = (
                 State.COMPLETED,
-                self.completion(body),
+                self.completion(result),
                 set(files),
             )
             instant.is_unswept |= instant.target is not None and instant.is_direct
@@ -175,9 +186,7 @@ class Markers(machines.DatabaseMachine):
         ):
             refusals |= {Code.INVALID_DELETION}
 
-        command = deletions.ReportDeletions(
-            TABLE, Micros(instant.time), wire_markers.ReportDeletions(named, writer)
-        )
+        command = deletions.ReportDeletions(TABLE, Micros(instant.time), named, writer)
         if self.do(command, refusals, die_at) is not None:
             owner.marked -= set(files)
             owner.deleted |= set(files)
@@ -197,9 +206,11 @@ class Markers(machines.DatabaseMachine):
         seen = instant.is_unswept and self.usually(data)
         since = self.unswept()[instant.time] if seen else instant.time
         named = [DeletedFile("", self.name(owner.time, file)) for file in late]
-        request = wire_sweeps.RecordSweep(self.digits(since), named)
 
-        if self.do(sweeps.RecordSweep(TABLE, Micros(instant.time), request), refusals, die_at) is None:
+        if (
+            self.do(sweeps.RecordSweep(TABLE, Micros(instant.time), Micros(since), named), refusals, die_at)
+            is None
+        ):
             return
         owner.marked -= set(late)
         owner.deleted |= set(late)
@@ -216,15 +227,15 @@ class Markers(machines.DatabaseMachine):
         elif instant.is_pending:
             refusals = unless_its(instant, writer)
 
-        command = rollbacks.RollbackInstant(TABLE, Micros(instant.time), request)
-        body = self.do(command, refusals, die_at)
+        command = rollbacks.RollbackInstant(TABLE, Micros(instant.time), **asdict(request))
+        result = self.do(command, refusals, die_at)
 
-        if body is None:
+        if result is None:
             return
         if instant.state is State.ROLLED_BACK:
             self.table.rollback_resumed(instant.undone_by, request)
             return
-        document = msgspec.json.decode(body, type=wire.Instant)
+        document = shown.instant(result)
         assert document.rolled_back_by is not None
         self.table.rolled_back(instant, parse_time(document.rolled_back_by), writer, execute=execute)
 
@@ -233,7 +244,7 @@ class Markers(machines.DatabaseMachine):
         writer = data.draw(st.sampled_from(WRITERS))
         refusals = not_from(instant, {State.REQUESTED})
 
-        if self.do(instants.TakeInflight(TABLE, Micros(instant.time), wire.TakeInflight(writer)), refusals):
+        if self.do(instants.TakeInflight(TABLE, Micros(instant.time), writer), refusals):
             instant.state, instant.writer = State.INFLIGHT, writer
 
     def delete_markers(self, data: DataObject) -> None:
@@ -257,8 +268,8 @@ class Markers(machines.DatabaseMachine):
             if instant.target is None and instant.state is State.COMPLETED
         ]
         target = max(done, key=lambda instant: instant.completed or 0)
-        body = self.do(savepoints.CreateSavepoint(TABLE, None, wire.CreateSavepoint("operator")))
-        document = msgspec.json.decode(body or b"", type=wire.Instant)
+        result = self.do(savepoints.CreateSavepoint(TABLE, None, "operator"))
+        document = shown.instant(result)
         assert document.target is not None
         assert parse_time(document.target) == target.time
         self.table.savepoints[parse_time(document.requested_time)] = target.time
@@ -275,14 +286,13 @@ class Markers(machines.DatabaseMachine):
             if instant.state is State.COMPLETED and (instant.completed or 0) > saved
         ]
         pinned = {instant.time for instant in later} & set(self.table.savepoints.values())
-        digits = self.digits(savepoint)
-        command = restores.RestoreTable(TABLE, Micros(savepoint), wire.RestoreTable("operator", digits))
+        command = restores.RestoreTable(TABLE, Micros(savepoint), "operator")
 
-        body = self.do(command, {Code.SAVEPOINTED} if pinned else set(), die_at)
+        result = self.do(command, {Code.SAVEPOINTED} if pinned else set(), die_at)
 
-        if body is None:
+        if result is None:
             return
-        document = msgspec.json.decode(body, type=wire.Instant)
+        document = shown.instant(result)
         assert document.plan is not None
         pending = [instant for instant in writes if instant.is_pending]
         left = [instant for instant in pending if instant.marked or instant.is_direct]
@@ -373,9 +383,8 @@ class Markers(machines.DatabaseMachine):
         return [*requests, self.restore] if self.table.savepoints else requests
 
     def begun(self, writer: str, markers: MarkersType) -> None:
-        request = wire.BeginInstant(writer, markers=markers)
-        body = self.do(instants.BeginInstant(TABLE, request))
-        begun = parse_time(msgspec.json.decode(body or b"", type=wire.Instant).requested_time)
+        result = self.do(instants.BeginInstant(TABLE, writer, markers=markers))
+        begun = parse_time(shown.instant(result).requested_time)
         self.table.instants[begun] = MarkedInstant(begun, State.INFLIGHT, writer, markers is MarkersType.DIRECT)
 
     # ------------------------------------------------------------------------------ how
@@ -406,26 +415,25 @@ class Markers(machines.DatabaseMachine):
 
     def staged(self, instant: MarkedInstant, files: Sequence[File], stats: Sequence[WriteStat]) -> int | None:
         """The version under which they are staged; none where that was refused, as completing would be."""
-        request = wire.StageWriteStats([*stats])
-        [result] = self.run([self.request(staging.StageWriteStats(TABLE, Micros(instant.time), request))])
+        [result] = self.run([self.request(staging.StageWriteStats(TABLE, Micros(instant.time), [*stats]))])
         if isinstance(result, Answer):
             instant.staged |= set(files)
-            return msgspec.json.decode(result.body, type=wire.StagedWriteStats).version
+            return shown.staged(result.result).version
         assert result.code is Code.WRITE_CONFLICT
         return None
 
     def do(
         self, command: Command, refusals: Set[Code] = frozenset(), die_at: int | None = None
-    ) -> bytes | None:
+    ) -> AnyResult | None:
         """The answer to a command, or None when it is refused, as the model expects."""
         request = self.request(command)
         if die_at is not None:
             self.session.die_at(die_at)
-        [result] = self.run([request])
-        if isinstance(result, Answer):
+        [answer] = self.run([request])
+        if isinstance(answer, Answer):
             assert not refusals, command
-            return result.body
-        assert result.code in refusals, (command, result)
+            return answer.result
+        assert answer.code in refusals, (command, answer)
         return None
 
     @override
@@ -441,8 +449,8 @@ class Markers(machines.DatabaseMachine):
                 self.session.live_on()
         return self.runner.run(send())
 
-    def completion(self, body: bytes) -> int:
-        document = msgspec.json.decode(body, type=wire.Instant)
+    def completion(self, result: AnyResult) -> int:
+        document = shown.instant(result)
         assert document.completion_time is not None
         return parse_time(document.completion_time)
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import msgspec
 import psycopg
 import pytest
 
 from chronolake_metastore.commands import cleans as cleaning
 from chronolake_metastore.domain import deletions, instants
-from chronolake_metastore.domain.cleans import PlanClean
-from chronolake_model import cleans as wire_cleans, instants as wire
+from chronolake_metastore.domain.cleans import PlanClean, Retention
 from chronolake_model.instants import Instant
-from chronolake_model.markers import DeletedFile, ReportDeletions
+from chronolake_model.markers import DeletedFile
 from chronolake_model.times import parse_time
-from tests.store import tampering
+from tests.store import shown, tampering
 from tests.store.history import History, file_of
 
 TABLE = "shop.orders"
@@ -21,14 +19,19 @@ TABLE = "shop.orders"
 
 def cleaned(history: History) -> Instant:
     """A clean of all but the last commit, executed."""
-    request = wire_cleans.PlanClean(retain_commits=1, writer="w")
-    clean = msgspec.json.decode(history.done(PlanClean(TABLE, request)), type=wire_cleans.PlannedClean).clean
+    clean = shown.clean(history.done(PlanClean(TABLE, Retention(commits=1), "w")))
     assert clean is not None
     assert clean.plan is not None
     time = parse_time(clean.requested_time)
-    report = ReportDeletions([DeletedFile("", path) for path in clean.plan.files_to_delete])
-    history.done(deletions.ReportDeletions(TABLE, time, report))
-    history.done(instants.CompleteInstant(TABLE, time, wire.CompleteInstant()))
+    history.done(
+        deletions.ReportDeletions(TABLE, time, [DeletedFile("", path) for path in clean.plan.files_to_delete])
+    )
+    history.done(
+        instants.CompleteInstant(
+            TABLE,
+            time,
+        )
+    )
     return clean
 
 

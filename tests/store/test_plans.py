@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import instants, leases
+from chronolake_metastore.domain.plans import NewPlan
+from chronolake_metastore.domain.results import BegunInstantsResult
 from chronolake_model import instants as wire
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.times import parse_time
@@ -31,8 +32,9 @@ def test_a_table_service_plans_waits_is_executed_and_takes_the_name_that_hudi_gi
     assert planned.lease_expires_at is None
     inflight = take(history, planned, "executor")
     assert (inflight.state, inflight.writer) == (State.INFLIGHT, "executor")
-    returned = wire.ReturnToRequested("executor", "out of memory")
-    back = history.answer(instants.ReturnToRequested(MOR, parse_time(planned.requested_time), returned))
+    back = history.answer(
+        instants.ReturnToRequested(MOR, parse_time(planned.requested_time), "executor", "out of memory")
+    )
     assert (back.state, back.lease_expires_at) == (State.REQUESTED, None)
     assert back.plan == wire.RecordedPlan([group(1)], file_groups_count=1)
     again = take(history, planned, "another")
@@ -47,16 +49,13 @@ def test_a_table_service_plans_waits_is_executed_and_takes_the_name_that_hudi_gi
 
 
 def take(history: TablesOfTypes, instant: wire.Instant, writer: str) -> wire.Instant:
-    request = wire.TakeInflight(writer)
-    return history.answer(instants.TakeInflight(instant.table, parse_time(instant.requested_time), request))
+    return history.answer(instants.TakeInflight(instant.table, parse_time(instant.requested_time), writer))
 
 
 def test_a_file_group_is_in_one_plan_at_a_time(history: TablesOfTypes) -> None:
     history.written(MOR, Action.DELTACOMMIT, 1, 2, log=True)
     first = history.planned(MOR, Action.COMPACTION, group(1), inflight=False)
-    second = instants.BeginInstant(
-        MOR, wire.BeginInstant("w", Action.CLUSTERING, plan=wire.Plan([group(1), group(2)]))
-    )
+    second = instants.BeginInstant(MOR, "w", Action.CLUSTERING, plan=NewPlan([group(1), group(2)]))
     refused = history.refused(second)
     assert isinstance(refused, errors.WriteConflict)
     assert refused.context["winner"] == first.requested_time
@@ -68,22 +67,22 @@ def test_a_file_group_is_in_one_plan_at_a_time(history: TablesOfTypes) -> None:
     ("action", "plan"),
     [
         (Action.COMPACTION, None),
-        (Action.COMPACTION, wire.Plan()),
-        (Action.CLUSTERING, wire.Plan([group(3)])),
-        (Action.COMPACTION, wire.Plan([group(1), group(1)])),
+        (Action.COMPACTION, NewPlan()),
+        (Action.CLUSTERING, NewPlan([group(3)])),
+        (Action.COMPACTION, NewPlan([group(1), group(1)])),
     ],
 )
 def test_a_plan_that_does_not_fit_is_refused(
-    history: TablesOfTypes, action: Action, plan: wire.Plan | None
+    history: TablesOfTypes, action: Action, plan: NewPlan | None
 ) -> None:
     history.written(MOR, Action.DELTACOMMIT, 1, log=True)
-    refused = history.refused(instants.BeginInstant(MOR, wire.BeginInstant("w", action, plan=plan)))
+    refused = history.refused(instants.BeginInstant(MOR, "w", action, plan=plan))
     assert isinstance(refused, errors.InvalidPlan)
 
 
 def test_an_ordinary_write_does_not_go_back_to_requested(history: TablesOfTypes) -> None:
     begun = history.start(COW, Action.COMMIT)
-    back = instants.ReturnToRequested(COW, parse_time(begun.requested_time), wire.ReturnToRequested("w"))
+    back = instants.ReturnToRequested(COW, parse_time(begun.requested_time), "w")
     assert isinstance(history.refused(back), errors.IllegalTransition)
 
 
@@ -92,18 +91,19 @@ def test_an_executor_that_lost_its_plan_can_neither_complete_nor_renew(history: 
     planned = history.planned(MOR, Action.COMPACTION, group(1), lease_seconds=5)
     time = parse_time(planned.requested_time)
     history.pass_seconds(60)
-    history.done(instants.ReturnToRequested(MOR, time, wire.ReturnToRequested("reaper")))
+    history.done(instants.ReturnToRequested(MOR, time, "reaper"))
     take(history, planned, "another")
-    stale = wire.CompleteInstant([stat(planned, 1)], writer="w")
-    assert isinstance(history.refused(instants.CompleteInstant(MOR, time, stale)), errors.LeaseLive)
-    renewal = leases.RenewLease(MOR, time, wire.Heartbeat(writer="w"))
+    assert isinstance(
+        history.refused(instants.CompleteInstant(MOR, time, [stat(planned, 1)], writer="w")), errors.LeaseLive
+    )
+    renewal = leases.RenewLease(MOR, time, writer="w")
     assert isinstance(history.refused(renewal), errors.LeaseLive)
 
 
 def test_many_instants_are_begun_at_once_in_order(history: TablesOfTypes) -> None:
-    body = history.done(instants.BeginInstant(COW, wire.BeginInstant("w", count=50)))
-    begun = msgspec.json.decode(body, type=wire.InstantPage).instants
-    times = [parse_time(instant.requested_time) for instant in begun]
+    begun = history.done(instants.BeginInstant(COW, "w", count=50))
+    assert isinstance(begun, BegunInstantsResult)
+    times = begun.requested_times
     assert len(times) == 50
     assert times == sorted(set(times))
 

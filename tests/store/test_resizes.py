@@ -10,6 +10,7 @@ import pytest
 from chronolake_metastore import errors
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.domain import instants
+from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.queries import file_groups as group_queries, tables as table_queries
 from chronolake_model import instants as wire
 from chronolake_model.file_names import bucket_of, generation_of
@@ -19,6 +20,7 @@ from chronolake_model.tables import Table
 from chronolake_model.times import parse_time
 from chronolake_model.vocabulary import Action
 from tests.contexts import TESTER
+from tests.store import shown
 from tests.store.tables_of_types import COW, MOR, TablesOfTypes, completion, group, restore, stat
 
 
@@ -31,7 +33,7 @@ def live(history: TablesOfTypes, table: str) -> list[FileGroupName]:
 
 
 def resizing(history: TablesOfTypes, table: str, buckets: int) -> wire.Instant:
-    return history.start(table, Action.CLUSTERING, plan=wire.Plan(live(history, table), buckets=buckets))
+    return history.start(table, Action.CLUSTERING, plan=NewPlan(live(history, table), buckets=buckets))
 
 
 def resize_of(instant: wire.Instant, *files: tuple[int, int]) -> instants.CompleteInstant:
@@ -41,8 +43,7 @@ def resize_of(instant: wire.Instant, *files: tuple[int, int]) -> instants.Comple
     command = completion(
         instant, *(stat(instant, *file[:1], generation=file[1]) for file in files), replaced=replaced
     )
-    request = msgspec.structs.replace(command.request, buckets=instant.plan.buckets)
-    return msgspec.structs.replace(command, request=request)
+    return msgspec.structs.replace(command, buckets=instant.plan.buckets)
 
 
 def test_a_resize_a_restore_and_another_resize_replay_to_the_same_state(history: TablesOfTypes) -> None:
@@ -79,8 +80,8 @@ def test_a_resize_that_begins_in_one_group_of_commands_with_a_write_names_its_fi
     history: TablesOfTypes,
 ) -> None:
     writing = history.start(COW, Action.COMMIT)
-    plan = wire.Plan(buckets=8)
-    begin = instants.BeginInstant(COW, wire.BeginInstant("w", Action.CLUSTERING, plan=plan))
+    plan = NewPlan(buckets=8)
+    begin = instants.BeginInstant(COW, "w", Action.CLUSTERING, plan=plan)
     written, refused = history.send(completion(writing, stat(writing, 3)), begin)
     assert isinstance(written, Answer)
     assert isinstance(refused, errors.WriteConflict)
@@ -110,11 +111,10 @@ class Workload:
     def _resize(self) -> None:
         present = definition(self._history, self._table).index.buckets
         buckets = self._draws.choice([number for number in (1, 2, 4, 8) if number != present])
-        plan = wire.Plan(live(self._history, self._table), buckets=buckets)
-        request = wire.BeginInstant("w", Action.CLUSTERING, plan=plan)
-        [begun] = self._history.send(instants.BeginInstant(self._table, request))
+        plan = NewPlan(live(self._history, self._table), buckets=buckets)
+        [begun] = self._history.send(instants.BeginInstant(self._table, "w", Action.CLUSTERING, plan=plan))
         if isinstance(begun, Answer):
-            self._pending.append(msgspec.json.decode(begun.body, type=wire.Instant))
+            self._pending.append(shown.instant(begun.result))
         else:
             assert isinstance(begun, errors.WriteConflict), begun
 
@@ -125,7 +125,7 @@ class Workload:
         self._history.pass_seconds(1)
         [outcome] = self._history.send(self._completion(instant))
         if isinstance(outcome, Answer):
-            time = msgspec.json.decode(outcome.body, type=wire.Instant).completion_time
+            time = shown.instant(outcome.result).completion_time
             assert time is not None
             self.seen[time] = (
                 definition(self._history, self._table).index.buckets,

@@ -8,19 +8,19 @@ import pytest
 from chronolake_metastore import errors
 from chronolake_metastore.domain import instants, rollbacks, savepoints
 from chronolake_metastore.queries import files as file_queries
-from chronolake_model import instants as wire
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.times import parse_time
 from chronolake_model.vocabulary import Action, State
+from tests.store import shown
 from tests.store.tables_of_types import COW, MOR, TablesOfTypes, completion, group, restore, stat
 
 
 def test_repeated_requests_make_one_rollback(history: TablesOfTypes) -> None:
     begun = history.start(COW, Action.COMMIT)
     time = parse_time(begun.requested_time)
-    commands = [rollbacks.RollbackInstant(COW, time, wire.RollbackInstant("w", "tired")) for _ in range(5)]
+    commands = [rollbacks.RollbackInstant(COW, time, "w", "tired") for _ in range(5)]
     answers = history.send(*commands)
-    documents = [msgspec.json.decode(answer.body, type=wire.Instant) for answer in answers]  # type: ignore[union-attr]
+    documents = [shown.instant(answer.result) for answer in answers]  # type: ignore[union-attr]
     assert {document.state for document in documents} == {State.ROLLED_BACK}
     [rollback] = {document.rolled_back_by for document in documents}
     assert rollback is not None
@@ -45,11 +45,11 @@ def test_the_next_caller_resumes_a_rollback_with_files_to_delete(history: Tables
     history.undo(begun, "another")
     assert history.now(named).writer == "another"
     time = parse_time(undone.rolled_back_by)
-    history.done(instants.ReturnToRequested(COW, time, wire.ReturnToRequested("another")))
+    history.done(instants.ReturnToRequested(COW, time, "another"))
     history.undo(begun, "third")
     assert (history.now(named).state, history.now(named).writer) == (State.INFLIGHT, "third")
     assert isinstance(
-        history.refused(rollbacks.RollbackInstant(COW, time, wire.RollbackInstant("third"))),
+        history.refused(rollbacks.RollbackInstant(COW, time, "third")),
         errors.IllegalTransition,
     )
     assert history.finish(named).state is State.COMPLETED
@@ -100,14 +100,12 @@ def test_a_later_savepoint_refuses_to_be_rolled_back_until_it_is_released(histor
     second = history.written(COW, Action.COMMIT, 1)
     later = history.save(COW, second)
     assert history.save(COW, second).requested_time == later.requested_time, "one savepoint per instant"
-    pinned = rollbacks.RollbackInstant(COW, parse_time(second.requested_time), wire.RollbackInstant("w"))
+    pinned = rollbacks.RollbackInstant(COW, parse_time(second.requested_time), "w")
     assert isinstance(history.refused(pinned), errors.IllegalTransition)
     refused = history.refused(restore(history, early))
     assert isinstance(refused, errors.Savepointed)
     assert refused.context["savepoints"] == [later.requested_time]
-    release = savepoints.ReleaseSavepoint(
-        COW, parse_time(later.requested_time), wire.ReleaseSavepoint("operator", "not needed")
-    )
+    release = savepoints.ReleaseSavepoint(COW, parse_time(later.requested_time), "operator", "not needed")
     assert history.answer(release).state is State.ROLLED_BACK
     assert isinstance(history.refused(release), errors.IllegalTransition)
     history.done(restore(history, early))
@@ -115,11 +113,11 @@ def test_a_later_savepoint_refuses_to_be_rolled_back_until_it_is_released(histor
 
 
 def test_only_completed_instants_that_changed_the_table_are_pinned(history: TablesOfTypes) -> None:
-    nothing = savepoints.CreateSavepoint(COW, None, wire.CreateSavepoint("operator"))
+    nothing = savepoints.CreateSavepoint(COW, None, "operator")
     assert isinstance(history.refused(nothing), errors.InstantNotFound)
     pending = history.start(COW, Action.COMMIT)
     time = parse_time(pending.requested_time)
-    early = savepoints.CreateSavepoint(COW, time, wire.CreateSavepoint("operator"))
+    early = savepoints.CreateSavepoint(COW, time, "operator")
     assert isinstance(history.refused(early), errors.IllegalTransition)
 
 

@@ -24,17 +24,19 @@ from hypothesis.strategies import DataObject
 
 from chronolake_metastore import errors
 from chronolake_metastore.commands.answers import Answer
-from chronolake_metastore.commands.group import Request, Result
+from chronolake_metastore.commands.group import Result
+from chronolake_metastore.commands.recording import Request
 from chronolake_metastore.domain import instants, namespaces
 from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.event_chain import hash_of
 from chronolake_metastore.domain.events import Event, TableCreated, decode
+from chronolake_metastore.domain.results import Refused
 from chronolake_metastore.notes import readers
 from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.queries import conflicts, files as file_queries
 from chronolake_metastore.store import event_log
 from chronolake_metastore.store.projections import PROJECTIONS
-from chronolake_model import instants as wire, tables as wire_tables
+from chronolake_model import instants as wire
 from chronolake_model.file_names import bucket_of, generation_of
 from chronolake_model.files import Changes, FileSlice, Snapshot
 from chronolake_model.readers import BeginReading
@@ -55,7 +57,7 @@ START_US = 1_800_000_000_000_000
 STEPS_OF_A_GROUP = 40
 """A group has some twenty statements, each with a step before it and one after."""
 
-_Outcome = tuple[int, bytes]
+_Outcome = tuple[str | None, bytes]
 
 
 class Promises(machines.DatabaseMachine):
@@ -81,7 +83,7 @@ class Promises(machines.DatabaseMachine):
     def create_tables(self, active: set[str]) -> None:
         self.set_clock(START_US)
         self.active = sorted(active)
-        namespace = namespaces.CreateNamespace(wire_tables.CreateNamespace("shop"))
+        namespace = namespaces.CreateNamespace("shop")
         self.play([DrawnCommand(namespace, dict, lambda _: None)])
         self.play([tables.create(self.timelines, name, self.now_us) for name in self.active])
 
@@ -124,7 +126,7 @@ class Promises(machines.DatabaseMachine):
             assert _outcome(result) == self.outcomes[request_id][1]
 
         used = data.draw(st.sampled_from(old))
-        another = self.request(instants.BeginInstant(self.active[0], wire.BeginInstant(writer="another")))
+        another = self.request(instants.BeginInstant(self.active[0], writer="another"))
         ctx = msgspec.structs.replace(another.ctx, request_id=used)
         [refused] = self.run([msgspec.structs.replace(another, ctx=ctx)])
         assert isinstance(refused, errors.IdempotencyKeyReused)
@@ -227,7 +229,7 @@ class Promises(machines.DatabaseMachine):
 
     @invariant()
     def every_outcome_is_known_and_every_refusal_recorded_once(self) -> None:
-        recorded = self.sql("SELECT request_id, status, answer FROM chronolake.outcome")
+        recorded = self.sql("SELECT request_id, code, result FROM chronolake.outcome")
         assert {row[0]: (row[1], bytes(row[2])) for row in recorded} == {
             request_id: outcome for request_id, (_, outcome) in self.outcomes.items()
         }
@@ -372,7 +374,7 @@ class Promises(machines.DatabaseMachine):
             refusals = command.refusals()
             if isinstance(result, Answer):
                 assert not refusals, command.command
-                command.apply(result.body)
+                command.apply(result.result)
             else:
                 assert result.code in refusals, (command.command, result)
                 if winner := refusals[result.code]:
@@ -466,9 +468,9 @@ class Promises(machines.DatabaseMachine):
 
 def _outcome(result: Result) -> _Outcome:
     if isinstance(result, Answer):
-        return result.status, result.body
-    assert result.recorded is not None
-    return result.recorded.status, result.recorded.document
+        return None, msgspec.json.encode(result.result)
+    refused = Refused(code=result.code, detail=result.detail, context=result.context, place="")
+    return result.code, msgspec.json.encode(refused)
 
 
 def _group(file_slice: FileSlice) -> Group:

@@ -48,8 +48,9 @@ def test_a_history_with_refusals_holds(log_dsn: str) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        "answer = convert_to('{}', 'UTF8')",
-        "status = status + 1",
+        "result = convert_to('{}', 'UTF8')",
+        "code = 'write-conflict'",
+        "dialect = 'v1', answer_digest = sha256('')",
         "fingerprint = sha256('')",
         "actor = 'mallory'",
         "actor = NULL",
@@ -89,7 +90,6 @@ def test_an_outcome_moved_to_another_request_or_table_is_detected(log_dsn: str, 
         "table_id = NULL, version = NULL",
         "version = version + 1",
         "instant = NULL",
-        "status = 409",
         "code = 'write-conflict'",
         "detail = 'because'",
         "context = context || '{\"note\": 1}'",
@@ -148,7 +148,7 @@ def test_an_outcome_missing_without_its_refusal_is_detected_with_the_request(log
 
 
 def test_the_last_outcomes_are_missed_by_the_head_of_their_chain(log_dsn: str) -> None:
-    gone = f"WHERE table_id = {ORDERS} AND status = 404"
+    gone = f"WHERE table_id = {ORDERS} AND code IS NOT NULL"
     tamper(log_dsn, f"DELETE FROM refusal {gone}", f"DELETE FROM outcome {gone}")
 
     [finding] = findings(log_dsn)
@@ -167,7 +167,8 @@ def test_refusals_that_were_cut_off_with_the_head_of_their_chain_are_missed_by_t
     tamper(
         log_dsn,
         f"DELETE FROM refusal WHERE table_id = {clicks}",
-        f"DELETE FROM outcome WHERE table_id = {clicks} AND (status = 404 OR request_id LIKE 'deletions-%')",
+        f"DELETE FROM outcome WHERE table_id = {clicks} AND "
+        "(code IS NOT NULL OR request_id LIKE 'deletions-%')",
         "UPDATE answer_chain a SET (number, hash) = (SELECT number, hash FROM outcome o "
         "WHERE o.chain_id = a.chain_id ORDER BY number DESC LIMIT 1)",
     )
@@ -205,8 +206,8 @@ def test_an_outcome_that_moved_to_another_chain_is_detected(log_dsn: str) -> Non
 
 
 FORGE_OUTCOME = """
-    INSERT INTO outcome (request_id, fingerprint, table_id, version, status, answer, chain_id, number, hash)
-    SELECT 'forged', fingerprint, table_id, version, status, answer, chain_id, number + {ahead}, hash
+    INSERT INTO outcome (request_id, fingerprint, table_id, version, result, chain_id, number, hash)
+    SELECT 'forged', fingerprint, table_id, version, result, chain_id, number + {ahead}, hash
     FROM outcome WHERE chain_id = {orders} ORDER BY number DESC LIMIT 1
 """
 
@@ -226,8 +227,8 @@ def test_a_forged_outcome_is_detected(log_dsn: str, ahead: int) -> None:
 def test_a_forged_refusal_is_detected(log_dsn: str, of: str) -> None:
     tamper(
         log_dsn,
-        "INSERT INTO refusal (request_id, refused_at, actor, command, table_id, version, status, code, detail, "
-        f"context) SELECT {of}, now(), 'mallory', command, table_id, version, status, code, detail, context "
+        "INSERT INTO refusal (request_id, refused_at, actor, command, table_id, version, code, detail, "
+        f"context) SELECT {of}, now(), 'mallory', command, table_id, version, code, detail, context "
         "FROM refusal WHERE table_name = 'shop.orders' LIMIT 1",
     )
 

@@ -16,7 +16,6 @@ import pytest
 from psycopg import sql
 
 from chronolake_metastore.domain import leases
-from chronolake_model import instants as wire
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action
 from tests.store import tampering
@@ -100,7 +99,12 @@ def everything_dsn(dsn: str) -> str:
         appended = history.start(MOR, Action.DELTACOMMIT)
         history.finish(appended, stat(appended, 0))
         history.planned(MOR, Action.COMPACTION, group(0))
-        history.refused(leases.RenewLease(COW, Micros(1_000), wire.Heartbeat()))
+        history.refused(
+            leases.RenewLease(
+                COW,
+                Micros(1000),
+            )
+        )
         streamed = Streamed(history)
         streamed.report("job", streamed.open("job"), -1, [0])
     return dsn

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from chronolake_metastore.domain import tables
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.queries import file_groups, partitions, slices
 from chronolake_metastore.queries.slices import SliceSelection
 from chronolake_model import instants as wire, tables as wire_tables
@@ -191,7 +192,7 @@ def test_an_unwritten_group_has_no_history(viewed: ViewedTables) -> None:
 def by_day() -> tables.CreateTable:
     """The parameters of a table with partitions."""
     return tables.CreateTable(
-        wire_tables.CreateTable(
+        NewDefinition(
             name=BY_DAY,
             base_path="s3://lake/by_day",
             schema=[wire_tables.NewField("id", "bigint"), wire_tables.NewField("day", "string")],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID, uuid4
 
-import msgspec
+from msgspec.structs import asdict
 
 from chronolake_metastore import errors
 from chronolake_metastore.commands.completing import Completion
@@ -17,14 +17,17 @@ from chronolake_metastore.commands.registry import handler_of
 from chronolake_metastore.domain import checkpoints, files, streams
 from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import InstantCompleted, Origin
 from chronolake_metastore.domain.files import Staged
 from chronolake_metastore.domain.instants import Marks
 from chronolake_metastore.domain.namespaces import CreateNamespace
 from chronolake_metastore.domain.reconciling import MarkerCounts, Reconciliation
 from chronolake_metastore.domain.reported_files import ReportFacts
+from chronolake_metastore.domain.results import AnyResult, StreamInstantResult, StreamResult, TaskResult
 from chronolake_metastore.domain.state import EMPTY, State
 from chronolake_metastore.domain.tables import CreateTable
+from chronolake_metastore.queries import streams as stream_queries
 from chronolake_model import streams as wire, tables as wire_tables
 from chronolake_model.files import WriteStat
 from chronolake_model.markers import DeletedFile
@@ -45,7 +48,7 @@ class InMemory:
         self._markers: dict[Micros, set[str]] = {}
         self._visible_after, self._visible = 0, list[tuple[int, str, list[str]]]()
         self._now = 1_700_000_000_000_000
-        self._decide("namespace", CreateNamespace(wire_tables.CreateNamespace("lake")), None)
+        self._decide("namespace", CreateNamespace("lake"), None)
         definition = wire_tables.CreateTable(
             TABLE,
             "file:///lake/orders",
@@ -53,18 +56,21 @@ class InMemory:
             ["id"],
             type=TableType.MERGE_ON_READ,
         )
-        handler = handler_of(CreateTable(definition))
-        self._decide("table", CreateTable(definition), handler.no_evidence)
+        handler = handler_of(CreateTable(NewDefinition(**asdict(definition))))
+        self._decide("table", CreateTable(NewDefinition(**asdict(definition))), handler.no_evidence)
         self._table_id: UUID = self.state.tables[TABLE].table_id
 
     def open(self, key: str, body: wire.OpenStream) -> wire.Stream:
-        answer = self._answered(key, lambda: self._decide(key, streams.OpenStream(TABLE, STREAM, body), None))
-        return msgspec.json.decode(answer, type=wire.Stream)
+        command = streams.OpenStream(TABLE, STREAM, **asdict(body))
+        answer = self._answered(key, lambda: self._decide(key, command, None))
+        assert isinstance(answer, StreamResult)
+        return stream_queries.document(answer.of)
 
     def instant(self, key: str, body: wire.RequestInstant) -> str:
-        command = checkpoints.RequestInstant(TABLE, STREAM, body)
+        command = checkpoints.RequestInstant(TABLE, STREAM, **asdict(body))
         answer = self._answered(key, lambda: self._decide(key, command, None))
-        return msgspec.json.decode(answer, type=wire.StreamInstant).requested_time
+        assert isinstance(answer, StreamInstantResult)
+        return format_time(answer.requested_time, answer.tick)
 
     def mark(self, requested_time: str, file_name: str) -> None:
         instant = self.state.instants[self._table_id, parse_time(requested_time)]
@@ -73,17 +79,20 @@ class InMemory:
         self._markers.setdefault(instant.requested_time, set()).add(file_name)
 
     def report(self, key: str, body: wire.ReportWriteMetadata) -> None:
-        command = checkpoints.ReportWriteMetadata(TABLE, STREAM, body)
+        time = None if body.requested_time is None else parse_time(body.requested_time)
+        fields = asdict(body) | {"requested_time": time}
+        command = checkpoints.ReportWriteMetadata(TABLE, STREAM, **fields)
         self._answered(key, lambda: self._decide(key, command, self._facts(body)))
 
     def complete(self, key: str, body: wire.CompleteCheckpoints) -> None:
-        command = checkpoints.CompleteCheckpoints(TABLE, STREAM, body)
+        command = checkpoints.CompleteCheckpoints(TABLE, STREAM, **asdict(body))
         self._answered(key, lambda: self._decide(key, command, self._completions(command)))
 
     def restart(self, key: str, body: wire.RestartTask) -> int:
-        command = checkpoints.RestartTask(TABLE, STREAM, body)
+        command = checkpoints.RestartTask(TABLE, STREAM, **asdict(body))
         answer = self._answered(key, lambda: self._decide(key, command, None))
-        return msgspec.json.decode(answer, type=wire.RestartedTask).attempt
+        assert isinstance(answer, TaskResult)
+        return answer.attempt
 
     def delete(self, requested_time: str, file_names: list[str]) -> None:
         self._markers[parse_time(requested_time)] -= set(file_names)
@@ -127,14 +136,14 @@ class InMemory:
             raise answer
         return answer
 
-    def _decide(self, key: str, command: Command, evidence: Any) -> bytes:
+    def _decide(self, key: str, command: Command, evidence: Any) -> AnyResult:
         self._now += 1_000
         self.state.marks = {
             (self._table_id, time): Marks(has_markers=bool(names), had_deletions=False)
             for time, names in self._markers.items()
         }
         origin = Origin("engine", f"{key}-{uuid4()}", Now(Micros(self._now), Micros(self._now)))
-        return handler_of(command).decide(self.state, command, evidence, origin).body
+        return handler_of(command).decide(self.state, command, evidence, origin)
 
     def _staged(self, versions: list[int]) -> list[WriteStat]:
         wanted = set(versions)

@@ -48,10 +48,9 @@ def test_completing_the_checkpoint_that_is_acknowledged_is_found(monkeypatch: py
     def with_its_own(
         table: Table, stream: Stream, command: CompleteCheckpoints
     ) -> tuple[CheckpointAcknowledged | None, list[tuple[int, Checkpoint]]]:
-        number = command.request.checkpoint
+        number = command.checkpoint
         assert number is not None
-        request = msgspec.structs.replace(command.request, checkpoint=number + 1)
-        return acknowledge(table, stream, msgspec.structs.replace(command, request=request))
+        return acknowledge(table, stream, msgspec.structs.replace(command, checkpoint=number + 1))
 
     monkeypatch.setattr(checkpoints, "acknowledge", with_its_own)
     assert finds()

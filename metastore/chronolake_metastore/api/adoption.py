@@ -6,12 +6,14 @@ import msgspec
 from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
+from msgspec.structs import asdict
 
 from chronolake_metastore import local_paths
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import adoption
 from chronolake_metastore.domain.commands import refuse_nul
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.queries import adoption as queries
 from chronolake_model import operations
 from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
@@ -26,9 +28,7 @@ async def adopt_table(
     The rules for its name and its base path are those of a new table. Nothing in storage is read or changed.
     The last event of the history is `TableAdopted`; all later times are issued by the server.
     """
-    return await keyed_caller.execute(
-        adoption.AdoptTable(data, await local_paths.resolved_key(data.definition.base_path))
-    )
+    return await keyed_caller.execute(await _command(data))
 
 
 @route(operations.catalog.CHECK_ADOPTION)
@@ -37,5 +37,18 @@ async def check_adoption(data: JSONBody[AdoptTable], caller: NamedDependency[Cal
     is changed.
     """
     refuse_nul(msgspec.json.encode(data))
-    command = adoption.AdoptTable(data, await local_paths.resolved_key(data.definition.base_path))
+    command = await _command(data)
     return await caller.read(queries.check, command)
+
+
+async def _command(data: AdoptTable) -> adoption.AdoptTable:
+    key = await local_paths.resolved_key(data.definition.base_path)
+    return adoption.AdoptTable(
+        NewDefinition(**asdict(data.definition)),
+        [adoption.FormerInstant(**asdict(instant)) for instant in data.instants],
+        data.writer,
+        data.cleaned_before,
+        data.is_published,
+        data.lease_seconds,
+        key,
+    )

@@ -20,6 +20,7 @@ from litestar.types import HTTPScope
 
 from chronolake_metastore.api import addresses, parameters, problems
 from chronolake_metastore.api.parameters import ACTOR_HEADER, KEY_HEADER, ActorHeader, IdempotencyKey
+from chronolake_metastore.api.v1 import rendering
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.service.service import ParametersT, ResultT, Service
@@ -40,9 +41,10 @@ class Caller(msgspec.Struct, frozen=True):
         answer = await self.service.execute(self.ctx, command)
         # A caller that sent no key may ask for the outcome under the one that the server made up.
         headers = {KEY_HEADER: self.ctx.request_id}
+        status = rendering.status_of(answer.result)
         if not answer.body:
-            return Response(None, status_code=answer.status, headers=headers)
-        return Response(answer.body, status_code=answer.status, media_type="application/json", headers=headers)
+            return Response(None, status_code=status, headers=headers)
+        return Response(answer.body, status_code=status, media_type="application/json", headers=headers)
 
     def with_key_of_server(self) -> Caller:
         """The same caller, for a command beside that of its key."""
@@ -124,6 +126,7 @@ def _context(scope: HTTPScope, request_id: str, actor: str | None, table_id: UUI
         request_id=request_id,
         # Where the connection comes from: behind a proxy that is the proxy.
         address=None if client is None else client[0],
-        path=addresses.sent(scope),
+        place=addresses.sent(scope),
         table_id=table_id,
+        dialect=rendering.V1,
     )

@@ -11,6 +11,7 @@ from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import TableInPath
 from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import cleans
+from chronolake_metastore.domain.cleans import Retention
 from chronolake_metastore.queries import clean_plans as queries
 from chronolake_model import operations
 from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean, PlannedClean
@@ -30,7 +31,11 @@ async def plan_clean(
     answer, with status 200, and the caller takes it over if it has no executor. If there is nothing to clean,
     `clean` is null, and the status is 200.
     """
-    return await keyed_caller.execute(cleans.PlanClean(parameters.table(table), data))
+    return await keyed_caller.execute(
+        cleans.PlanClean(
+            parameters.table(table), _retention(data), data.writer, data.lease_seconds, data.execute
+        )
+    )
 
 
 @route(operations.timeline.PREVIEW_CLEAN)
@@ -40,4 +45,8 @@ async def preview_clean(
     caller: NamedDependency[Caller],
 ) -> CleanPreview:
     """List the files that a clean by this policy would delete now. Nothing changes."""
-    return await caller.read(queries.preview, parameters.table(table), data)
+    return await caller.read(queries.preview, parameters.table(table), _retention(data))
+
+
+def _retention(policy: CleanPolicy) -> Retention:
+    return Retention(policy.retain_commits, policy.retain_hours, policy.retain_versions)

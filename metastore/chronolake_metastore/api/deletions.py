@@ -7,6 +7,7 @@ from typing import Annotated
 from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
+from msgspec.structs import asdict
 
 from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
@@ -33,7 +34,7 @@ async def report_deletions(
     again.
     """
     time = parameters.instant_time("requested_time", requested_time)
-    return await keyed_caller.execute(ReportDeletions(parameters.table(table), time, data))
+    return await keyed_caller.execute(ReportDeletions(parameters.table(table), time, **asdict(data)))
 
 
 @route(operations.files.LIST_DELETIONS)

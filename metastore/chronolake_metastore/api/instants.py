@@ -7,6 +7,7 @@ from typing import Annotated
 from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
+from msgspec.structs import asdict
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters
@@ -15,6 +16,7 @@ from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPa
 from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import instants
+from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.queries import instants as queries
 from chronolake_metastore.store.instants import Filter
 from chronolake_model import operations
@@ -42,7 +44,7 @@ async def begin_instant(
 
     With `count` in the request, it issues that many at once, and the answer is a list of instants.
     """
-    return await keyed_caller.execute(instants.BeginInstant(parameters.table(table), data))
+    return await keyed_caller.execute(_begin(parameters.table(table), data))
 
 
 @route(operations.timeline.TAKE_INFLIGHT)
@@ -56,7 +58,7 @@ async def take_inflight(
 
     The writer of the request takes over a waiting plan of a compaction, a clustering or a rollback.
     """
-    command = instants.TakeInflight(parameters.table(table), _time(requested_time), data)
+    command = instants.TakeInflight(parameters.table(table), _time(requested_time), **asdict(data))
     return await keyed_caller.execute(command)
 
 
@@ -68,7 +70,7 @@ async def return_to_requested(
     keyed_caller: NamedDependency[Caller],
 ) -> Response[Instant]:
     """inflight -> requested: the execution of a plan has failed, and the plan waits for the next executor."""
-    command = instants.ReturnToRequested(parameters.table(table), _time(requested_time), data)
+    command = instants.ReturnToRequested(parameters.table(table), _time(requested_time), **asdict(data))
     return await keyed_caller.execute(command)
 
 
@@ -84,7 +86,7 @@ async def complete_instant(
     An instant with markers completes only if each published file has a marker, and every other marked file was
     deleted from storage and reported as deleted.
     """
-    command = instants.CompleteInstant(parameters.table(table), _time(requested_time), data)
+    command = completion(parameters.table(table), _time(requested_time), data)
     return await keyed_caller.execute(command)
 
 
@@ -188,3 +190,37 @@ async def look_up_completion_times(
 
 def _time(requested_time: str) -> Micros:
     return parameters.instant_time("requested_time", requested_time)
+
+
+def _begin(table: str, data: BeginInstant) -> instants.BeginInstant:
+    plan = data.plan
+    return instants.BeginInstant(
+        table,
+        data.writer,
+        data.action,
+        data.operation,
+        data.lease_seconds,
+        data.inflight,
+        None if plan is None else NewPlan(plan.file_groups, plan.details, plan.buckets),
+        data.count,
+        data.markers,
+    )
+
+
+def completion(table: str, requested_time: Micros, data: CompleteInstant) -> instants.CompleteInstant:
+    """The command of a body, or of one body of several."""
+    text = data.cleaned_before
+    return instants.CompleteInstant(
+        table,
+        requested_time,
+        data.write_stats,
+        data.extra_metadata,
+        data.replaced_file_groups,
+        data.writer,
+        data.schema_version,
+        data.staged,
+        None if text is None else time_in_body("cleaned_before", text),
+        data.based_on_reads,
+        data.keys_looked_up,
+        data.buckets,
+    )

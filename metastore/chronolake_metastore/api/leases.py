@@ -5,6 +5,7 @@ from __future__ import annotations
 from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
+from msgspec.structs import asdict
 
 from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
@@ -24,4 +25,4 @@ async def renew_lease(
 ) -> Response[Instant]:
     """Renew the lease from now on. 410 means that the instant was rolled back, and the writer must stop."""
     time = parameters.instant_time("requested_time", requested_time)
-    return await keyed_caller.execute(RenewLease(parameters.table(table), time, data))
+    return await keyed_caller.execute(RenewLease(parameters.table(table), time, **asdict(data)))

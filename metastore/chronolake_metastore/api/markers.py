@@ -44,7 +44,9 @@ async def create_markers(
     """
     time = parameters.instant_time("requested_time", requested_time)
     _refuse_nul(data)
-    are_new = await caller.service.create_markers(caller.ctx, parameters.table(table), time, data)
+    are_new = await caller.service.create_markers(
+        caller.ctx, parameters.table(table), time, data.markers, data.writer
+    )
     body = msgspec.json.encode(CreatedMarkers([outcome(is_new) for is_new in are_new]))
     return Response(body, media_type="application/json")  # type: ignore[arg-type]  # encoded here, and not again
 

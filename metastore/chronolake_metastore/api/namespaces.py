@@ -5,6 +5,7 @@ from __future__ import annotations
 from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
+from msgspec.structs import asdict
 
 from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
@@ -21,7 +22,7 @@ async def create_namespace(
     data: JSONBody[CreateNamespace], keyed_caller: NamedDependency[Caller]
 ) -> Response[Namespace]:
     """Create a namespace."""
-    return await keyed_caller.execute(namespaces.CreateNamespace(data))
+    return await keyed_caller.execute(namespaces.CreateNamespace(**asdict(data)))
 
 
 @route(operations.catalog.LIST_NAMESPACES)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
+import msgspec
 from litestar import Request
 from litestar.di import NamedDependency
 from litestar.params import FromPath
@@ -13,9 +14,12 @@ from litestar.params import FromPath
 from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.routes import route
+from chronolake_metastore.api.v1 import rendering
+from chronolake_metastore.domain.answers import answer_again
 from chronolake_metastore.queries import outcomes as queries
 from chronolake_model import operations
 from chronolake_model.outcomes import Outcome
+from chronolake_model.times import to_datetime
 
 
 @route(operations.catalog.GET_OUTCOME)
@@ -29,7 +33,18 @@ async def get_outcome(
     404 means that the request was not executed *so far*: it may still be under way. For a definite answer, send
     the same request again under its key.
     """
-    return await caller.read(queries.get, parameters.header("key", _exact(request)))
+    found = await caller.read(queries.get, parameters.header("key", _exact(request)))
+    recorded, body = answer_again(found, rendering.V1)
+    # The bytes are embedded as they are: decoding them would lose digits of totals beyond 64 bits.
+    answer = cast("dict[str, Any] | None", msgspec.Raw(body) if body else None)
+    return Outcome(
+        request_id=found.request_id,
+        status=rendering.status_of(recorded),
+        answer=answer,
+        table=found.table,
+        version=found.version,
+        recorded_at=None if found.recorded_at is None else to_datetime(found.recorded_at),
+    )
 
 
 def _exact(request: Request[Any, Any, Any]) -> str:

@@ -113,12 +113,9 @@ def _headers(request: Request[Any, Any, Any]) -> dict[str, str]:
 
 
 def _refused(request: Request[Any, Any, Any], exc: errors.TimelineError) -> Response[Any]:
-    if exc.recorded is not None:
+    if exc.answer:
         return Response(
-            exc.recorded.document,
-            status_code=exc.recorded.status,
-            media_type=MEDIA_TYPE,
-            headers=_headers(request),
+            exc.answer, status_code=exc.code.status, media_type=MEDIA_TYPE, headers=_headers(request)
         )
     return answer(request, exc.code, exc.detail, exc.context)
 

@@ -27,4 +27,6 @@ async def restore_table(
     The answer is the restore; its plan names the instants in that order.
     """
     savepoint = time_in_body("savepoint", data.savepoint)
-    return await keyed_caller.execute(restores.RestoreTable(parameters.table(table), savepoint, data))
+    return await keyed_caller.execute(
+        restores.RestoreTable(parameters.table(table), savepoint, data.writer, data.reason)
+    )

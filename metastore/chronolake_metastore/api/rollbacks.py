@@ -5,6 +5,7 @@ from __future__ import annotations
 from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
+from msgspec.structs import asdict
 
 from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
@@ -27,4 +28,4 @@ async def roll_back_instant(
     the rollback over if the lease of its executor has ended.
     """
     time = parameters.instant_time("requested_time", requested_time)
-    return await keyed_caller.execute(RollbackInstant(parameters.table(table), time, data))
+    return await keyed_caller.execute(RollbackInstant(parameters.table(table), time, **asdict(data)))

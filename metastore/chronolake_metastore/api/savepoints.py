@@ -5,6 +5,7 @@ from __future__ import annotations
 from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
+from msgspec.structs import asdict
 
 from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
@@ -24,7 +25,9 @@ async def create_savepoint(
 ) -> Response[Instant]:
     """Pin a completed instant. If it is already pinned, the answer is its savepoint, with status 200."""
     target = None if data.instant is None else time_in_body("instant", data.instant)
-    return await keyed_caller.execute(savepoints.CreateSavepoint(parameters.table(table), target, data))
+    return await keyed_caller.execute(
+        savepoints.CreateSavepoint(parameters.table(table), target, data.writer, data.comment)
+    )
 
 
 @route(operations.timeline.RELEASE_SAVEPOINT)
@@ -36,4 +39,6 @@ async def release_savepoint(
 ) -> Response[Instant]:
     """Release a savepoint, by its own requested time: its instant may be rolled back and cleaned again."""
     time = parameters.instant_time("requested_time", requested_time)
-    return await keyed_caller.execute(savepoints.ReleaseSavepoint(parameters.table(table), time, data))
+    return await keyed_caller.execute(
+        savepoints.ReleaseSavepoint(parameters.table(table), time, **asdict(data))
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
+from msgspec.structs import asdict
 
 from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
@@ -29,7 +30,7 @@ async def change_schema(
     A change that would make files unreadable is refused with `incompatible-schema`, which says why and what is
     allowed.
     """
-    return await keyed_caller.execute(schemas.ChangeSchema(parameters.table(table), data))
+    return await keyed_caller.execute(schemas.ChangeSchema(parameters.table(table), **asdict(data)))
 
 
 @route(operations.catalog.LIST_SCHEMAS)

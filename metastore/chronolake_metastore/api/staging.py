@@ -5,6 +5,7 @@ from __future__ import annotations
 from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
+from msgspec.structs import asdict
 
 from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
@@ -27,4 +28,4 @@ async def stage_write_stats(
     The complete request names the `version` of each answer in `staged`. A conflict is already refused here.
     """
     time = parameters.instant_time("requested_time", requested_time)
-    return await keyed_caller.execute(StageWriteStats(parameters.table(table), time, data))
+    return await keyed_caller.execute(StageWriteStats(parameters.table(table), time, **asdict(data)))

@@ -8,11 +8,13 @@ from typing import Final
 from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
+from msgspec.structs import asdict
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
+from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import checkpoints, streams
 from chronolake_metastore.queries import streams as queries
@@ -52,7 +54,9 @@ async def open_stream(
     continues from a checkpoint names it in `restored_checkpoint`, and then says that it is complete: its
     instants complete if they have not. The instants of later checkpoints are rolled back.
     """
-    return await keyed_caller.execute(streams.OpenStream(parameters.table(table), _stream(stream), data))
+    return await keyed_caller.execute(
+        streams.OpenStream(parameters.table(table), _stream(stream), **asdict(data))
+    )
 
 
 @route(operations.streams.RENEW_STREAM)
@@ -63,7 +67,9 @@ async def renew_stream(
     keyed_caller: NamedDependency[Caller],
 ) -> Response[Stream]:
     """Renew the lease from now on. It holds all pending instants of the stream."""
-    return await keyed_caller.execute(streams.RenewStream(parameters.table(table), _stream(stream), data))
+    return await keyed_caller.execute(
+        streams.RenewStream(parameters.table(table), _stream(stream), **asdict(data))
+    )
 
 
 @route(operations.streams.REQUEST_STREAM_INSTANT)
@@ -79,7 +85,7 @@ async def request_stream_instant(
     `instant-not-yet` is not recorded as an outcome: send the same request again a little later.
     """
     return await keyed_caller.execute(
-        checkpoints.RequestInstant(parameters.table(table), _stream(stream), data)
+        checkpoints.RequestInstant(parameters.table(table), _stream(stream), **asdict(data))
     )
 
 
@@ -96,8 +102,12 @@ async def report_write_metadata(
     could never complete is refused: it has no marker and needs one, another task has reported it, or another
     file of its file group excludes it.
     """
+    text = data.requested_time
+    time = None if text is None else time_in_body("requested_time", text)
     return await keyed_caller.execute(
-        checkpoints.ReportWriteMetadata(parameters.table(table), _stream(stream), data)
+        checkpoints.ReportWriteMetadata(
+            parameters.table(table), _stream(stream), **asdict(data) | {"requested_time": time}
+        )
     )
 
 
@@ -116,7 +126,7 @@ async def complete_checkpoints(
     may still write such a file. Then delete the files, report the deletions, and acknowledge again.
     """
     return await keyed_caller.execute(
-        checkpoints.CompleteCheckpoints(parameters.table(table), _stream(stream), data)
+        checkpoints.CompleteCheckpoints(parameters.table(table), _stream(stream), **asdict(data))
     )
 
 
@@ -129,7 +139,7 @@ async def abort_checkpoint(
 ) -> Response[Stream]:
     """Keep in the log that a checkpoint was aborted. The buffer stays: the next checkpoint completes it."""
     return await keyed_caller.execute(
-        checkpoints.AbortCheckpoint(parameters.table(table), _stream(stream), data)
+        checkpoints.AbortCheckpoint(parameters.table(table), _stream(stream), **asdict(data))
     )
 
 
@@ -144,7 +154,9 @@ async def restart_task(
 
     The other tasks go on. The answer has the task's `attempt` for its requests; earlier attempts are refused.
     """
-    return await keyed_caller.execute(checkpoints.RestartTask(parameters.table(table), _stream(stream), data))
+    return await keyed_caller.execute(
+        checkpoints.RestartTask(parameters.table(table), _stream(stream), **asdict(data))
+    )
 
 
 @route(operations.streams.CLOSE_STREAM)
@@ -155,7 +167,9 @@ async def close_stream(
     keyed_caller: NamedDependency[Caller],
 ) -> Response[Stream]:
     """Close a stream that has no pending instant, because its job has ended. It can be opened again."""
-    return await keyed_caller.execute(streams.CloseStream(parameters.table(table), _stream(stream), data))
+    return await keyed_caller.execute(
+        streams.CloseStream(parameters.table(table), _stream(stream), **asdict(data))
+    )
 
 
 @route(operations.streams.GET_STREAM)

@@ -59,5 +59,5 @@ async def record_sweep(
     another grace period. If no file existed, it is not due any more.
     """
     time = parameters.instant_time("requested_time", requested_time)
-    time_in_body("unswept_since", data.unswept_since)
-    return await keyed_caller.execute(RecordSweep(parameters.table(table), time, data))
+    since = time_in_body("unswept_since", data.unswept_since)
+    return await keyed_caller.execute(RecordSweep(parameters.table(table), time, since, data.late_files))

@@ -8,6 +8,7 @@ import msgspec
 from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
+from msgspec.structs import asdict
 
 from chronolake_metastore import local_paths
 from chronolake_metastore.api import parameters
@@ -16,6 +17,7 @@ from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
 from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.commands import refuse_nul
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.queries import tables as queries
 from chronolake_model import operations
 from chronolake_model.tables import AlterTable, CreateTable, DroppedTablePage, Table, TablePage
@@ -28,7 +30,9 @@ async def create_table(data: JSONBody[CreateTable], keyed_caller: NamedDependenc
     Its base path must not overlap with that of another table, in any spelling. The base path of a dropped
     table is taken over only with `reuse_base_path`. From then on nothing of the dropped table is deleted there.
     """
-    return await keyed_caller.execute(tables.CreateTable(data, await local_paths.resolved_key(data.base_path)))
+    return await keyed_caller.execute(
+        tables.CreateTable(NewDefinition(**asdict(data)), await local_paths.resolved_key(data.base_path))
+    )
 
 
 @route(operations.catalog.CHECK_NEW_TABLE)
@@ -38,7 +42,7 @@ async def check_new_table(data: JSONBody[CreateTable], caller: NamedDependency[C
     `namespace-not-found` is checked last: every other condition holds then.
     """
     refuse_nul(msgspec.json.encode(data))
-    command = tables.CreateTable(data, await local_paths.resolved_key(data.base_path))
+    command = tables.CreateTable(NewDefinition(**asdict(data)), await local_paths.resolved_key(data.base_path))
     await caller.read(queries.check_new, command)
 
 
@@ -84,7 +88,9 @@ async def alter_table(
     The table keeps its id, its files, its timeline and its pending instants. Writers continue under the new
     name.
     """
-    return await keyed_caller.execute(tables.AlterTable(parameters.table(table), data))
+    return await keyed_caller.execute(
+        tables.AlterTable(parameters.table(table), data.name, data.set, data.unset)
+    )
 
 
 @route(operations.catalog.DROP_TABLE)

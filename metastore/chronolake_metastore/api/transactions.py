@@ -7,10 +7,10 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from chronolake_metastore.api.callers import Caller
+from chronolake_metastore.api.instants import completion
 from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import transactions
-from chronolake_metastore.domain.instants import CompleteInstant
 from chronolake_model import operations
 from chronolake_model.instants import CompletedTogether, CompleteTogether
 
@@ -21,7 +21,7 @@ async def complete_together(
 ) -> Response[CompletedTogether]:
     """Publish instants of one or several tables, all or none, at one position in the order of the log."""
     members = [
-        CompleteInstant(
+        completion(
             member.table, time_in_body(f"instants[{index}].requested_time", member.requested_time), member
         )
         for index, member in enumerate(data.instants)

@@ -98,7 +98,7 @@ class MarkerBatcher:
         """Create the markers of one instant and give which of them were new; raises ``TimelineError``."""
         self._batcher.refuse_if_stopped()
         check(request)
-        named = request.request.markers
+        named = request.markers
         size_bytes = sum(len(marker.partition_path) + len(marker.file_name) for marker in named)
         instant = f"{request.table}/{request.requested_time}"
         return await self._batcher.submit(request, frozenset([instant]), len(named), size_bytes)

@@ -8,16 +8,15 @@ from typing import ClassVar
 import msgspec
 from typing_extensions import override
 
-from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing
 from chronolake_metastore.commands.tables import CreateTableHandler, NewTable, id_of_new_table, take_over
 from chronolake_metastore.domain import adoption, tables
 from chronolake_metastore.domain.adoption import AdoptTable
 from chronolake_metastore.domain.clock import Clock, Now
 from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.results import AdoptionResult, AnyResult
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.store import base_paths
-from chronolake_model.adoption import AdoptedTable
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 
@@ -41,7 +40,7 @@ class AdoptTableHandler(Handler[AdoptTable, NewTable]):
 
     @override
     def files(self, command: AdoptTable) -> int:
-        return sum(len(instant.write_stats) for instant in command.request.instants)
+        return sum(len(instant.write_stats) for instant in command.instants)
 
     @override
     def is_bulk(self, command: AdoptTable) -> bool:
@@ -62,8 +61,8 @@ class AdoptTableHandler(Handler[AdoptTable, NewTable]):
         return msgspec.structs.replace(evidence, published_time=published_time.result)
 
     @override
-    def decide(self, state: State, command: AdoptTable, evidence: NewTable, origin: Origin) -> Answer:
-        definition = command.request.definition
+    def decide(self, state: State, command: AdoptTable, evidence: NewTable, origin: Origin) -> AnyResult:
+        definition = command.definition
         namespace = state.namespaces.get(split_table_name(definition.name)[0])
         existing = state.tables.get(definition.name)
         created = tables.create(namespace, existing, command.creation, evidence.neighbours)
@@ -83,5 +82,10 @@ class AdoptTableHandler(Handler[AdoptTable, NewTable]):
         behind = Micros(max(clock.last_time, behind - behind % clock.tick.micros))
         state.start_clock(msgspec.structs.replace(clock, last_time=behind))
         last_event = state.append(table_id, origin, adopted)
-        document = tables.document(state.tables[definition.name], evidence.metastore_id, created.took_over)
-        return answer(201, AdoptedTable(document, last_event.version), table_id)
+        return AdoptionResult(
+            log_id=table_id,
+            table=state.tables[definition.name],
+            metastore_id=evidence.metastore_id,
+            took_over=created.took_over,
+            version=last_event.version,
+        )

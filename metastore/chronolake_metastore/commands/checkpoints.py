@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import ClassVar, NoReturn
 
@@ -11,11 +11,11 @@ from typing_extensions import override
 
 from chronolake_metastore import errors
 from chronolake_metastore.commands import reports
-from chronolake_metastore.commands.answers import Answer, answer
+from chronolake_metastore.commands.answers import instant_of
 from chronolake_metastore.commands.completing import CompleteInstantHandler, Completion
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, combined
 from chronolake_metastore.commands.streams import ChangeStreamHandler, roll_back_one, with_instants
-from chronolake_metastore.domain import checkpoints, instants, reported_files, staging
+from chronolake_metastore.domain import checkpoints, reported_files, staging
 from chronolake_metastore.domain.checkpoints import (
     AbortCheckpoint,
     CompleteCheckpoints,
@@ -28,14 +28,21 @@ from chronolake_metastore.domain.events import Origin, Payload, StreamTaskEnded,
 from chronolake_metastore.domain.instants import CompleteInstant, Instant
 from chronolake_metastore.domain.properties import STREAM_EMPTY_COMMITS
 from chronolake_metastore.domain.reported_files import NO_FACTS, ReportFacts
+from chronolake_metastore.domain.results import (
+    AnyResult,
+    CheckpointsResult,
+    StreamInstantResult,
+    TaskResult,
+    WriteMetadataResult,
+)
+from chronolake_metastore.domain.staging import StageWriteStats
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.streams import Checkpoint, Stream
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store import staging as stored_staging, streams as stored
 from chronolake_metastore.store.staging import StagedVersions, in_sets
-from chronolake_model import instants as wire_instants, streams as wire
 from chronolake_model.files import FileGroupName, WriteStat
-from chronolake_model.times import Micros, format_time, parse_time
+from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import State as InstantState
 
 
@@ -49,19 +56,19 @@ class RestartTaskHandler(Handler[RestartTask, None]):
         return Names(tables=[command.table], streams=[(command.table, command.stream)])
 
     @override
-    def decide(self, state: State, command: RestartTask, evidence: None, origin: Origin) -> Answer:
+    def decide(self, state: State, command: RestartTask, evidence: None, origin: Origin) -> AnyResult:
         table = state.table(command.table)
         stream = state.stream(table, command.stream)
         restarted = checkpoints.restart_task(table, stream, command)
         state.append(table.table_id, origin, restarted)
-        document = wire.RestartedTask(
+        return TaskResult(
+            log_id=table.table_id,
             table=table.name,
             stream=stream.name,
             task=restarted.task,
             attempt=restarted.attempt,
             dropped_files=checkpoints.dropped_files(stream, restarted),
         )
-        return answer(200, document, table.table_id)
 
 
 class RequestInstantHandler(Handler[RequestInstant, None]):
@@ -74,22 +81,24 @@ class RequestInstantHandler(Handler[RequestInstant, None]):
         return Names(tables=[command.table], streams=[(command.table, command.stream)])
 
     @override
-    def decide(self, state: State, command: RequestInstant, evidence: None, origin: Origin) -> Answer:
+    def decide(self, state: State, command: RequestInstant, evidence: None, origin: Origin) -> AnyResult:
         table = state.table(command.table)
         stream = state.stream(table, command.stream)
         given = checkpoints.request_instant(table, stream, command, origin.now.steady)
-        status = 200
+        is_new = not isinstance(given, Checkpoint)
         if not isinstance(given, Checkpoint):
             state.append(table.table_id, origin, given)
-            given, status = state.stream(table, command.stream).checkpoints[command.request.checkpoint], 201
-        document = wire.StreamInstant(
+            given = state.stream(table, command.stream).checkpoints[command.checkpoint]
+        return StreamInstantResult(
+            log_id=table.table_id,
             table=table.name,
+            tick=table.definition.tick,
             stream=stream.name,
-            checkpoint=command.request.checkpoint,
-            requested_time=format_time(given.requested_time, table.definition.tick),
-            blocking=given.is_blocking,
+            checkpoint=command.checkpoint,
+            requested_time=given.requested_time,
+            is_blocking=given.is_blocking,
+            is_new=is_new,
         )
-        return answer(status, document, table.table_id)
 
 
 class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportFacts]):
@@ -113,13 +122,13 @@ class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportFacts]):
             instant_queries=[stored.find_instants([named])] if time is None else [],
             file_groups=[
                 (command.table, FileGroupName(stat.partition_path, stat.file_id))
-                for stat in command.request.write_stats
+                for stat in command.write_stats
             ],
         )
 
     @override
     def files(self, command: ReportWriteMetadata) -> int:
-        return len(command.request.write_stats)
+        return len(command.write_stats)
 
     @override
     def load(
@@ -130,7 +139,7 @@ class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportFacts]):
     @override
     def decide(
         self, state: State, command: ReportWriteMetadata, evidence: ReportFacts, origin: Origin
-    ) -> Answer:
+    ) -> AnyResult:
         table = state.table(command.table)
         stream = state.stream(table, command.stream)
         checkpoints.refuse_report(table, stream, command)
@@ -138,30 +147,29 @@ class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportFacts]):
         named = None if time is None else state.instant(table, time)
         checkpoints.refuse_other_instant(table, stream, command, named)
         if named is not None and not named.state.is_pending:
-            reported_files.refuse_unpublished(table, stream, named, command.request, evidence.published)
+            reported_files.refuse_unpublished(table, stream, named, command, evidence.published)
             _end(state, table, stream, command, origin)
-            return _answer_report(table, command, named, 0)
-        buffered = stream.checkpoints.get(command.request.checkpoint)
+            return _report_result(table, command, named, 0)
+        buffered = stream.checkpoints.get(command.checkpoint)
         if buffered is None:
             _end(state, table, stream, command, origin)
-            return _answer_report(table, command, None, 0)
+            return _report_result(table, command, None, 0)
         instant = state.instant(table, buffered.requested_time)
         known = reports.in_buffers(state, table, command, evidence)
         same_groups = list(chain.from_iterable(known.values()))
-        stats = reported_files.unreported(table, stream, command.request, same_groups)
-        checkpoints.refuse_late(table, stream, command.request.checkpoint, stats)
-        request = command.request
-        checkpoints.refuse_more_metadata(table, stream, request.checkpoint, buffered, request.extra_metadata)
-        checkpoints.refuse_more_metadata_of_tasks(table, stream, request)
+        stats = reported_files.unreported(table, stream, command, same_groups)
+        checkpoints.refuse_late(table, stream, command.checkpoint, stats)
+        checkpoints.refuse_more_metadata(table, stream, command.checkpoint, buffered, command.extra_metadata)
+        checkpoints.refuse_more_metadata_of_tasks(table, stream, command)
         if not buffered.is_blocking:
             checkpoints.refuse_dependent(table, instant, command)
             checkpoints.refuse_conflicting(table, instant, stats, state.concurrent)
-        reported_files.refuse_exclusive(table, stream, command.request.checkpoint, stats, known)
+        reported_files.refuse_exclusive(table, stream, command.checkpoint, stats, known)
         reported_files.refuse_unmarked(stats, evidence.unmarked)
         payload = _staged(state, table, instant, command, stats, origin.now.steady)
         if stats or _says_more(stream, buffered, command):
             state.append(table.table_id, origin, payload, instant.requested_time, stats)
-        return _answer_report(table, command, instant, len(stats))
+        return _report_result(table, command, instant, len(stats))
 
 
 class CompleteCheckpointsHandler(Handler[CompleteCheckpoints, list[Completion]]):
@@ -203,7 +211,7 @@ class CompleteCheckpointsHandler(Handler[CompleteCheckpoints, list[Completion]])
         if len(members) < 2:
             return completions
         # A later one may have the files of an earlier one again.
-        versions = [version for member in members for version in member.request.staged]
+        versions = [version for member in members for version in member.staged]
         table, time = members[0].table, members[0].requested_time
         repeated = stored_staging.repeated(StagedVersions(table, time, versions))
         yield in_sets(repeated)
@@ -219,7 +227,7 @@ class CompleteCheckpointsHandler(Handler[CompleteCheckpoints, list[Completion]])
     @override
     def decide(
         self, state: State, command: CompleteCheckpoints, evidence: Sequence[Completion], origin: Origin
-    ) -> Answer:
+    ) -> AnyResult:
         table = state.table(command.table)
         stream = state.stream(table, command.stream)
         acknowledged, covered = checkpoints.acknowledge(table, stream, command)
@@ -235,7 +243,7 @@ class CompleteCheckpointsHandler(Handler[CompleteCheckpoints, list[Completion]])
             except errors.TimelineError as refusal:
                 _refuse(table, number, checkpoint, ended, refusal)
             ended.append(checkpoint.requested_time)
-        return _answer_completed(state, table, stream, ended)
+        return _completed_result(state, table, stream, ended)
 
     def _end(
         self,
@@ -247,7 +255,7 @@ class CompleteCheckpointsHandler(Handler[CompleteCheckpoints, list[Completion]])
         origin: Origin,
     ) -> None:
         """Complete an instant, or roll it back if it has no files and the table wants no empty ones."""
-        if member.request.staged or table.definition.properties.get(STREAM_EMPTY_COMMITS) == "true":
+        if member.staged or table.definition.properties.get(STREAM_EMPTY_COMMITS) == "true":
             self._one.complete(state, member, completion, origin)
             return
         reason = "its checkpoint is complete and has no files"
@@ -268,12 +276,10 @@ def _members(state: State, command: CompleteCheckpoints) -> list[CompleteInstant
         CompleteInstant(
             table.name,
             checkpoint.requested_time,
-            wire_instants.CompleteInstant(
-                staged=checkpoint.versions,
-                extra_metadata={**checkpoint.extra_metadata, **command.request.extra_metadata},
-                based_on_reads=checkpoint.is_based_on_reads,
-                keys_looked_up=checkpoint.has_looked_keys_up,
-            ),
+            staged=checkpoint.versions,
+            extra_metadata={**checkpoint.extra_metadata, **command.extra_metadata},
+            based_on_reads=checkpoint.is_based_on_reads,
+            keys_looked_up=checkpoint.has_looked_keys_up,
         )
         for _, checkpoint in covered
     ]
@@ -303,8 +309,7 @@ def _refuse(
 
 
 def _time(command: ReportWriteMetadata) -> Micros | None:
-    text = command.request.requested_time
-    return None if text is None else parse_time(text)
+    return command.requested_time
 
 
 def _staged(
@@ -315,59 +320,53 @@ def _staged(
     stats: Sequence[WriteStat],
     now: Micros,
 ) -> WriteStatsStaged:
-    request = wire_instants.StageWriteStats(write_stats=list(stats))
-    payload = staging.stage(table, instant, request, state.concurrent, now, [])
-    return msgspec.structs.replace(payload, report=checkpoints.report_of(command.request))
+    stage = StageWriteStats(table.name, instant.requested_time, stats)
+    payload = staging.stage(table, instant, stage, state.concurrent, now, [])
+    return msgspec.structs.replace(payload, report=checkpoints.report_of(command))
 
 
 def _says_more(stream: Stream, checkpoint: Checkpoint, command: ReportWriteMetadata) -> bool:
     """Whether a report without new files says what was not known."""
-    request = command.request
-    reports = checkpoint.tasks.get(request.task)
+    reports = checkpoint.tasks.get(command.task)
     is_last_known = reports is not None and reports.last_batch
-    return (request.last_batch and not is_last_known) or (
-        request.end_of_input and request.task not in stream.ended
+    return (command.last_batch and not is_last_known) or (
+        command.end_of_input and command.task not in stream.ended
     )
 
 
 def _end(state: State, table: Table, stream: Stream, command: ReportWriteMetadata, origin: Origin) -> None:
     """Keep that a task has ended, if it has. The checkpoint has no pending instant to keep it with."""
-    request = command.request
-    if request.end_of_input and request.task not in stream.ended:
-        state.append(table.table_id, origin, StreamTaskEnded(name=stream.name, task=request.task))
+    if command.end_of_input and command.task not in stream.ended:
+        state.append(table.table_id, origin, StreamTaskEnded(name=stream.name, task=command.task))
 
 
-def _answer_report(table: Table, command: ReportWriteMetadata, instant: Instant | None, files: int) -> Answer:
-    request = command.request
-    tick = table.definition.tick
-    document = wire.ReportedWriteMetadata(
+def _report_result(
+    table: Table, command: ReportWriteMetadata, instant: Instant | None, files: int
+) -> WriteMetadataResult:
+    return WriteMetadataResult(
+        log_id=table.table_id,
         table=table.name,
+        tick=table.definition.tick,
         stream=command.stream,
-        checkpoint=request.checkpoint,
-        requested_time=None if instant is None else format_time(instant.requested_time, tick),
+        checkpoint=command.checkpoint,
+        requested_time=None if instant is None else instant.requested_time,
         files=files,
         is_completed=instant is not None and instant.state is InstantState.COMPLETED,
     )
-    return answer(200, document, table.table_id)
 
 
-def _answer_completed(state: State, table: Table, stream: Stream, ended: Sequence[Micros]) -> Answer:
-    found: Mapping[Micros, Instant] = {time: state.instant(table, time) for time in ended}
-    document = wire.CompletedCheckpoints(
+def _completed_result(state: State, table: Table, stream: Stream, ended: Sequence[Micros]) -> CheckpointsResult:
+    states = {time: state.instant(table, time).state for time in ended}
+    return CheckpointsResult(
+        log_id=table.table_id,
         table=table.name,
+        tick=table.definition.tick,
         stream=stream.name,
         instants=[
-            instants.document(table, instant, state.wall_offset)
-            for instant in found.values()
-            if instant.state is InstantState.COMPLETED
+            instant_of(state, table, time) for time, after in states.items() if after is InstantState.COMPLETED
         ],
-        rolled_back=[
-            format_time(time, table.definition.tick)
-            for time, instant in found.items()
-            if instant.state is InstantState.ROLLED_BACK
-        ],
+        rolled_back=[time for time, after in states.items() if after is InstantState.ROLLED_BACK],
     )
-    return answer(200, document, table.table_id)
 
 
 class AbortCheckpointHandler(ChangeStreamHandler[AbortCheckpoint]):

@@ -12,18 +12,19 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from chronolake_metastore.commands.answers import Answer, answer
+from chronolake_metastore.commands.answers import instant_of
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, single_query
-from chronolake_metastore.domain import cleans, instants, lists
+from chronolake_metastore.domain import cleans, lists
 from chronolake_metastore.domain.cleans import Deletable, PlanClean
 from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.instants import Instant
+from chronolake_metastore.domain.results import AnyResult, CleanResult
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store import cleans as stored, readers
-from chronolake_model.cleans import FILES_TO_CLEAN_MAX, PlannedClean
 from chronolake_model.times import Micros
+from chronolake_model.vocabulary import FILES_TO_CLEAN_MAX
 
 
 class PlanCleanHandler(Handler[PlanClean, Sequence[Deletable]]):
@@ -50,7 +51,7 @@ class PlanCleanHandler(Handler[PlanClean, Sequence[Deletable]]):
         return self._load(table, command, now)
 
     def _load(self, table: Table, command: PlanClean, now: Now) -> Loading[Sequence[Deletable]]:
-        policy = command.request
+        policy = command.retention
         bounds = stored.find_bounds(table.table_id, policy, now.steady)
         yield [readers.lock(table.table_id), readers.delete_expired_of(table.table_id, now.steady), bounds]
         wanted = cleans.scope_of(table, policy, bounds.result, now)
@@ -59,27 +60,29 @@ class PlanCleanHandler(Handler[PlanClean, Sequence[Deletable]]):
         return (yield from single_query(stored.find_deletable(table.table_id, wanted, FILES_TO_CLEAN_MAX)))
 
     @override
-    def decide(self, state: State, command: PlanClean, evidence: Sequence[Deletable], origin: Origin) -> Answer:
+    def decide(
+        self, state: State, command: PlanClean, evidence: Sequence[Deletable], origin: Origin
+    ) -> AnyResult:
         table = state.table(command.table)
         pending = _pending(state, table)
         if pending is not None:
             resumed = cleans.resume(table, pending, command, origin.now.steady)
             if resumed is not None:
                 state.append(table.table_id, origin, resumed, pending.requested_time)
-            return _answer(200, state, table, pending.requested_time)
+            return _result(state, table, pending.requested_time)
         plan = cleans.plan(evidence)
         if plan is None:
-            return answer(200, PlannedClean(table.name, None), table.table_id)
+            return CleanResult(log_id=table.table_id, table=table.name, clean=None)
         entries_by_list = lists.entries_by_list(plan_files=[file.path for file in evidence])
         request = cleans.request(table, command, plan, origin.now.steady)
         event = state.append(table.table_id, origin, request, entries_by_list=entries_by_list)
-        return _answer(201, state, table, event.time)
+        return _result(state, table, event.time, is_new=True)
 
 
 def _pending(state: State, table: Table) -> Instant | None:
     return next((clean for clean in state.instants_of(table.table_id) if clean.state.is_pending), None)
 
 
-def _answer(status: int, state: State, table: Table, requested_time: Micros) -> Answer:
-    clean = instants.document(table, state.instants[table.table_id, requested_time], state.wall_offset)
-    return answer(status, PlannedClean(table.name, clean), table.table_id)
+def _result(state: State, table: Table, requested_time: Micros, *, is_new: bool = False) -> CleanResult:
+    clean = instant_of(state, table, requested_time)
+    return CleanResult(log_id=table.table_id, table=table.name, clean=clean, is_new=is_new)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import msgspec
 from typing_extensions import override
 
-from chronolake_metastore.commands.answers import Answer, answer, answer_instant
+from chronolake_metastore.commands.answers import instant_of, instant_result
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, combined, single_query
 from chronolake_metastore.domain import (
     cleans,
@@ -32,6 +32,7 @@ from chronolake_metastore.domain.instants import CompleteInstant, Instant
 from chronolake_metastore.domain.promised_files import PromisedGroups
 from chronolake_metastore.domain.reconciling import MarkerCounts, Reconciliation
 from chronolake_metastore.domain.resizes import LeftOut
+from chronolake_metastore.domain.results import AnyResult, CompletedInstantsResult, StagingResult
 from chronolake_metastore.domain.staging import StageWriteStats
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import Table
@@ -49,10 +50,8 @@ from chronolake_metastore.store.file_groups import Concurrent, with_previous
 from chronolake_metastore.store.postgres.transaction import Query
 from chronolake_metastore.store.reconciling import MarkedInstant
 from chronolake_metastore.store.staging import StagedVersions, in_sets
-from chronolake_model import instants as wire
 from chronolake_model.files import FileGroupName, WriteStat
-from chronolake_model.instants import CompletedTogether, StagedWriteStats
-from chronolake_model.times import Micros, format_time, parse_time
+from chronolake_model.times import Micros
 
 
 class Completion(msgspec.Struct, frozen=True):
@@ -90,8 +89,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
 
     @override
     def names(self, command: CompleteInstant) -> Names:
-        request = command.request
-        groups = [*_written(request.write_stats), *request.replaced_file_groups]
+        groups = [*_written(command.write_stats), *command.replaced_file_groups]
         return Names(
             tables=[command.table],
             instants=[(command.table, command.requested_time)],
@@ -101,16 +99,16 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
 
     @override
     def sharing(self, command: CompleteInstant) -> Sharing:
-        return Sharing.ALONE if command.request.staged or _replaces(command.request) else Sharing.SHARED
+        return Sharing.ALONE if command.staged or _replaces(command) else Sharing.SHARED
 
     @override
     def files(self, command: CompleteInstant) -> int:
-        return len(command.request.write_stats)
+        return len(command.write_stats)
 
     @override
     def is_bulk(self, command: CompleteInstant) -> bool:
         # If write stats are staged, there are thousands of them.
-        return bool(command.request.staged)
+        return bool(command.staged)
 
     @override
     def locks_instants(self, state: State, command: CompleteInstant) -> bool:
@@ -118,7 +116,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
 
     @override
     def look_ahead(self, command: CompleteInstant) -> Loading[Completion] | None:
-        return self._look_ahead(command) if command.request.staged else None
+        return self._look_ahead(command) if command.staged else None
 
     def _look_ahead(self, command: CompleteInstant) -> Loading[Completion]:
         versions = _staged_versions(command)
@@ -141,19 +139,18 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
     def _load(
         self, state: State, command: CompleteInstant, ahead: Completion, table: Table, instant: Instant
     ) -> Loading[Completion]:
-        request = command.request
         staged, concurrent = ahead.staged, ahead.concurrent
-        if request.staged:
+        if command.staged:
             staged, concurrent = yield from _load_staged(command, staged)
         marked = _marked_instant(state, command)
         counted = None if marked is None or ahead.reconciliation is None else stored_markers.count(marked)
         reconciled = None if marked is None or counted is not None else stored_markers.reconcile(marked)
-        unplanned = _unplanned(table, instant, request.write_stats, request.replaced_file_groups)
+        unplanned = _unplanned(table, instant, command.write_stats, command.replaced_file_groups)
         undeleted = _undeleted(table, instant)
-        history = _history(table, request.cleaned_before)
+        history = _history(table, command.cleaned_before)
         inserted = _inserted(table, command)
-        left_out = _left_out(table, request)
-        promised = _promised(table, request)
+        left_out = _left_out(table, command)
+        promised = _promised(table, command)
         optional = counted, reconciled, unplanned, undeleted, history, left_out
         queries = [query for query in optional if query is not None]
         if not inserted.is_known:
@@ -180,22 +177,21 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         )
 
     @override
-    def decide(self, state: State, command: CompleteInstant, evidence: Completion, origin: Origin) -> Answer:
+    def decide(self, state: State, command: CompleteInstant, evidence: Completion, origin: Origin) -> AnyResult:
         table = state.table(command.table)
         streams.refuse_member(table, state.instant(table, command.requested_time), "complete")
         self.complete(state, command, evidence, origin)
-        return answer_instant(200, state, table, command.requested_time)
+        return instant_result(state, table, command.requested_time)
 
     def complete(self, state: State, command: CompleteInstant, evidence: Completion, origin: Origin) -> None:
         """Append the completion of one instant; raises ``TimelineError``."""
         table = state.table(command.table)
         instant = state.instant(table, command.requested_time)
-        request = command.request
         concurrent = {**state.concurrent, **evidence.concurrent} if evidence.concurrent else state.concurrent
         payload = instants.complete(
             table,
             instant,
-            request,
+            command,
             concurrent,
             origin.now.steady,
             evidence.staged,
@@ -203,20 +199,20 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             evidence.left_out,
         )
         promised_files.refuse(table, evidence.promised)
-        if request.keys_looked_up and inserts.are_compared(table):
-            own = {*evidence.inserted, *inserts.partitions_of(table.table_id, request.write_stats)}
+        if command.keys_looked_up and inserts.are_compared(table):
+            own = {*evidence.inserted, *inserts.partitions_of(table.table_id, command.write_stats)}
             latest = {**evidence.inserted, **state.inserted}
             inserts.refuse(table, instant.requested_time, own, latest)
-        if request.cleaned_before is not None and evidence.history is not None:
-            before, others = parse_time(request.cleaned_before), state.instants_of(table.table_id)
+        if command.cleaned_before is not None and evidence.history is not None:
+            before, others = command.cleaned_before, state.instants_of(table.table_id)
             first = cleans.first_servable(table, instant, before, evidence.history, others)
             payload = msgspec.structs.replace(payload, cleaned_before=first)
         if evidence.undeleted is not None:
             cleans.refuse_undeleted(table, instant, evidence.undeleted)
         if evidence.reconciliation is not None:
-            reconciling.refuse(table, instant, request.write_stats, evidence.reconciliation)
-        replaced = lists.entries_by_list(replaced_file_groups=request.replaced_file_groups)
-        state.append(table.table_id, origin, payload, instant.requested_time, request.write_stats, replaced)
+            reconciling.refuse(table, instant, command.write_stats, evidence.reconciliation)
+        replaced = lists.entries_by_list(replaced_file_groups=command.replaced_file_groups)
+        state.append(table.table_id, origin, payload, instant.requested_time, command.write_stats, replaced)
 
 
 class CompleteTogetherHandler(Handler[CompleteTogether, list[Completion]]):
@@ -230,7 +226,7 @@ class CompleteTogetherHandler(Handler[CompleteTogether, list[Completion]]):
 
     @override
     def sharing(self, command: CompleteTogether) -> Sharing:
-        replacing = any(_replaces(member.request) for member in command.members)
+        replacing = any(_replaces(member) for member in command.members)
         return Sharing.ALONE if replacing else Sharing.SHARED
 
     @override
@@ -264,7 +260,7 @@ class CompleteTogetherHandler(Handler[CompleteTogether, list[Completion]]):
     @override
     def decide(
         self, state: State, command: CompleteTogether, evidence: Sequence[Completion], origin: Origin
-    ) -> Answer:
+    ) -> AnyResult:
         transactions.check(command)
         members = list(zip(command.members, evidence, strict=True))
         tables = [state.table(member.table) for member in command.members]
@@ -273,10 +269,10 @@ class CompleteTogetherHandler(Handler[CompleteTogether, list[Completion]]):
                 streams.refuse_member(table, state.instant(table, member.requested_time), "complete")
                 self._one.complete(state, member, completion, origin)
         completed = [
-            instants.document(table, state.instants[table.table_id, member.requested_time], state.wall_offset)
+            instant_of(state, table, member.requested_time)
             for table, member in zip(tables, command.members, strict=True)
         ]
-        return answer(200, CompletedTogether(completed), tables[0].table_id)
+        return CompletedInstantsResult(log_id=tables[0].table_id, instants=completed)
 
 
 class StageWriteStatsHandler(Handler[StageWriteStats, list[FileGroupName]]):
@@ -293,12 +289,12 @@ class StageWriteStatsHandler(Handler[StageWriteStats, list[FileGroupName]]):
         return Names(
             tables=[command.table],
             instants=[(command.table, command.requested_time)],
-            file_groups=[(command.table, group) for group in _written(command.request.write_stats)],
+            file_groups=[(command.table, group) for group in _written(command.write_stats)],
         )
 
     @override
     def files(self, command: StageWriteStats) -> int:
-        return len(command.request.write_stats)
+        return len(command.write_stats)
 
     @override
     def is_bulk(self, command: StageWriteStats) -> bool:
@@ -309,26 +305,31 @@ class StageWriteStatsHandler(Handler[StageWriteStats, list[FileGroupName]]):
         self, state: State, command: StageWriteStats, evidence: list[FileGroupName], now: Now
     ) -> Loading[list[FileGroupName]] | None:
         entry = state.find_instant(command.table, command.requested_time)
-        unplanned = None if entry is None else _unplanned(*entry, command.request.write_stats, ())
+        unplanned = None if entry is None else _unplanned(*entry, command.write_stats, ())
         return None if unplanned is None else single_query(unplanned)
 
     @override
     def decide(
         self, state: State, command: StageWriteStats, evidence: list[FileGroupName], origin: Origin
-    ) -> Answer:
+    ) -> AnyResult:
         table = state.table(command.table)
         instant = state.instant(table, command.requested_time)
         streams.refuse_member(table, instant, "take write stats")
-        stats = command.request.write_stats
-        payload = staging.stage(table, instant, command.request, state.concurrent, origin.now.steady, evidence)
+        stats = command.write_stats
+        payload = staging.stage(table, instant, command, state.concurrent, origin.now.steady, evidence)
         event = state.append(table.table_id, origin, payload, instant.requested_time, stats)
-        requested_time = format_time(instant.requested_time, table.definition.tick)
-        staged = StagedWriteStats(table.name, requested_time, event.version, payload.summary)
-        return answer(201, staged, table.table_id)
+        return StagingResult(
+            log_id=table.table_id,
+            table=table.name,
+            tick=table.definition.tick,
+            requested_time=instant.requested_time,
+            version=event.version,
+            summary=payload.summary,
+        )
 
 
 def _load_staged(command: CompleteInstant, staged: Staged) -> Loading[tuple[Staged, Concurrent]]:
-    replaced = command.request.replaced_file_groups
+    replaced = command.replaced_file_groups
     touched = stored_staging.groups_to_check(_staged_versions(command), replaced)
     yield in_sets(touched)
     groups = [(command.table, name) for _, name in touched.result]
@@ -337,7 +338,7 @@ def _load_staged(command: CompleteInstant, staged: Staged) -> Loading[tuple[Stag
 
 
 def _staged_versions(command: CompleteInstant) -> StagedVersions:
-    return StagedVersions(command.table, command.requested_time, command.request.staged)
+    return StagedVersions(command.table, command.requested_time, command.staged)
 
 
 def _marked_instant(state: State, command: CompleteInstant) -> MarkedInstant | None:
@@ -357,8 +358,7 @@ def _marked_instant(state: State, command: CompleteInstant) -> MarkedInstant | N
 
 
 def _marked(command: CompleteInstant, marked_by: Micros) -> MarkedInstant:
-    request = command.request
-    return MarkedInstant(command.table, marked_by, request.write_stats, request.staged)
+    return MarkedInstant(command.table, marked_by, command.write_stats, command.staged)
 
 
 def _unplanned(
@@ -378,39 +378,38 @@ def _undeleted(table: Table, instant: Instant) -> Query[Undeleted] | None:
     return stored_cleans.count_undeleted(table.table_id, instant.requested_time)
 
 
-def _history(table: Table, cleaned_before: str | None) -> Query[CleanHistory] | None:
+def _history(table: Table, cleaned_before: Micros | None) -> Query[CleanHistory] | None:
     if cleaned_before is None:
         return None
-    return stored_cleans.find_clean_history(table.table_id, parse_time(cleaned_before))
+    return stored_cleans.find_clean_history(table.table_id, cleaned_before)
 
 
-def _left_out(table: Table, request: wire.CompleteInstant) -> Query[LeftOut] | None:
-    if request.buckets is None:
+def _left_out(table: Table, command: CompleteInstant) -> Query[LeftOut] | None:
+    if command.buckets is None:
         return None
-    return file_groups.find_left_out(table.table_id, request.replaced_file_groups)
+    return file_groups.find_left_out(table.table_id, command.replaced_file_groups)
 
 
-def _replaces(request: wire.CompleteInstant) -> bool:
+def _replaces(command: CompleteInstant) -> bool:
     """Whether an instant replaces file groups.
 
     The live and the promised ones are loaded: no earlier command of the group may open one, or report a file.
     """
-    return bool(request.replaced_file_groups) or request.buckets is not None
+    return bool(command.replaced_file_groups) or command.buckets is not None
 
 
-def _promised(table: Table, request: wire.CompleteInstant) -> Query[PromisedGroups] | None:
-    if not _replaces(request):
+def _promised(table: Table, command: CompleteInstant) -> Query[PromisedGroups] | None:
+    if not _replaces(command):
         return None
     # A resize makes every file conflict that was placed by the earlier number.
-    named = None if request.buckets is not None else request.replaced_file_groups
+    named = None if command.buckets is not None else command.replaced_file_groups
     return stored_streams.find_promised(table.table_id, named)
 
 
 def _inserted(table: Table, command: CompleteInstant) -> Query[LatestInserts]:
-    request = command.request
-    if not request.keys_looked_up or not inserts.are_compared(table):
+    if not command.keys_looked_up or not inserts.are_compared(table):
         return Query.known({})
-    return stored_inserts.find_since(command.table, command.requested_time, request.write_stats, request.staged)
+    return stored_inserts.find_since(command.table, command.requested_time, command.write_stats, command.staged)
 
 
 def _written(stats: Sequence[WriteStat]) -> list[FileGroupName]:

@@ -9,22 +9,21 @@ from typing import ClassVar, TypeVar
 import msgspec
 from typing_extensions import override
 
-from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing
-from chronolake_metastore.domain import deletable, deletions, instants, sweeps
+from chronolake_metastore.domain import deletable, deletions, sweeps
 from chronolake_metastore.domain.actions import WRITES
 from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.deletions import NO_CONTRADICTED_FILES, ContradictedFiles, ReportDeletions
 from chronolake_metastore.domain.events import DeletionsSwept, FilesDeleted, Origin
 from chronolake_metastore.domain.instants import PENDING, Instant
+from chronolake_metastore.domain.results import AnyResult, DeletionsResult, SweepResult
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store import deletable as deletable_files, deletions as stored, event_lists
 from chronolake_metastore.store.markers import InstantRef
-from chronolake_model.markers import DeletedFile, ReportedDeletions
-from chronolake_model.sweeps import RecordedSweep
-from chronolake_model.times import Micros, format_time
+from chronolake_model.marker_names import DeletedFile
+from chronolake_model.times import Micros
 
 ReportT = TypeVar("ReportT", ReportDeletions, RecordSweep)
 
@@ -114,20 +113,25 @@ class ReportDeletionsHandler(_ReportHandler[ReportDeletions]):
 
     @override
     def reported(self, command: ReportDeletions) -> Sequence[DeletedFile]:
-        return command.request.files
+        return command.files
 
     @override
     def decide(
         self, state: State, command: ReportDeletions, evidence: ContradictedFiles, origin: Origin
-    ) -> Answer:
+    ) -> AnyResult:
         table = state.table(command.table)
         instant = state.instant(table, command.requested_time)
-        payload = deletions.report(table, instant, command.request, evidence, origin.now.steady)
+        payload = deletions.report(table, instant, command, evidence, origin.now.steady)
         files = deletions.recorded_order(self.reported(command))
         event = state.append_report(table.table_id, origin, payload, instant.requested_time, files)
-        requested_time = format_time(instant.requested_time, table.definition.tick)
-        document = ReportedDeletions(table.name, requested_time, event.version, payload.files)
-        return answer(201, document, table.table_id)
+        return DeletionsResult(
+            log_id=table.table_id,
+            table=table.name,
+            tick=table.definition.tick,
+            requested_time=instant.requested_time,
+            version=event.version,
+            files=payload.files,
+        )
 
 
 class RecordSweepHandler(_ReportHandler[RecordSweep]):
@@ -137,13 +141,15 @@ class RecordSweepHandler(_ReportHandler[RecordSweep]):
 
     @override
     def reported(self, command: RecordSweep) -> Sequence[DeletedFile]:
-        return command.request.late_files
+        return command.late_files
 
     @override
-    def decide(self, state: State, command: RecordSweep, evidence: ContradictedFiles, origin: Origin) -> Answer:
+    def decide(
+        self, state: State, command: RecordSweep, evidence: ContradictedFiles, origin: Origin
+    ) -> AnyResult:
         table = state.table(command.table)
         instant = state.instant(table, command.requested_time)
-        payload = sweeps.record(table, instant, command.request, evidence, origin.now.steady)
+        payload = sweeps.record(table, instant, command, evidence, origin.now.steady)
         match payload:
             case FilesDeleted():
                 files = deletions.recorded_order(self.reported(command))
@@ -152,12 +158,11 @@ class RecordSweepHandler(_ReportHandler[RecordSweep]):
                 state.append(table.table_id, origin, payload, instant.requested_time)
             case None:
                 pass
-        tick = table.definition.tick
-        after = state.instants[table.table_id, instant.requested_time]
-        document = RecordedSweep(
-            table.name,
-            format_time(instant.requested_time, tick),
-            payload.files if isinstance(payload, FilesDeleted) else 0,
-            instants.format_if(after.unswept_since, tick),
+        return SweepResult(
+            log_id=table.table_id,
+            table=table.name,
+            tick=table.definition.tick,
+            requested_time=instant.requested_time,
+            late_files=payload.files if isinstance(payload, FilesDeleted) else 0,
+            unswept_since=state.instants[table.table_id, instant.requested_time].unswept_since,
         )
-        return answer(200, document, table.table_id)

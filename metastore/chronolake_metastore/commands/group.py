@@ -14,12 +14,12 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import projecting
+from chronolake_metastore.commands import projecting, recording
 from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.handler import Loading, Names, Sharing, combined, fetch, single_query
+from chronolake_metastore.commands.recording import Request
 from chronolake_metastore.commands.registry import AnyHandler, handler_of
 from chronolake_metastore.domain import commands
-from chronolake_metastore.domain.answers import START, grow
 from chronolake_metastore.domain.changes import InstantKey
 from chronolake_metastore.domain.clock import CATALOG_ID, Now, commit_wait, drift
 from chronolake_metastore.domain.commands import Command, InstantCommand
@@ -27,6 +27,7 @@ from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.instants import Marks
 from chronolake_metastore.domain.refusals import DETAIL_CHARS_MAX, bounded_context, bounded_text
+from chronolake_metastore.domain.results import AnyRecorded, Refused
 from chronolake_metastore.domain.state import Loaded, State
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store import (
@@ -42,23 +43,10 @@ from chronolake_metastore.store import (
 )
 from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.postgres.transaction import Session, Statement, Transaction
-from chronolake_model.problems import problem
-from chronolake_model.times import MICROS_PER_SECOND, Micros
+from chronolake_model.times import MICROS_PER_SECOND
 
 _EVENTS_AT_ONCE: Final = 500
 """This number of events is sent before the next command is decided."""
-
-
-class Request(msgspec.Struct, frozen=True):
-    """A command with its caller."""
-
-    ctx: Context
-    command: Command
-    fingerprint: bytes
-    size_bytes: int
-    """The length of the command in its canonical form."""
-    records_refusal: bool = True
-    """False for a worker that runs periodically: no client waits for the answer to a race that it lost."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -185,7 +173,7 @@ def _execute(
             yield from projecting.append_events(state)
     if records.decided:
         yield from projecting.write(state)
-        yield from _record(state, records)
+        yield from _append_records(state, records)
 
 
 def _look_ahead(task: Task) -> Loading[Any]:
@@ -322,65 +310,44 @@ def _decide(state: State, task: Task, evidence: Any, now: Now, records: _Records
     if outcome is not None:
         if outcome.fingerprint != request.fingerprint:
             return errors.IdempotencyKeyReused(request.ctx.request_id)
-        return _result(outcome)
-    refusal = None
+        return recording.repeated(request.ctx, outcome)
     try:
         if request.ctx.table_id is not None:
             state.refuse_other(task.names.tables[0], request.ctx.table_id)
         origin = Origin(request.ctx.actor, request.ctx.request_id, now)
-        answer = task.handler.decide(state, request.command, evidence, origin)
+        result = task.handler.decide(state, request.command, evidence, origin)
     except errors.Unavailable as exc:
         return exc
     except errors.TimelineError as exc:
         if not request.records_refusal:
             return exc
+        refused = Refused(code=exc.code, detail=exc.detail, context=exc.context, place=request.ctx.place)
         refusal = _refusal(state, task, now, exc)
         records.refused.append(refusal)
-        document = msgspec.json.encode(
-            problem(exc.code, exc.detail, request.ctx.path, exc.context, idempotency_key=request.ctx.request_id)
+        return recording.refusal_of(
+            refused, _record(state, task, now, refused, refusal.table_id, records, refusal)
         )
-        outcome = _outcome(state, request, now.wall, refusal.table_id, refusal.status, document)
-    else:
-        outcome = _outcome(state, request, now.wall, answer.table_id, answer.status, answer.body)
-    outcome = _chained(state, task.names, outcome, refusal)
-    records.add(outcome)
-    return _result(outcome)
+    return Answer(result, _record(state, task, now, result, result.log_id, records))
 
 
-def _chained(
-    state: State, names: Names, outcome: outcomes.Outcome, refusal: refusals.Refusal | None
-) -> outcomes.Outcome:
-    """The outcome as the next of its chain: of its table, or of the name of a table that is not there."""
-    chain_id = answers.chain_of(names.tables[0]) if outcome.table_id is None else outcome.table_id
-    columns = None if refusal is None else refusal.columns()
-    head = grow(state.answer_heads.get(chain_id, START), chain_id, outcome.columns(), columns)
-    state.answer_heads[chain_id] = head
-    return msgspec.structs.replace(outcome, chain_id=chain_id, number=head.number, hash=head.hash)
+def _record(
+    state: State,
+    task: Task,
+    now: Now,
+    recorded: AnyRecorded,
+    log_id: UUID | None,
+    records: _Records,
+    refusal: refusals.Refusal | None = None,
+) -> bytes:
+    """Record the outcome of a command; gives the body of its answer.
 
-
-def _result(outcome: outcomes.Outcome) -> Result:
-    """The answer, the first time and on each retry, made from the recorded bytes."""
-    if outcome.status < 400:
-        assert outcome.table_id is not None, "a success concerns a table, or the catalog"
-        return Answer(outcome.status, outcome.answer, outcome.table_id)
-    return errors.of_recorded(errors.Recorded(outcome.status, outcome.answer))
-
-
-def _outcome(
-    state: State, request: Request, now: Micros, table_id: UUID | None, status: int, answer: bytes
-) -> outcomes.Outcome:
-    return outcomes.Outcome(
-        request_id=request.ctx.request_id,
-        fingerprint=request.fingerprint,
-        table_id=table_id,
-        version=None if table_id is None else state.clocks[table_id].version,
-        status=status,
-        answer=answer,
-        recorded_at=now,
-        command=type(request.command).__name__,
-        actor=request.ctx.actor,
-        address=request.ctx.address,
-    )
+    An outcome without a log is in the chain of the name of the table that is not there.
+    """
+    code = None if refusal is None else refusal.code
+    outcome, body = recording.outcome_of(state, task.request, now.wall, recorded, log_id, code)
+    chain_id = answers.chain_of(task.names.tables[0]) if log_id is None else log_id
+    records.add(recording.chained(state, chain_id, outcome, refusal))
+    return body
 
 
 def _refusal(state: State, task: Task, now: Now, exc: errors.TimelineError) -> refusals.Refusal:
@@ -396,7 +363,6 @@ def _refusal(state: State, task: Task, now: Now, exc: errors.TimelineError) -> r
         table_id=table_id,
         version=None if table_id is None else state.clocks[table_id].version,
         instant=command.requested_time if isinstance(command, InstantCommand) else None,
-        status=exc.code.status,
         code=exc.code,
         detail=bounded_text(exc.detail, DETAIL_CHARS_MAX),
         context=bounded_context(exc.context),
@@ -412,7 +378,7 @@ def _table_meant(state: State, names: Names) -> UUID | None:
     return None if table is None else table.table_id
 
 
-def _record(state: State, records: _Records) -> list[Statement]:
+def _append_records(state: State, records: _Records) -> list[Statement]:
     """Append the outcomes, with their chains, and the refusals."""
     grown = {outcome.chain_id for outcome in records.decided}
     heads = {chain_id: head for chain_id, head in state.answer_heads.items() if chain_id in grown}

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.results import AnyResult
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.postgres.transaction import Query, Transaction
@@ -100,7 +100,7 @@ class Handler(ABC, Generic[CommandT, EvidenceT]):
         return None
 
     @abstractmethod
-    def decide(self, state: State, command: CommandT, evidence: EvidenceT, origin: Origin) -> Answer:
+    def decide(self, state: State, command: CommandT, evidence: EvidenceT, origin: Origin) -> AnyResult:
         """Append the events of the command. Raises ``TimelineError``.
 
         Events that were appended before the error remain. Only the completion of several checkpoints has such

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
 import msgspec
 from typing_extensions import override
 
-from chronolake_metastore.commands.answers import Answer, answer, answer_instant
+from chronolake_metastore.commands.answers import instant_of, instant_result
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, single_query
 from chronolake_metastore.domain import instants, leases, lists, savepoints, streams
 from chronolake_metastore.domain.clock import Now
-from chronolake_metastore.domain.events import Event, Origin, Payload
+from chronolake_metastore.domain.events import Origin, Payload
 from chronolake_metastore.domain.instants import BeginInstant, Instant, ReturnToRequested, TakeInflight
 from chronolake_metastore.domain.leases import RenewLease
+from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.domain.publication import Gate, refuse_unpublished
 from chronolake_metastore.domain.resizes import LeftOut
+from chronolake_metastore.domain.results import AnyResult, BegunInstantsResult
 from chronolake_metastore.domain.savepoints import ReleaseSavepoint
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store import file_groups, publication
-from chronolake_model import instants as wire
-from chronolake_model.times import format_time
 from chronolake_model.vocabulary import Action
 
 ChangeT = TypeVar("ChangeT", TakeInflight, ReturnToRequested, RenewLease, ReleaseSavepoint)
@@ -46,7 +45,7 @@ class BeginInstantHandler(Handler[BeginInstant, Beginning]):
 
     @override
     def names(self, command: BeginInstant) -> Names:
-        plan = command.request.plan
+        plan = command.plan
         if plan is None:
             return Names(tables=[command.table])
         return Names(tables=[command.table], file_groups=[(command.table, group) for group in plan.file_groups])
@@ -58,7 +57,7 @@ class BeginInstantHandler(Handler[BeginInstant, Beginning]):
 
     @override
     def files(self, command: BeginInstant) -> int:
-        return command.request.count or 0
+        return command.count or 0
 
     @override
     def load(
@@ -68,7 +67,7 @@ class BeginInstantHandler(Handler[BeginInstant, Beginning]):
         return None if table is None else self._load(table, command)
 
     def _load(self, table: Table, command: BeginInstant) -> Loading[Beginning]:
-        if command.request.action is Action.COMPACTION and command.request.inflight:
+        if command.action is Action.COMPACTION and command.inflight:
             return Beginning(gate=(yield from single_query(publication.find_gate(table.table_id))))
         plan = _resizing(command)
         if plan is None:
@@ -77,37 +76,30 @@ class BeginInstantHandler(Handler[BeginInstant, Beginning]):
         return Beginning(left_out=(yield from single_query(left_out)))
 
     @override
-    def decide(self, state: State, command: BeginInstant, evidence: Beginning, origin: Origin) -> Answer:
+    def decide(self, state: State, command: BeginInstant, evidence: Beginning, origin: Origin) -> AnyResult:
         table = state.table(command.table)
         payload = instants.begin(table, command, state.concurrent, origin.now.steady, evidence.left_out)
         version = state.clocks[table.table_id].version + 1
         refuse_unpublished(table.name, table.definition, evidence.gate, version, origin.now.steady)
-        if command.request.count is None:
-            plan = command.request.plan
+        if command.count is None:
+            plan = command.plan
             entries_by_list = (
                 lists.NO_LIST_ENTRIES
                 if plan is None
                 else lists.entries_by_list(plan_file_groups=plan.file_groups)
             )
             event = state.append(table.table_id, origin, payload, entries_by_list=entries_by_list)
-            return answer_instant(201, state, table, event.time)
-        requests = state.append_requests(table.table_id, origin, payload, command.request.count)
-        return answer(201, wire.InstantPage(_documents(state, table, requests), None), table.table_id)
+            return instant_result(state, table, event.time, is_new=True)
+        requests = state.append_requests(table.table_id, origin, payload, command.count)
+        times = [event.time for event in requests]
+        first = instant_of(state, table, times[0])
+        return BegunInstantsResult(log_id=table.table_id, first=first, requested_times=times)
 
 
-def _resizing(command: BeginInstant) -> wire.Plan | None:
+def _resizing(command: BeginInstant) -> NewPlan | None:
     """The plan, if it resizes the table."""
-    plan = command.request.plan
+    plan = command.plan
     return plan if plan is not None and plan.buckets is not None else None
-
-
-def _documents(state: State, table: Table, begun: Sequence[Event]) -> list[wire.Instant]:
-    tick = table.definition.tick
-    first = instants.document(table, state.instants[table.table_id, begun[0].time], state.wall_offset)
-    return [
-        msgspec.structs.replace(first, requested_time=format_time(event.time, tick), version=event.version)
-        for event in begun
-    ]
 
 
 class ChangeInstantHandler(Handler[ChangeT, Gate | None]):
@@ -122,13 +114,13 @@ class ChangeInstantHandler(Handler[ChangeT, Gate | None]):
         raise NotImplementedError
 
     @override
-    def decide(self, state: State, command: ChangeT, evidence: Gate | None, origin: Origin) -> Answer:
+    def decide(self, state: State, command: ChangeT, evidence: Gate | None, origin: Origin) -> AnyResult:
         table = state.table(command.table)
         instant = state.instant(table, command.requested_time)
         refuse_unpublished(table.name, table.definition, evidence, instant.version, origin.now.steady)
         payload = self.change(table, instant, command, origin)
         state.append(table.table_id, origin, payload, instant.requested_time)
-        return answer_instant(200, state, table, instant.requested_time)
+        return instant_result(state, table, instant.requested_time)
 
 
 class TakeInflightHandler(ChangeInstantHandler[TakeInflight]):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.handler import Handler, Names
 from chronolake_metastore.domain import namespaces
 from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.namespaces import CreateNamespace, DropNamespace
+from chronolake_metastore.domain.results import AnyResult, DropResult, NamespaceResult
 from chronolake_metastore.domain.state import State
 
 
@@ -20,13 +20,13 @@ class CreateNamespaceHandler(Handler[CreateNamespace, None]):
 
     @override
     def names(self, command: CreateNamespace) -> Names:
-        return Names(catalog=True, namespaces=[command.request.name])
+        return Names(catalog=True, namespaces=[command.name])
 
     @override
-    def decide(self, state: State, command: CreateNamespace, evidence: None, origin: Origin) -> Answer:
-        name = command.request.name
+    def decide(self, state: State, command: CreateNamespace, evidence: None, origin: Origin) -> AnyResult:
+        name = command.name
         state.append(CATALOG_ID, origin, namespaces.create(state.namespaces.get(name), command))
-        return answer(201, namespaces.document(state.namespaces[name]), CATALOG_ID)
+        return NamespaceResult(log_id=CATALOG_ID, namespace=state.namespaces[name])
 
 
 class DropNamespaceHandler(Handler[DropNamespace, None]):
@@ -39,8 +39,8 @@ class DropNamespaceHandler(Handler[DropNamespace, None]):
         return Names(catalog=True, namespaces=[command.name])
 
     @override
-    def decide(self, state: State, command: DropNamespace, evidence: None, origin: Origin) -> Answer:
+    def decide(self, state: State, command: DropNamespace, evidence: None, origin: Origin) -> AnyResult:
         namespace = state.namespaces.get(command.name)
         tables = state.table_counts.get(command.name, 0)
         state.append(CATALOG_ID, origin, namespaces.drop(namespace, tables, command))
-        return Answer(204, b"", CATALOG_ID)
+        return DropResult(log_id=CATALOG_ID)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, single_query
 from chronolake_metastore.domain import publication
 from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.publication import FoundFiles, RecordHudiFiles
+from chronolake_metastore.domain.results import AnyResult, HudiFilesResult
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.store import publication as stored
-from chronolake_model.publication import RecordedHudiFiles
 
 
 class RecordHudiFilesHandler(Handler[RecordHudiFiles, FoundFiles | None]):
@@ -39,9 +38,9 @@ class RecordHudiFilesHandler(Handler[RecordHudiFiles, FoundFiles | None]):
     @override
     def decide(
         self, state: State, command: RecordHudiFiles, evidence: FoundFiles | None, origin: Origin
-    ) -> Answer:
+    ) -> AnyResult:
         table = state.table(command.table)
         payload = publication.record_files(evidence, command, origin.now.wall)
         event = None if payload is None else state.append(table.table_id, origin, payload)
-        recorded = RecordedHudiFiles(table.name, None if event is None else event.version)
-        return answer(200, recorded, table.table_id)
+        version = None if event is None else event.version
+        return HudiFilesResult(log_id=table.table_id, table=table.name, version=version)

@@ -11,30 +11,29 @@ from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store import buffered_files, deletions
 from chronolake_metastore.store.markers import InstantRef
-from chronolake_model.markers import DeletedFile, MarkersType
-from chronolake_model.times import Micros, parse_time
+from chronolake_model.marker_names import DeletedFile, MarkersType
+from chronolake_model.times import Micros
 
 
 def load(state: State, command: ReportWriteMetadata) -> Loading[ReportFacts] | None:
     """The facts about the files of a report; None if it has none, or no instant takes them."""
     table = state.locked_table(command.table)
-    stats = command.request.write_stats
+    stats = command.write_stats
     if table is None or not stats:
         return None
-    text = command.request.requested_time
+    requested_time = command.requested_time
     stream = state.streams.get((table.table_id, command.stream))
-    if text is None or stream is None:
+    if requested_time is None or stream is None:
         return None
-    requested_time = parse_time(text)
-    checkpoint = stream.checkpoints.get(command.request.checkpoint)
+    checkpoint = stream.checkpoints.get(command.checkpoint)
     if checkpoint is not None and checkpoint.requested_time == requested_time:
         return _of_pending(table, requested_time, command)
     # A job that began anew may have another instant for the same checkpoint by now.
-    return _of_ended(table, requested_time, command) if command.request.bootstrap else None
+    return _of_ended(table, requested_time, command) if command.bootstrap else None
 
 
 def _of_pending(table: Table, requested_time: Micros, command: ReportWriteMetadata) -> Loading[ReportFacts]:
-    stats = command.request.write_stats
+    stats = command.write_stats
     found = buffered_files.find(table.table_id, stats)
     if table.markers_type is MarkersType.DIRECT:
         # The acknowledgement brings the markers, which are in storage until then.
@@ -48,7 +47,7 @@ def _of_pending(table: Table, requested_time: Micros, command: ReportWriteMetada
 
 
 def _of_ended(table: Table, requested_time: Micros, command: ReportWriteMetadata) -> Loading[ReportFacts]:
-    files = [DeletedFile(stat.partition_path, stat.file_name) for stat in command.request.write_stats]
+    files = [DeletedFile(stat.partition_path, stat.file_name) for stat in command.write_stats]
     published = deletions.published(InstantRef(table.table_id, requested_time), files)
     yield [published]
     return ReportFacts(published=published.result)
@@ -61,7 +60,7 @@ def in_buffers(
     known: dict[FileGroup, dict[BufferedFile, None]] = {}
     for file in facts.buffered:
         known.setdefault(_group(table, file.partition_path, file.file_id), {})[file] = None
-    groups = {_group(table, stat.partition_path, stat.file_id) for stat in command.request.write_stats}
+    groups = {_group(table, stat.partition_path, stat.file_id) for stat in command.write_stats}
     for group in groups & state.buffered.keys():
         known.setdefault(group, {}).update(dict.fromkeys(state.buffered[group]))
     present = _Present(state, table)

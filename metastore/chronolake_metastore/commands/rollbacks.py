@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from chronolake_metastore.commands.answers import Answer, answer_instant
+from chronolake_metastore.commands.answers import instant_result
 from chronolake_metastore.commands.handler import Handler, Names
 from chronolake_metastore.domain import lists, rollbacks, streams
 from chronolake_metastore.domain.events import Origin, Plan
 from chronolake_metastore.domain.instants import Instant
+from chronolake_metastore.domain.results import AnyResult
 from chronolake_metastore.domain.rollbacks import RollbackInstant
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import Table
@@ -32,7 +33,7 @@ class RollbackInstantHandler(Handler[RollbackInstant, None]):
         )
 
     @override
-    def decide(self, state: State, command: RollbackInstant, evidence: None, origin: Origin) -> Answer:
+    def decide(self, state: State, command: RollbackInstant, evidence: None, origin: Origin) -> AnyResult:
         table = state.table(command.table)
         target = state.instant(table, command.requested_time)
         if target.state.is_pending:
@@ -42,7 +43,7 @@ class RollbackInstantHandler(Handler[RollbackInstant, None]):
         else:
             rollbacks.refuse_rollback(table, target, command, origin.now.steady)
             roll_back(state, table, command, plan_of(state, table, command, target), origin)
-        return answer_instant(200, state, table, target.requested_time)
+        return instant_result(state, table, target.requested_time)
 
 
 def plan_of(state: State, table: Table, command: RollbackInstant, target: Instant) -> Plan:
@@ -52,7 +53,7 @@ def plan_of(state: State, table: Table, command: RollbackInstant, target: Instan
 
 def roll_back(state: State, table: Table, command: RollbackInstant, plan: Plan, origin: Origin) -> None:
     """Append the rollback and what it does to its target."""
-    entries_by_list = lists.entries_by_list(plan_files=command.request.files_to_delete)
+    entries_by_list = lists.entries_by_list(plan_files=command.files_to_delete)
     request = rollbacks.request(command, plan, origin.now.steady)
     requested = state.append(table.table_id, origin, request, entries_by_list=entries_by_list)
     undo = rollbacks.undo(command, requested.time)

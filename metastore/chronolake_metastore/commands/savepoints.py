@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from chronolake_metastore.commands.answers import Answer, answer_instant
+from chronolake_metastore.commands.answers import instant_result
 from chronolake_metastore.commands.handler import Handler, Names, Sharing
 from chronolake_metastore.commands.rollbacks import plan_of, roll_back
 from chronolake_metastore.domain import lists, restores, rollbacks, savepoints
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.restores import RestoreTable
+from chronolake_metastore.domain.results import AnyResult
 from chronolake_metastore.domain.savepoints import CreateSavepoint
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.store import instants as stored
@@ -30,18 +31,18 @@ class CreateSavepointHandler(Handler[CreateSavepoint, None]):
         )
 
     @override
-    def decide(self, state: State, command: CreateSavepoint, evidence: None, origin: Origin) -> Answer:
+    def decide(self, state: State, command: CreateSavepoint, evidence: None, origin: Origin) -> AnyResult:
         table = state.table(command.table)
         known = state.instants_of(table.table_id)
         target = savepoints.target_of(table, command, known)
         existing = savepoints.existing(target, known)
         if existing is not None:
-            return answer_instant(200, state, table, existing.requested_time)
+            return instant_result(state, table, existing.requested_time)
         payload = savepoints.create(table, command, target, known, origin.now.steady)
         savepoint = state.append(table.table_id, origin, payload)
-        empty_completion = rollbacks.empty_completion(command.request.comment)
+        empty_completion = rollbacks.empty_completion(command.comment)
         state.append(table.table_id, origin, empty_completion, savepoint.time)
-        return answer_instant(201, state, table, savepoint.time)
+        return instant_result(state, table, savepoint.time, is_new=True)
 
 
 class RestoreTableHandler(Handler[RestoreTable, None]):
@@ -65,7 +66,7 @@ class RestoreTableHandler(Handler[RestoreTable, None]):
         return Sharing.LAST
 
     @override
-    def decide(self, state: State, command: RestoreTable, evidence: None, origin: Origin) -> Answer:
+    def decide(self, state: State, command: RestoreTable, evidence: None, origin: Origin) -> AnyResult:
         table = state.table(command.table)
         undone: list[Instant] = []
         known = state.instants_of(table.table_id)
@@ -87,4 +88,4 @@ class RestoreTableHandler(Handler[RestoreTable, None]):
         for stream in state.streams_of(table.table_id):
             if stream.is_open:
                 state.append(table.table_id, origin, restores.closing(table, command, stream))
-        return answer_instant(200, state, table, requested.time)
+        return instant_result(state, table, requested.time)

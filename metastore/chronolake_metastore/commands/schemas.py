@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.handler import Handler, Names
 from chronolake_metastore.domain import schemas
 from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.results import AnyResult, SchemaResult
 from chronolake_metastore.domain.schemas import ChangeSchema
 from chronolake_metastore.domain.state import State
 
@@ -22,9 +22,9 @@ class ChangeSchemaHandler(Handler[ChangeSchema, None]):
         return Names(tables=[command.table])
 
     @override
-    def decide(self, state: State, command: ChangeSchema, evidence: None, origin: Origin) -> Answer:
+    def decide(self, state: State, command: ChangeSchema, evidence: None, origin: Origin) -> AnyResult:
         table = state.table(command.table)
-        event = state.append(table.table_id, origin, schemas.change(table, command.request))
+        event = state.append(table.table_id, origin, schemas.change(table, command))
         changed = state.table(command.table)
         version = schemas.present(changed, event.time, event.version)
-        return answer(200, schemas.document(changed, version), table.table_id)
+        return SchemaResult(log_id=table.table_id, table=changed.name, schema=version)

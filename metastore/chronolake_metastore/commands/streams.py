@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from typing_extensions import override
 
-from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.handler import Handler, Names
 from chronolake_metastore.commands.rollbacks import plan_of, roll_back
-from chronolake_metastore.domain import stream_documents, streams
+from chronolake_metastore.domain import streams, table_streams
 from chronolake_metastore.domain.events import Origin, Payload
+from chronolake_metastore.domain.results import AnyResult, StreamResult
 from chronolake_metastore.domain.rollbacks import RollbackInstant
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.streams import (
@@ -25,7 +25,6 @@ from chronolake_metastore.domain.streams import (
 )
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store import streams as stored
-from chronolake_model import instants as wire_instants
 from chronolake_model.times import Micros
 
 ChangeT = TypeVar("ChangeT", bound=StreamCommand)
@@ -41,18 +40,18 @@ class OpenStreamHandler(Handler[OpenStream, None]):
         return with_instants(command)
 
     @override
-    def decide(self, state: State, command: OpenStream, evidence: None, origin: Origin) -> Answer:
+    def decide(self, state: State, command: OpenStream, evidence: None, origin: Origin) -> AnyResult:
         table = state.table(command.table)
         stream = state.streams.get((table.table_id, command.stream))
         opened = streams.open_stream(table, stream, command, origin.now.steady)
         state.append(table.table_id, origin, opened)
         restored = opened.restored_checkpoint
         where = "at its beginning" if restored is None else f"from checkpoint {restored}"
-        reason = command.request.reason or f"{opened.writer} opened the stream {opened.name} again, {where}"
+        reason = command.reason or f"{opened.writer} opened the stream {opened.name} again, {where}"
         dropped = streams.behind(stream, restored)
         _roll_back(state, table, dropped, opened.writer, reason, origin)
         _hand_over(state, table, state.stream(table, command.stream), origin)
-        return _answer_stream(200, state, table, command.stream, with_tasks=True)
+        return _result(state, table, command.stream, with_tasks=True)
 
 
 class ExpireStreamHandler(Handler[ExpireStream, None]):
@@ -65,13 +64,13 @@ class ExpireStreamHandler(Handler[ExpireStream, None]):
         return with_instants(command)
 
     @override
-    def decide(self, state: State, command: ExpireStream, evidence: None, origin: Origin) -> Answer:
+    def decide(self, state: State, command: ExpireStream, evidence: None, origin: Origin) -> AnyResult:
         table = state.table(command.table)
         stream = state.stream(table, command.stream)
         closed, dropped = streams.expire(table, stream, command, origin.now.steady)
         state.append(table.table_id, origin, closed)
         _roll_back(state, table, dropped, command.writer, closed.reason, origin)
-        return _answer_stream(200, state, table, command.stream)
+        return _result(state, table, command.stream)
 
 
 class ChangeStreamHandler(Handler[ChangeT, None]):
@@ -86,11 +85,11 @@ class ChangeStreamHandler(Handler[ChangeT, None]):
         raise NotImplementedError
 
     @override
-    def decide(self, state: State, command: ChangeT, evidence: None, origin: Origin) -> Answer:
+    def decide(self, state: State, command: ChangeT, evidence: None, origin: Origin) -> AnyResult:
         table = state.table(command.table)
         payload = self.change(table, state.stream(table, command.stream), command, origin.now.steady)
         state.append(table.table_id, origin, payload)
-        return _answer_stream(200, state, table, command.stream)
+        return _result(state, table, command.stream)
 
 
 class RenewStreamHandler(ChangeStreamHandler[RenewStream]):
@@ -126,8 +125,7 @@ def roll_back_one(
 
     Its files wait for an executor, because the caller may not reach the storage.
     """
-    request = wire_instants.RollbackInstant(writer=writer, reason=reason, execute=False)
-    command = RollbackInstant(table.name, requested_time, request)
+    command = RollbackInstant(table.name, requested_time, writer, reason, execute=False)
     plan = plan_of(state, table, command, state.instant(table, requested_time))
     roll_back(state, table, command, plan, origin)
 
@@ -147,9 +145,8 @@ def _hand_over(state: State, table: Table, stream: Stream, origin: Origin) -> No
             state.append(table.table_id, origin, streams.hand_over(stream), checkpoint.requested_time)
 
 
-def _answer_stream(status: int, state: State, table: Table, name: str, *, with_tasks: bool = False) -> Answer:
-    """The stream. Only the answer to its opening has its tasks: every answer is kept for repeated requests."""
-    document = stream_documents.document(
-        table, state.stream(table, name), state.wall_offset, with_tasks=with_tasks
-    )
-    return answer(status, document, table.table_id)
+def _result(state: State, table: Table, name: str, *, with_tasks: bool = False) -> StreamResult:
+    """The stream. Only the result of its opening has its tasks: every result is kept for repeated requests."""
+    stream = state.stream(table, name)
+    of = table_streams.show(table, stream, state.wall_offset, with_tasks=with_tasks)
+    return StreamResult(log_id=table.table_id, of=of)

@@ -11,12 +11,12 @@ import msgspec
 from typing_extensions import override
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands.answers import Answer, answer
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing
 from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX, Neighbour, PublishedTime
 from chronolake_metastore.domain.clock import CATALOG_ID, Clock, Now
 from chronolake_metastore.domain.events import BasePathTakenOver, Origin, TableCreated
+from chronolake_metastore.domain.results import AnyResult, DropResult, TableResult
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import AlterTable, CreateTable, DropTable, FormerHolders, Table
 from chronolake_metastore.store import base_paths, catalog, clocks, identity
@@ -49,7 +49,7 @@ class CreateTableHandler(Handler[CreateTable, NewTable]):
 
     @override
     def names(self, command: CreateTable) -> Names:
-        name = command.request.name
+        name = command.definition.name
         return Names(tables=[name], catalog=True, namespaces=[split_table_name(name)[0]])
 
     @override
@@ -60,10 +60,10 @@ class CreateTableHandler(Handler[CreateTable, NewTable]):
     def load(
         self, state: State, command: CreateTable, evidence: NewTable, now: Now
     ) -> Loading[NewTable] | None:
-        return None if command.request.name in state.tables else self._load(command)
+        return None if command.definition.name in state.tables else self._load(command)
 
     def _load(self, command: CreateTable) -> Loading[NewTable]:
-        metastore, former = identity.find(), catalog.find_former_holders(command.request.name)
+        metastore, former = identity.find(), catalog.find_former_holders(command.definition.name)
         try:
             neighbours = base_paths.find_neighbours(tables.base_path_key(command), NEIGHBOURS_MAX + 1)
         except errors.InvalidTable:
@@ -82,8 +82,8 @@ class CreateTableHandler(Handler[CreateTable, NewTable]):
         )
 
     @override
-    def decide(self, state: State, command: CreateTable, evidence: NewTable, origin: Origin) -> Answer:
-        definition = command.request
+    def decide(self, state: State, command: CreateTable, evidence: NewTable, origin: Origin) -> AnyResult:
+        definition = command.definition
         namespace = state.namespaces.get(split_table_name(definition.name)[0])
         payload = tables.create(namespace, state.tables.get(definition.name), command, evidence.neighbours)
         table_id = id_of_new_table(origin)
@@ -91,7 +91,12 @@ class CreateTableHandler(Handler[CreateTable, NewTable]):
         start = Micros(last - last % definition.tick.micros)
         state.start_clock(Clock(table_id, definition.tick, start))
         state.append(table_id, origin, payload)
-        return answer(201, tables.document(state.tables[definition.name], evidence.metastore_id), table_id)
+        return TableResult(
+            log_id=table_id,
+            table=state.tables[definition.name],
+            metastore_id=evidence.metastore_id,
+            is_new=True,
+        )
 
 
 def id_of_new_table(origin: Origin) -> UUID:
@@ -137,7 +142,7 @@ class AlterTableHandler(Handler[AlterTable, Alteration]):
 
     @override
     def names(self, command: AlterTable) -> Names:
-        new_name = command.request.name
+        new_name = command.new_name
         if new_name is None:
             return Names(tables=[command.name])
         return Names(tables=[command.name, new_name], catalog=True, namespaces=[split_table_name(new_name)[0]])
@@ -151,7 +156,7 @@ class AlterTableHandler(Handler[AlterTable, Alteration]):
         self, state: State, command: AlterTable, evidence: Alteration, now: Now
     ) -> Loading[Alteration] | None:
         table = state.locked_table(command.name)
-        return None if table is None else self._load(table, command.request.name or table.name)
+        return None if table is None else self._load(table, command.new_name or table.name)
 
     def _load(self, table: Table, new_name: str) -> Loading[Alteration]:
         metastore, pending = identity.find(), catalog.find_pending(table.table_id)
@@ -160,15 +165,15 @@ class AlterTableHandler(Handler[AlterTable, Alteration]):
         return Alteration(metastore.result.metastore_id, pending.result, former.result)
 
     @override
-    def decide(self, state: State, command: AlterTable, evidence: Alteration, origin: Origin) -> Answer:
+    def decide(self, state: State, command: AlterTable, evidence: Alteration, origin: Origin) -> AnyResult:
         table = state.table(command.name)
-        payload = tables.alter(table, command.request, evidence.pending)
+        payload = tables.alter(table, command, evidence.pending)
         if payload is not None:
             if payload.new_name is not None:
                 self._take_name(state, table, payload.new_name, evidence.former)
             state.append(table.table_id, origin, payload)
-        altered = state.table(command.request.name or command.name)
-        return answer(200, tables.document(altered, evidence.metastore_id), table.table_id)
+        altered = state.table(command.new_name or command.name)
+        return TableResult(log_id=table.table_id, table=altered, metastore_id=evidence.metastore_id)
 
     def _take_name(self, state: State, table: Table, name: str, former: FormerHolders) -> None:
         namespace, holder = state.namespaces.get(split_table_name(name)[0]), state.tables.get(name)
@@ -189,10 +194,10 @@ class DropTableHandler(Handler[DropTable, None]):
         return Names(tables=[command.name], catalog=True)
 
     @override
-    def decide(self, state: State, command: DropTable, evidence: None, origin: Origin) -> Answer:
+    def decide(self, state: State, command: DropTable, evidence: None, origin: Origin) -> AnyResult:
         table = state.locked_table(command.name)
         version = 0 if table is None else state.clocks[table.table_id].version
         payload = tables.drop(state.tables.get(command.name), command, version)
         table = state.table(command.name)
         state.append(table.table_id, origin, payload)
-        return Answer(204, b"", table.table_id)
+        return DropResult(log_id=table.table_id)

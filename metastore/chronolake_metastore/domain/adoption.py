@@ -19,6 +19,7 @@ from chronolake_metastore.domain import actions, files, lists
 from chronolake_metastore.domain.base_paths import PublishedTime
 from chronolake_metastore.domain.clock import CATALOG_ID, Now
 from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import (
     InstantCompleted,
     InstantRequested,
@@ -30,13 +31,17 @@ from chronolake_metastore.domain.events import (
 from chronolake_metastore.domain.instants import lease_end
 from chronolake_metastore.domain.lists import NO_LIST_ENTRIES, ListEntries
 from chronolake_metastore.domain.tables import CreateTable, FormerHolders, Table, evolve_created
-from chronolake_model import adoption as wire
-from chronolake_model.adoption import ADOPTED_PROPERTY, AdoptedInstant
-from chronolake_model.files import WriteStat
+from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, URL_ENCODE_PROPERTY, Spelling
-from chronolake_model.tables import CreateTable as CreateTableRequest
 from chronolake_model.times import Micros, Tick, format_time, parse_time
-from chronolake_model.vocabulary import Action, IndexType, State
+from chronolake_model.vocabulary import (
+    ADOPTED_PROPERTY,
+    LEASE_SECONDS_DEFAULT,
+    Action,
+    IndexType,
+    Operation,
+    State,
+)
 
 FIRST_TIME: Final = parse_time("20160101000000000")
 """Hudi has no table that is older. A year that is cut off, or invented, is refused."""
@@ -44,10 +49,33 @@ _TICK: Final = Tick.MILLISECOND.micros
 _FIRST_VERSION: Final = 1
 
 
+class FormerInstant(msgspec.Struct, frozen=True):
+    """An instant of the history of an adopted table, with Hudi's times. Without a completion it is pending.
+
+    ``target`` is the instant that a savepoint pins. ``planned_file_groups`` are those of a pending plan.
+    """
+
+    requested_time: str
+    action: Action
+    completion_time: str | None = None
+    operation: Operation = Operation.UNKNOWN
+    write_stats: Sequence[WriteStat] = ()
+    extra_metadata: dict[str, str] = {}
+    replaced_file_groups: Sequence[FileGroupName] = ()
+    target: str | None = None
+    planned_file_groups: Sequence[FileGroupName] = ()
+    cleaned_before: str | None = None
+
+
 class AdoptTable(Command, frozen=True):
     """``base_path_key`` is the key with local links resolved, if they were resolved."""
 
-    request: wire.AdoptTable
+    definition: NewDefinition
+    instants: Sequence[FormerInstant]
+    writer: str
+    cleaned_before: str | None = None
+    is_published: bool = True
+    lease_seconds: int = LEASE_SECONDS_DEFAULT
     base_path_key: str | None = None
 
     @override
@@ -57,7 +85,7 @@ class AdoptTable(Command, frozen=True):
     @property
     def creation(self) -> CreateTable:
         """The command that would create the table without its history."""
-        return CreateTable(self.request.definition, self.base_path_key)
+        return CreateTable(self.definition, self.base_path_key)
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -82,11 +110,10 @@ def history(
 
     Raises ``InvalidTable``, ``InvalidWriteStat``, ``InvalidPlan``.
     """
-    request = command.request
-    _check_definition(request)
-    instants = [_Checked.of(instant, index) for index, instant in enumerate(request.instants)]
-    first = _check_times(request, instants, now.wall)
-    _check_writers_of_name(request, instants, former)
+    _check_definition(command)
+    instants = [_Checked.of(instant, index) for index, instant in enumerate(command.instants)]
+    first = _check_times(command, instants, now.wall)
+    _check_writers_of_name(command, instants, former)
     # The schema numbered, so that column statistics can be checked.
     table = evolve_created(created, CATALOG_ID, Micros(first - _TICK))
     for instant in instants:
@@ -95,13 +122,13 @@ def history(
         except errors.InvalidWriteStat as exc:
             context = {**exc.context, "requested_time": instant.body.requested_time}
             raise errors.InvalidWriteStat(f"{_place(instant)}: {exc.detail}", **context) from exc
-    cleaned_before = _cleaned_before(request, instants)
+    cleaned_before = _cleaned_before(command, instants)
     steps = [Step(Micros(first - _TICK), created)]
-    steps.extend(sorted(_steps(request, instants, now.steady), key=lambda step: step.time))
+    steps.extend(sorted(_steps(command, instants, now.steady), key=lambda step: step.time))
     adopted = TableAdopted(
-        name=request.definition.name,
+        name=command.definition.name,
         instants=len(instants),
-        is_published=request.is_published,
+        is_published=command.is_published,
         cleaned_before=cleaned_before,
     )
     return steps, adopted
@@ -113,17 +140,17 @@ class _Checked(msgspec.Struct, frozen=True):
     index: int
     requested: Micros
     completed: Micros | None
-    body: AdoptedInstant
+    body: FormerInstant
 
     @classmethod
-    def of(cls, body: AdoptedInstant, index: int) -> _Checked:
+    def of(cls, body: FormerInstant, index: int) -> _Checked:
         requested = _parsed(body.requested_time, index)
         completed = None if body.completion_time is None else _parsed(body.completion_time, index)
         return cls(index, requested, completed, body)
 
 
-def _check_definition(request: wire.AdoptTable) -> None:
-    definition = request.definition
+def _check_definition(command: AdoptTable) -> None:
+    definition = command.definition
     if definition.tick is not Tick.MILLISECOND:
         raise errors.InvalidTable(f"Hudi's times are milliseconds: adopt with tick 1ms, not {definition.tick}")
     if definition.index.type not in (IndexType.SIMPLE, IndexType.BLOOM):
@@ -135,7 +162,7 @@ def _check_definition(request: wire.AdoptTable) -> None:
     _check_spelling(definition)
 
 
-def _check_spelling(definition: CreateTableRequest) -> None:
+def _check_spelling(definition: NewDefinition) -> None:
     """Refuse a table whose writers would spell partition paths in another way than Hudi did."""
     before = definition.properties.get(ADOPTED_PROPERTY)
     if before is None or not definition.partition_fields:
@@ -149,7 +176,7 @@ def _check_spelling(definition: CreateTableRequest) -> None:
         )
 
 
-def _check_times(request: wire.AdoptTable, instants: Sequence[_Checked], now: Micros) -> Micros:
+def _check_times(command: AdoptTable, instants: Sequence[_Checked], now: Micros) -> Micros:
     """The first time; raises ``InvalidTable`` unless all are past and unique, in the order of each instant.
 
     A table that was never written to has none: its first time is the present one.
@@ -186,15 +213,13 @@ def _times_of(instant: _Checked) -> Iterator[Micros]:
         yield instant.completed
 
 
-def _check_writers_of_name(
-    request: wire.AdoptTable, instants: Sequence[_Checked], former: FormerHolders
-) -> None:
+def _check_writers_of_name(command: AdoptTable, instants: Sequence[_Checked], former: FormerHolders) -> None:
     """A writer of a former table of this name must not mistake a pending instant for its own."""
     pending = [instant for instant in instants if instant.completed is None]
     if former.last_time is not None and any(instant.requested <= former.last_time for instant in pending):
         raise _invalid(
             pending[0],
-            f"it is pending, and another table was {request.definition.name!r} at that time; choose another "
+            f"it is pending, and another table was {command.definition.name!r} at that time; choose another "
             "name, or roll the instant back with Hudi",
         )
 
@@ -202,7 +227,7 @@ def _check_writers_of_name(
 def pending_times(command: AdoptTable) -> list[Micros]:
     """The requested times of the pending instants, without those that are no times."""
     times: list[Micros] = []
-    for instant in command.request.instants:
+    for instant in command.instants:
         with contextlib.suppress(ValueError):
             if instant.completion_time is None:
                 times.append(parse_time(instant.requested_time))
@@ -281,32 +306,32 @@ def _check_target(instant: _Checked, instants: Sequence[_Checked]) -> None:
         raise _invalid(instant, f"it pins {body.target!r}, which completes later")
 
 
-def _cleaned_before(request: wire.AdoptTable, instants: Iterable[_Checked]) -> Micros | None:
+def _cleaned_before(command: AdoptTable, instants: Iterable[_Checked]) -> Micros | None:
     completions = {instant.completed for instant in instants if instant.completed is not None}
-    stated = [request.cleaned_before, *(instant.body.cleaned_before for instant in instants)]
+    stated = [command.cleaned_before, *(instant.body.cleaned_before for instant in instants)]
     for text in stated:
         if text is not None and _parsed(text, 0) not in completions:
             raise errors.InvalidPlan(f"cleaned_before is {text}, at which no instant of the request completes")
-    return None if request.cleaned_before is None else parse_time(request.cleaned_before)
+    return None if command.cleaned_before is None else parse_time(command.cleaned_before)
 
 
-def _steps(request: wire.AdoptTable, instants: Iterable[_Checked], now: Micros) -> Iterator[Step]:
+def _steps(command: AdoptTable, instants: Iterable[_Checked], now: Micros) -> Iterator[Step]:
     for instant in instants:
-        yield _request_of(request, instant, now)
+        yield _request_of(command, instant, now)
         if instant.completed is not None:
             yield _completion_of(instant, instant.completed)
 
 
-def _request_of(request: wire.AdoptTable, instant: _Checked, now: Micros) -> Step:
+def _request_of(command: AdoptTable, instant: _Checked, now: Micros) -> Step:
     body = instant.body
     groups = body.planned_file_groups
     payload = InstantRequested(
         action=body.action,
         operation=body.operation,
         state=State.INFLIGHT,
-        writer=request.writer,
-        lease_seconds=request.lease_seconds,
-        lease_expires_at=lease_end(now, request.lease_seconds),
+        writer=command.writer,
+        lease_seconds=command.lease_seconds,
+        lease_expires_at=lease_end(now, command.lease_seconds),
         target=None if body.target is None else parse_time(body.target),
         plan=Plan(file_groups=lists.seal(groups)) if groups else None,
         schema_version=_FIRST_VERSION if body.action in actions.WRITES else None,

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import results
+from chronolake_metastore.domain.context import Dialect
+from chronolake_metastore.domain.results import AnyRecorded
 
 Columns = Mapping[str, object]
 """The columns of a row by name: numbers, texts, bytes, ids, JSON; moments in microseconds."""
@@ -45,6 +50,22 @@ class StoredAnswer(msgspec.Struct, frozen=True):
     refusal: Columns | None
 
 
+class KeptAnswer(Protocol):
+    """The answer as an outcome keeps it: the result, the dialect, and the digest of the bytes that were sent.
+
+    An outcome without a dialect was never rendered.
+    """
+
+    @property
+    def request_id(self) -> str: ...
+    @property
+    def result(self) -> bytes: ...
+    @property
+    def dialect(self) -> str | None: ...
+    @property
+    def answer_digest(self) -> bytes | None: ...
+
+
 def chain_of_name(turn: int) -> UUID:
     """The id of the chain of outcomes that concern no table, of the names that share the lock ``turn``."""
     chain_id = UUID(int=turn + 1)
@@ -58,8 +79,23 @@ def is_nameless(chain_id: UUID) -> bool:
 
 
 def digest_of_answer(answer: bytes) -> bytes:
-    """The digest of the answer's bytes, so that a proof need not read large answers."""
+    """The digest of the bytes of a result or an answer, so that a proof need not read large ones."""
     return hashlib.sha256(answer).digest()
+
+
+def answer_again(kept: KeptAnswer, dialect: Dialect | None) -> tuple[AnyRecorded, bytes]:
+    """The result or the refusal that was recorded, and the body of its answer.
+
+    The body is the first one, byte for byte; in another dialect than the first it only says the same. Raises
+    ``UnknownOutcome`` when this release cannot give it.
+    """
+    recorded = results.decode(kept.request_id, kept.result)
+    if dialect is None:
+        return recorded, b""
+    body = dialect.render(recorded, kept.request_id)
+    if dialect.name == kept.dialect and digest_of_answer(body) != kept.answer_digest:
+        raise errors.UnknownOutcome(kept.request_id)
+    return recorded, body
 
 
 def seal(previous: bytes, chain_id: UUID, number: int, outcome: Columns, refusal: Columns | None) -> bytes:

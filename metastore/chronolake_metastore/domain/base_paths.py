@@ -9,8 +9,9 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableCreated
-from chronolake_model import base_paths as keys, tables as wire
+from chronolake_model import base_paths as keys
 from chronolake_model.times import Micros
 
 NEIGHBOURS_MAX: Final = 1_000
@@ -57,7 +58,7 @@ def of_new_table(table_id: UUID, event: TableCreated) -> BasePath:
     return BasePath(table_id, keys.canonical_if_comparable(event.definition.base_path), is_checked=False)
 
 
-def refuse_taken(definition: wire.CreateTable, neighbours: Sequence[Neighbour]) -> None:
+def refuse_taken(definition: NewDefinition, neighbours: Sequence[Neighbour]) -> None:
     """Raise ``BasePathTaken`` unless all ``neighbours`` are dropped and the request takes them over."""
     live = next((neighbour for neighbour in neighbours if not neighbour.is_dropped), None)
     taken = live or next((neighbour for neighbour in neighbours if neighbour.has_published), None)

@@ -15,7 +15,7 @@ from chronolake_metastore.domain.schemas import Schema
 from chronolake_metastore.domain.streams import StreamKey
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.files import WriteStat
-from chronolake_model.markers import DeletedFile
+from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros
 
 InstantKey = tuple[UUID, Micros]

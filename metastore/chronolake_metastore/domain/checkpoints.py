@@ -28,13 +28,20 @@ from chronolake_metastore.domain.instants import BeginInstant, Instant
 from chronolake_metastore.domain.properties import STREAM_PENDING_MAX
 from chronolake_metastore.domain.streams import Checkpoint, Stream
 from chronolake_metastore.domain.tables import Table
-from chronolake_model import instants as wire_instants, streams as wire
+from chronolake_model.columns import PROPERTIES_BYTES_MAX
 from chronolake_model.files import WriteStat
-from chronolake_model.instants import StreamPlace
-from chronolake_model.streams import NO_CHECKPOINT, TASKS_MAX
-from chronolake_model.tables import PROPERTIES_BYTES_MAX
 from chronolake_model.times import MICROS_MAX, Micros, format_time
-from chronolake_model.vocabulary import Action, IndexType, State, TableType, Touch
+from chronolake_model.vocabulary import (
+    NO_CHECKPOINT,
+    TASKS_MAX,
+    Action,
+    IndexType,
+    Operation,
+    State,
+    StreamPlace,
+    TableType,
+    Touch,
+)
 
 PENDING_DEFAULT: Final = 100
 """Pending instants of a stream, if the property of the table does not say otherwise."""
@@ -49,23 +56,45 @@ NAMED_MAX: Final = 20
 
 
 class RequestInstant(streams.StreamCommand, frozen=True):
-    request: wire.RequestInstant
+    epoch: int
+    task: str
+    checkpoint: int
+    attempt: int = 0
+    operation: Operation = Operation.UNKNOWN
+    blocking: bool = False
 
 
 class ReportWriteMetadata(streams.StreamCommand, frozen=True):
-    request: wire.ReportWriteMetadata
+    epoch: int
+    task: str
+    checkpoint: int
+    attempt: int = 0
+    requested_time: Micros | None = None
+    write_stats: Sequence[WriteStat] = ()
+    last_batch: bool = False
+    end_of_input: bool = False
+    bootstrap: bool = False
+    extra_metadata: dict[str, str] = msgspec.field(default_factory=dict)
+    based_on_reads: bool = False
+    keys_looked_up: bool = False
 
 
 class CompleteCheckpoints(streams.StreamCommand, frozen=True):
-    request: wire.CompleteCheckpoints
+    epoch: int
+    checkpoint: int | None = None
+    extra_metadata: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class AbortCheckpoint(streams.StreamCommand, frozen=True):
-    request: wire.AbortCheckpoint
+    epoch: int
+    checkpoint: int
+    reason: str = ""
 
 
 class RestartTask(streams.StreamCommand, frozen=True):
-    request: wire.RestartTask
+    epoch: int
+    task: str
+    restored_checkpoint: int | None = None
 
 
 def request_instant(
@@ -76,42 +105,42 @@ def request_instant(
     Raises ``StreamFenced``, ``CheckpointPassed`` when the checkpoint is known to be complete, and
     ``InstantNotYet`` while too many instants are pending, or in blocking mode any other one.
     """
-    request = command.request
-    _refuse_task(table, stream, request.epoch, request.task, request.attempt)
-    buffered = stream.checkpoints.get(request.checkpoint)
+    _refuse_task(table, stream, command.epoch, command.task, command.attempt)
+    buffered = stream.checkpoints.get(command.checkpoint)
     if buffered is not None:
         return buffered
-    _refuse_passed(table, stream, request.checkpoint)
-    if request.task in stream.ended:
+    _refuse_passed(table, stream, command.checkpoint)
+    if command.task in stream.ended:
         raise errors.CheckpointPassed(
-            f"the task {request.task!r} of {streams.named(table, stream)} has reported the end of its input; "
+            f"the task {command.task!r} of {streams.named(table, stream)} has reported the end of its input; "
             "it cannot write again",
             **streams.context(table, stream),
-            task=request.task,
+            task=command.task,
         )
-    if request.blocking and stream.checkpoints:
+    if command.blocking and stream.checkpoints:
         _refuse_not_yet(table, stream, "the instants of earlier checkpoints are pending")
     if len(stream.checkpoints) >= pending_max(table):
         _refuse_not_yet(table, stream, f"{len(stream.checkpoints)} instants are pending, the most that may be")
-    begun = _begin(table, stream, request, now)
+    begun = _begin(table, stream, command, now)
     return msgspec.structs.replace(
         begun,
         # The stream has the lease. This one never ends before the stream ends the instant.
         lease_expires_at=MICROS_MAX,
-        stream=StreamPlace(stream.name, stream.epoch, request.checkpoint),
-        is_blocking=request.blocking,
+        stream=StreamPlace(stream.name, stream.epoch, command.checkpoint),
+        is_blocking=command.blocking,
     )
 
 
-def _begin(table: Table, stream: Stream, request: wire.RequestInstant, now: Micros) -> InstantRequested:
+def _begin(table: Table, stream: Stream, command: RequestInstant, now: Micros) -> InstantRequested:
     is_merged = table.definition.type is TableType.MERGE_ON_READ
-    begin = wire_instants.BeginInstant(
+    begin = BeginInstant(
+        table=table.name,
         writer=stream.writer,
         action=Action.DELTACOMMIT if is_merged else Action.COMMIT,
-        operation=request.operation,
+        operation=command.operation,
         lease_seconds=stream.lease_seconds,
     )
-    return instants.begin(table, BeginInstant(table.name, begin), {}, now)
+    return instants.begin(table, begin, {}, now)
 
 
 def refuse_report(table: Table, stream: Stream, command: ReportWriteMetadata) -> None:
@@ -120,12 +149,11 @@ def refuse_report(table: Table, stream: Stream, command: ReportWriteMetadata) ->
     Raises ``InvalidWriteStat`` for a task beyond the largest number of them, because a buffer is bounded, and
     for the end of input of more tasks than the stream has.
     """
-    request = command.request
-    _refuse_task(table, stream, request.epoch, request.task, request.attempt)
-    buffered = stream.checkpoints.get(request.checkpoint)
-    _refuse_more_tasks(table, stream, request.task, {} if buffered is None else buffered.tasks, stream.ended)
-    if request.end_of_input:
-        _refuse_more_ended(table, stream, request.task)
+    _refuse_task(table, stream, command.epoch, command.task, command.attempt)
+    buffered = stream.checkpoints.get(command.checkpoint)
+    _refuse_more_tasks(table, stream, command.task, {} if buffered is None else buffered.tasks, stream.ended)
+    if command.end_of_input:
+        _refuse_more_ended(table, stream, command.task)
 
 
 def _refuse_more_tasks(table: Table, stream: Stream, task: str, *known: Collection[str]) -> None:
@@ -157,26 +185,25 @@ def refuse_other_instant(
     ``instant`` is the one that the report names. Raises ``InstantRolledBack`` or ``IllegalTransition`` if it
     has ended, unless a restored task reports the files of a completed instant again.
     """
-    request = command.request
     place = None if instant is None else instant.stream
-    is_other = place is None or (place.name, place.checkpoint) != (stream.name, request.checkpoint)
+    is_other = place is None or (place.name, place.checkpoint) != (stream.name, command.checkpoint)
     if instant is not None and is_other:
         time = format_time(instant.requested_time, table.definition.tick)
         raise errors.InvalidWriteStat(
-            f"the instant {time} of {table.name!r} is not that of checkpoint {request.checkpoint} of the "
+            f"the instant {time} of {table.name!r} is not that of checkpoint {command.checkpoint} of the "
             f"stream {stream.name!r}; report the files with the instant that the stream gave for it",
             **streams.context(table, stream),
-            checkpoint=request.checkpoint,
+            checkpoint=command.checkpoint,
             requested_time=time,
         )
-    if instant is not None and not (request.bootstrap and instant.state is State.COMPLETED):
+    if instant is not None and not (command.bootstrap and instant.state is State.COMPLETED):
         instants.refuse_unless(table, instant, {State.INFLIGHT}, "take write metadata")
-    if instant is None and request.write_stats:
+    if instant is None and command.write_stats:
         raise errors.InvalidWriteStat(
-            f"the report of checkpoint {request.checkpoint} to {streams.named(table, stream)} has files and no "
+            f"the report of checkpoint {command.checkpoint} to {streams.named(table, stream)} has files and no "
             "requested_time; name the instant that the stream gave for the checkpoint",
             **streams.context(table, stream),
-            checkpoint=request.checkpoint,
+            checkpoint=command.checkpoint,
         )
 
 
@@ -196,37 +223,36 @@ def refuse_more_metadata(
         )
 
 
-def refuse_more_metadata_of_tasks(table: Table, stream: Stream, request: wire.ReportWriteMetadata) -> None:
+def refuse_more_metadata_of_tasks(table: Table, stream: Stream, command: ReportWriteMetadata) -> None:
     """Raise ``InvalidWriteStat`` when a report makes the metadata of all tasks of a checkpoint too long.
 
     The buffer has the metadata of each task, because a task that restarts drops its own.
     """
-    if not request.extra_metadata:
+    if not command.extra_metadata:
         return
     by_task = {
         task: reports.extra_metadata or {}
-        for task, reports in stream.checkpoints[request.checkpoint].tasks.items()
+        for task, reports in stream.checkpoints[command.checkpoint].tasks.items()
     }
-    before = by_task.get(request.task, {})
-    by_task[request.task] = {**before, **request.extra_metadata}
-    if by_task[request.task] == before:
+    before = by_task.get(command.task, {})
+    by_task[command.task] = {**before, **command.extra_metadata}
+    if by_task[command.task] == before:
         return
     size_bytes = sum(len(msgspec.json.encode(metadata)) for metadata in by_task.values() if metadata)
     if size_bytes > METADATA_BYTES_MAX:
         raise errors.InvalidWriteStat(
             f"the tasks of {streams.named(table, stream)} would have {size_bytes:,} bytes of metadata as JSON "
-            f"for checkpoint {request.checkpoint}, and all of them together may have {METADATA_BYTES_MAX:,}; "
+            f"for checkpoint {command.checkpoint}, and all of them together may have {METADATA_BYTES_MAX:,}; "
             "send less of it: report what all tasks have in common from one task, or with the acknowledgement",
             **streams.context(table, stream),
-            checkpoint=request.checkpoint,
-            task=request.task,
+            checkpoint=command.checkpoint,
+            task=command.task,
         )
 
 
 def refuse_dependent(table: Table, instant: Instant, command: ReportWriteMetadata) -> None:
     """Raise ``MayConflict`` for files that depend on reads, in an instant that began without blocking."""
-    request = command.request
-    if request.based_on_reads or request.keys_looked_up:
+    if command.based_on_reads or command.keys_looked_up:
         time = format_time(instant.requested_time, table.definition.tick)
         raise errors.MayConflict(
             f"the instant {time} of {table.name!r} began without blocking, so it takes no files that depend on "
@@ -264,16 +290,16 @@ def refuse_conflicting(
     plans.check_groups(table, conflicts.group_changes(instant.begun_as, written, []), concurrent)
 
 
-def report_of(request: wire.ReportWriteMetadata) -> ReportOfTask:
+def report_of(command: ReportWriteMetadata) -> ReportOfTask:
     """The task of a report, as its event keeps it."""
     return ReportOfTask(
-        request.task,
-        request.attempt,
-        request.last_batch,
-        request.end_of_input,
-        dict(request.extra_metadata),
-        request.based_on_reads,
-        request.keys_looked_up,
+        command.task,
+        command.attempt,
+        command.last_batch,
+        command.end_of_input,
+        dict(command.extra_metadata),
+        command.based_on_reads,
+        command.keys_looked_up,
     )
 
 
@@ -285,22 +311,21 @@ def acknowledge(
     Raises ``StreamFenced``, ``CheckpointIncomplete`` if the input has not ended and must have, and
     ``UnknownCheckpoint`` for an id that cannot be the engine's next one.
     """
-    request = command.request
-    streams.refuse_other_epoch(table, stream, request.epoch)
-    if request.checkpoint is None:
+    streams.refuse_other_epoch(table, stream, command.epoch)
+    if command.checkpoint is None:
         _refuse_unended(table, stream)
     covered = [
         (number, checkpoint)
         for number, checkpoint in sorted(stream.checkpoints.items())
-        if request.checkpoint is None or number < request.checkpoint
+        if command.checkpoint is None or number < command.checkpoint
     ]
     if covered:
-        _refuse_far_ahead(table, stream, request.checkpoint)
+        _refuse_far_ahead(table, stream, command.checkpoint)
     for number, checkpoint in covered:
-        refuse_more_metadata(table, stream, number, checkpoint, request.extra_metadata)
+        refuse_more_metadata(table, stream, number, checkpoint, command.extra_metadata)
     # If a task has more to report, the engine is wrong. Its acknowledgement holds for the earlier checkpoints.
     incomplete = next((number for number, checkpoint in covered if not checkpoint.is_complete), None)
-    known = request.checkpoint if incomplete is None else incomplete
+    known = command.checkpoint if incomplete is None else incomplete
     # Nothing is written for the checkpoints of an idle stream.
     if not covered or covered[0][0] == incomplete or _is_known(stream, known):
         return None, covered
@@ -363,23 +388,21 @@ def _refuse_unended(table: Table, stream: Stream) -> None:
 
 def abort(table: Table, stream: Stream, command: AbortCheckpoint) -> CheckpointAborted:
     """Keep in the log that a checkpoint was aborted; raises ``StreamFenced``."""
-    request = command.request
-    streams.refuse_other_epoch(table, stream, request.epoch)
+    streams.refuse_other_epoch(table, stream, command.epoch)
     return CheckpointAborted(
-        name=stream.name, epoch=stream.epoch, checkpoint=request.checkpoint, reason=request.reason
+        name=stream.name, epoch=stream.epoch, checkpoint=command.checkpoint, reason=command.reason
     )
 
 
 def restart_task(table: Table, stream: Stream, command: RestartTask) -> StreamTaskRestarted:
     """Give a task its next attempt; raises ``StreamFenced``, and ``InvalidWriteStat`` for too many tasks."""
-    request = command.request
-    streams.refuse_other_epoch(table, stream, request.epoch)
-    _refuse_more_tasks(table, stream, request.task, stream.attempts)
+    streams.refuse_other_epoch(table, stream, command.epoch)
+    _refuse_more_tasks(table, stream, command.task, stream.attempts)
     return StreamTaskRestarted(
         name=stream.name,
-        task=request.task,
-        attempt=stream.attempts.get(request.task, 0) + 1,
-        restored_checkpoint=request.restored_checkpoint,
+        task=command.task,
+        attempt=stream.attempts.get(command.task, 0) + 1,
+        restored_checkpoint=command.restored_checkpoint,
     )
 
 

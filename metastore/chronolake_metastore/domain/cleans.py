@@ -15,9 +15,8 @@ from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import InstantInflight, InstantRequested, LeaseRenewed, Plan
 from chronolake_metastore.domain.instants import Instant, lease_end, refuse_while_leased
 from chronolake_metastore.domain.tables import Table
-from chronolake_model import cleans as wire
 from chronolake_model.times import MICROS_MAX, MICROS_PER_SECOND, Micros, format_time
-from chronolake_model.vocabulary import Action, Operation, State
+from chronolake_model.vocabulary import LEASE_SECONDS_DEFAULT, Action, Operation, State
 
 HOW_TO_DELETE: Final = (
     "ask POST .../deletable which of them may be deleted, delete these from storage, report them with "
@@ -34,9 +33,20 @@ class CleanHistory(msgspec.Struct, frozen=True):
     completed: Micros | None
 
 
+class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The files that a clean keeps, by one of three policies. Default: those of the last ten commits."""
+
+    commits: int | None = None
+    hours: int | None = None
+    versions: int | None = None
+
+
 class PlanClean(Command, frozen=True):
     table: str
-    request: wire.PlanClean
+    retention: Retention
+    writer: str
+    lease_seconds: int = LEASE_SECONDS_DEFAULT
+    execute: bool = True
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -85,7 +95,7 @@ class Undeleted(msgspec.Struct, frozen=True):
     path: str | None
 
 
-def scope_of(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Now) -> CleanScope | None:
+def scope_of(table: Table, policy: Retention, bounds: Bounds, now: Now) -> CleanScope | None:
     """The scope of a clean by a policy; None if it may delete nothing.
 
     Files that are not served any more may be deleted under every policy. A pending write may read files that
@@ -95,11 +105,11 @@ def scope_of(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Now) -
     Only hours that have passed count, not a jump ahead of the wall clock. Completion times are by the wall
     clock, so those after the jump are retained for longer.
     """
-    if policy.retain_versions is not None:
+    if policy.versions is not None:
         until: Micros | None = Micros(MICROS_MAX)
-    elif policy.retain_hours is not None:
+    elif policy.hours is not None:
         wall = now.steady + now.wall_offset - bounds.jumped_ahead_us
-        until = Micros(max(wall - policy.retain_hours * MICROS_PER_HOUR, 0))
+        until = Micros(max(wall - policy.hours * MICROS_PER_HOUR, 0))
     else:
         until = bounds.nth_newest
     known = [time for time in (until, table.cleaned_before) if time is not None]
@@ -108,7 +118,7 @@ def scope_of(table: Table, policy: wire.CleanPolicy, bounds: Bounds, now: Now) -
     bounding = (bounds.oldest_pending, bounds.published, bounds.followed)
     limits = [time for time in bounding if time is not None]
     last = min([max(known), *limits])
-    return CleanScope(last, policy.retain_versions, bounds.protected_times)
+    return CleanScope(last, policy.versions, bounds.protected_times)
 
 
 def plan(files: Sequence[Deletable]) -> Plan | None:
@@ -128,14 +138,13 @@ def request(table: Table, command: PlanClean, plan: Plan, now: Micros) -> Instan
     Raises ``IllegalTransition`` while the table is being adopted.
     """
     properties.refuse_unfinished(table.name, table.definition.properties)
-    body = command.request
     return InstantRequested(
         action=Action.CLEAN,
         operation=Operation.UNKNOWN,
-        state=State.INFLIGHT if body.execute else State.REQUESTED,
-        writer=body.writer,
-        lease_seconds=body.lease_seconds,
-        lease_expires_at=lease_end(now, body.lease_seconds) if body.execute else None,
+        state=State.INFLIGHT if command.execute else State.REQUESTED,
+        writer=command.writer,
+        lease_seconds=command.lease_seconds,
+        lease_expires_at=lease_end(now, command.lease_seconds) if command.execute else None,
         plan=plan,
         schema_version=table.definition.schema_version,
     )
@@ -145,19 +154,18 @@ def resume(
     table: Table, clean: Instant, command: PlanClean, now: Micros
 ) -> InstantInflight | LeaseRenewed | None:
     """Let the caller execute the clean that is pending; raises ``LeaseLive`` while another does."""
-    body = command.request
-    if not body.execute:
+    if not command.execute:
         return None
-    expires = lease_end(now, body.lease_seconds)
+    expires = lease_end(now, command.lease_seconds)
     if clean.state is State.REQUESTED:
         return InstantInflight(
-            writer=body.writer,
-            lease_seconds=body.lease_seconds,
+            writer=command.writer,
+            lease_seconds=command.lease_seconds,
             lease_expires_at=expires,
             schema_version=table.definition.schema_version,
         )
-    refuse_while_leased(clean, body.writer, now)
-    return LeaseRenewed(lease_seconds=body.lease_seconds, lease_expires_at=expires, writer=body.writer)
+    refuse_while_leased(clean, command.writer, now)
+    return LeaseRenewed(lease_seconds=command.lease_seconds, lease_expires_at=expires, writer=command.writer)
 
 
 def is_planned(instant: Instant) -> bool:

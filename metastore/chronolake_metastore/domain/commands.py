@@ -14,7 +14,7 @@ from chronolake_model.times import Micros
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
-class Command(msgspec.Struct, frozen=True, tag=True):
+class Command(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """A change that a request asks for. Each kind has a handler (``commands/registry.py``)."""
 
     def identity(self) -> Command:

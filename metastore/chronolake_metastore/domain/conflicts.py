@@ -15,7 +15,6 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.domain.files import FileGroup, Touched
 from chronolake_metastore.domain.tables import Table
-from chronolake_model import instants as wire
 from chronolake_model.files import FileGroupName
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action, State, Touch, Yields
@@ -126,6 +125,21 @@ class LostConflict(msgspec.Struct, frozen=True):
     file_groups: Sequence[FileGroup]
 
 
+class ToldConflict(msgspec.Struct, frozen=True):
+    """A lost conflict for programs: the context of a refusal.
+
+    ``rebase_on`` is the completion time to read the table as of before writing again, None while the winner is
+    pending. ``file_groups`` are the first of those in common.
+    """
+
+    winner: str
+    winner_action: Action
+    winner_state: State
+    rebase_on: str | None
+    file_groups: list[FileGroupName]
+    file_groups_in_common: int
+
+
 def group_changes(
     action: Action, written: Sequence[Touched], replaced: Sequence[FileGroupName]
 ) -> list[tuple[GroupChange, FileGroupName]]:
@@ -228,7 +242,7 @@ def refuse(
     lost = find(table, mine, touched, concurrent, now)
     if lost is None:
         return
-    conflict = document(table, lost)
+    conflict = told(table, lost)
     if lost.winner.completion_time is None:
         what = f"the pending {conflict.winner_action} {conflict.winner} plans for"
         then = "roll back, wait for it to end, and write again"
@@ -252,7 +266,7 @@ def refuse_shared_plan(table: Table, groups: Iterable[FileGroupName], concurrent
                 planned[group] = other
     if not planned:
         return
-    conflict = document(table, LostConflict(max(planned.values(), key=_precedence), list(planned)))
+    conflict = told(table, LostConflict(max(planned.values(), key=_precedence), list(planned)))
     raise errors.WriteConflict(
         f"the pending {conflict.winner_action} {conflict.winner} has planned for {len(planned)} of these file "
         "group(s) already; leave them out, or wait for it to end",
@@ -260,11 +274,11 @@ def refuse_shared_plan(table: Table, groups: Iterable[FileGroupName], concurrent
     )
 
 
-def document(table: Table, lost: LostConflict) -> wire.Conflict:
-    """The conflict as the REST API shows it."""
+def told(table: Table, lost: LostConflict) -> ToldConflict:
+    """The conflict as a refusal tells it."""
     winner, tick = lost.winner, table.definition.tick
     completed = winner.completion_time
-    return wire.Conflict(
+    return ToldConflict(
         winner=format_time(winner.requested_time, tick),
         winner_action=winner.action,
         winner_state=winner.state,

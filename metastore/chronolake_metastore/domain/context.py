@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Protocol
 from uuid import UUID
 
 import msgspec
+
+from chronolake_metastore.domain.results import AnyRecorded
+
+
+class Dialect(Protocol):
+    """A form of answers, of which the core knows only their bytes.
+
+    The same value gives the same bytes in every release: a repeated request gets its first answer.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name under which an outcome says how it was answered."""
+
+    def render(self, recorded: AnyRecorded, request_id: str) -> bytes:
+        """The body of the answer to a command; empty if it has none."""
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -17,7 +34,9 @@ class Context(msgspec.Struct, frozen=True):
     actor: str
     request_id: str
     address: str | None = None
-    path: str = ""
-    """The path of the request, which its refusal names."""
+    place: str = ""
+    """Where the caller has sent the request, in the words of its dialect. Its refusal says it."""
     table_id: UUID | None = None
     """The id that the first table of the request must have."""
+    dialect: Dialect | None = None
+    """The form of the answer; none for a worker, which reads the result itself."""

@@ -5,20 +5,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from chronolake_metastore import errors
 from chronolake_metastore.domain import properties
-from chronolake_model import column_types, meta_columns, nested_fields, record_keys, tables as wire
-from chronolake_model.adoption import ADOPTED_PROPERTY
+from chronolake_model import column_types, meta_columns, nested_fields, record_keys
 from chronolake_model.column_types import DataType, StructType
+from chronolake_model.columns import COLUMNS_MAX, TYPE_CHARACTERS_MAX, BucketIndex, Field
 from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, ORDERING_FIELDS_PROPERTY, MergeMode
 from chronolake_model.partition_paths import KEPT_PROPERTY, are_kept
 from chronolake_model.record_keys import KEPT_KEYS_PROPERTY
+from chronolake_model.times import Tick
+from chronolake_model.vocabulary import ADOPTED_PROPERTY, TableType
 
 META_COLUMN_PREFIX: Final = "_hoodie_"
 KEY_TYPES_REFUSED: Final = ("array", "map", "struct", "float", "double", "binary")
 
 
-def check(definition: wire.CreateTable) -> None:
+class NewDefinition(msgspec.Struct, frozen=True):
+    """The definition of a new table, as its creator states it.
+
+    With ``reuse_base_path`` it takes the folder over from dropped tables.
+    """
+
+    name: str
+    base_path: str
+    schema: Sequence[Field]
+    record_key_fields: list[str]
+    type: TableType = TableType.COPY_ON_WRITE
+    partition_fields: list[str] = []
+    ordering_field: str | None = None
+    index: BucketIndex = BucketIndex()
+    tick: Tick = Tick.MILLISECOND
+    properties: dict[str, str] = {}
+    reuse_base_path: bool = False
+
+
+def check(definition: NewDefinition) -> None:
     """Raise ``InvalidTable`` when no new table can have this definition.
 
     A table that is adopted from Hudi may have more: see ``_refuse_adopted_only``.
@@ -59,7 +82,7 @@ def check(definition: wire.CreateTable) -> None:
                 )
 
 
-def check_column(field: wire.Field) -> DataType:
+def check_column(field: Field) -> DataType:
     """The type of a column. Raises ``InvalidTable`` when no table could have such a column."""
     if field.name.lower().startswith(META_COLUMN_PREFIX):
         raise errors.InvalidTable(
@@ -69,14 +92,14 @@ def check_column(field: wire.Field) -> DataType:
     return _type_of(field)
 
 
-def _is_delete_flag(field: wire.Field) -> bool:
+def _is_delete_flag(field: Field) -> bool:
     return (field.name, field.type.strip().lower()) == (meta_columns.IS_DELETED, "boolean")
 
 
-def _type_of(field: wire.Field) -> DataType:
+def _type_of(field: Field) -> DataType:
     try:
-        if len(field.type) > wire.TYPE_CHARACTERS_MAX:
-            raise ValueError(f"it has more than {wire.TYPE_CHARACTERS_MAX:,} characters")
+        if len(field.type) > TYPE_CHARACTERS_MAX:
+            raise ValueError(f"it has more than {TYPE_CHARACTERS_MAX:,} characters")
         data_type = column_types.parse(field.type)
         _refuse_repeated_fields(data_type)
     except ValueError as exc:
@@ -98,7 +121,7 @@ def _refuse_repeated_fields(data_type: DataType) -> None:
         _refuse_repeated_fields(field.type)
 
 
-def _refuse_adopted_only(definition: wire.CreateTable) -> None:
+def _refuse_adopted_only(definition: NewDefinition) -> None:
     """Refuse what only a table with files of Hudi needs."""
     if not definition.record_key_fields:
         raise errors.InvalidTable(
@@ -126,7 +149,7 @@ def _check_separable(record_key_fields: list[str]) -> None:
             )
 
 
-def _check_schema(schema: Sequence[wire.Field], *, is_adopted: bool) -> None:
+def _check_schema(schema: Sequence[Field], *, is_adopted: bool) -> None:
     seen: set[str] = set()
     count = len(schema)
     for field in schema:
@@ -139,13 +162,13 @@ def _check_schema(schema: Sequence[wire.Field], *, is_adopted: bool) -> None:
         data_type = _type_of(field) if is_adopted and _is_delete_flag(field) else check_column(field)
         count += nested_fields.count(data_type)
         seen.add(folded)
-    if count > wire.COLUMNS_MAX:
+    if count > COLUMNS_MAX:
         raise errors.InvalidTable(
-            f"a table has {wire.COLUMNS_MAX:,} columns at most, nested fields included, and not {count:,}"
+            f"a table has {COLUMNS_MAX:,} columns at most, nested fields included, and not {count:,}"
         )
 
 
-def _check_named(role: str, columns: list[str], names: set[str]) -> None:
+def _check_named(role: str, columns: Sequence[str], names: set[str]) -> None:
     if len(set(columns)) != len(columns):
         raise errors.InvalidTable(f"{role} names a column twice", columns=columns)
     missing = [column for column in columns if column not in names]

@@ -11,11 +11,10 @@ import msgspec
 
 from chronolake_metastore.domain import cleans
 from chronolake_metastore.domain.instants import Instant
-from chronolake_model.deletable import Refusal
 from chronolake_model.file_names import PATH_BYTES_MAX, check_partition_path, parse_file_name
-from chronolake_model.markers import DeletedFile
+from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros, parse_time
-from chronolake_model.vocabulary import Action, State
+from chronolake_model.vocabulary import Action, Refusal, State
 
 _PENDING: Final = frozenset({State.REQUESTED, State.INFLIGHT})
 

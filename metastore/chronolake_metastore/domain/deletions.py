@@ -22,8 +22,7 @@ from chronolake_metastore.domain.instants import (
     refuse_unless,
 )
 from chronolake_metastore.domain.tables import Table
-from chronolake_model import markers as wire
-from chronolake_model.markers import DeletedFile, is_file_of
+from chronolake_model.marker_names import DeletedFile, is_file_of
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action, State
 
@@ -34,7 +33,8 @@ _REPORTS: Final = frozenset(State) - {State.ROLLED_BACK}
 
 
 class ReportDeletions(InstantCommand, frozen=True):
-    request: wire.ReportDeletions
+    files: Sequence[DeletedFile]
+    writer: str | None = None
 
 
 class ContradictedFiles(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ def is_planned_deletion(instant: Instant) -> bool:
 def report(
     table: Table,
     instant: Instant,
-    request: wire.ReportDeletions,
+    command: ReportDeletions,
     contradicted: ContradictedFiles,
     now: Micros,
 ) -> FilesDeleted:
@@ -86,8 +86,8 @@ def report(
     if instant.state.is_pending:
         if instant.lease_expires_at is None:
             raise illegal(table, instant, "its plan waits; take it inflight to execute it")
-        refuse_another(instant, request.writer)
-    return files_deleted(table, instant, request.files, contradicted, now)
+        refuse_another(instant, command.writer)
+    return files_deleted(table, instant, command.files, contradicted, now)
 
 
 def files_deleted(

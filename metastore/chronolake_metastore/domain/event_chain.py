@@ -35,14 +35,15 @@ def next_event(
     if isinstance(payload, InstantRequested):
         [event] = next_requests(clock, origin, payload, 1, answers)
         return event
-    return _next_event(clock, origin, payload, payload, next_time(clock, origin.now.wall), instant, answers)
+    time = next_time(clock, origin.now.wall)
+    return _next_event(clock, origin, payload, encode_payload(payload), time, instant, answers)
 
 
 def next_requests(
     clock: Clock, origin: Origin, payload: InstantRequested, count: int, answers: ChainHead = START
 ) -> list[Event]:
     """The next ``count`` events of ``clock``, each of which requests an instant; see ``next_event``."""
-    encoded = msgspec.Raw(encode_payload(payload))
+    encoded = encode_payload(payload)
     requests = []
     for _ in range(count):
         time = next_time(clock, origin.now.wall)
@@ -56,15 +57,16 @@ def _next_event(
     clock: Clock,
     origin: Origin,
     payload: Payload,
-    hashed: Payload | msgspec.Raw,
+    encoded: bytes,
     time: Micros,
     instant: Micros | None,
     answers: ChainHead,
 ) -> Event:
-    """The event; ``hashed`` is the payload, or its canonical JSON."""
+    """The event; ``encoded`` is its payload as canonical JSON."""
     version, name = clock.version + 1, type(payload).__name__
     identity = version, name, instant, time, origin.actor, origin.request_id
     table_id, transaction_id = clock.table_id, origin.now.transaction_id
+    hashed = msgspec.Raw(encoded)
     digest = _seal(clock.head, table_id, identity, hashed, answers.number, answers.hash, transaction_id)
     return Event(
         table_id=table_id,
@@ -79,6 +81,7 @@ def _next_event(
         answers=answers.number,
         answers_hash=answers.hash,
         transaction_id=transaction_id,
+        encoded=encoded,
     )
 
 

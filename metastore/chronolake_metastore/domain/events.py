@@ -8,14 +8,14 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.clock import Now
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.lists import ListName, Sealed
 from chronolake_model import decoding
+from chronolake_model.columns import SchemaField
 from chronolake_model.files import FileGroupName
-from chronolake_model.instants import StreamPlace, WriteSummary
-from chronolake_model.schemas import SchemaChange
-from chronolake_model.tables import CreateTable, SchemaField
+from chronolake_model.schema_changes import SchemaChange
 from chronolake_model.times import Micros
-from chronolake_model.vocabulary import Action, Operation, State
+from chronolake_model.vocabulary import Action, Operation, State, StreamPlace, WriteSummary
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class TableCreated(Payload, frozen=True, kw_only=True):
     ``took_over`` are the dropped tables whose base paths this one took over.
     """
 
-    definition: CreateTable
+    definition: NewDefinition
     base_path_key: str | None = None
     took_over: list[UUID] = []
 
@@ -357,7 +357,8 @@ class Event(msgspec.Struct, frozen=True):
     """One row of the log. ``instant`` is the requested time of the instant that changed, if one did.
 
     ``answers`` is how many outcomes the table's chain of answers had before, ``answers_hash`` the hash of the
-    last of them; events without them are older than those chains.
+    last of them; events without them are older than those chains. A new event has its payload ``encoded`` as
+    canonical JSON, which is hashed and then stored.
     """
 
     table_id: UUID
@@ -372,6 +373,7 @@ class Event(msgspec.Struct, frozen=True):
     answers: int | None = None
     answers_hash: bytes | None = None
     transaction_id: int = 0
+    encoded: bytes = b""
 
     @property
     def type(self) -> str:

@@ -22,8 +22,7 @@ from chronolake_model.file_names import (
     parse_file_name,
 )
 from chronolake_model.files import FileGroupName, WriteStat
-from chronolake_model.instants import CompleteInstant, WriteSummary
-from chronolake_model.vocabulary import IndexType, TableType, Touch
+from chronolake_model.vocabulary import IndexType, TableType, Touch, WriteSummary
 
 
 class FileGroup(msgspec.Struct, frozen=True):
@@ -74,13 +73,13 @@ def check(table: Table, requested_time: str, stats: Sequence[WriteStat], *, is_a
             _check_new(index, stat, "base file of a group", (stat.partition_path, stat.file_id), bases)
 
 
-def check_staged(request: CompleteInstant, staged: Staged) -> None:
-    """Raise ``InvalidWriteStat`` unless the named versions were staged, and have each file once."""
-    if request.staged and request.write_stats:
+def check_staged(versions: Sequence[int], write_stats: Sequence[WriteStat], staged: Staged) -> None:
+    """Raise ``InvalidWriteStat`` unless the named ``versions`` were staged, and have each file once."""
+    if versions and write_stats:
         raise errors.InvalidWriteStat("staged: the request has write_stats too; stage all write stats, or none")
-    if len(set(request.staged)) < len(request.staged):
+    if len(set(versions)) < len(versions):
         raise errors.InvalidWriteStat("staged: a version is named twice")
-    missing = [version for version in request.staged if version not in staged.chunks]
+    missing = [version for version in versions if version not in staged.chunks]
     if missing:
         raise errors.InvalidWriteStat(
             f"staged: this instant has no write stats under {len(missing)} of the versions; the first of them "

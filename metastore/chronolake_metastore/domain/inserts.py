@@ -96,7 +96,7 @@ def refuse(table: Table, mine: Micros, partitions: Iterable[Partition], latest: 
     if not lost:
         return
     winner = max(lost.values(), key=lambda other: other.completion_time or 0)
-    conflict = conflicts.document(table, LostConflict(winner, []))
+    conflict = conflicts.told(table, LostConflict(winner, []))
     paths = sorted(partition.partition_path for partition in lost)
     names = ", ".join([*map(repr, paths[:_IN_TEXT_MAX]), *(["..."] if len(paths) > _IN_TEXT_MAX else [])])
     which = "partition(s)" if is_global else "of the same partition(s)"

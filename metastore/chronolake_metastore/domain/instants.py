@@ -29,19 +29,26 @@ from chronolake_metastore.domain.events import (
     SavepointReleased,
     WriteStatsStaged,
 )
+from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.domain.resizes import LeftOut
 from chronolake_metastore.domain.tables import Table
-from chronolake_model import instants as wire
-from chronolake_model.files import FileGroupName
-from chronolake_model.instants import StreamPlace, WriteSummary
-from chronolake_model.markers import MarkersType
+from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.marker_names import MarkersType
 from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick, format_time, to_datetime
-from chronolake_model.vocabulary import Action, IndexType, Operation, State
+from chronolake_model.vocabulary import (
+    LEASE_SECONDS_DEFAULT,
+    Action,
+    IndexType,
+    Operation,
+    State,
+    StreamPlace,
+    WriteSummary,
+)
 
 PENDING: Final = frozenset({State.REQUESTED, State.INFLIGHT})
 
 
-class Instant(msgspec.Struct, frozen=True):
+class Instant(msgspec.Struct, frozen=True, omit_defaults=True):
     """An instant in its present state. ``version`` is the version of the event that brought it there.
 
     ``undone_completion_time`` is the completion time of an instant that a restore, or the release of a
@@ -65,7 +72,7 @@ class Instant(msgspec.Struct, frozen=True):
     completion_time: Micros | None = None
     rollback_reason: str | None = None
     summary: WriteSummary | None = None
-    extra_metadata: dict[str, str] = {}
+    extra_metadata: dict[str, str] = msgspec.field(default_factory=dict)
     target: Micros | None = None
     rolled_back_by: Micros | None = None
     undone_completion_time: Micros | None = None
@@ -81,6 +88,25 @@ class Instant(msgspec.Struct, frozen=True):
         return actions.begun_as(self.action, self.operation)
 
 
+class TableInstant(msgspec.Struct, frozen=True):
+    """An instant of a table, and the table's number of buckets when it began.
+
+    Its lease ends by the steady clock; the wall clock is ahead of that by ``wall_offset`` microseconds.
+    """
+
+    table: str
+    tick: Tick
+    instant: Instant
+    buckets: int | None
+    wall_offset: int
+
+
+def of_table(table: Table, instant: Instant, wall_offset: int) -> TableInstant:
+    """The instant with what is told of its table."""
+    buckets = table.buckets_as_of(instant.requested_time)
+    return TableInstant(table.name, table.definition.tick, instant, buckets, wall_offset)
+
+
 class Marks(msgspec.Struct, frozen=True):
     """Whether an instant that may end has markers, and whether it had markers whose files were deleted."""
 
@@ -89,20 +115,42 @@ class Marks(msgspec.Struct, frozen=True):
 
 
 class BeginInstant(Command, frozen=True):
+    """``inflight`` says whether it goes to inflight at once. ``count`` is the number of instants."""
+
     table: str
-    request: wire.BeginInstant
+    writer: str
+    action: Action = Action.COMMIT
+    operation: Operation = Operation.UNKNOWN
+    lease_seconds: int = LEASE_SECONDS_DEFAULT
+    inflight: bool = True
+    plan: NewPlan | None = None
+    count: int | None = None
+    markers: MarkersType | None = None
 
 
 class ReturnToRequested(InstantCommand, frozen=True):
-    request: wire.ReturnToRequested
+    writer: str
+    reason: str = ""
 
 
 class TakeInflight(InstantCommand, frozen=True):
-    request: wire.TakeInflight
+    writer: str | None = None
+    lease_seconds: int | None = None
 
 
 class CompleteInstant(InstantCommand, frozen=True):
-    request: wire.CompleteInstant
+    """``staged`` are the versions of staged write stats, which replace ``write_stats``."""
+
+    write_stats: Sequence[WriteStat] = ()
+    extra_metadata: dict[str, str] = msgspec.field(default_factory=dict)
+    replaced_file_groups: Sequence[FileGroupName] = ()
+    writer: str | None = None
+    schema_version: int | None = None
+    staged: Sequence[int] = ()
+    cleaned_before: Micros | None = None
+    based_on_reads: bool = False
+    keys_looked_up: bool = False
+    buckets: int | None = None
 
 
 def begin(
@@ -119,32 +167,32 @@ def begin(
     table is being adopted.
     """
     properties.refuse_unfinished(table.name, table.definition.properties)
-    request = command.request
-    rules = actions.RULES[request.action]
-    _refuse_unsupported(table, request, rules)
-    plans.check(table, request, rules, concurrent)
-    resizes.refuse_plan(table, request, left_out)
-    plan = _plan(table, request)
+    rules = actions.RULES[command.action]
+    _refuse_unsupported(table, command, rules)
+    has_count = command.count is not None
+    plans.check(table, command.action, command.plan, rules, concurrent, has_count=has_count)
+    resizes.refuse_plan(table, command.action, command.plan, left_out)
+    plan = _plan(table, command)
     # A plan without an executor waits for one. It has no lease: there is no writer that could go silent.
-    waits = resizes.keeps_plan(rules, plan) and not request.inflight
+    waits = resizes.keeps_plan(rules, plan) and not command.inflight
     return InstantRequested(
-        action=request.action,
-        operation=rules.operation or request.operation,
-        state=State.INFLIGHT if request.inflight else State.REQUESTED,
-        writer=request.writer,
-        lease_seconds=request.lease_seconds,
-        lease_expires_at=None if waits else lease_end(now, request.lease_seconds),
+        action=command.action,
+        operation=rules.operation or command.operation,
+        state=State.INFLIGHT if command.inflight else State.REQUESTED,
+        writer=command.writer,
+        lease_seconds=command.lease_seconds,
+        lease_expires_at=None if waits else lease_end(now, command.lease_seconds),
         plan=plan,
         schema_version=table.definition.schema_version,
     )
 
 
-def _plan(table: Table, request: wire.BeginInstant) -> Plan | None:
-    is_direct = (request.markers or table.markers_type) is MarkersType.DIRECT
-    if request.plan is None:
+def _plan(table: Table, command: BeginInstant) -> Plan | None:
+    is_direct = (command.markers or table.markers_type) is MarkersType.DIRECT
+    if command.plan is None:
         return Plan(direct_markers=True) if is_direct else None
-    groups = lists.seal(request.plan.file_groups)
-    return Plan(groups, request.plan.details, direct_markers=is_direct, buckets=request.plan.buckets)
+    groups = lists.seal(command.plan.file_groups)
+    return Plan(groups, command.plan.details, direct_markers=is_direct, buckets=command.plan.buckets)
 
 
 def take_inflight(table: Table, instant: Instant, command: TakeInflight, now: Micros) -> InstantInflight:
@@ -153,10 +201,9 @@ def take_inflight(table: Table, instant: Instant, command: TakeInflight, now: Mi
     Any caller may take a waiting plan over. While a lease runs, only its writer changes the instant.
     """
     refuse_unless(table, instant, {State.REQUESTED}, "go to inflight")
-    request = command.request
-    writer, seconds = request.writer or instant.writer, request.lease_seconds or instant.lease_seconds
+    writer, seconds = command.writer or instant.writer, command.lease_seconds or instant.lease_seconds
     if instant.lease_expires_at is not None:
-        if request == wire.TakeInflight():
+        if command.writer is None and command.lease_seconds is None:
             return InstantInflight()
         refuse_while_leased(instant, writer, now)
     return InstantInflight(
@@ -186,14 +233,14 @@ def return_to_requested(
                 "this one back instead"
             ),
         )
-    refuse_while_leased(instant, command.request.writer, now)
-    return InstantReturnedToRequested(by=command.request.writer, reason=command.request.reason)
+    refuse_while_leased(instant, command.writer, now)
+    return InstantReturnedToRequested(by=command.writer, reason=command.reason)
 
 
 def complete(
     table: Table,
     instant: Instant,
-    request: wire.CompleteInstant,
+    command: CompleteInstant,
     concurrent: conflicts.ConcurrentInstants,
     now: Micros,
     staged: files.Staged = files.NOTHING_STAGED,
@@ -207,35 +254,35 @@ def complete(
     ``WriteConflict``.
     """
     refuse_unless(table, instant, {State.INFLIGHT}, "complete")
-    refuse_another(instant, request.writer)
-    stats, replaced = request.write_stats, request.replaced_file_groups
-    if instant.stream is None or request.staged:
+    refuse_another(instant, command.writer)
+    stats, replaced = command.write_stats, command.replaced_file_groups
+    if instant.stream is None or command.staged:
         # A checkpoint without files places none. It was reported, so it is not written again after the resize.
         resizes.refuse_earlier(table, instant.begun_as, instant.requested_time)
-    resizes.refuse_other_number(table, instant.plan, request)
+    resizes.refuse_other_number(table, instant.plan, command.buckets)
     placed_by = resizes.placed_by(table, instant.plan)
     files.check(placed_by, format_time(instant.requested_time, table.definition.tick), stats)
-    files.check_staged(request, staged)
-    _refuse_unknown_schema(table, request.schema_version)
+    files.check_staged(command.staged, stats, staged)
+    _refuse_unknown_schema(table, command.schema_version)
     written = [*files.touches(stats), *staged.touched]
     plans.check_touched(instant.begun_as, instant.plan, written, replaced, unplanned)
     touched = conflicts.group_changes(instant.begun_as, written, replaced)
-    judged = conflicts.as_writes(touched) if request.based_on_reads else touched
+    judged = conflicts.as_writes(touched) if command.based_on_reads else touched
     conflicts.refuse(table, instant.requested_time, judged, in_the_way(instant, concurrent), now)
-    if request.keys_looked_up and table.definition.index.type is not IndexType.BUCKET:
+    if command.keys_looked_up and table.definition.index.type is not IndexType.BUCKET:
         # A compaction forgets deletes. A key that was deleted since the lookup may be in another group by now.
         compactions = conflicts.compactions(concurrent)
         conflicts.refuse(table, instant.requested_time, conflicts.as_writes(touched), compactions, now)
     plans.check_groups(table, touched, concurrent)
     resizes.refuse_left_out(table, left_out)
     return InstantCompleted(
-        summary=files.total(staged.chunks.values()) if request.staged else files.summarise(stats),
-        extra_metadata=request.extra_metadata,
+        summary=files.total(staged.chunks.values()) if command.staged else files.summarise(stats),
+        extra_metadata=command.extra_metadata,
         write_stats_digest=files.digest(stats),
         replaced_file_groups=lists.seal(replaced),
-        schema_version=request.schema_version or instant.schema_version,
-        staged=request.staged,
-        buckets=request.buckets,
+        schema_version=command.schema_version or instant.schema_version,
+        staged=list(command.staged),
+        buckets=command.buckets,
         steady_time=now if _is_swept_after(instant) else None,
     )
 
@@ -398,52 +445,9 @@ def has_direct_markers(instant: Instant) -> bool:
     return instant.plan is not None and instant.plan.direct_markers
 
 
-def document(table: Table, instant: Instant, wall_offset: int) -> wire.Instant:
-    """The instant as the REST API shows it: the end of its lease by the wall clock."""
-    tick = table.definition.tick
-    expires_at = None if instant.stream is not None else instant.lease_expires_at
-    return wire.Instant(
-        table=table.name,
-        requested_time=format_time(instant.requested_time, tick),
-        completion_time=format_if(instant.completion_time, tick),
-        action=instant.action,
-        operation=instant.operation,
-        state=instant.state,
-        writer=instant.writer,
-        lease_seconds=instant.lease_seconds,
-        lease_expires_at=None if expires_at is None else by_wall(expires_at, wall_offset),
-        rollback_reason=instant.rollback_reason,
-        summary=instant.summary,
-        extra_metadata=instant.extra_metadata,
-        version=instant.version,
-        target=format_if(instant.target, tick),
-        rolled_back_by=format_if(instant.rolled_back_by, tick),
-        plan=None if instant.plan is None else _plan_document(instant.plan, tick),
-        schema_version=instant.schema_version,
-        buckets=table.buckets_as_of(instant.requested_time),
-        stream=instant.stream,
-    )
-
-
 def format_if(time: Micros | None, tick: Tick) -> str | None:
     """The digits of a time, if there is one."""
     return None if time is None else format_time(time, tick)
-
-
-def _plan_document(plan: Plan, tick: Tick) -> wire.RecordedPlan:
-    return wire.RecordedPlan(
-        file_groups=plan.file_groups.first,
-        file_groups_count=plan.file_groups.count,
-        details=plan.details,
-        instants=[format_time(time, tick) for time in plan.instants.first],
-        instants_count=plan.instants.count,
-        files_to_delete=plan.files_to_delete.first,
-        files_to_delete_count=plan.files_to_delete.count,
-        by_markers=plan.by_markers,
-        direct_markers=plan.direct_markers,
-        cleaned_before=format_if(plan.cleaned_before, tick),
-        buckets=plan.buckets,
-    )
 
 
 def illegal(table: Table, instant: Instant, what: str) -> errors.IllegalTransition:
@@ -468,21 +472,21 @@ def _refuse_unknown_schema(table: Table, schema_version: int | None) -> None:
         )
 
 
-def _refuse_unsupported(table: Table, request: wire.BeginInstant, rules: actions.Rules) -> None:
+def _refuse_unsupported(table: Table, command: BeginInstant, rules: actions.Rules) -> None:
     table_type = table.definition.type
     supported = actions.supported(table_type)
     if table_type not in rules.table_types:
         own = "" if rules.table_types else "; there is another request for this action"
         raise errors.ActionNotSupported(
             f"a {table_type} table takes {', '.join(supported)}; "
-            f"{request.action} cannot be begun on {table.name!r}{own}",
-            action=request.action,
+            f"{command.action} cannot be begun on {table.name!r}{own}",
+            action=command.action,
             supported=supported,
         )
     wanted = {rules.operation} if rules.operation else set(Operation) - actions.SERVICE_OPERATIONS
-    if request.operation is not Operation.UNKNOWN and request.operation not in wanted:
+    if command.operation is not Operation.UNKNOWN and command.operation not in wanted:
         raise errors.ActionNotSupported(
-            f"a {request.action} takes the operation {' or '.join(sorted(wanted))}, not {request.operation}",
-            action=request.action,
+            f"a {command.action} takes the operation {' or '.join(sorted(wanted))}, not {command.operation}",
+            action=command.action,
             supported=supported,
         )

@@ -13,12 +13,12 @@ from chronolake_metastore.domain.instants import (
     refuse_unless,
 )
 from chronolake_metastore.domain.tables import Table
-from chronolake_model import instants as wire
 from chronolake_model.times import Micros
 
 
 class RenewLease(InstantCommand, frozen=True):
-    request: wire.Heartbeat
+    lease_seconds: int | None = None
+    writer: str | None = None
 
 
 def renew(table: Table, instant: Instant, command: RenewLease, now: Micros) -> LeaseRenewed:
@@ -30,6 +30,6 @@ def renew(table: Table, instant: Instant, command: RenewLease, now: Micros) -> L
     refuse_unless(table, instant, PENDING, "keep a lease")
     if instant.lease_expires_at is None:
         raise illegal(table, instant, "its plan waits and has no lease; take it inflight to execute it")
-    refuse_another(instant, command.request.writer)
-    seconds = command.request.lease_seconds or instant.lease_seconds
+    refuse_another(instant, command.writer)
+    seconds = command.lease_seconds or instant.lease_seconds
     return LeaseRenewed(lease_seconds=seconds, lease_expires_at=lease_end(now, seconds))

@@ -21,10 +21,9 @@ from chronolake_metastore.domain.instants import (
     refuse_unless,
 )
 from chronolake_metastore.domain.tables import Table
-from chronolake_model import markers as wire
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.files import FileGroupName
-from chronolake_model.markers import Marker, MarkerKind, check_marker
+from chronolake_model.marker_names import Marker, MarkerKind, check_marker
 from chronolake_model.times import Micros, format_time, parse_time
 from chronolake_model.vocabulary import State, Touch
 
@@ -34,7 +33,8 @@ class CreateMarkers(msgspec.Struct, frozen=True):
 
     table: str
     requested_time: Micros
-    request: wire.CreateMarkers
+    markers: Sequence[Marker]
+    writer: str | None = None
     table_id: UUID | None = None
     """The id that the table must have."""
 
@@ -47,7 +47,7 @@ def check(command: CreateMarkers) -> None:
     """Raise ``InvalidMarker`` unless each marker is of a data file that the instant could write."""
     # Nearly all names have the same digits.
     times = {""}
-    for index, marker in enumerate(command.request.markers):
+    for index, marker in enumerate(command.markers):
         try:
             name = check_marker(marker)
             if name.requested_time not in times:
@@ -70,7 +70,7 @@ def admit(table: Table, instant: Instant, command: CreateMarkers) -> None:
         raise illegal(table, instant, f"a {instant.action} writes no data files, so it has no markers")
     if instant.lease_expires_at is None:
         raise illegal(table, instant, "its plan waits and has no executor; take it inflight to execute it")
-    refuse_another(instant, command.request.writer)
+    refuse_another(instant, command.writer)
 
 
 def refuse_other_paths(table: Table, command: CreateMarkers) -> None:
@@ -80,7 +80,7 @@ def refuse_other_paths(table: Table, command: CreateMarkers) -> None:
     """
     if not table.definition.partition_fields:
         return
-    for index, marker in enumerate(command.request.markers):
+    for index, marker in enumerate(command.markers):
         try:
             partition_paths.check(table, marker.partition_path)
         except ValueError as exc:
@@ -152,7 +152,7 @@ def refuse_early(
     if not in_common:
         return
     first = min(in_common.values(), key=lambda other: other.requested_time)
-    conflict = conflicts.document(table, LostConflict(first, list(in_common)))
+    conflict = conflicts.told(table, LostConflict(first, list(in_common)))
     raise errors.WriteConflict(
         f"the pending {first.action} {format_time(first.requested_time, tick)} has markers in {len(in_common)} "
         f"of the same file group(s) of {table.name!r}; roll back, wait for it to end, and write again",

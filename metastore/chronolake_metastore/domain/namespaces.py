@@ -7,8 +7,7 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import NamespaceCreated, NamespaceDropped
-from chronolake_model import tables as wire
-from chronolake_model.times import Micros, to_datetime
+from chronolake_model.times import Micros
 
 
 class Namespace(msgspec.Struct, frozen=True):
@@ -20,7 +19,8 @@ class Namespace(msgspec.Struct, frozen=True):
 
 
 class CreateNamespace(Command, frozen=True):
-    request: wire.CreateNamespace
+    name: str
+    properties: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class DropNamespace(Command, frozen=True):
@@ -34,7 +34,7 @@ def create(existing: Namespace | None, command: CreateNamespace) -> NamespaceCre
             f"the namespace {existing.name!r} exists already; use it, or choose another name",
             namespace=existing.name,
         )
-    return NamespaceCreated(name=command.request.name, properties=command.request.properties)
+    return NamespaceCreated(name=command.name, properties=command.properties)
 
 
 def drop(existing: Namespace | None, tables: int, command: DropNamespace) -> NamespaceDropped:
@@ -53,8 +53,3 @@ def drop(existing: Namespace | None, tables: int, command: DropNamespace) -> Nam
 def evolve_created(event: NamespaceCreated, time: Micros) -> Namespace:
     """The namespace that ``event`` created."""
     return Namespace(event.name, event.properties, time)
-
-
-def document(namespace: Namespace) -> wire.Namespace:
-    """The namespace as the REST API shows it."""
-    return wire.Namespace(namespace.name, namespace.properties, to_datetime(namespace.created_at))

@@ -9,7 +9,7 @@ import msgspec
 
 from chronolake_model import column_types, nested_fields
 from chronolake_model.column_types import ArrayType, DataType, MapType, StructField, StructType
-from chronolake_model.tables import NestedField, SchemaField
+from chronolake_model.columns import NestedField, SchemaField
 
 _FIELDS_NAMED_MAX: Final = 50
 

@@ -16,21 +16,39 @@ from chronolake_metastore.domain.conflicts import GROUPS_NAMED_MAX, REPLACING, C
 from chronolake_metastore.domain.events import Plan
 from chronolake_metastore.domain.files import FileGroup, Touched
 from chronolake_metastore.domain.tables import Table
-from chronolake_model import instants as wire
 from chronolake_model.file_names import bucket_file_id, bucket_of, generation_of
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.vocabulary import Action, IndexType, Touch
 
 
-def check(table: Table, request: wire.BeginInstant, rules: Rules, concurrent: ConcurrentInstants) -> None:
+class NewPlan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A plan as a writer states it: the file groups that its instant will change.
+
+    ``details`` are for its executor. A clustering with ``buckets`` resizes the table to this number of them.
+    """
+
+    file_groups: Sequence[FileGroupName] = ()
+    details: dict[str, str] = {}
+    buckets: int | None = None
+
+
+def check(
+    table: Table,
+    action: Action,
+    plan: NewPlan | None,
+    rules: Rules,
+    concurrent: ConcurrentInstants,
+    *,
+    has_count: bool,
+) -> None:
     """Raise ``InvalidPlan``, or ``WriteConflict`` when another plan has the same file groups."""
-    groups = [] if request.plan is None else request.plan.file_groups
-    is_resize = request.plan is not None and request.plan.buckets is not None
+    groups = () if plan is None else plan.file_groups
+    is_resize = plan is not None and plan.buckets is not None
     if rules.needs_groups and not groups and not is_resize:
-        raise errors.InvalidPlan(f"a {request.action} must begin with a plan that names its file groups")
+        raise errors.InvalidPlan(f"a {action} must begin with a plan that names its file groups")
     if len(set(groups)) < len(groups):
         raise errors.InvalidPlan("the plan names a file group twice")
-    if request.count is not None and request.plan is not None:
+    if has_count and plan is not None:
         raise errors.InvalidPlan("a plan is for one instant: leave count out")
     if rules.needs_groups:
         missing = [name for name in groups if not _is_live(_key(table, name), concurrent)]

@@ -45,7 +45,7 @@ def refuse(table: Table, promised: PromisedGroups) -> None:
     lost = find(promised)
     if lost is None:
         return
-    conflict, latest = conflicts.document(table, lost), promised[0]
+    conflict, latest = conflicts.told(table, lost), promised[0]
     raise errors.WriteConflict(
         f"the stream {latest.stream!r} has reported files for {len(promised)} of the file group(s) of "
         f"{table.name!r} that this instant replaces: {conflicts.names_of(lost.file_groups)}; roll back, wait "

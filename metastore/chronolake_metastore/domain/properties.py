@@ -18,14 +18,13 @@ from chronolake_hudi import properties as hudi
 from chronolake_hudi.errors import HudiFormatError
 from chronolake_metastore import errors
 from chronolake_model import storage
-from chronolake_model.adoption import ADOPTED_PROPERTY, ADOPTING_PROPERTY, TIMELINE_DIGEST_PATTERN
 from chronolake_model.file_sizes import (
     BYTES_MAX,
     MAX_FILE_SIZE_PROPERTY,
     RECORD_SIZE_PROPERTY,
     SMALL_FILE_LIMIT_PROPERTY,
 )
-from chronolake_model.markers import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
+from chronolake_model.marker_names import EXECUTOR_PROPERTY, TYPE_PROPERTY, Executor, MarkersType
 from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, ORDERING_FIELDS_PROPERTY, MergeMode
 from chronolake_model.partition_paths import (
     BY_GENERATOR,
@@ -41,8 +40,14 @@ from chronolake_model.publication import (
     Publisher,
 )
 from chronolake_model.record_keys import KEPT_KEYS_PROPERTY
-from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_MAX
-from chronolake_model.vocabulary import Yields
+from chronolake_model.vocabulary import (
+    ADOPTED_PROPERTY,
+    ADOPTING_PROPERTY,
+    GRACE_PROPERTY,
+    GRACE_SECONDS_MAX,
+    TIMELINE_DIGEST_PATTERN,
+    Yields,
+)
 
 YIELDS_PROPERTY: Final = "conflicts.yields"
 EARLY_PROPERTY: Final = "markers.early-conflict-detection"

@@ -16,16 +16,16 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import HudiFilesFound
 from chronolake_model import column_types, nested_fields
-from chronolake_model.adoption import ADOPTING_PROPERTY
 from chronolake_model.column_types import DataType
+from chronolake_model.columns import NestedField, SchemaField
 from chronolake_model.publication import (
     PUBLISH_PROPERTY,
     PUBLISHER_PROPERTY,
     CheckPosition,
     Publisher,
 )
-from chronolake_model.tables import NestedField, SchemaField
 from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick, format_time
+from chronolake_model.vocabulary import ADOPTING_PROPERTY
 
 FOUND_SECONDS_MIN: Final = 3_600
 """The time between two events of a table about foreign files."""

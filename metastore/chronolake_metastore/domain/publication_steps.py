@@ -20,14 +20,13 @@ from chronolake_metastore.domain.actions import COMPLETED_WRITES, RULES
 from chronolake_metastore.domain.events import InstantCompleted, InstantRequested, Payload
 from chronolake_metastore.domain.tables import Definition
 from chronolake_model import merge_modes
-from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.file_names import FileKind, relative_path
 from chronolake_model.files import FileGroupName
 from chronolake_model.names import split_table_name
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.publication import TABLE_VERSION_PROPERTY, PublicationStep, PublishedFile
 from chronolake_model.times import Micros, format_time
-from chronolake_model.vocabulary import Action, Operation, TableType
+from chronolake_model.vocabulary import ADOPTED_PROPERTY, Action, Operation, TableType
 
 DATABASE_KEY: Final = "hoodie.database.name"
 _TIMELINE: Final = Layout.TWO.folder

@@ -14,9 +14,9 @@ from chronolake_hudi.publishable import Publishable
 from chronolake_metastore.domain import literals, partition_values
 from chronolake_metastore.domain.literals import Kind
 from chronolake_metastore.domain.partition_values import NULL_PARTITION
-from chronolake_model.adoption import ADOPTED_PROPERTY
+from chronolake_model.columns import Field
 from chronolake_model.partition_paths import Spelling
-from chronolake_model.tables import Field
+from chronolake_model.vocabulary import ADOPTED_PROPERTY
 
 # The values in the range of 64 bits; Python's dates end at the year 9999.
 _INSTANT: Final = re.compile(r"[+-]?\d{4,6}-\d\d-\d\dT\d\d%3A\d\d%3A\d\d(\.\d{1,6})?Z", re.ASCII)

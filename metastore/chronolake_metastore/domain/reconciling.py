@@ -13,7 +13,7 @@ from chronolake_metastore.domain.deletions import marked_by
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.files import WriteStat
-from chronolake_model.markers import DeletedFile
+from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import format_time
 from chronolake_model.vocabulary import Action
 

@@ -13,15 +13,15 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import reconciling, streams
+from chronolake_metastore.domain.checkpoints import ReportWriteMetadata
 from chronolake_metastore.domain.conflicts import COMPLETED, GroupChange, Rule
 from chronolake_metastore.domain.files import FileGroup, kind_of
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.streams import Checkpoint, Stream
 from chronolake_metastore.domain.tables import Table
-from chronolake_model import streams as wire
 from chronolake_model.file_names import FileKind
 from chronolake_model.files import WriteStat
-from chronolake_model.markers import DeletedFile
+from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Touch
 
@@ -92,13 +92,13 @@ def buffered(
 
 
 def unreported(
-    table: Table, stream: Stream, request: wire.ReportWriteMetadata, known: Collection[BufferedFile]
+    table: Table, stream: Stream, command: ReportWriteMetadata, known: Collection[BufferedFile]
 ) -> list[WriteStat]:
     """The files of a report that were not reported before.
 
     Raises ``InvalidWriteStat`` for one that differs from its earlier report, or that another task has reported.
     """
-    checkpoint = stream.checkpoints[request.checkpoint]
+    checkpoint = stream.checkpoints[command.checkpoint]
     before = {
         (file.partition_path, file.file_name): file
         for file in known
@@ -106,13 +106,13 @@ def unreported(
     }
     tasks = streams.tasks_by_version(checkpoint) if before else {}
     new = []
-    for index, stat in enumerate(request.write_stats):
+    for index, stat in enumerate(command.write_stats):
         file = before.get((stat.partition_path, stat.file_name))
         if file is None:
             new.append(stat)
             continue
         task = tasks[file.version]
-        if task != request.task and not request.bootstrap:
+        if task != command.task and not command.bootstrap:
             why = (
                 f"the task {task!r} of {streams.named(table, stream)} has reported the file "
                 f"{stat.file_name!r}, and each file is written and reported by one task. Report files of the "
@@ -132,20 +132,20 @@ def refuse_unpublished(
     table: Table,
     stream: Stream,
     instant: Instant,
-    request: wire.ReportWriteMetadata,
+    command: ReportWriteMetadata,
     published: Collection[DeletedFile],
 ) -> None:
     """Raise ``InvalidWriteStat`` for files of a restored task that a completed instant does not have."""
     names = {(file.partition_path, file.file_name) for file in published}
-    for index, stat in enumerate(request.write_stats):
+    for index, stat in enumerate(command.write_stats):
         if (stat.partition_path, stat.file_name) not in names:
             time = format_time(instant.requested_time, table.definition.tick)
             why = (
-                f"the instant {time} of checkpoint {request.checkpoint} of {streams.named(table, stream)} has "
+                f"the instant {time} of checkpoint {command.checkpoint} of {streams.named(table, stream)} has "
                 f"completed without the file {stat.file_name!r}, so its rows would be lost; restore the job "
                 "from an earlier checkpoint, so that it writes these rows again"
             )
-            raise _invalid(index, stat, why, checkpoint=request.checkpoint, requested_time=time)
+            raise _invalid(index, stat, why, checkpoint=command.checkpoint, requested_time=time)
 
 
 def refuse_unmarked(stats: Sequence[WriteStat], unmarked: Collection[DeletedFile]) -> None:

@@ -17,9 +17,9 @@ from chronolake_metastore.domain.actions import WRITES, Rules
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, GroupChange, LostConflict
 from chronolake_metastore.domain.events import Event, ImpossibleEvent, Plan
 from chronolake_metastore.domain.files import FileGroup
+from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.domain.tables import FormerBuckets, Table
-from chronolake_model import instants as wire
-from chronolake_model.tables import BucketIndex
+from chronolake_model.columns import BucketIndex
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, IndexType, State
 
@@ -43,19 +43,19 @@ def keeps_plan(rules: Rules, plan: Plan | None) -> bool:
     return rules.keeps_plan and buckets_of(plan) is None
 
 
-def refuse_plan(table: Table, request: wire.BeginInstant, left_out: LeftOut) -> None:
+def refuse_plan(table: Table, action: Action, plan: NewPlan | None, left_out: LeftOut) -> None:
     """Refuse a resize that cannot begin.
 
     Raises ``InvalidPlan``, and ``WriteConflict`` if the plan lacks a file group: it was opened meanwhile.
     """
-    buckets = None if request.plan is None else request.plan.buckets
+    buckets = None if plan is None else plan.buckets
     if buckets is None:
         return
     index = table.definition.index
-    if request.action is not Action.CLUSTERING or index.type is not IndexType.BUCKET:
+    if action is not Action.CLUSTERING or index.type is not IndexType.BUCKET:
         raise errors.InvalidPlan(
             f"only a clustering of a table with a bucket index changes the number of buckets, not a "
-            f"{request.action} of {table.name!r}, which has the index {index.type}; leave buckets out of the "
+            f"{action} of {table.name!r}, which has the index {index.type}; leave buckets out of the "
             "plan",
             table=table.name,
         )
@@ -72,13 +72,13 @@ def refuse_plan(table: Table, request: wire.BeginInstant, left_out: LeftOut) -> 
     refuse_left_out(table, left_out)
 
 
-def refuse_other_number(table: Table, plan: Plan | None, request: wire.CompleteInstant) -> None:
+def refuse_other_number(table: Table, plan: Plan | None, stated: int | None) -> None:
     """Raise ``InvalidPlan`` unless the completion states the number of buckets of its plan.
 
     An executor that does not know of resizes states none. It would place the records by the present number.
     """
     buckets = buckets_of(plan)
-    if request.buckets != buckets:
+    if stated != buckets:
         raise errors.InvalidPlan(
             "the instant does not resize the table; leave buckets out"
             if buckets is None
@@ -114,7 +114,7 @@ def refuse_earlier(table: Table, begun_as: Action, requested_time: Micros) -> No
     lost = find_later(table, begun_as, requested_time)
     if lost is None:
         return
-    conflict, buckets = conflicts.document(table, lost), table.definition.index.buckets
+    conflict, buckets = conflicts.told(table, lost), table.definition.index.buckets
     raise errors.WriteConflict(
         f"the instant {conflict.winner} has changed the number of buckets of {table.name!r} to {buckets} "
         "since; roll back, begin again, and place the records by the new number",
@@ -130,7 +130,7 @@ def refuse_left_out(table: Table, left_out: LeftOut) -> None:
     # The one that completed last comes first.
     _, winner = left_out[0]
     groups = [group for group, _ in left_out]
-    conflict = conflicts.document(table, LostConflict(winner, groups))
+    conflict = conflicts.told(table, LostConflict(winner, groups))
     raise errors.WriteConflict(
         f"a resize replaces all file groups of {table.name!r}, and the plan lacks "
         f"{conflicts.names_of(groups)}, which the instant {conflict.winner} has written; roll back, read the "

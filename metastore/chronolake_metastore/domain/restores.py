@@ -26,7 +26,6 @@ from chronolake_metastore.domain.rollbacks import RollbackInstant, empty_complet
 from chronolake_metastore.domain.savepoints import completion_of, is_write, pins
 from chronolake_metastore.domain.streams import Stream
 from chronolake_metastore.domain.tables import Table
-from chronolake_model import instants as wire
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action
 
@@ -39,13 +38,14 @@ UNDONE_REASON_CHARS_MAX = 200
 class RestoreTable(Command, frozen=True):
     table: str
     savepoint: Micros
-    request: wire.RestoreTable
+    writer: str
+    reason: str = ""
 
 
 def closing(table: Table, command: RestoreTable, stream: Stream) -> StreamClosed:
     """Close a stream: tasks that have passed a barrier do not write again what the restore has undone."""
     savepoint = format_time(command.savepoint, table.definition.tick)
-    writer = command.request.writer
+    writer = command.writer
     reason = f"{writer} restored the table to the savepoint {savepoint}"
     return StreamClosed(name=stream.name, by=writer, reason=reason)
 
@@ -78,31 +78,32 @@ def plan(table: Table, command: RestoreTable, known: Sequence[Instant]) -> list[
 def request(command: RestoreTable, undone: Sequence[Instant], now: Micros) -> InstantRequested:
     """The restore, which completes in the same transaction."""
     plan = Plan(instants=lists.seal([instant.requested_time for instant in undone]))
-    return request_completed_at_once(Action.RESTORE, command.request.writer, command.savepoint, plan, now)
+    return request_completed_at_once(Action.RESTORE, command.writer, command.savepoint, plan, now)
 
 
 def completion(table: Table, command: RestoreTable, known: Sequence[Instant]) -> InstantCompleted:
     """The completion of the restore. With the file groups comes the number of buckets that they had."""
     saved = _saved(_savepoint(table, command.savepoint, known), known)
     buckets = resizes.number_after_restore(table, completion_of(saved))
-    return msgspec.structs.replace(empty_completion(command.request.reason), buckets=buckets)
+    return msgspec.structs.replace(empty_completion(command.reason), buckets=buckets)
 
 
 def undo(command: RestoreTable, restore: Micros) -> InstantRolledBack:
     """The event of each instant of the plan."""
     # There may be thousands: the completion of the restore has the whole reason.
     reason = _reason(command)[:UNDONE_REASON_CHARS_MAX]
-    return InstantRolledBack(by=command.request.writer, reason=reason, rollback=restore)
+    return InstantRolledBack(by=command.writer, reason=reason, rollback=restore)
 
 
 def rollback(command: RestoreTable, instant: Instant) -> RollbackInstant:
     """The rollback of a pending instant that has files to delete; it waits for an executor."""
-    request = wire.RollbackInstant(command.request.writer, _reason(command), execute=False)
-    return RollbackInstant(command.table, instant.requested_time, request)
+    return RollbackInstant(
+        command.table, instant.requested_time, command.writer, _reason(command), execute=False
+    )
 
 
 def _reason(command: RestoreTable) -> str:
-    return command.request.reason or "the table was restored to a savepoint"
+    return command.reason or "the table was restored to a savepoint"
 
 
 def _savepoint(table: Table, time: Micros, known: Sequence[Instant]) -> Instant:

@@ -28,18 +28,20 @@ from chronolake_metastore.domain.instants import (
     refuse_while_leased,
 )
 from chronolake_metastore.domain.tables import Table
-from chronolake_model import instants as wire
-from chronolake_model.instants import LEASE_SECONDS_DEFAULT
-from chronolake_model.markers import file_at, is_file_of
+from chronolake_model.marker_names import file_at, is_file_of
 from chronolake_model.times import Micros, format_time
-from chronolake_model.vocabulary import Action, Operation, State
+from chronolake_model.vocabulary import LEASE_SECONDS_DEFAULT, Action, Operation, State
 
 NEVER_ROLLED_BACK = frozenset({Action.ROLLBACK, Action.RESTORE})
 """Actions that undo others: they are executed to the end, never rolled back."""
 
 
 class RollbackInstant(InstantCommand, frozen=True):
-    request: wire.RollbackInstant
+    writer: str
+    reason: str = ""
+    files_to_delete: Sequence[str] = ()
+    lease_seconds: int = LEASE_SECONDS_DEFAULT
+    execute: bool = True
 
 
 def refuse_rollback(table: Table, target: Instant, command: RollbackInstant, now: Micros) -> None:
@@ -62,8 +64,8 @@ def refuse_rollback(table: Table, target: Instant, command: RollbackInstant, now
                 "execute it to the end"
             ),
         )
-    refuse_while_leased(target, command.request.writer, now)
-    _refuse_files_of_others(table, target, command.request.files_to_delete)
+    refuse_while_leased(target, command.writer, now)
+    _refuse_files_of_others(table, target, command.files_to_delete)
 
 
 def _refuse_files_of_others(table: Table, target: Instant, paths: Sequence[str]) -> None:
@@ -89,7 +91,7 @@ def plan(command: RollbackInstant, target: Instant, *, is_marked: bool) -> Plan:
 
     The server does not see direct markers, so there may be more.
     """
-    named = command.request.files_to_delete
+    named = command.files_to_delete
     is_direct = has_direct_markers(target)
     return Plan(
         files_to_delete=lists.seal(named),
@@ -108,15 +110,14 @@ def request(command: RollbackInstant, plan: Plan, now: Micros) -> InstantRequest
 
     If the caller does not delete them, the plan waits for another executor.
     """
-    body = command.request
-    waits = has_files(plan) and not body.execute
+    waits = has_files(plan) and not command.execute
     return InstantRequested(
         action=Action.ROLLBACK,
         operation=Operation.UNKNOWN,
         state=State.REQUESTED if waits else State.INFLIGHT,
-        writer=body.writer,
-        lease_seconds=body.lease_seconds,
-        lease_expires_at=None if waits else lease_end(now, body.lease_seconds),
+        writer=command.writer,
+        lease_seconds=command.lease_seconds,
+        lease_expires_at=None if waits else lease_end(now, command.lease_seconds),
         target=command.requested_time,
         plan=plan,
     )
@@ -124,23 +125,24 @@ def request(command: RollbackInstant, plan: Plan, now: Micros) -> InstantRequest
 
 def undo(command: RollbackInstant, rollback: Micros) -> InstantRolledBack:
     """The event of the target when its rollback is requested."""
-    return InstantRolledBack(by=command.request.writer, reason=command.request.reason, rollback=rollback)
+    return InstantRolledBack(by=command.writer, reason=command.reason, rollback=rollback)
 
 
 def resume(rollback: Instant, command: RollbackInstant, now: Micros) -> InstantInflight | LeaseRenewed | None:
     """Let a later caller execute the plan of a rollback, unless it has an executor or nothing is left to do."""
-    body = command.request
-    if not body.execute:
+    if not command.execute:
         return None
-    expires = lease_end(now, body.lease_seconds)
+    expires = lease_end(now, command.lease_seconds)
     if rollback.state is State.REQUESTED:
-        return InstantInflight(writer=body.writer, lease_seconds=body.lease_seconds, lease_expires_at=expires)
+        return InstantInflight(
+            writer=command.writer, lease_seconds=command.lease_seconds, lease_expires_at=expires
+        )
     if rollback.state is not State.INFLIGHT:
         return None
     assert rollback.lease_expires_at is not None
-    if body.writer != rollback.writer and now < rollback.lease_expires_at:
+    if command.writer != rollback.writer and now < rollback.lease_expires_at:
         return None
-    return LeaseRenewed(lease_seconds=body.lease_seconds, lease_expires_at=expires, writer=body.writer)
+    return LeaseRenewed(lease_seconds=command.lease_seconds, lease_expires_at=expires, writer=command.writer)
 
 
 def empty_completion(comment: str = "") -> InstantCompleted:

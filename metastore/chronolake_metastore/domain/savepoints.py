@@ -16,7 +16,6 @@ from chronolake_metastore.domain.events import InstantRequested, SavepointReleas
 from chronolake_metastore.domain.instants import Instant, illegal
 from chronolake_metastore.domain.rollbacks import request_completed_at_once
 from chronolake_metastore.domain.tables import Table
-from chronolake_model import instants as wire
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Action, State
 
@@ -26,11 +25,13 @@ class CreateSavepoint(Command, frozen=True):
 
     table: str
     target: Micros | None
-    request: wire.CreateSavepoint
+    writer: str
+    comment: str = ""
 
 
 class ReleaseSavepoint(InstantCommand, frozen=True):
-    request: wire.ReleaseSavepoint
+    writer: str
+    reason: str = ""
 
 
 def target_of(table: Table, command: CreateSavepoint, known: Iterable[Instant]) -> Instant:
@@ -71,7 +72,7 @@ def create(
     last = max(completion_of(instant) for instant in known if is_write(instant))
     if completion_of(target) < last:
         cleans.refuse_before(table, completion_of(target))
-    return request_completed_at_once(Action.SAVEPOINT, command.request.writer, target.requested_time, None, now)
+    return request_completed_at_once(Action.SAVEPOINT, command.writer, target.requested_time, None, now)
 
 
 def release(table: Table, savepoint: Instant, command: ReleaseSavepoint) -> SavepointReleased:
@@ -82,7 +83,7 @@ def release(table: Table, savepoint: Instant, command: ReleaseSavepoint) -> Save
             savepoint,
             f"it is a {savepoint.action}; only a savepoint that was not released can be released",
         )
-    return SavepointReleased(by=command.request.writer, reason=command.request.reason)
+    return SavepointReleased(by=command.writer, reason=command.reason)
 
 
 def pins(instant: Instant) -> bool:

@@ -18,8 +18,8 @@ from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import ImpossibleEvent, TableSchemaChanged
 from chronolake_metastore.domain.nested_changes import RefusedChangeError
 from chronolake_metastore.domain.tables import Definition, Table
-from chronolake_model import nested_fields, schemas as wire
-from chronolake_model.tables import (
+from chronolake_model import nested_fields
+from chronolake_model.columns import (
     COLUMNS_MAX,
     NAME_CHARACTERS_MAX,
     SCHEMA_BYTES_MAX,
@@ -27,7 +27,15 @@ from chronolake_model.tables import (
     SchemaField,
     refuse_larger,
 )
-from chronolake_model.times import Micros, to_datetime
+from chronolake_model.schema_changes import (
+    AddColumn,
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    SetNullable,
+    WidenColumn,
+)
+from chronolake_model.times import Micros
 
 _COLUMNS_NAMED_MAX: Final = 50
 
@@ -43,16 +51,17 @@ class Schema(msgspec.Struct, frozen=True):
 
 class ChangeSchema(Command, frozen=True):
     table: str
-    request: wire.ChangeSchema
+    changes: list[SchemaChange]
+    expected_schema_version: int | None = None
 
 
-def change(table: Table, request: wire.ChangeSchema) -> TableSchemaChanged:
+def change(table: Table, command: ChangeSchema) -> TableSchemaChanged:
     """Change a table's schema by the whole request, or not at all.
 
     Raises ``SchemaChanged``, ``IncompatibleSchema`` or ``InvalidTable``.
     """
     definition = table.definition
-    expected, present = request.expected_schema_version, definition.schema_version
+    expected, present = command.expected_schema_version, definition.schema_version
     if expected not in (None, present):
         raise errors.SchemaChanged(
             f"the schema of {table.name!r} has version {present}, not {expected}; read it, and send the change "
@@ -62,11 +71,11 @@ def change(table: Table, request: wire.ChangeSchema) -> TableSchemaChanged:
             expected_schema_version=expected,
         )
     columns = _Columns(definition)
-    for schema_change in request.changes:
+    for schema_change in command.changes:
         columns.change(schema_change)
     try:
         refuse_larger("the schema", columns.fields, SCHEMA_BYTES_MAX)
-        refuse_larger("changes", request.changes, SCHEMA_BYTES_MAX)
+        refuse_larger("changes", command.changes, SCHEMA_BYTES_MAX)
     except ValueError as exc:
         raise errors.InvalidTable(f"{exc}, in {table.name!r}") from exc
     _refuse_unreadable(table, columns.fields)
@@ -75,7 +84,7 @@ def change(table: Table, request: wire.ChangeSchema) -> TableSchemaChanged:
         schema_version=present + 1,
         fields=columns.fields,
         last_field_id=columns.last_field_id,
-        changes=request.changes,
+        changes=command.changes,
     )
 
 
@@ -117,17 +126,6 @@ def present(table: Table, time: Micros, version: int) -> Schema:
     return Schema(table.definition.schema_version, table.definition.schema, time, version)
 
 
-def document(table: Table, schema: Schema) -> wire.TableSchema:
-    """A version of the schema as the REST API shows it."""
-    return wire.TableSchema(
-        table=table.name,
-        schema_version=schema.schema_version,
-        fields=schema.fields,
-        created_at=to_datetime(schema.created_at),
-        version=schema.version,
-    )
-
-
 class _Columns:
     """The columns while a change is applied. A refusal leaves the table unchanged."""
 
@@ -145,11 +143,11 @@ class _Columns:
         """All that are left, in their order."""
         return list(self._fields.values())
 
-    def change(self, schema_change: wire.SchemaChange) -> None:
+    def change(self, schema_change: SchemaChange) -> None:
         path = schema_change.name
         try:
             column, *names = nested_fields.split(path)
-            if isinstance(schema_change, wire.AddColumn):
+            if isinstance(schema_change, AddColumn):
                 _refuse_not_addable(schema_change, names[-1] if names else column)
             if names:
                 self._change_nested(column, names, schema_change)
@@ -164,36 +162,36 @@ class _Columns:
                 **context,
             ) from exc
 
-    def _change_column(self, name: str, schema_change: wire.SchemaChange) -> None:
+    def _change_column(self, name: str, schema_change: SchemaChange) -> None:
         match schema_change:
-            case wire.AddColumn():
+            case AddColumn():
                 self._add(name, schema_change)
-            case wire.RenameColumn():
+            case RenameColumn():
                 self._rename(name, schema_change)
-            case wire.WidenColumn():
+            case WidenColumn():
                 self._widen(name, schema_change)
-            case wire.SetNullable():
+            case SetNullable():
                 self._set_nullable(name, schema_change)
-            case wire.DropColumn():
+            case DropColumn():
                 self._drop(name)
             case _:
                 assert_never(schema_change)
 
-    def _change_nested(self, name: str, names: Sequence[str], schema_change: wire.SchemaChange) -> None:
+    def _change_nested(self, name: str, names: Sequence[str], schema_change: SchemaChange) -> None:
         column = self._field(name)
         match schema_change:
-            case wire.AddColumn():
+            case AddColumn():
                 data_type = definitions.check_column(Field(schema_change.name, schema_change.type))
                 changed, self.last_field_id = nested_changes.add(column, names, data_type, self.last_field_id)
-            case wire.RenameColumn():
+            case RenameColumn():
                 changed = nested_changes.rename(column, names, schema_change.new_name)
-            case wire.WidenColumn():
+            case WidenColumn():
                 definitions.check_column(Field(schema_change.name, schema_change.type))
                 changed = nested_changes.widen(column, names, schema_change.type)
-            case wire.SetNullable():
+            case SetNullable():
                 _refuse_required(schema_change)
                 changed = nested_changes.set_nullable(column, names)
-            case wire.DropColumn():
+            case DropColumn():
                 changed = nested_changes.drop(column, names)
             case _:
                 assert_never(schema_change)
@@ -201,14 +199,14 @@ class _Columns:
         definitions.check_column(changed)
         self._put(changed)
 
-    def _add(self, name: str, schema_change: wire.AddColumn) -> None:
+    def _add(self, name: str, schema_change: AddColumn) -> None:
         data_type = definitions.check_column(Field(name, schema_change.type))
         self._refuse_taken(name)
         field_id = self.last_field_id + 1
         nested, self.last_field_id = nested_fields.numbered(data_type, field_id)
         self._put(SchemaField(name, schema_change.type, field_id=field_id, nested=nested))
 
-    def _rename(self, name: str, schema_change: wire.RenameColumn) -> None:
+    def _rename(self, name: str, schema_change: RenameColumn) -> None:
         field = self._field(name)
         self._refuse_role(name, "renamed")
         definitions.check_column(Field(schema_change.new_name, field.type))
@@ -219,14 +217,14 @@ class _Columns:
         self._refuse_taken(schema_change.new_name)
         self._put(msgspec.structs.replace(field, name=schema_change.new_name))
 
-    def _widen(self, name: str, schema_change: wire.WidenColumn) -> None:
+    def _widen(self, name: str, schema_change: WidenColumn) -> None:
         field = self._field(name)
         self._refuse_role(name, "given another type")
         definitions.check_column(Field(name, schema_change.type))
         nested_changes.refuse_no_wider(schema_change.type, field.type)
         self._put(msgspec.structs.replace(field, type=schema_change.type))
 
-    def _set_nullable(self, name: str, schema_change: wire.SetNullable) -> None:
+    def _set_nullable(self, name: str, schema_change: SetNullable) -> None:
         field = self._field(name)
         _refuse_required(schema_change)
         if field.nullable:
@@ -271,14 +269,14 @@ class _Columns:
             raise RefusedChangeError(f"there is the column {taken!r} already (case does not count)")
 
 
-def _refuse_not_addable(schema_change: wire.AddColumn, name: str) -> None:
+def _refuse_not_addable(schema_change: AddColumn, name: str) -> None:
     if not schema_change.nullable:
         raise RefusedChangeError("existing files do not have it; add it as a nullable column")
     if len(name) > NAME_CHARACTERS_MAX:
         raise RefusedChangeError(f"a name has {NAME_CHARACTERS_MAX} characters at most")
 
 
-def _refuse_required(schema_change: wire.SetNullable) -> None:
+def _refuse_required(schema_change: SetNullable) -> None:
     if not schema_change.nullable:
         raise RefusedChangeError("there may be nulls in it, so a nullable column stays nullable")
 

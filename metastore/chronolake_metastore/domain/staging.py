@@ -12,20 +12,20 @@ from chronolake_metastore.domain.commands import InstantCommand
 from chronolake_metastore.domain.events import WriteStatsStaged
 from chronolake_metastore.domain.instants import Instant, in_the_way, refuse_another, refuse_unless
 from chronolake_metastore.domain.tables import Table
-from chronolake_model import instants as wire
-from chronolake_model.files import FileGroupName
+from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import State
 
 
 class StageWriteStats(InstantCommand, frozen=True):
-    request: wire.StageWriteStats
+    write_stats: Sequence[WriteStat]
+    writer: str | None = None
 
 
 def stage(
     table: Table,
     instant: Instant,
-    request: wire.StageWriteStats,
+    command: StageWriteStats,
     concurrent: conflicts.ConcurrentInstants,
     now: Micros,
     unplanned: Sequence[FileGroupName],
@@ -36,8 +36,8 @@ def stage(
     or ``WriteConflict`` when completing would lose a conflict already.
     """
     refuse_unless(table, instant, {State.INFLIGHT}, "take write stats")
-    refuse_another(instant, request.writer)
-    stats = request.write_stats
+    refuse_another(instant, command.writer)
+    stats = command.write_stats
     resizes.refuse_earlier(table, instant.begun_as, instant.requested_time)
     requested_time = format_time(instant.requested_time, table.definition.tick)
     files.check(resizes.placed_by(table, instant.plan), requested_time, stats)

@@ -60,7 +60,7 @@ from chronolake_metastore.domain.reported_files import BufferedFile
 from chronolake_metastore.domain.streams import Stream, StreamKey
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.files import WriteStat
-from chronolake_model.markers import DeletedFile
+from chronolake_model.marker_names import DeletedFile
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick, format_time
 from chronolake_model.vocabulary import Action

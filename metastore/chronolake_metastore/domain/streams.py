@@ -34,9 +34,8 @@ from chronolake_metastore.domain.events import (
 from chronolake_metastore.domain.instants import Instant, lease_end
 from chronolake_metastore.domain.properties import STREAM_WAIT_SECONDS
 from chronolake_metastore.domain.tables import Table
-from chronolake_model import streams as wire
-from chronolake_model.instants import StreamPlace, WriteSummary
 from chronolake_model.times import MICROS_MAX, MICROS_PER_SECOND, Micros, format_time
+from chronolake_model.vocabulary import LEASE_SECONDS_DEFAULT, StreamPlace, WriteSummary
 
 WAIT_SECONDS_DEFAULT: Final = 7 * 86_400
 """How long reported files wait for their stream to be opened again."""
@@ -149,15 +148,21 @@ class StreamCommand(Command, frozen=True):
 
 
 class OpenStream(StreamCommand, frozen=True):
-    request: wire.OpenStream
+    writer: str
+    lease_seconds: int = LEASE_SECONDS_DEFAULT
+    tasks: int | None = None
+    restored_checkpoint: int | None = None
+    reason: str = ""
 
 
 class RenewStream(StreamCommand, frozen=True):
-    request: wire.RenewStream
+    epoch: int
+    lease_seconds: int | None = None
 
 
 class CloseStream(StreamCommand, frozen=True):
-    request: wire.CloseStream
+    epoch: int
+    reason: str = ""
 
 
 class ExpireStream(StreamCommand, frozen=True):
@@ -171,17 +176,16 @@ def open_stream(table: Table, stream: Stream | None, command: OpenStream, now: M
 
     Raises ``IllegalTransition`` for a job that continues after a checkpoint whose files were rolled back.
     """
-    request = command.request
     if stream is not None:
-        _refuse_lost(table, stream, request.restored_checkpoint)
+        _refuse_lost(table, stream, command.restored_checkpoint)
     return StreamOpened(
         name=command.stream,
         epoch=1 if stream is None else stream.epoch + 1,
-        writer=request.writer,
-        tasks=request.tasks,
-        lease_seconds=request.lease_seconds,
-        lease_expires_at=lease_end(now, request.lease_seconds),
-        restored_checkpoint=request.restored_checkpoint,
+        writer=command.writer,
+        tasks=command.tasks,
+        lease_seconds=command.lease_seconds,
+        lease_expires_at=lease_end(now, command.lease_seconds),
+        restored_checkpoint=command.restored_checkpoint,
     )
 
 
@@ -216,15 +220,14 @@ def behind(stream: Stream | None, restored_checkpoint: int | None) -> list[Check
 
 def renew(table: Table, stream: Stream, command: RenewStream, now: Micros) -> StreamRenewed:
     """Renew the lease from now; raises ``StreamFenced``."""
-    refuse_other_epoch(table, stream, command.request.epoch)
-    seconds = command.request.lease_seconds or stream.lease_seconds
+    refuse_other_epoch(table, stream, command.epoch)
+    seconds = command.lease_seconds or stream.lease_seconds
     return StreamRenewed(name=stream.name, lease_seconds=seconds, lease_expires_at=lease_end(now, seconds))
 
 
 def close(table: Table, stream: Stream, command: CloseStream) -> StreamClosed:
     """Close a stream; raises ``StreamFenced``, and ``IllegalTransition`` while instants are pending."""
-    request = command.request
-    refuse_other_epoch(table, stream, request.epoch)
+    refuse_other_epoch(table, stream, command.epoch)
     if stream.checkpoints:
         raise errors.IllegalTransition(
             f"{named(table, stream)} has {len(stream.checkpoints)} pending instant(s); complete their "
@@ -232,7 +235,7 @@ def close(table: Table, stream: Stream, command: CloseStream) -> StreamClosed:
             **context(table, stream),
             pending=len(stream.checkpoints),
         )
-    return StreamClosed(name=stream.name, by=stream.writer, reason=request.reason)
+    return StreamClosed(name=stream.name, by=stream.writer, reason=command.reason)
 
 
 def waits_until(table: Table, stream: Stream) -> Micros | None:

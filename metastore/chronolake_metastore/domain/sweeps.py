@@ -6,6 +6,7 @@ was found (docs/decisions/0023).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -16,8 +17,8 @@ from chronolake_metastore.domain.deletions import ContradictedFiles
 from chronolake_metastore.domain.events import DeletionsSwept, Event, FilesDeleted
 from chronolake_metastore.domain.instants import Instant, refuse_unless
 from chronolake_metastore.domain.tables import Table
-from chronolake_model import sweeps as wire
-from chronolake_model.times import Micros, parse_time
+from chronolake_model.marker_names import DeletedFile
+from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, State
 
 ENDED: Final = frozenset({State.COMPLETED, State.ROLLED_BACK})
@@ -25,11 +26,12 @@ ENDED: Final = frozenset({State.COMPLETED, State.ROLLED_BACK})
 
 
 class RecordSweep(InstantCommand, frozen=True):
-    request: wire.RecordSweep
+    unswept_since: Micros
+    late_files: Sequence[DeletedFile] = ()
 
 
 def record(
-    table: Table, instant: Instant, request: wire.RecordSweep, contradicted: ContradictedFiles, now: Micros
+    table: Table, instant: Instant, command: RecordSweep, contradicted: ContradictedFiles, now: Micros
 ) -> FilesDeleted | DeletionsSwept | None:
     """Record a sweep with its late files, or that it found none; nothing if a deletion came after it.
 
@@ -37,9 +39,9 @@ def record(
     ``InvalidDeletion``.
     """
     refuse_unless(table, instant, ENDED, "be swept")
-    if request.late_files:
-        return deletions.files_deleted(table, instant, request.late_files, contradicted, now)
-    since = parse_time(request.unswept_since)
+    if command.late_files:
+        return deletions.files_deleted(table, instant, command.late_files, contradicted, now)
+    since = command.unswept_since
     return DeletionsSwept(since=since) if instant.unswept_since == since else None
 
 

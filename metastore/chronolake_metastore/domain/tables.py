@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 import msgspec
@@ -13,14 +13,21 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import base_paths, definitions, properties, publication
 from chronolake_metastore.domain.base_paths import Neighbour
 from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableAdopted, TableAltered, TableCreated, TableDropped
 from chronolake_metastore.domain.namespaces import Namespace
-from chronolake_model import base_paths as keys, nested_fields, tables as wire
-from chronolake_model.markers import TYPE_PROPERTY, MarkersType
+from chronolake_model import base_paths as keys, nested_fields
+from chronolake_model.columns import (
+    PROPERTIES_BYTES_MAX,
+    PROPERTIES_MAX,
+    BucketIndex,
+    SchemaField,
+    refuse_larger,
+)
+from chronolake_model.marker_names import TYPE_PROPERTY, MarkersType
 from chronolake_model.names import split_table_name
-from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT
-from chronolake_model.times import Micros, Tick, format_time, to_datetime
-from chronolake_model.vocabulary import IndexType, TableType, Yields
+from chronolake_model.times import Micros, Tick, format_time
+from chronolake_model.vocabulary import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT, IndexType, TableType, Yields
 
 
 class Adoption(msgspec.Struct, frozen=True):
@@ -52,12 +59,12 @@ class Definition(msgspec.Struct, frozen=True):
 
     name: str
     base_path: str
-    schema: list[wire.SchemaField]
+    schema: list[SchemaField]
     record_key_fields: list[str]
     type: TableType
     partition_fields: list[str]
     ordering_field: str | None
-    index: wire.BucketIndex
+    index: BucketIndex
     tick: Tick
     properties: dict[str, str]
     schema_version: int
@@ -132,7 +139,7 @@ class Table(msgspec.Struct, frozen=True):
 class CreateTable(Command, frozen=True):
     """``base_path_key`` is the key with local links resolved, if they were resolved."""
 
-    request: wire.CreateTable
+    definition: NewDefinition
     base_path_key: str | None = None
 
     @override
@@ -143,7 +150,9 @@ class CreateTable(Command, frozen=True):
 
 class AlterTable(Command, frozen=True):
     name: str
-    request: wire.AlterTable
+    new_name: str | None = None
+    set: dict[str, str] = msgspec.field(default_factory=dict)
+    unset: Sequence[str] = ()
 
 
 class DropTable(Command, frozen=True):
@@ -175,7 +184,7 @@ def create(
     Raises ``InvalidTable``, ``TableExists``, ``BasePathTaken``, or ``NamespaceNotFound`` when nothing else is
     wrong.
     """
-    definition = command.request
+    definition = command.definition
     definitions.check(definition)
     publication.refuse_unreadable(definition)
     key = base_path_key(command)
@@ -195,34 +204,34 @@ def create(
 def base_path_key(command: CreateTable) -> str:
     """The key of a new table's base path; raises ``InvalidTable``."""
     try:
-        key = keys.canonical(command.request.base_path)
+        key = keys.canonical(command.definition.base_path)
         return key if command.base_path_key is None else keys.canonical(command.base_path_key)
     except ValueError as exc:
         raise errors.InvalidTable(str(exc)) from exc
 
 
-def alter(table: Table, request: wire.AlterTable, pending: Sequence[Micros]) -> TableAltered | None:
+def alter(table: Table, command: AlterTable, pending: Sequence[Micros]) -> TableAltered | None:
     """Change a table's name and properties; None if nothing would change.
 
     ``pending`` are the first of its pending instants, if there are any. Raises ``InvalidTable``, and
     ``IllegalTransition`` when a property would change that pending instants hold.
     """
-    _check_change(table, request)
+    _check_change(table, command)
     before = table.definition.properties
-    properties.refuse_unknown((name for name in request.unset if name not in before), of_storage=True)
+    properties.refuse_unknown((name for name in command.unset if name not in before), of_storage=True)
     payload = TableAltered(
         name=table.name,
-        new_name=None if request.name == table.name else request.name,
-        set={name: text for name, text in request.set.items() if before.get(name) != text},
-        unset=[name for name in request.unset if name in before],
+        new_name=None if command.new_name == table.name else command.new_name,
+        set={name: text for name, text in command.set.items() if before.get(name) != text},
+        unset=[name for name in command.unset if name in before],
     )
     if payload == TableAltered(name=table.name):
         return None
     after = _altered(before, payload)
-    if len(after) > wire.PROPERTIES_MAX:
-        raise errors.InvalidTable(f"a table has {wire.PROPERTIES_MAX:,} properties at most, not {len(after):,}")
+    if len(after) > PROPERTIES_MAX:
+        raise errors.InvalidTable(f"a table has {PROPERTIES_MAX:,} properties at most, not {len(after):,}")
     try:
-        wire.refuse_larger("properties", after, wire.PROPERTIES_BYTES_MAX)
+        refuse_larger("properties", after, PROPERTIES_BYTES_MAX)
     except ValueError as exc:
         raise errors.InvalidTable(f"{exc}, in {table.name!r}") from exc
     properties.refuse_unknown(payload.set)
@@ -234,17 +243,17 @@ def alter(table: Table, request: wire.AlterTable, pending: Sequence[Micros]) -> 
     return payload
 
 
-def _check_change(table: Table, request: wire.AlterTable) -> None:
-    if request.name is None and not request.set and not request.unset:
+def _check_change(table: Table, command: AlterTable) -> None:
+    if command.new_name is None and not command.set and not command.unset:
         raise errors.InvalidTable(f"nothing of {table.name!r} would change; give name, set or unset")
-    named = [*request.set, *request.unset]
-    for fixed in properties.fixed(request.set, request.unset):
+    named = [*command.set, *command.unset]
+    for fixed in properties.fixed(command.set, command.unset):
         raise errors.InvalidTable(
             f"the property {fixed} is of the beginning of {table.name!r}, and cannot change",
             property=fixed,
         )
     if len(set(named)) != len(named):
-        twice = next(name for name in request.unset if named.count(name) > 1)
+        twice = next(name for name in command.unset if named.count(name) > 1)
         raise errors.InvalidTable(f"the property {twice[:100]!r} is named twice", property=twice)
 
 
@@ -355,36 +364,3 @@ def evolve_adopted(table: Table, event: TableAdopted, version: int, time: Micros
 def evolve_cleaned(table: Table, before: Micros) -> Table:
     """The table once its history before that time is cleaned. Cleaned history never comes back."""
     return msgspec.structs.replace(table, cleaned_before=max(before, table.cleaned_before or before))
-
-
-def document(table: Table, metastore_id: UUID, took_over: Iterable[UUID] = ()) -> wire.Table:
-    """The table as the REST API shows it."""
-    definition = table.definition
-    return wire.Table(
-        name=definition.name,
-        table_id=str(table.table_id),
-        metastore_id=str(metastore_id),
-        base_path=definition.base_path,
-        type=definition.type,
-        schema=definition.schema,
-        record_key_fields=definition.record_key_fields,
-        partition_fields=definition.partition_fields,
-        ordering_field=definition.ordering_field,
-        index=definition.index,
-        tick=definition.tick,
-        properties=definition.properties,
-        created_at=to_datetime(table.created_at),
-        schema_version=definition.schema_version,
-        cleaned_before=(
-            None if table.cleaned_before is None else format_time(table.cleaned_before, definition.tick)
-        ),
-        took_over=[str(table_id) for table_id in took_over],
-        former_buckets=[
-            wire.FormerBuckets(
-                former.buckets,
-                format_time(former.until, definition.tick),
-                format_time(former.changed_by, definition.tick),
-            )
-            for former in definition.former
-        ],
-    )

@@ -23,11 +23,11 @@ def check(command: CompleteTogether) -> None:
         key = member.table, member.requested_time
         if key in seen:
             raise errors.InvalidPlan(f"instants[{index}] is named twice", index=index)
-        if member.request.buckets is not None:
+        if member.buckets is not None:
             raise errors.InvalidPlan(
                 f"instants[{index}]: an instant that resizes its table completes only alone", index=index
             )
-        if member.request.staged:
+        if member.staged:
             raise errors.InvalidWriteStat(
                 f"instants[{index}]: an instant with staged write stats completes only alone; send its "
                 "write_stats instead",

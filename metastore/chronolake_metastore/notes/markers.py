@@ -151,7 +151,7 @@ async def _load(tx: Transaction, name: str, requests: Sequence[CreateMarkers]) -
     by_time = {instant.requested_time: instant for _, instant in instants.result.instants}
     if not table.detects_early:
         return _Known(table, by_time, now.result.steady)
-    groups = {group for request in requests for group in domain.groups(table, request.request.markers)}
+    groups = {group for request in requests for group in domain.groups(table, request.markers)}
     marked = stored.find_marked(table.table_id, groups)
     concurrent = file_groups.find_concurrent((name, group.partition_path, group.file_id) for group in groups)
     # In this order: an instant that completes in between is found among the concurrent. In the reverse order it
@@ -168,7 +168,7 @@ def _refusal(known: _Known, request: CreateMarkers, names: _Names) -> errors.Tim
     if instant is None:
         time = format_time(request.requested_time, table.definition.tick)
         return errors.InstantNotFound(table.name, time, names.renamed_to)
-    markers = request.request.markers
+    markers = request.markers
     try:
         domain.admit(table, instant, request)
         domain.refuse_other_paths(table, request)
@@ -183,7 +183,7 @@ def _refusal(known: _Known, request: CreateMarkers, names: _Names) -> errors.Tim
 
 
 def _new(table: Table, admitted: Sequence[CreateMarkers]) -> stored.NewMarkers:
-    markers = [marker for request in admitted for marker in request.request.markers]
-    times = [request.requested_time for request in admitted for _ in request.request.markers]
+    markers = [marker for request in admitted for marker in request.markers]
+    times = [request.requested_time for request in admitted for _ in request.markers]
     file_ids = [group.file_id for group in domain.groups(table, markers)] if table.detects_early else None
     return stored.NewMarkers(table.table_id, times, markers, file_ids or [None] * len(markers))

@@ -15,7 +15,7 @@ from chronolake_model.names import split_table_name
 async def check(ctx: Context, database: Database, command: adoption.AdoptTable) -> AdoptionCheck:
     """Raise the error that adopting the table would raise now. Nothing is created or reserved."""
     key = tables.base_path_key(command.creation)
-    name = command.request.definition.name
+    name = command.definition.name
     async with database.reading() as connection:
         namespace = await catalog.get_namespace(connection, split_table_name(name)[0])
         existing = await catalog.get_table(connection, name)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from chronolake_metastore.domain import cleans
+from chronolake_metastore.domain.cleans import Retention
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.instants import format_if
 from chronolake_metastore.queries import tables
 from chronolake_metastore.store import cleans as stored
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_model.cleans import FILES_TO_CLEAN_MAX, CleanPolicy, CleanPreview
+from chronolake_model.cleans import FILES_TO_CLEAN_MAX, CleanPreview
 
 
-async def preview(ctx: Context, database: Database, table_name: str, policy: CleanPolicy) -> CleanPreview:
+async def preview(ctx: Context, database: Database, table_name: str, retention: Retention) -> CleanPreview:
     """The files that a clean would delete now, and their size; raises ``TableNotFound``."""
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
-        bounds, now = await stored.read_bounds(connection, table.table_id, policy)
-        scope = cleans.scope_of(table, policy, bounds, now)
+        bounds, now = await stored.read_bounds(connection, table.table_id, retention)
+        scope = cleans.scope_of(table, retention, bounds, now)
         deletable_files = (
             []
             if scope is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from chronolake_metastore.domain import conflicts, promised_files, resizes
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.instants import in_the_way
@@ -38,10 +40,11 @@ async def find(
         or conflicts.find(table, requested_time, touched, in_the_way(instant, others), now)
         or promised_files.find(promised)
     )
+    told = None if conflict is None else msgspec.structs.asdict(conflicts.told(table, conflict))
     return wire.Conflicts(
         table=table.name,
         requested_time=format_time(requested_time, table.definition.tick),
-        conflict=None if conflict is None else conflicts.document(table, conflict),
+        conflict=None if told is None else wire.Conflict(**told),
     )
 
 

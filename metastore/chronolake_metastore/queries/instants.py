@@ -9,12 +9,14 @@ import msgspec
 
 from chronolake_metastore.domain import instants
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.events import Plan
+from chronolake_metastore.domain.instants import TableInstant, by_wall, format_if
 from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import clocks, instants as stored
 from chronolake_metastore.store.instants import Filter
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model import instants as wire
-from chronolake_model.times import Micros, format_time
+from chronolake_model.times import Micros, Tick, format_time
 from chronolake_model.vocabulary import TimeOrder
 
 _PORTION = 200
@@ -34,7 +36,7 @@ async def get(ctx: Context, database: Database, table_name: str, requested_time:
         if instant is None:
             raise await tables.instant_not_found(connection, table, requested_time)
         wall_offset = await _wall_offset(connection, [instant])
-    return instants.document(table, instant, wall_offset)
+    return document(instants.of_table(table, instant, wall_offset))
 
 
 async def page(
@@ -55,7 +57,7 @@ async def page(
             return await stored.page(connection, table.table_id, wanted, after, number, skipped)
 
         def size_of(instant: instants.Instant) -> int:
-            return paging.json_bytes(instants.document(table, instant, 0))
+            return paging.json_bytes(document(instants.of_table(table, instant, 0)))
 
         instants_of_page, is_cut = await paging.collect(
             fetch, size_of, limit, database.page_bytes_max, _PORTION
@@ -66,7 +68,7 @@ async def page(
         if is_cut
         else None
     )
-    documents = [instants.document(table, instant, wall_offset) for instant in instants_of_page]
+    documents = [document(instants.of_table(table, instant, wall_offset)) for instant in instants_of_page]
     return wire.InstantPage(documents, next_cursor)
 
 
@@ -79,6 +81,50 @@ async def completion_times(
         times = await stored.completion_times(connection, table.table_id, requested_times)
     tick = table.definition.tick
     return wire.CompletionTimes([None if time is None else format_time(time, tick) for time in times])
+
+
+def document(shown: TableInstant) -> wire.Instant:
+    """The instant as the REST API shows it: the end of its lease by the wall clock."""
+    tick, instant = shown.tick, shown.instant
+    # The lease of an instant of a stream is that of the stream.
+    expires_at = None if instant.stream is not None else instant.lease_expires_at
+    return wire.Instant(
+        table=shown.table,
+        requested_time=format_time(instant.requested_time, tick),
+        completion_time=format_if(instant.completion_time, tick),
+        action=instant.action,
+        operation=instant.operation,
+        state=instant.state,
+        writer=instant.writer,
+        lease_seconds=instant.lease_seconds,
+        lease_expires_at=None if expires_at is None else by_wall(expires_at, shown.wall_offset),
+        rollback_reason=instant.rollback_reason,
+        summary=instant.summary,
+        extra_metadata=instant.extra_metadata,
+        version=instant.version,
+        target=format_if(instant.target, tick),
+        rolled_back_by=format_if(instant.rolled_back_by, tick),
+        plan=None if instant.plan is None else _plan_document(instant.plan, tick),
+        schema_version=instant.schema_version,
+        buckets=shown.buckets,
+        stream=instant.stream,
+    )
+
+
+def _plan_document(plan: Plan, tick: Tick) -> wire.RecordedPlan:
+    return wire.RecordedPlan(
+        file_groups=plan.file_groups.first,
+        file_groups_count=plan.file_groups.count,
+        details=plan.details,
+        instants=[format_time(time, tick) for time in plan.instants.first],
+        instants_count=plan.instants.count,
+        files_to_delete=plan.files_to_delete.first,
+        files_to_delete_count=plan.files_to_delete.count,
+        by_markers=plan.by_markers,
+        direct_markers=plan.direct_markers,
+        cleaned_before=format_if(plan.cleaned_before, tick),
+        buckets=plan.buckets,
+    )
 
 
 async def _wall_offset(connection: Reader, found: Sequence[instants.Instant]) -> int:

@@ -8,7 +8,6 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import schemas
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.schemas import Schema
 from chronolake_metastore.queries import cursors, paging, tables
@@ -16,6 +15,7 @@ from chronolake_metastore.store import schemas as stored
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import schemas as wire
 from chronolake_model.tables import SCHEMA_VERSION_MAX
+from chronolake_model.times import to_datetime
 
 
 class _Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -32,7 +32,7 @@ async def get(ctx: Context, database: Database, table_name: str, schema_version:
         schema = await stored.get(connection, table.table_id, schema_version)
     if schema is None:
         raise errors.SchemaNotFound(table_name, schema_version)
-    return schemas.document(table, schema)
+    return document(table.name, schema)
 
 
 async def page(
@@ -49,7 +49,7 @@ async def page(
             return await stored.page(connection, table.table_id, after, number)
 
         def size_of(schema: Schema) -> int:
-            return paging.json_bytes(schemas.document(table, schema))
+            return paging.json_bytes(document(table.name, schema))
 
         page_of_schemas, is_cut = await paging.collect(
             fetch, size_of, limit, database.page_bytes_max, paging.LARGE_ROWS_AT_ONCE
@@ -59,4 +59,15 @@ async def page(
         if is_cut
         else None
     )
-    return wire.TableSchemaPage([schemas.document(table, schema) for schema in page_of_schemas], next_cursor)
+    return wire.TableSchemaPage([document(table.name, schema) for schema in page_of_schemas], next_cursor)
+
+
+def document(table: str, schema: Schema) -> wire.TableSchema:
+    """A version of the schema as the REST API shows it."""
+    return wire.TableSchema(
+        table=table,
+        schema_version=schema.schema_version,
+        fields=schema.fields,
+        created_at=to_datetime(schema.created_at),
+        version=schema.version,
+    )

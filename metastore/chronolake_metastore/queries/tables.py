@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from chronolake_metastore import errors
@@ -14,7 +15,7 @@ from chronolake_metastore.store.postgres import transaction
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model import tables as wire
 from chronolake_model.names import split_table_name
-from chronolake_model.times import Micros, ReadTime, format_time
+from chronolake_model.times import Micros, ReadTime, format_time, to_datetime
 
 
 async def find(ctx: Context, connection: Reader, name: str) -> tables.Table:
@@ -81,13 +82,13 @@ async def get(ctx: Context, database: Database, name: str) -> wire.Table:
     async with database.reading() as connection:
         table = await find(ctx, connection, name)
         took_over = await base_paths.took_over(connection, table.table_id)
-        return tables.document(table, (await identity.get(connection)).metastore_id, took_over)
+        return document(table, (await identity.get(connection)).metastore_id, took_over)
 
 
 async def check_new(ctx: Context, database: Database, command: tables.CreateTable) -> None:
     """Raise the error that creating the table would raise now. Nothing is created or reserved."""
     key = tables.base_path_key(command)
-    name = command.request.name
+    name = command.definition.name
     async with database.reading() as connection:
         namespace = await catalog.get_namespace(connection, split_table_name(name)[0])
         existing = await catalog.get_table(connection, name)
@@ -110,13 +111,13 @@ async def page(
             return await catalog.page_of_tables(connection, namespace, previous, number)
 
         def size_of(table: tables.Table) -> int:
-            return paging.json_bytes(tables.document(table, metastore_id))
+            return paging.json_bytes(document(table, metastore_id))
 
         page_of_tables, is_cut = await paging.collect(
             fetch, size_of, limit, database.page_bytes_max, paging.LARGE_ROWS_AT_ONCE
         )
     next_cursor = cursors.encode(split_table_name(page_of_tables[-1].name)) if is_cut else None
-    return wire.TablePage([tables.document(table, metastore_id) for table in page_of_tables], next_cursor)
+    return wire.TablePage([document(table, metastore_id) for table in page_of_tables], next_cursor)
 
 
 async def page_of_dropped(
@@ -128,3 +129,36 @@ async def page_of_dropped(
         dropped = await base_paths.dropped(connection, after, limit + 1)
     page = dropped[:limit]
     return wire.DroppedTablePage(page, cursors.encode(page[-1].table_id) if len(dropped) > limit else None)
+
+
+def document(table: tables.Table, metastore_id: UUID, took_over: Iterable[UUID] = ()) -> wire.Table:
+    """The table as the REST API shows it."""
+    definition = table.definition
+    return wire.Table(
+        name=definition.name,
+        table_id=str(table.table_id),
+        metastore_id=str(metastore_id),
+        base_path=definition.base_path,
+        type=definition.type,
+        schema=definition.schema,
+        record_key_fields=definition.record_key_fields,
+        partition_fields=definition.partition_fields,
+        ordering_field=definition.ordering_field,
+        index=definition.index,
+        tick=definition.tick,
+        properties=definition.properties,
+        created_at=to_datetime(table.created_at),
+        schema_version=definition.schema_version,
+        cleaned_before=(
+            None if table.cleaned_before is None else format_time(table.cleaned_before, definition.tick)
+        ),
+        took_over=[str(table_id) for table_id in took_over],
+        former_buckets=[
+            wire.FormerBuckets(
+                former.buckets,
+                format_time(former.until, definition.tick),
+                format_time(former.changed_by, definition.tick),
+            )
+            for former in definition.former
+        ],
+    )

@@ -112,9 +112,9 @@ def _of_new_table(args: tuple[Any, ...]) -> tuple[str, ...]:
     """The name in a command that creates a table, or adopts one."""
     match args[0]:
         case tables.CreateTable() as create:
-            return (create.request.name,)
+            return (create.definition.name,)
         case AdoptTable() as adopt:
-            return (adopt.request.definition.name,)
+            return (adopt.definition.name,)
         case other:
             raise TypeError(other)
 

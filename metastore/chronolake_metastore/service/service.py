@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from chronolake_metastore import telemetry
@@ -17,7 +17,7 @@ from chronolake_metastore.notes import markers
 from chronolake_metastore.service import registry
 from chronolake_metastore.service.authorization import authorize
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_model import markers as wire
+from chronolake_model.markers import Marker
 from chronolake_model.times import Micros
 
 ParametersT = ParamSpec("ParametersT")
@@ -95,7 +95,7 @@ class Service:
         return await read(ctx, self._database, *args, **kwargs)
 
     async def create_markers(
-        self, ctx: Context, table: str, requested_time: Micros, body: wire.CreateMarkers
+        self, ctx: Context, table: str, requested_time: Micros, new: Sequence[Marker], writer: str | None
     ) -> list[bool]:
         """Create markers, and give which of them are new when all are durable; raises ``TimelineError``.
 
@@ -104,7 +104,8 @@ class Service:
         assert self._marker_batcher is not None
         self._refuse()
         authorize(ctx, (table,), registry.NOTES[markers.create].right)
-        return await self._marker_batcher.create(CreateMarkers(table, requested_time, body, ctx.table_id))
+        request = CreateMarkers(table, requested_time, new, writer, ctx.table_id)
+        return await self._marker_batcher.create(request)
 
 
 def _name(note: Callable[..., Any]) -> str:

@@ -11,7 +11,7 @@ from chronolake_metastore.domain.reported_files import BufferedFile, touch_of
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Statement
 from chronolake_model.files import WriteStat
-from chronolake_model.markers import DeletedFile
+from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Touch
 

@@ -15,6 +15,7 @@ from chronolake_metastore.domain.cleans import (
     CleanHistory,
     CleanScope,
     Deletable,
+    Retention,
     Undeleted,
 )
 from chronolake_metastore.domain.clock import Now
@@ -23,7 +24,6 @@ from chronolake_metastore.store import clocks, instants
 from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
-from chronolake_model.cleans import CleanPolicy
 from chronolake_model.file_names import parse_file_name, relative_path
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, parse_time
@@ -54,12 +54,12 @@ def find_pending(table: str) -> Query[FoundInstants]:
     return Query(_FIND_PENDING, {"namespace": namespace, "name": name}, instants.decode)
 
 
-def find_bounds(table_id: UUID, policy: CleanPolicy, now: Micros) -> Query[Bounds]:
+def find_bounds(table_id: UUID, retention: Retention, now: Micros) -> Query[Bounds]:
     """The bounds of a clean at ``now``, by the steady clock."""
-    hours = policy.retain_hours
+    hours = retention.hours
     parameters = {
         "table_id": table_id,
-        "skip": (policy.commits or 1) - 1,
+        "skip": (retention.commits or 1) - 1,
         "now": now,
         "hours_began_at": None if hours is None else now - hours * MICROS_PER_HOUR,
     }
@@ -112,10 +112,10 @@ def project(cleaned: Sequence[tuple[CleanedFiles, Sequence[Entry]]]) -> Statemen
     }
 
 
-async def read_bounds(connection: AsyncConnection, table_id: UUID, policy: CleanPolicy) -> tuple[Bounds, Now]:
+async def read_bounds(connection: AsyncConnection, table_id: UUID, retention: Retention) -> tuple[Bounds, Now]:
     """The bounds of a clean now, and the present time, for reading."""
     now = await clocks.now(connection)
-    return await read(connection, find_bounds(table_id, policy, now.steady)), now
+    return await read(connection, find_bounds(table_id, retention, now.steady)), now
 
 
 async def read_deletable(

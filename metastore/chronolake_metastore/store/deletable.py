@@ -14,7 +14,7 @@ from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_metastore.store.postgres.transaction import Query, read
 from chronolake_model.file_names import parse_file_name
-from chronolake_model.markers import DeletedFile
+from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import State
 

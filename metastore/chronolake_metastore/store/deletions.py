@@ -13,7 +13,7 @@ from chronolake_metastore.store.markers import InstantRef
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
 from chronolake_model.file_names import parse_file_name
-from chronolake_model.markers import DeletedFile
+from chronolake_model.marker_names import DeletedFile
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 

@@ -14,7 +14,7 @@ from chronolake_metastore.domain.lists import Entry, ListName
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Statement, Transaction
 from chronolake_model.files import FileGroupName
-from chronolake_model.markers import DeletedFile
+from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros
 
 _APPEND: Final = statements.load("event_lists/append")

@@ -13,7 +13,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain import files
 from chronolake_metastore.domain.changes import WrittenFiles
-from chronolake_metastore.domain.event_chain import encode_payload
 from chronolake_metastore.domain.events import Event, StoredEvent
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
@@ -57,9 +56,9 @@ _STAT_COLUMNS: Final = (
 
 def append(events: Sequence[Event]) -> Statement:
     """Append ``events``, in their order."""
-    # Instants that are begun together have one payload, which is encoded once.
+    # Instants that are begun together have one payload, which is stored once.
     runs = [list(run) for _, run in itertools.groupby(events, key=_identity_of_payload)]
-    payloads = [encode_payload(run[0].payload) for run in runs]
+    payloads = [run[0].encoded for run in runs]
     return _APPEND, {
         "table_id": [event.table_id for event in events],
         "version": [event.version for event in events],

@@ -18,7 +18,7 @@ from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.store.postgres import advisory_locks, statements
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.postgres.transaction import Query, Rows, no_rows
-from chronolake_model.markers import Marker, MarkerKind
+from chronolake_model.marker_names import Marker, MarkerKind
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation, State, Touch
@@ -70,10 +70,8 @@ def create(requests: Sequence[CreateMarkers]) -> Query[list[list[bool] | None]]:
     """
     named = _numbered(requests)
     parts = [split_table_name(table) for table, _, _, _ in named]
-    markers = [marker for request in requests for marker in request.request.markers]
-    numbers = [
-        number for request in requests for number in [named[_name_of(request)]] * len(request.request.markers)
-    ]
+    markers = [marker for request in requests for marker in request.markers]
+    numbers = [number for request in requests for number in [named[_name_of(request)]] * len(request.markers)]
     parameters = {
         "namespaces": [namespace for namespace, _ in parts],
         "tables": [table for _, table in parts],
@@ -89,7 +87,7 @@ def create(requests: Sequence[CreateMarkers]) -> Query[list[list[bool] | None]]:
 
 def _created(rows: Rows, requests: Sequence[CreateMarkers]) -> list[list[bool] | None]:
     admitted = {number: tuple(instant) for _, number, *instant, _, _, _ in rows if number is not None}
-    all_new = bool(rows) and rows[0][0] == sum(len(request.request.markers) for request in requests)
+    all_new = bool(rows) and rows[0][0] == sum(len(request.markers) for request in requests)
     new = Counter(tuple(key) for _, number, *key in rows if number is None)
     named = _numbered(requests)
     results: list[list[bool] | None] = []
@@ -98,9 +96,9 @@ def _created(rows: Rows, requests: Sequence[CreateMarkers]) -> list[list[bool] |
         if instant is None:
             results.append(None)
         elif all_new:
-            results.append([True] * len(request.request.markers))
+            results.append([True] * len(request.markers))
         else:
-            results.append(_are_new(new, instant, request.request.markers))
+            results.append(_are_new(new, instant, request.markers))
     return results
 
 
@@ -164,7 +162,7 @@ def insert(new: NewMarkers, requests: Sequence[CreateMarkers]) -> Query[list[lis
 
 def _inserted(rows: Rows, requests: Sequence[CreateMarkers]) -> list[list[bool]]:
     new = Counter(tuple(row) for row in rows)
-    return [_are_new(new, (request.requested_time,), request.request.markers) for request in requests]
+    return [_are_new(new, (request.requested_time,), request.markers) for request in requests]
 
 
 async def page(
@@ -199,7 +197,7 @@ _Name = tuple[str, UUID | None, Micros, str | None]
 
 
 def _name_of(request: CreateMarkers) -> _Name:
-    return request.table, request.table_id, request.requested_time, request.request.writer
+    return request.table, request.table_id, request.requested_time, request.writer
 
 
 def _numbered(requests: Iterable[CreateMarkers]) -> dict[_Name, int]:

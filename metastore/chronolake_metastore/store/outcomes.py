@@ -1,7 +1,8 @@
-"""Outcomes: the answer to each request id, appended in the transaction that decided."""
+"""Outcomes: the result of each command by its request id, appended in the transaction that decided."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Final
 from uuid import UUID
@@ -17,22 +18,25 @@ from chronolake_model.times import Micros
 _FIND: Final = statements.load("outcomes/find")
 _APPEND: Final = statements.load("outcomes/append")
 _GET: Final = statements.load("outcomes/get")
+_BY_REQUEST_ID: Final = operator.attrgetter("request_id")
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a request: an HTTP status and a JSON body, a refusal's too.
+    """The result of a command, or its refusal, which has a ``code``.
 
-    ``version`` is that of the table's log right after it; a refusal may concern no table. ``chain_id``,
-    ``number`` and ``hash`` are its place in a chain of answers. ``find`` does not read the fields after
-    ``answer``.
+    ``version`` is that of the table's log right after it; a refusal may concern no table. ``dialect`` and
+    ``answer_digest`` are of the first answer. ``chain_id``, ``number`` and ``hash`` are its place in a chain of
+    answers. ``find`` does not read the fields after ``answer_digest``.
     """
 
     request_id: str
     fingerprint: bytes
     table_id: UUID | None
     version: int | None
-    status: int
-    answer: bytes
+    code: str | None
+    result: bytes
+    dialect: str | None
+    answer_digest: bytes | None
     recorded_at: Micros | None = None
     command: str | None = None
     actor: str | None = None
@@ -42,14 +46,16 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     hash: bytes = b""
 
     def columns(self) -> dict[str, object]:
-        """The columns that its hash covers, with the digest of the answer's bytes."""
+        """The columns that its hash covers, with the digest of the result's bytes."""
         return {
             "request_id": self.request_id,
             "fingerprint": self.fingerprint,
             "table_id": self.table_id,
             "version": self.version,
-            "status": self.status,
-            "answer_digest": answers.digest_of_answer(self.answer),
+            "code": self.code,
+            "result_digest": answers.digest_of_answer(self.result),
+            "dialect": self.dialect,
+            "answer_digest": self.answer_digest,
             "recorded_at": self.recorded_at,
             "command": self.command,
             "actor": self.actor,
@@ -57,11 +63,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-class Recorded(msgspec.Struct, frozen=True):
+class FoundOutcome(msgspec.Struct, frozen=True):
     """An outcome as it is looked up, with the name of its table."""
 
-    status: int
-    answer: bytes
+    request_id: str
+    result: bytes
+    dialect: str | None
+    answer_digest: bytes | None
     table: str | None
     version: int | None
     recorded_at: Micros | None
@@ -79,22 +87,23 @@ def _by_request_id(rows: Rows) -> dict[str, Outcome]:
             fingerprint=bytes(fingerprint),
             table_id=table_id,
             version=version,
-            status=status,
-            answer=bytes(answer),
+            code=code,
+            result=bytes(result),
+            dialect=dialect,
+            answer_digest=None if answer_digest is None else bytes(answer_digest),
         )
-        for request_id, fingerprint, table_id, version, status, answer in rows
+        for request_id, fingerprint, table_id, version, code, result, dialect, answer_digest in rows
     }
 
 
 def append(outcomes: Sequence[Outcome]) -> Statement:
     """Record outcomes. A request id that is there already fails the transaction (``OutcomeRaced``)."""
-    ordered = sorted(outcomes, key=lambda outcome: outcome.request_id)
-    return _APPEND, {
-        name: [getattr(outcome, name) for outcome in ordered] for name in Outcome.__struct_fields__
-    }
+    ordered = sorted(outcomes, key=_BY_REQUEST_ID)
+    columns = zip(*map(msgspec.structs.astuple, ordered), strict=True)
+    return _APPEND, dict(zip(Outcome.__struct_fields__, map(list, columns), strict=True))
 
 
-async def get(connection: AsyncConnection, request_id: str) -> Recorded | None:
+async def get(connection: AsyncConnection, request_id: str) -> FoundOutcome | None:
     """The outcome of a request, if it was decided."""
     row = (await statements.execute(connection, _GET, {"request_id": request_id})).one_or_none()
-    return None if row is None else Recorded(*row)
+    return None if row is None else FoundOutcome(*row)

@@ -14,7 +14,7 @@ from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Transaction
 from chronolake_model import decoding
 from chronolake_model.files import ColumnStats, WriteStat
-from chronolake_model.markers import DeletedFile
+from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros
 
 _READ_WRITE_STATS: Final = statements.load("write_stats/read")

@@ -12,7 +12,7 @@ from chronolake_metastore.domain.reconciling import NAMED_MAX, MarkerCounts, Rec
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, no_rows
 from chronolake_model.files import WriteStat
-from chronolake_model.markers import DeletedFile
+from chronolake_model.marker_names import DeletedFile
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 

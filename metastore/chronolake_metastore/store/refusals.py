@@ -27,7 +27,6 @@ class Refusal(msgspec.Struct, frozen=True):
     table_id: UUID | None
     version: int | None
     instant: Micros | None
-    status: int
     code: str
     detail: str
     context: dict[str, Any]

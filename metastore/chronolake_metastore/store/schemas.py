@@ -15,7 +15,7 @@ from chronolake_metastore.domain.schemas import Schema
 from chronolake_metastore.store.postgres import schema, statements
 from chronolake_metastore.store.postgres.transaction import Statement
 from chronolake_model import decoding
-from chronolake_model.tables import SchemaField
+from chronolake_model.columns import SchemaField
 from chronolake_model.times import Micros
 
 _APPEND: Final = statements.load("schemas/append")

@@ -12,10 +12,9 @@ from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, no_rows
 from chronolake_model import decoding
 from chronolake_model.files import FileGroupName
-from chronolake_model.instants import WriteSummary
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
-from chronolake_model.vocabulary import Touch
+from chronolake_model.vocabulary import Touch, WriteSummary
 
 _FIND: Final = statements.load("staging/find")
 _FIND_REPEATED: Final = statements.load("staging/find_repeated_files")

@@ -11,9 +11,8 @@ import msgspec
 from chronolake_metastore.store.pending_plans import Place, place_of
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
-from chronolake_model.sweeps import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT
 from chronolake_model.times import Micros
-from chronolake_model.vocabulary import Action, State
+from chronolake_model.vocabulary import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT, Action, State
 
 _UNSWEPT: Final = statements.load("sweeps/due_instants")
 _PLACES: Final = statements.load("sweeps/due_tables")

@@ -26,7 +26,6 @@ from chronolake_metastore.workers import files_to_delete
 from chronolake_metastore.workers.files_to_delete import FileDeleter, NotOfTarget, Page
 from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
 from chronolake_metastore.workers.worker import Resources, Worker, run_periodically, submit
-from chronolake_model import instants as wire, markers as wire_markers
 from chronolake_model.times import format_time
 from chronolake_storage import deletions
 from chronolake_storage.deletions import Result, Source
@@ -91,9 +90,9 @@ class Deleter:
         files = await self._storage.open(plan.place)
         if files is None:
             return None
-        request = wire.TakeInflight(writer=self.writer, lease_seconds=self._lease_seconds)
+        take = TakeInflight(plan.place.table, plan.requested_time, self.writer, self._lease_seconds)
         try:
-            await self._submit(TakeInflight(plan.place.table, plan.requested_time, request))
+            await self._submit(take)
         except (errors.Conflict, errors.NotFound, errors.InstantRolledBack):
             return None
         return LeasedPlan(plan, files)
@@ -119,10 +118,10 @@ class Deleter:
             await self._delete_markers(taken, execution.result)
 
     async def _renew(self, plan: PendingPlan) -> None:
-        request = wire.Heartbeat(writer=self.writer)
+        renew = RenewLease(plan.place.table, plan.requested_time, writer=self.writer)
         while True:
             await asyncio.sleep(self._lease_seconds / 3)
-            await self._submit(RenewLease(plan.place.table, plan.requested_time, request))
+            await self._submit(renew)
 
     async def _delete_and_settle(self, taken: LeasedPlan, execution: Execution) -> None:
         began, plan, result = time.monotonic(), taken.plan, execution.result
@@ -143,8 +142,7 @@ class Deleter:
                 pause_seconds=seconds,
             )
             return
-        request = wire.CompleteInstant(writer=self.writer)
-        await self._submit(CompleteInstant(plan.place.table, plan.requested_time, request))
+        await self._submit(CompleteInstant(plan.place.table, plan.requested_time, writer=self.writer))
         self._storage.end_backoff(plan.place.table_id)
         _log.info(f"{plan.action} executed", **log_context, seconds=round(time.monotonic() - began, 3))
 
@@ -153,8 +151,8 @@ class Deleter:
         plan = taken.plan
 
         async def report(files: Page) -> None:
-            body = wire_markers.ReportDeletions(list(files), writer=self.writer)
-            await self._submit(ReportDeletions(plan.place.table, plan.requested_time, body))
+            deleted = ReportDeletions(plan.place.table, plan.requested_time, list(files), self.writer)
+            await self._submit(deleted)
             self._metrics.files_deleted.inc(len(files))
 
         deleter = FileDeleter(
@@ -180,8 +178,8 @@ class Deleter:
     async def _return_to_requested(self, plan: PendingPlan, execution: Execution) -> None:
         failed = len(execution.result.failures)
         count = f"{failed} {'file' if failed == 1 else 'files'} could not be deleted: " if failed else ""
-        request = wire.ReturnToRequested(writer=self.writer, reason=f"{count}{execution.failure}"[:4_096])
-        await self._submit(ReturnToRequested(plan.place.table, plan.requested_time, request))
+        reason = f"{count}{execution.failure}"[:4_096]
+        await self._submit(ReturnToRequested(plan.place.table, plan.requested_time, self.writer, reason))
 
     async def _submit(self, command: Command) -> None:
         await submit(self._service, command, NAME, self.writer)

@@ -23,7 +23,6 @@ from chronolake_metastore.store.postgres import leader_election
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.streams import ExpiredStream
 from chronolake_metastore.workers.worker import Resources, Worker, run_periodically, submit
-from chronolake_model import instants as wire
 from chronolake_model.times import MICROS_PER_SECOND, format_time
 from chronolake_model.vocabulary import State
 
@@ -99,11 +98,9 @@ def _ending_of(lease: ExpiredLease) -> Command:
     """A write, or a resize, is rolled back. Another instant that keeps its plan waits for another executor."""
     reason = f"the lease of {lease.writer} ended {lease.expired_us / MICROS_PER_SECOND:.1f} s ago"
     if lease.state is State.INFLIGHT and actions.RULES[lease.action].keeps_plan and not lease.is_resize:
-        request = wire.ReturnToRequested(writer=WRITER, reason=reason)
-        return ReturnToRequested(lease.table, lease.requested_time, request)
+        return ReturnToRequested(lease.table, lease.requested_time, WRITER, reason)
     # It deletes no files: the plan waits for an executor.
-    rollback = wire.RollbackInstant(writer=WRITER, reason=reason, execute=False)
-    return RollbackInstant(lease.table, lease.requested_time, rollback)
+    return RollbackInstant(lease.table, lease.requested_time, WRITER, reason, execute=False)
 
 
 WORKER: Final = Worker(

@@ -18,7 +18,6 @@ from chronolake_metastore.workers import files_to_delete
 from chronolake_metastore.workers.files_to_delete import FileDeleter, Page
 from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
 from chronolake_metastore.workers.worker import Resources, Worker, run_periodically, submit
-from chronolake_model import sweeps as wire
 from chronolake_model.times import format_time
 from chronolake_storage import deletions
 from chronolake_storage.deletions import Result, Source
@@ -110,8 +109,7 @@ class Sweeper:
         return result.first_failure
 
     async def _record(self, place: Place, due: Unswept, late_files: Page) -> None:
-        request = wire.RecordSweep(format_time(due.unswept_since, place.tick), list(late_files))
-        command = RecordSweep(place.table, due.requested_time, request)
+        command = RecordSweep(place.table, due.requested_time, due.unswept_since, list(late_files))
         await submit(self._service, command, NAME, WRITER)
 
 

@@ -8,12 +8,13 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore.domain import cleans, deletions
+from chronolake_metastore.domain.results import AnyResult
 from chronolake_model import cleans as wire_cleans
 from chronolake_model.file_names import FileKind, bucket_of, generation_of, parse_file_name
-from chronolake_model.markers import DeletedFile, ReportDeletions
+from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import Action, State, Touch
-from tests.store import model_of_cleans
+from tests.store import model_of_cleans, shown
 from tests.store.command_strategies import completions, instants
 from tests.store.command_strategies.draws import LEASE_SECONDS, WRITERS, DrawnCommand, Draws, write_stat
 from tests.store.model_of_cleans import File
@@ -59,9 +60,9 @@ def _plan(draws: Draws, name: str) -> DrawnCommand:
         execute=draws.usually(),
     )
 
-    def apply(body: bytes) -> None:
+    def apply(result: AnyResult) -> None:
         timeline = draws.timelines[name]
-        clean = msgspec.json.decode(body, type=wire_cleans.PlannedClean).clean
+        clean = shown.clean(result)
         pending = timeline.pending_clean()
         if pending is not None:
             assert clean is not None
@@ -89,7 +90,13 @@ def _plan(draws: Draws, name: str) -> DrawnCommand:
     return draws.command(
         name,
         None,
-        cleans.PlanClean(name, request),
+        cleans.PlanClean(
+            name,
+            cleans.Retention(policy.retain_commits, policy.retain_hours, policy.retain_versions),
+            request.writer,
+            request.lease_seconds,
+            request.execute,
+        ),
         lambda timeline: timeline.may_plan_clean(request.writer, request.execute, draws.now),
         apply,
     )
@@ -104,7 +111,7 @@ def _report(draws: Draws, name: str, clean: Instant) -> DrawnCommand:
     return draws.command(
         name,
         clean.time,
-        deletions.ReportDeletions(name, Micros(clean.time), ReportDeletions(files, writer)),
+        deletions.ReportDeletions(name, Micros(clean.time), files, writer),
         lambda timeline: timeline.may_report(clean.time, writer),
         lambda _: draws.timelines[name].has_reported(clean.time),
     )

@@ -6,14 +6,15 @@ import copy
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
 from hypothesis import strategies as st
 
 from chronolake_metastore.domain import instants as domain, staging, transactions
+from chronolake_metastore.domain.results import AnyResult
 from chronolake_model import instants as wire
 from chronolake_model.problems import ProblemCode as Code
-from chronolake_model.times import Micros, format_time, parse_time
+from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import Action, State, TableType, Touch
+from tests.store import shown
 from tests.store.command_strategies import instants
 from tests.store.command_strategies.draws import DrawnCommand, Draws, group_name, missing, write_stat
 from tests.store.command_strategies.kinds import KINDS
@@ -45,10 +46,10 @@ def completion(draws: Draws, name: str) -> tuple[int, list[Touched], DrawnComman
 def complete_instant(draws: Draws, name: str, time: int, touched: Sequence[Touched]) -> DrawnCommand:
     """Complete an instant that touched these file groups."""
     command = _command(draws, name, time, touched)
-    writer, cleaned_before = command.request.writer, _cleaned_before(command)
+    writer, cleaned_before = command.writer, _cleaned_before(command)
 
-    def apply(body: bytes) -> None:
-        document = msgspec.json.decode(body, type=wire.Instant)
+    def apply(result: AnyResult) -> None:
+        document = shown.instant(result)
         _completed(draws, name, time, touched, document, cleaned_before)
 
     return draws.command(
@@ -67,11 +68,10 @@ def stage(draws: Draws, name: str) -> list[DrawnCommand]:
     written = [(how, group) for how, group in touched if how is not Touch.REPLACED]
     written = written or [(Touch.BASE, instants.current(draws.timelines[name])[0])]
     writer = None if draws.usually() else draws.writer_of(name, time)
-    request = wire.StageWriteStats([write_stat(name, time, how, group) for how, group in written], writer)
 
-    def apply(body: bytes) -> None:
-        document = msgspec.json.decode(body, type=wire.StagedWriteStats)
-        assert parse_time(document.requested_time) == time
+    def apply(result: AnyResult) -> None:
+        document = shown.staged(result)
+        assert document.requested_time == time
         assert document.summary.files == len(written)
         draws.timelines[name].has_staged(time, document.version, written)
 
@@ -79,7 +79,9 @@ def stage(draws: Draws, name: str) -> list[DrawnCommand]:
         draws.command(
             name,
             time,
-            staging.StageWriteStats(name, Micros(time), request),
+            staging.StageWriteStats(
+                name, Micros(time), [write_stat(name, time, how, group) for how, group in written], writer
+            ),
             lambda timeline: timeline.may_stage(time, written, writer, draws.now),
             apply,
         )
@@ -105,14 +107,14 @@ def complete_together(draws: Draws, name: str) -> list[DrawnCommand]:
         for at, ((table, time, touched), command) in enumerate(zip(members, commands, strict=True)):
             if nothing := missing(trial, table, time):
                 return nothing
-            writer, cleaned_before = command.request.writer, _cleaned_before(command)
+            writer, cleaned_before = command.writer, _cleaned_before(command)
             if refused := trial[table].may_complete(time, touched, writer, draws.now, cleaned_before):
                 return refused
             trial[table].has_completed(time, _LATER + at, touched)
         return {}
 
-    def apply(body: bytes) -> None:
-        documents = msgspec.json.decode(body, type=wire.CompletedTogether).instants
+    def apply(result: AnyResult) -> None:
+        documents = shown.together(result)
         for (table, time, touched), document, command in zip(members, documents, commands, strict=True):
             _completed(draws, table, time, touched, document, _cleaned_before(command))
 
@@ -124,13 +126,14 @@ def _complete_staged(
 ) -> DrawnCommand:
     writer = None if draws.usually() else draws.writer_of(name, time)
     replaced = [group_name(group) for how, group in touched if how is Touch.REPLACED]
-    request = wire.CompleteInstant(replaced_file_groups=replaced, writer=writer, staged=[*versions])
     return draws.command(
         name,
         time,
-        domain.CompleteInstant(name, Micros(time), request),
+        domain.CompleteInstant(
+            name, Micros(time), replaced_file_groups=replaced, writer=writer, staged=[*versions]
+        ),
         lambda timeline: timeline.may_complete_staged(time, versions, touched, writer, draws.now),
-        lambda body: _completed(draws, name, time, touched, msgspec.json.decode(body, type=wire.Instant)),
+        lambda result: _completed(draws, name, time, touched, shown.instant(result)),
     )
 
 
@@ -138,16 +141,17 @@ def _command(draws: Draws, name: str, time: int, touched: Sequence[Touched]) -> 
     stats = [write_stat(name, time, how, group) for how, group in touched if how is not Touch.REPLACED]
     replaced = [group_name(group) for how, group in touched if how is Touch.REPLACED]
     writer = None if draws.usually() else draws.writer_of(name, time)
-    request = wire.CompleteInstant(
+    return domain.CompleteInstant(
+        name,
+        Micros(time),
         stats,
         replaced_file_groups=replaced,
         writer=writer,
         cleaned_before=_cleans_before(draws, name, time),
     )
-    return domain.CompleteInstant(name, Micros(time), request)
 
 
-def _cleans_before(draws: Draws, name: str, time: int) -> str | None:
+def _cleans_before(draws: Draws, name: str, time: int) -> Micros | None:
     timeline = draws.timelines[name]
     is_clean = timeline.instants[time].action is Action.CLEAN
     if is_clean is not draws.usually() or not (is_clean or draws.usually()):
@@ -155,12 +159,12 @@ def _cleans_before(draws: Draws, name: str, time: int) -> str | None:
     completions = timeline.completions()
     # Before all, and a little behind each of them: a time behind the last completion is later than allowed.
     times = [START, *completions, *(completion + 1_000 for completion in completions)]
-    return format_time(Micros(draws.pick(times)), KINDS[name].tick)
+    time = draws.pick(times)
+    return Micros(time - time % KINDS[name].tick.micros)
 
 
 def _cleaned_before(command: domain.CompleteInstant) -> int | None:
-    before = command.request.cleaned_before
-    return None if before is None else parse_time(before)
+    return command.cleaned_before
 
 
 def _completed(

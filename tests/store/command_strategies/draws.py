@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
 from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.results import AnyResult
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.problems import ProblemCode as Code
@@ -31,7 +32,7 @@ class DrawnCommand:
 
     command: Command
     refusals: Callable[[], Refusals]
-    apply: Callable[[bytes], None]
+    apply: Callable[[AnyResult], None]
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Draws:
         time: int | None,
         command: Command,
         refusals: Callable[[Timeline], Refusals],
-        apply: Callable[[bytes], None],
+        apply: Callable[[AnyResult], None],
     ) -> DrawnCommand:
         """A command on a table, and an instant, that may be gone when the command is executed."""
         return DrawnCommand(

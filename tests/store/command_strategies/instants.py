@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from chronolake_metastore.domain import instants, leases
+from chronolake_metastore.domain.results import AnyResult, BegunInstantsResult, InstantResult
 from chronolake_model import instants as wire
-from chronolake_model.times import Micros, parse_time
+from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, State
 from tests.store.command_strategies.draws import LEASE_SECONDS, WRITERS, DrawnCommand, Draws, group_name
 from tests.store.command_strategies.kinds import BUCKETS
@@ -34,20 +35,21 @@ def begin(draws: Draws, name: str, action: Action | None = None) -> list[DrawnCo
         count=None if draws.usually() else draws.data.draw(st.integers(1, 3)),
     )
 
-    def apply(body: bytes) -> None:
-        if request.count is None:
-            begun = [msgspec.json.decode(body, type=wire.Instant)]
+    def apply(result: AnyResult) -> None:
+        if isinstance(result, BegunInstantsResult):
+            first, times = result.first, result.requested_times
         else:
-            begun = msgspec.json.decode(body, type=wire.InstantPage).instants
-        assert len(begun) == (request.count or 1)
-        for document in begun:
-            _begun(draws, name, request, document, plan or [])
+            assert isinstance(result, InstantResult)
+            first, times = result.of, [result.of.instant.requested_time]
+        assert len(times) == (request.count or 1)
+        for time in times:
+            _begun(draws, name, request, time, first.instant.state, plan or [])
 
     return [
         draws.command(
             name,
             None,
-            instants.BeginInstant(name, request),
+            instants.BeginInstant(name, **asdict(request)),
             lambda timeline: timeline.may_begin(action, plan, request.count),
             apply,
         )
@@ -61,7 +63,7 @@ def take_inflight(draws: Draws, name: str) -> list[DrawnCommand]:
         draws.command(
             name,
             time,
-            instants.TakeInflight(name, Micros(time), wire.TakeInflight(writer)),
+            instants.TakeInflight(name, Micros(time), writer),
             lambda timeline: timeline.may_go_inflight(time, writer, draws.now),
             lambda _: draws.timelines[name].went_inflight(time, writer, draws.now),
         )
@@ -78,7 +80,7 @@ def return_to_requested(draws: Draws, name: str) -> list[DrawnCommand]:
         draws.command(
             name,
             time,
-            instants.ReturnToRequested(name, Micros(time), wire.ReturnToRequested(writer, "tired")),
+            instants.ReturnToRequested(name, Micros(time), writer, "tired"),
             lambda timeline: timeline.may_return(time, writer, draws.now),
             lambda _: draws.timelines[name].returned(time),
         )
@@ -93,7 +95,7 @@ def renew(draws: Draws, name: str) -> list[DrawnCommand]:
         draws.command(
             name,
             time,
-            leases.RenewLease(name, Micros(time), wire.Heartbeat(seconds, writer)),
+            leases.RenewLease(name, Micros(time), seconds, writer),
             lambda timeline: timeline.may_renew(time, writer),
             lambda _: draws.timelines[name].renewed(time, seconds, draws.now),
         )
@@ -106,12 +108,12 @@ def current(timeline: Timeline) -> list[Group]:
 
 
 def _begun(
-    draws: Draws, name: str, request: wire.BeginInstant, document: wire.Instant, plan: Sequence[Group]
+    draws: Draws, name: str, request: wire.BeginInstant, time: Micros, state: State, plan: Sequence[Group]
 ) -> None:
-    waits = document.state is State.REQUESTED and request.action in KEEPS_PLAN
+    waits = state is State.REQUESTED and request.action in KEEPS_PLAN
     draws.timelines[name].begun(
         Instant(
-            time=parse_time(document.requested_time),
+            time=time,
             action=request.action,
             state=State.INFLIGHT if request.inflight else State.REQUESTED,
             writer=request.writer,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
 from hypothesis import strategies as st
 
 from chronolake_metastore.domain import schemas, tables
+from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.properties import YIELDS_PROPERTY
-from chronolake_model import schemas as wire_schemas, tables as wire_tables
+from chronolake_metastore.domain.results import AnyResult, SchemaResult
+from chronolake_model import tables as wire_tables
 from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.vocabulary import Yields
 from tests.model_of_schemas import CHANGES, Column, Columns
@@ -21,29 +22,32 @@ from tests.store.model_of_instants import Refusals
 def create(timelines: dict[str, Timeline], name: str, now: int = 0) -> DrawnCommand:
     """Create a table. It takes over the folder of the dropped table of its name, if there was one."""
     kind = KINDS[name]
-    request = wire_tables.CreateTable(
-        name=name,
-        base_path=f"/lake/{name}",
-        schema=[
-            wire_tables.NewField("id", "bigint"),
-            wire_tables.NewField("name", "tinyint", nullable=False),
-        ],
-        record_key_fields=["id"],
-        type=kind.type,
-        index=wire_tables.NewBucketIndex(buckets=BUCKETS),
-        tick=kind.tick,
-        properties={YIELDS_PROPERTY: kind.yields},
-        reuse_base_path=True,
-    )
 
-    def apply(_: bytes) -> None:
+    def apply(_: AnyResult) -> None:
         columns = (Column(1, "id", "bigint", nullable=True), Column(2, "name", "tinyint", nullable=False))
         timelines[name] = Timeline(
             kind.type, kind.yields is Yields.WRITER, Columns(columns, frozenset({"id"}), ids_given=2), now=now
         )
 
     return DrawnCommand(
-        tables.CreateTable(request), lambda: {Code.TABLE_EXISTS: None} if name in timelines else {}, apply
+        tables.CreateTable(
+            NewDefinition(
+                name=name,
+                base_path=f"/lake/{name}",
+                schema=[
+                    wire_tables.NewField("id", "bigint"),
+                    wire_tables.NewField("name", "tinyint", nullable=False),
+                ],
+                record_key_fields=["id"],
+                type=kind.type,
+                index=wire_tables.NewBucketIndex(buckets=BUCKETS),
+                tick=kind.tick,
+                properties={YIELDS_PROPERTY: kind.yields},
+                reuse_base_path=True,
+            )
+        ),
+        lambda: {Code.TABLE_EXISTS: None} if name in timelines else {},
+        apply,
     )
 
 
@@ -70,13 +74,12 @@ def change_schema(draws: Draws, name: str) -> list[DrawnCommand]:
             return {Code.SCHEMA_CHANGED: None}
         return {} if timeline.schema.after(changes) else {Code.INCOMPATIBLE_SCHEMA: None}
 
-    def apply(body: bytes) -> None:
+    def apply(result: AnyResult) -> None:
         timeline = draws.timelines[name]
-        document = msgspec.json.decode(body, type=wire_schemas.TableSchema)
         changed = timeline.schema.after(changes)
         assert changed is not None
-        assert document.schema_version == changed.version
+        assert isinstance(result, SchemaResult)
+        assert result.schema.schema_version == changed.version
         timeline.schema = changed
 
-    request = wire_schemas.ChangeSchema(changes, expected)
-    return [draws.command(name, None, schemas.ChangeSchema(name, request), refusals, apply)]
+    return [draws.command(name, None, schemas.ChangeSchema(name, changes, expected), refusals, apply)]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import msgspec
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from chronolake_metastore.domain import restores, rollbacks, savepoints
+from chronolake_metastore.domain.results import AnyResult
 from chronolake_model import instants as wire
 from chronolake_model.problems import ProblemCode as Code
-from chronolake_model.times import Micros, format_time, parse_time
+from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import Action, State, Touch
+from tests.store import shown
 from tests.store.command_strategies.draws import LEASE_SECONDS, DrawnCommand, Draws, write_stat
 from tests.store.command_strategies.kinds import KINDS
 
@@ -24,8 +26,8 @@ def roll_back(draws: Draws, name: str) -> list[DrawnCommand]:
         lease_seconds=LEASE_SECONDS,
     )
 
-    def apply(body: bytes) -> None:
-        timeline, document = draws.timelines[name], msgspec.json.decode(body, type=wire.Instant)
+    def apply(result: AnyResult) -> None:
+        timeline, document = draws.timelines[name], shown.instant(result)
         before = timeline.instants[time]
         assert document.state is State.ROLLED_BACK
         by = None if document.rolled_back_by is None else parse_time(document.rolled_back_by)
@@ -46,7 +48,7 @@ def roll_back(draws: Draws, name: str) -> list[DrawnCommand]:
         draws.command(
             name,
             time,
-            rollbacks.RollbackInstant(name, Micros(time), request),
+            rollbacks.RollbackInstant(name, Micros(time), **asdict(request)),
             lambda timeline: timeline.may_roll_back(time, request.writer, draws.now),
             apply,
         )
@@ -59,8 +61,8 @@ def save(draws: Draws, name: str) -> list[DrawnCommand]:
     if draws.data.draw(st.booleans()):
         pinned = draws.instant(name, lambda instant: instant.is_completed_write)
 
-    def apply(body: bytes) -> None:
-        timeline, document = draws.timelines[name], msgspec.json.decode(body, type=wire.Instant)
+    def apply(result: AnyResult) -> None:
+        timeline, document = draws.timelines[name], shown.instant(result)
         target = timeline.latest_write() if pinned is None else pinned
         assert document.target is not None
         assert parse_time(document.target) == target
@@ -72,9 +74,7 @@ def save(draws: Draws, name: str) -> list[DrawnCommand]:
         savepoint = draws.inflight(Action.SAVEPOINT, time, target, "operator")
         timeline.settled(savepoint, parse_time(document.completion_time))
 
-    command = savepoints.CreateSavepoint(
-        name, None if pinned is None else Micros(pinned), wire.CreateSavepoint("operator")
-    )
+    command = savepoints.CreateSavepoint(name, None if pinned is None else Micros(pinned), "operator")
     return [draws.command(name, pinned, command, lambda timeline: timeline.may_save(pinned), apply)]
 
 
@@ -85,7 +85,7 @@ def release(draws: Draws, name: str) -> list[DrawnCommand]:
         draws.command(
             name,
             time,
-            savepoints.ReleaseSavepoint(name, Micros(time), wire.ReleaseSavepoint("operator")),
+            savepoints.ReleaseSavepoint(name, Micros(time), "operator"),
             lambda timeline: {} if timeline.instants[time].is_savepoint else {Code.ILLEGAL_TRANSITION: None},
             lambda _: draws.timelines[name].rolled_back(time, None),
         )
@@ -95,10 +95,9 @@ def release(draws: Draws, name: str) -> list[DrawnCommand]:
 def restore(draws: Draws, name: str) -> list[DrawnCommand]:
     """Restore a table to a savepoint."""
     savepoint = draws.instant(name, lambda instant: instant.is_savepoint)
-    digits = format_time(Micros(savepoint), KINDS[name].tick)
 
-    def apply(body: bytes) -> None:
-        timeline, document = draws.timelines[name], msgspec.json.decode(body, type=wire.Instant)
+    def apply(result: AnyResult) -> None:
+        timeline, document = draws.timelines[name], shown.instant(result)
         time, undone = parse_time(document.requested_time), timeline.undone_by_restore(savepoint)
         assert document.plan is not None
         assert [parse_time(instant) for instant in document.plan.instants] == undone
@@ -108,5 +107,5 @@ def restore(draws: Draws, name: str) -> list[DrawnCommand]:
         for instant in undone:
             timeline.rolled_back(instant, time, at)
 
-    command = restores.RestoreTable(name, Micros(savepoint), wire.RestoreTable("operator", digits))
+    command = restores.RestoreTable(name, Micros(savepoint), "operator")
     return [draws.command(name, savepoint, command, lambda timeline: timeline.may_restore(savepoint), apply)]

@@ -1,23 +1,26 @@
--- The answer to each command, by its idempotency key. Outcomes are kept as long as the log.
+-- The result of each command, by its idempotency key. Outcomes are kept as long as the log.
 CREATE TABLE chronolake.outcome (
-    request_id  text COLLATE "C" NOT NULL,
-    fingerprint bytea            NOT NULL,
-    table_id    uuid,
-    version     bigint,
-    status      smallint         NOT NULL,
-    answer      bytea            NOT NULL,
-    recorded_at timestamptz,
-    command     text COLLATE "C",
-    actor       text COLLATE "C",
-    address     text COLLATE "C",
-    chain_id    uuid             NOT NULL,
-    number      bigint           NOT NULL,
-    hash        bytea            NOT NULL,
+    request_id    text COLLATE "C" NOT NULL,
+    fingerprint   bytea            NOT NULL,
+    table_id      uuid,
+    version       bigint,
+    code          text COLLATE "C",
+    result        bytea            NOT NULL,
+    dialect       text COLLATE "C",
+    answer_digest bytea,
+    recorded_at   timestamptz,
+    command       text COLLATE "C",
+    actor         text COLLATE "C",
+    address       text COLLATE "C",
+    chain_id      uuid             NOT NULL,
+    number        bigint           NOT NULL,
+    hash          bytea            NOT NULL,
     CONSTRAINT outcome_request_unique PRIMARY KEY (request_id),
     CONSTRAINT outcome_chain_unique UNIQUE (chain_id, number),
     -- A refusal may concern no table.
     CONSTRAINT outcome_version_of_table CHECK ((table_id IS NULL) = (version IS NULL)),
-    CONSTRAINT outcome_success_has_table CHECK (status >= 400 OR table_id IS NOT NULL),
+    CONSTRAINT outcome_success_has_table CHECK (code IS NOT NULL OR table_id IS NOT NULL),
+    CONSTRAINT outcome_digest_of_dialect CHECK ((dialect IS NULL) = (answer_digest IS NULL)),
     CONSTRAINT outcome_number_positive CHECK (number >= 1)
 );
 
@@ -25,10 +28,15 @@ CREATE TABLE chronolake.outcome (
 CREATE INDEX outcome_recorded ON chronolake.outcome USING brin (recorded_at);
 
 COMMENT ON TABLE chronolake.outcome IS
-    'The answer to every command that was decided, including refusals, by request id. Append-only.';
+    'The result of every command that was decided, including refusals, by request id. Append-only.';
 COMMENT ON COLUMN chronolake.outcome.fingerprint IS
     'The fingerprint of the request: another request under the same key is refused.';
 COMMENT ON COLUMN chronolake.outcome.version IS 'The version of the table''s log right after the command.';
+COMMENT ON COLUMN chronolake.outcome.code IS 'The code of a refusal; null for a success.';
+COMMENT ON COLUMN chronolake.outcome.result IS
+    'The result or the refusal as JSON, with its kind and revision in "type". Answers are rendered from it.';
+COMMENT ON COLUMN chronolake.outcome.dialect IS 'The form of the first answer; null for a command of a worker.';
+COMMENT ON COLUMN chronolake.outcome.answer_digest IS 'SHA-256 of the bytes of the first answer.';
 COMMENT ON COLUMN chronolake.outcome.address IS
     'The address that the connection came from; that of the proxy, if there is one.';
 COMMENT ON COLUMN chronolake.outcome.chain_id IS

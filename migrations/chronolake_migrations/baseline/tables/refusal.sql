@@ -10,13 +10,11 @@ CREATE TABLE chronolake.refusal (
     table_id       uuid,
     version        bigint,
     instant        timestamptz,
-    status         smallint         NOT NULL,
     code           text COLLATE "C" NOT NULL,
     detail         text COLLATE "C" NOT NULL,
     context        jsonb            NOT NULL,
     CONSTRAINT refusal_request_unique PRIMARY KEY (request_id),
     CONSTRAINT refusal_version_of_table CHECK ((table_id IS NULL) = (version IS NULL)),
-    CONSTRAINT refusal_status CHECK (status BETWEEN 400 AND 499),
     CONSTRAINT refusal_detail_bounded CHECK (length(detail) <= 1000),
     CONSTRAINT refusal_context_bounded CHECK (octet_length(context::text) <= 16384)
 );
@@ -32,7 +30,7 @@ COMMENT ON COLUMN chronolake.refusal.table_id IS
     'The table that had this name, if there was one; all zeros for the catalog (namespaces).';
 COMMENT ON COLUMN chronolake.refusal.version IS 'The version of the table''s log when the command was decided.';
 COMMENT ON COLUMN chronolake.refusal.context IS
-    'The context of the error. Long texts and lists are cut; outcome.answer has all of it.';
+    'The context of the error. Long texts and lists are cut; outcome.result has all of it.';
 
 CREATE TRIGGER refusal_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON chronolake.refusal
     FOR EACH STATEMENT EXECUTE FUNCTION chronolake.refuse_change();

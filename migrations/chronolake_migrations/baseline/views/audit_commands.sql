@@ -10,8 +10,7 @@ SELECT
     coalesce(e.instant, r.instant) AS requested_time,
     chronolake.instant_time(coalesce(e.instant, r.instant), coalesce(c.tick_us, 1000)) AS requested_digits,
     e.type AS event_type,
-    o.status,
-    r.code,
+    o.code,
     o.request_id
 FROM chronolake.outcome o
 LEFT JOIN chronolake.event e
@@ -20,4 +19,4 @@ LEFT JOIN chronolake.refusal r ON r.request_id = o.request_id
 LEFT JOIN chronolake.lake_table t ON t.table_id = o.table_id
 LEFT JOIN chronolake.clock c ON c.table_id = o.table_id;
 
-COMMENT ON VIEW chronolake.audit_commands IS 'Every command that was decided: its actor, the address, and its result.';
+COMMENT ON VIEW chronolake.audit_commands IS 'Every command that was decided: its actor, the address, and the code of a refusal.';

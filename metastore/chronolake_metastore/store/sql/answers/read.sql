@@ -10,11 +10,11 @@ WITH page AS (
 )
 SELECT
     page.chain_id, page.number, page.hash,
-    page.request_id, page.fingerprint, page.table_id, page.version, page.status, sha256(page.answer),
-    micros(page.recorded_at), page.command, page.actor, page.address,
+    page.request_id, page.fingerprint, page.table_id, page.version, page.code, sha256(page.result), page.dialect,
+    page.answer_digest, micros(page.recorded_at), page.command, page.actor, page.address,
     refusal.request_id IS NOT NULL,
     refusal.request_id, micros(refusal.refused_at), refusal.actor, refusal.address, refusal.command, refusal.table_name,
-    refusal.table_id, refusal.version, micros(refusal.instant), refusal.status, refusal.code, refusal.detail,
+    refusal.table_id, refusal.version, micros(refusal.instant), refusal.code, refusal.detail,
     refusal.transaction_id::text::bigint, refusal.context::text
 FROM page
 LEFT JOIN refusal ON refusal.request_id = page.request_id

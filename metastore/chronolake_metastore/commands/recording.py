@@ -1,0 +1,88 @@
+"""Outcomes of commands: what is recorded of a result or a refusal, and what a repeated request gets."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.commands.answers import Answer
+from chronolake_metastore.domain.answers import START, answer_again, digest_of_answer, grow
+from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.results import AnyRecorded, Refused
+from chronolake_metastore.domain.state import State
+from chronolake_metastore.store.outcomes import Outcome
+from chronolake_metastore.store.refusals import Refusal
+from chronolake_model.times import Micros
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A command with its caller."""
+
+    ctx: Context
+    command: Command
+    fingerprint: bytes
+    size_bytes: int
+    """The length of the command in its canonical form."""
+    records_refusal: bool = True
+    """False for a worker that runs periodically: no client waits for the answer to a race that it lost."""
+
+
+def outcome_of(
+    state: State,
+    request: Request,
+    now: Micros,
+    recorded: AnyRecorded,
+    log_id: UUID | None,
+    code: str | None,
+) -> tuple[Outcome, bytes]:
+    """The outcome of a request, which has no place in a chain yet, and the body of its answer.
+
+    A refusal has a ``code``.
+    """
+    ctx = request.ctx
+    body, dialect, digest = b"", None, None
+    if ctx.dialect is not None:
+        body, dialect = ctx.dialect.render(recorded, ctx.request_id), ctx.dialect.name
+        digest = digest_of_answer(body)
+    outcome = Outcome(
+        request_id=ctx.request_id,
+        fingerprint=request.fingerprint,
+        table_id=log_id,
+        version=None if log_id is None else state.clocks[log_id].version,
+        code=code,
+        result=msgspec.json.encode(recorded),
+        dialect=dialect,
+        answer_digest=digest,
+        recorded_at=now,
+        command=type(request.command).__name__,
+        actor=ctx.actor,
+        address=ctx.address,
+    )
+    return outcome, body
+
+
+def chained(state: State, chain_id: UUID, outcome: Outcome, refusal: Refusal | None) -> Outcome:
+    """The outcome as the next of its chain."""
+    columns = None if refusal is None else refusal.columns()
+    head = grow(state.answer_heads.get(chain_id, START), chain_id, outcome.columns(), columns)
+    state.answer_heads[chain_id] = head
+    return msgspec.structs.replace(outcome, chain_id=chain_id, number=head.number, hash=head.hash)
+
+
+def repeated(ctx: Context, outcome: Outcome) -> Answer | errors.TimelineError:
+    """The first answer of a request, for each repetition of it."""
+    try:
+        recorded, body = answer_again(outcome, ctx.dialect)
+    except errors.UnknownOutcome as exc:
+        return exc
+    return refusal_of(recorded, body) if isinstance(recorded, Refused) else Answer(recorded, body)
+
+
+def refusal_of(refused: Refused, body: bytes) -> errors.TimelineError:
+    """A refusal as the error that its caller gets."""
+    error = errors.of_code(refused.code, refused.detail, refused.context)
+    error.answer = body
+    return error
