@@ -218,5 +218,7 @@ def test_nulls_nans_and_nested_values_are_compared_by_value():
     assert merge.latest_per_key(equal, None).ambiguous == 0
     assert merge.latest_per_key(same.append_column("f", pa.array([math.nan, None])), None).ambiguous == 1
     assert merge.latest_per_key(same.append_column("n", pa.array([[1], [2]])), None).ambiguous == 1
+    nested = pa.array([[math.nan], [float("nan")]])
+    assert merge.latest_per_key(same.append_column("n", nested), None).ambiguous == 0
     far = pa.array([[2**31 - 1], [2**31 - 1]], pa.list_(pa.date32()))
     assert merge.latest_per_key(same.append_column("d", far), None).ambiguous == 0

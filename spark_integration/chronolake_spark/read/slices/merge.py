@@ -199,7 +199,8 @@ def _same_rows(left: pa.Table, right: pa.Table) -> Mask:
     for left_column, right_column in zip(left.columns, right.columns, strict=True):
         if pa.types.is_nested(left_column.type):
             pairs = zip(left_column.to_pylist(), right_column.to_pylist(), strict=True)
-            same &= np.fromiter((a == b for a, b in pairs), np.bool_, len(left))
+            # Within a list or a struct, NaN equals itself only as text.
+            same &= np.fromiter((a == b or repr(a) == repr(b) for a, b in pairs), np.bool_, len(left))
             continue
         equal = pc.fill_null(pc.equal(left_column, right_column), False)
         neither = pc.and_(pc.is_null(left_column, nan_is_null=True), pc.is_null(right_column, nan_is_null=True))
