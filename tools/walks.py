@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Final
@@ -98,40 +99,35 @@ def measured(dsn: str) -> dict[str, Walk]:
     """The walk of each action, over an empty database with that DSN."""
     serving.migrate(dsn)
     settings = Settings(dsn=dsn, port=_free_port(), reaper_seconds=0, publisher_seconds=0)
-    walks: dict[str, Walk] = {}
-    with tempfile.TemporaryDirectory(prefix="chronolake-walks-") as folder:
-        tracer = Tracer()
+    url = f"http://127.0.0.1:{settings.port}"
+    with tempfile.TemporaryDirectory(prefix="chronolake-walks-") as folder, ThreadPoolExecutor(1) as pool:
         # The server handles signals, so the main thread is the server's.
-        writer = threading.Thread(
-            target=_write, args=(f"http://127.0.0.1:{settings.port}", folder, tracer, walks)
-        )
-        writer.start()
+        walks = pool.submit(_walks, url, folder, Tracer())
+        walks.add_done_callback(lambda _: os.kill(os.getpid(), signal.SIGTERM))
         serving.run(settings)
-        writer.join()
+        return walks.result()
+
+
+def _walks(url: str, folder: str, tracer: Tracer) -> dict[str, Walk]:
+    """Do each action twice, and keep the second walks."""
+    walks: dict[str, Walk] = {}
+    client = chronolake.connect(url, retry_seconds=60.0)
+    client.create_namespace("walks")
+    schema = [chronolake.Field("id", "bigint")]
+    table = client.create_table(
+        "walks.rows", base_path=f"{folder}/rows", schema=schema, record_key_fields=["id"]
+    )
+    stream = table.open_stream("job", tasks=1)
+    for checkpoint in range(2):
+        with tracer.recording() as walks["begin"]:
+            write = table.begin(operation=chronolake.Operation.INSERT)
+        with tracer.recording() as walks["complete"]:
+            write.complete([_stat(0, write.requested_time)])
+        with tracer.recording() as walks["checkpoint"]:
+            instant = stream.instant(checkpoint, "task", blocking=True)
+            stream.report(instant, "task", [_stat(1, instant.requested_time)], last_batch=True)
+            stream.complete(checkpoint + 1)
     return walks
-
-
-def _write(url: str, folder: str, tracer: Tracer, walks: dict[str, Walk]) -> None:
-    """Do each action twice, keep the second walks, and stop the server."""
-    try:
-        client = chronolake.connect(url)
-        client.create_namespace("walks")
-        schema = [chronolake.Field("id", "bigint")]
-        table = client.create_table(
-            "walks.rows", base_path=f"{folder}/rows", schema=schema, record_key_fields=["id"]
-        )
-        stream = table.open_stream("job", tasks=1)
-        for checkpoint in range(2):
-            with tracer.recording() as walks["begin"]:
-                write = table.begin(operation=chronolake.Operation.INSERT)
-            with tracer.recording() as walks["complete"]:
-                write.complete([_stat(0, write.requested_time)])
-            with tracer.recording() as walks["checkpoint"]:
-                instant = stream.instant(checkpoint, "task", blocking=True)
-                stream.report(instant, "task", [_stat(1, instant.requested_time)], last_batch=True)
-                stream.complete(checkpoint + 1)
-    finally:
-        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _stat(bucket: int, requested_time: str) -> chronolake.WriteStat:
