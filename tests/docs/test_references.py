@@ -30,7 +30,21 @@ _NOUNS = (
 )
 
 
-@pytest.mark.parametrize("name", ["rest.md", "settings.md", "cli.md", "events.md", "metrics.md", "python.md"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "audit.md",
+        "cli.md",
+        "decisions.md",
+        "events.md",
+        "metrics.md",
+        "properties.md",
+        "python.md",
+        "rest.md",
+        "settings.md",
+        "spark-options.md",
+    ],
+)
 def test_a_generated_reference_is_up_to_date(name: str) -> None:
     written = (generate.FOLDER / name).read_text(encoding="utf-8")
     assert written == generate.pages()[name], "run `make docs`"
