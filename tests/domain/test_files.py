@@ -93,7 +93,25 @@ def test_the_digest_changes_with_every_field() -> None:
     assert len({files.digest([stat]) for stat in [GOOD, *others]}) == 9
 
 
-@pytest.mark.parametrize("path", ["", "a/b", "a\nb", "a\\b", "a\x7f", ".hoodie"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "a/b",
+        "a\nb",
+        "a\\b",
+        "a\x7f",
+        ".hoodie",
+        "/",
+        "a/",
+        "/a",
+        ".",
+        "..",
+        "a/../b",
+        "../../etc",
+        "é" * 3_000,
+    ],
+)
 def test_a_partition_path_that_does_not_fit_the_table_is_refused(path: str) -> None:
     schema = [SchemaField("id", "int", field_id=1), SchemaField("month", "string", field_id=2)]
     definition = msgspec.structs.replace(TABLE.definition, schema=schema, partition_fields=["month"])

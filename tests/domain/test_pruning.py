@@ -43,9 +43,6 @@ def kept_by_partition(wanted: Filter, partition_path: str) -> bool:
     return partition_pruning.residual(pruning.check(TABLE, wanted), TABLE, partition_path) is not False
 
 
-# ---------------------------------------------------------------------------------- never too much
-
-
 @settings(max_examples=examples(2_000))
 @given(st.data())
 def test_a_file_with_a_record_that_matches_is_kept(data: st.DataObject) -> None:
@@ -69,9 +66,6 @@ def test_a_slice_is_kept_whose_files_give_a_record_that_matches_only_together(da
     merged = data.draw(records.merged(rows))
 
     assert kept(wanted, "", known) or not records.matches(wanted, merged)
-
-
-# ---------------------------------------------------------------------------------- and not too little
 
 
 @settings(max_examples=examples(300))
@@ -270,9 +264,6 @@ def test_a_partition_path_of_another_depth_is_kept() -> None:
     assert kept_by_partition(col("shard") == 2, "shard=7")
 
 
-# ---------------------------------------------------------------------------------- filters that do not fit
-
-
 @pytest.mark.parametrize(
     ("wanted", "place", "why"),
     [
@@ -338,9 +329,6 @@ def test_a_filter_has_at_most_a_thousand_parts() -> None:
         pruning.check(TABLE, And([IsNull("id")] * 1_000))
     with pytest.raises(errors.InvalidFilter, match="including the values of in"):
         pruning.check(TABLE, And([col("id").is_in(range(500)), col("id").is_in(range(500))]))
-
-
-# ---------------------------------------------------------------------------------- the language
 
 
 @given(records.filters())
