@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
 import os
 import shutil
@@ -55,31 +56,28 @@ def dsn(new_database: Callable[[], str]) -> str:
     return new_database()
 
 
+@contextlib.contextmanager
+def clone_of(postgres: str, template: str) -> Iterator[str]:
+    """The DSN, as a superuser, of a copy of a database, which is dropped at the end."""
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY wal_log')
+        yield claimed(make_conninfo(postgres, dbname=name))
+        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
 @pytest.fixture
 def new_database(postgres: str, template: str) -> Iterator[Callable[[], str]]:
     """Makes migrated databases, which are dropped at the end of the test."""
-    made: list[str] = []
-
-    def make() -> str:
-        name = f"test_{os.getpid()}_{next(_numbers)}"
-        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY wal_log')
-        made.append(name)
-        return claimed(make_conninfo(postgres, dbname=name))
-
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        yield make
-        for name in made:
-            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    with contextlib.ExitStack() as made:
+        yield lambda: made.enter_context(clone_of(postgres, template))
 
 
 @pytest.fixture(scope="module")
 def shared_dsn(postgres: str, template: str) -> Iterator[str]:
     """The DSN, as a superuser, of a migrated database for the tests of a module."""
-    name = f"module_{os.getpid()}_{next(_numbers)}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY wal_log')
-        yield claimed(make_conninfo(postgres, dbname=name))
-        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    with clone_of(postgres, template) as dsn:
+        yield dsn
 
 
 def claimed(dsn: str) -> str:

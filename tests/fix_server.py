@@ -14,11 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import httpx
-import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
-from tests.fix_postgres import claimed
 from tests.forked_program import ForkedProgram
 
 START_SECONDS_MAX = 30.0
@@ -134,19 +131,19 @@ def server_url(server: ServerProcess) -> str:
 
 
 @pytest.fixture(scope="module")
-def shared_server_url(postgres: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server that the tests of a module share, for tests that keep to tables of their own."""
-    name = f"shared_{os.getpid()}_{time.monotonic_ns()}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY wal_log')
-        server = ServerProcess(
-            claimed(make_conninfo(postgres, dbname=name)), tmp_path_factory.mktemp("server") / "server.log"
-        )
-        try:
-            yield server.start().url
-        finally:
-            server.stop()
-            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+def shared_server(shared_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """One server, for the tests of a module that keep to tables of their own."""
+    server = ServerProcess(shared_dsn, tmp_path_factory.mktemp("server") / "server.log")
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def shared_server_url(shared_server: ServerProcess) -> str:
+    """The address of ``shared_server``."""
+    return shared_server.url
 
 
 _PORTS = (20_000, 32_000)

@@ -14,7 +14,7 @@ from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
 from tests.server import database, deleting, rest, stored
 from tests.server.operations import TABLE, Operation
-from tests.server.refusals import ServedTable, is_decision
+from tests.server.refusals import ServedTable, check_problem, is_decision
 from tests.server.rest import Table, marker, succeeded, write_stat
 from tests.server.stored import StoredTable
 
@@ -38,16 +38,6 @@ def shared_servers(
     finally:
         first.stop()
         second.stop()
-
-
-@pytest.fixture(scope="module")
-def shared_server(shared_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """One server, for the tests of a module that keep to tables of their own."""
-    server = ServerProcess(shared_dsn, tmp_path_factory.mktemp("server") / "server.log")
-    try:
-        yield server.start()
-    finally:
-        server.stop()
 
 
 @pytest.fixture
@@ -76,7 +66,6 @@ def served(shared_server: ServerProcess) -> Iterator[ServedTable]:
         yield ServedTable(
             connection=connection,
             http=http,
-            openapi=succeeded(http.get("/openapi.json")),
             requested=table.begun(inflight=False),
             inflight=inflight,
             completed=completed,
@@ -94,7 +83,7 @@ def refuse(served: ServedTable) -> Iterator[Callable[..., None]]:
 
     def check(tried: Operation, status: int, code: str, path: str | None = None, **request: Any) -> None:
         nonlocal refused
-        problem = served.check_problem(tried, served.send(tried, path=path, **request))
+        problem = check_problem(tried, served.send(tried, path=path, **request))
         assert (problem.status, problem.code) == (status, code), (tried, path, request, problem)
         refused += is_decision(tried, problem)
 

@@ -1,448 +1,308 @@
-"""Every operation of the REST API, and the ways to get its requests wrong."""
+"""Every operation of the REST API, and the ways to get its requests wrong, by the OpenAPI document."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from typing_extensions import override
 
+from chronolake_metastore.app import create_app
+from chronolake_metastore.settings import Settings
 from chronolake_model.file_names import base_file_name, bucket_file_id
-from tests.server.rest import Json, marker, table_body, write_stat
+from tests.server.rest import Json
 
+DOCUMENT: Final[Json] = create_app(Settings(dsn="")).openapi_schema.to_schema()
 TABLE = "shop.orders"
-NAMESPACE = "shop"
-NEVER_USED = "never-used"
-"""An idempotency key."""
-STREAM = "job"
-NO_LEASE = "00000000-0000-0000-0000-000000000000"
-HEARTBEAT = "/v1/tables/{table}/instants/{requested_time}/heartbeat"
-MARKERS = "/v1/tables/{table}/instants/{requested_time}/markers"
-DELETIONS = "/v1/tables/{table}/instants/{requested_time}/deletions"
-DELETABLE = "/v1/tables/{table}/instants/{requested_time}/deletable"
-DELETABLE_ORPHANS = "/v1/tables/{table}/deletable"
-SWEEP = "/v1/tables/{table}/instants/{requested_time}/sweep"
-SCHEMA = "/v1/tables/{table}/schema"
-CLEANS = "/v1/tables/{table}/cleans"
-CLEAN_PLANS = "/v1/tables/{table}/clean-plans"
-READERS = "/v1/tables/{table}/readers"
-STREAMS_OF_TABLE = "/v1/tables/{table}/streams"
-ONE_STREAM = f"{STREAMS_OF_TABLE}/{{stream}}"
-READER_HEARTBEAT = f"{READERS}/{{lease_id}}/heartbeat"
-PUBLICATION = "/v1/tables/{table}/publication"
-PUBLICATION_LEASE = f"{PUBLICATION}/lease"
-INFLIGHT = "/v1/tables/{table}/instants/{requested_time}/inflight"
-ADOPT = "/v1/tables/adopt"
-ADOPT_DRY_RUN = "/v1/tables/adopt/dry-run"
-BEGINNING_OF_LOG = "WyIwIiwwXQ"
-"""The cursor of an empty log of all tables."""
+NEVER_BEGUN = "20260101000000000"
 FILE_GROUP: Json = {"partition_path": "", "file_id": bucket_file_id(0)}
+_BEGINNING_OF_LOG = "WyIwIiwwXQ"
+"""The cursor of an empty log of all tables."""
+_QUERIES = {
+    "file_id": bucket_file_id(0),
+    "name": f"{base_file_name(bucket_file_id(0), '0-0-0', NEVER_BEGUN)}.marker.CREATE",
+    "after": _BEGINNING_OF_LOG,
+}
+"""Valid values of required parameters in queries."""
+_WORDS = {"partition_path": "", "file_id": bucket_file_id(0), "kind": "CREATE", "action": "commit"}
+"""Values of fields that suit each other; other fields have any value that their schema allows."""
+_ONE_OF_SEVERAL = ("retain_hours", "retain_versions", "cursor")
+"""Fields that a body has only without others."""
+Path = tuple[str | int, ...]
 
 
-def adoption_body() -> Json:
-    """The body of the adoption of a table with one instant."""
-    instant = {
-        "requested_time": "20260101000000000",
-        "completion_time": "20260101000001000",
-        "action": "commit",
-        "operation": "insert",
-    }
-    definition = table_body("shop.other", index={"type": "simple"})
-    return {"definition": definition, "instants": [instant], "writer": "adopter"}
+class Place(NamedTuple):
+    """A place in a body, with its schema."""
+
+    at: Path
+    schema: Json
+    is_required: bool
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One method at one path of the OpenAPI document, with a body that is valid, if it takes one."""
+    """One method at one path of the OpenAPI document."""
 
     method: str
     template: str
-    body: Callable[[str], Json] | None = None
-    """Given the requested time of an inflight instant."""
-    query: str = ""
-    """The required query parameters of the operation."""
 
     @override
     def __str__(self) -> str:
         return f"{self.method} {self.template}"
 
-    def path(
-        self,
-        requested_time: str,
-        *,
-        table: str = TABLE,
-        namespace: str = NAMESPACE,
-        key: str = NEVER_USED,
-        schema_version: str = "1",
-        lease_id: str = NO_LEASE,
-        stream: str = STREAM,
-    ) -> str:
+    @property
+    def description(self) -> Json:
+        described: Json = DOCUMENT["paths"][self.template][self.method.lower()]
+        return described
+
+    def parameters(self, place: str) -> dict[str, Json]:
+        """The schemas of its parameters in the path, the query or the headers, by their names."""
+        listed = self.description.get("parameters", [])
+        return {parameter["name"]: parameter["schema"] for parameter in listed if parameter["in"] == place}
+
+    @property
+    def body_schema(self) -> Json | None:
+        request = self.description.get("requestBody")
+        return request and _resolved(request["content"]["application/json"]["schema"])
+
+    @property
+    def may_omit_body(self) -> bool:
+        """Whether an empty body is ``{}``."""
+        return not self.description["requestBody"]["required"]
+
+    def body(self, instant: str) -> Any:
+        """A valid body with the required fields, about an instant; none if it takes none."""
+        return self.body_schema and _value(self.body_schema, instant, is_whole=False)
+
+    def whole_body(self, instant: str) -> Any:
+        """A valid body with all fields."""
+        return self.body_schema and _value(self.body_schema, instant, is_whole=True)
+
+    def path(self, requested_time: str, **parts: str) -> str:
         """The path with its parameters filled in unquoted: the caller quotes unusual ones."""
-        path = (
-            self.template.replace("{table}", table)
-            .replace("{namespace}", namespace)
-            .replace("{requested_time}", requested_time)
-            .replace("{key}", key)
-            .replace("{schema_version}", schema_version)
-            .replace("{lease_id}", lease_id)
-            .replace("{stream}", stream)
-        )
-        return f"{path}?{self.query}" if self.query else path
-
-
-OPERATIONS = (
-    Operation("GET", "/health"),
-    Operation("GET", "/ready"),
-    Operation("GET", "/v1/health"),
-    Operation("GET", "/v1/time"),
-    Operation("GET", "/v1/namespaces"),
-    Operation("POST", "/v1/namespaces", lambda _: {"name": "other", "properties": {"owner": "me"}}),
-    Operation("GET", "/v1/namespaces/{namespace}"),
-    Operation("DELETE", "/v1/namespaces/{namespace}"),
-    Operation("GET", "/v1/tables"),
-    Operation("GET", "/v1/dropped-tables"),
-    Operation(
-        "POST",
-        "/v1/tables",
-        lambda _: table_body(
-            "shop.other",
-            type="merge_on_read",
-            partition_fields=["day"],
-            ordering_field="at",
-            index={"type": "bucket", "buckets": 8},
-            tick="1us",
-            properties={"owner": "me"},
-        ),
-    ),
-    Operation(
-        "POST",
-        "/v1/tables/dry-run",
-        lambda _: table_body(
-            "shop.other",
-            type="merge_on_read",
-            partition_fields=["day"],
-            ordering_field="at",
-            index={"type": "bucket", "buckets": 8},
-            tick="1us",
-            properties={"owner": "me"},
-        ),
-    ),
-    *(Operation("POST", template, lambda _: adoption_body()) for template in (ADOPT, ADOPT_DRY_RUN)),
-    Operation("GET", "/v1/tables/{table}"),
-    Operation("DELETE", "/v1/tables/{table}"),
-    Operation(
-        "PATCH",
-        "/v1/tables/{table}",
-        lambda _: {"name": "shop.renamed", "set": {"owner": "me"}, "unset": ["team"]},
-    ),
-    Operation(
-        "POST",
-        SCHEMA,
-        lambda _: {
-            "changes": [{"change": "add", "name": "note", "type": "string", "nullable": True}],
-            "expected_schema_version": 1,
-        },
-    ),
-    Operation("GET", "/v1/tables/{table}/schemas"),
-    Operation("GET", "/v1/tables/{table}/schemas/{schema_version}"),
-    Operation("GET", "/v1/tables/{table}/instants"),
-    Operation(
-        "POST",
-        "/v1/tables/{table}/instants",
-        lambda _: {
-            "writer": "w",
-            "action": "commit",
-            "operation": "upsert",
-            "lease_seconds": 5,
-            "inflight": True,
-            "plan": {"file_groups": [FILE_GROUP], "details": {"strategy": "size"}},
-        },
-    ),
-    Operation("GET", "/v1/tables/{table}/instants/{requested_time}"),
-    Operation("POST", INFLIGHT, lambda _: {"writer": "w", "lease_seconds": 5}),
-    Operation(
-        "POST",
-        "/v1/tables/{table}/instants/{requested_time}/requested",
-        lambda _: {"writer": "w", "reason": "failed"},
-    ),
-    Operation(
-        "POST",
-        "/v1/tables/{table}/instants/{requested_time}/write-stats",
-        lambda requested_time: {
-            "write_stats": [
-                write_stat(
-                    requested_time,
-                    updates=1,
-                    deletes=1,
-                    column_stats=[{"field_id": 1, "nulls": 0}],
-                    has_field_ids=True,
-                )
-            ],
-            "writer": "w",
-        },
-    ),
-    Operation(
-        "POST",
-        "/v1/tables/{table}/instants/{requested_time}/complete",
-        lambda requested_time: {
-            "write_stats": [
-                write_stat(
-                    requested_time,
-                    updates=1,
-                    deletes=1,
-                    column_stats=[{"field_id": 1, "nulls": 0}],
-                    has_field_ids=True,
-                )
-            ],
-            "extra_metadata": {"query": "1"},
-            "replaced_file_groups": [FILE_GROUP],
-            "writer": "w",
-            "schema_version": 1,
-            "cleaned_before": requested_time,
-        },
-    ),
-    Operation(
-        "POST",
-        "/v1/tables/{table}/instants/{requested_time}/conflicts",
-        lambda _: {"file_groups": [FILE_GROUP | {"how": "base"}]},
-    ),
-    Operation(
-        "POST",
-        "/v1/transactions/complete",
-        lambda requested_time: {
-            "instants": [
-                {
-                    "table": TABLE,
-                    "requested_time": requested_time,
-                    "write_stats": [write_stat(requested_time)],
-                    "extra_metadata": {"query": "1"},
-                    "replaced_file_groups": [FILE_GROUP],
-                    "writer": "w",
-                    "cleaned_before": requested_time,
-                }
-            ]
-        },
-    ),
-    Operation(
-        "POST",
-        "/v1/tables/{table}/savepoints",
-        lambda requested_time: {"writer": "w", "instant": requested_time, "comment": "before the load"},
-    ),
-    Operation(
-        "POST",
-        "/v1/tables/{table}/savepoints/{requested_time}/release",
-        lambda _: {"writer": "w", "reason": "tired"},
-    ),
-    Operation(
-        "POST",
-        "/v1/tables/{table}/restore",
-        lambda requested_time: {"writer": "w", "savepoint": requested_time, "reason": "bad load"},
-    ),
-    Operation(
-        "POST",
-        "/v1/tables/{table}/instants/{requested_time}/rollback",
-        lambda requested_time: {
-            "writer": "w",
-            "reason": "tired",
-            "files_to_delete": [write_stat(requested_time)["file_name"]],
-            "lease_seconds": 5,
-            "execute": False,
-        },
-    ),
-    Operation(
-        "POST",
-        DELETABLE,
-        lambda requested_time: {
-            "files": [{"partition_path": "", "file_name": write_stat(requested_time)["file_name"]}],
-            "writer": "w",
-        },
-    ),
-    Operation(
-        "POST",
-        DELETABLE_ORPHANS,
-        lambda requested_time: {
-            "files": [{"partition_path": "", "file_name": write_stat(requested_time)["file_name"]}],
-            "unknown_instants": True,
-        },
-    ),
-    Operation(
-        "POST",
-        HEARTBEAT,
-        lambda _: {"lease_seconds": 5, "writer": "w"},
-    ),
-    Operation(
-        "POST",
-        MARKERS,
-        lambda requested_time: {"markers": [marker(requested_time)], "writer": "w"},
-    ),
-    Operation("GET", MARKERS),
-    Operation("DELETE", MARKERS),
-    Operation(
-        "POST",
-        DELETIONS,
-        lambda requested_time: {
-            "files": [
-                {"partition_path": "", "file_name": base_file_name(bucket_file_id(0), "0-0-0", requested_time)}
-            ],
-            "writer": "w",
-        },
-    ),
-    Operation("GET", DELETIONS),
-    Operation("GET", "/v1/tables/{table}/instants/{requested_time}/plan/files"),
-    Operation("GET", "/v1/tables/{table}/instants/{requested_time}/plan/file-groups"),
-    Operation("GET", "/v1/tables/{table}/instants/{requested_time}/plan/instants"),
-    Operation("GET", "/v1/tables/{table}/instants/{requested_time}/replaced-file-groups"),
-    Operation("GET", "/v1/tables/{table}/unswept"),
-    Operation(
-        "POST",
-        SWEEP,
-        lambda requested_time: {
-            "unswept_since": requested_time,
-            "late_files": [
-                {"partition_path": "", "file_name": base_file_name(bucket_file_id(0), "0-0-0", requested_time)}
-            ],
-        },
-    ),
-    Operation(
-        "GET",
-        "/v1/tables/{table}/instants/{requested_time}/marker",
-        query=f"name={base_file_name(bucket_file_id(0), '0-0-0', '20260101000000000')}.marker.CREATE",
-    ),
-    Operation(
-        "POST",
-        "/v1/tables/{table}/completion-times",
-        lambda requested_time: {"requested_times": [requested_time]},
-    ),
-    Operation(
-        "POST",
-        CLEANS,
-        lambda _: {"writer": "w", "retain_commits": 1, "lease_seconds": 5, "execute": False},
-    ),
-    Operation("POST", CLEAN_PLANS, lambda _: {"retain_versions": 1}),
-    Operation("POST", READERS, lambda _: {"reader": "r", "as_of": "latest", "lease_seconds": 5}),
-    Operation("GET", READERS),
-    Operation("POST", READER_HEARTBEAT, lambda _: {"lease_seconds": 5}),
-    Operation("DELETE", f"{READERS}/{{lease_id}}"),
-    Operation("GET", STREAMS_OF_TABLE),
-    Operation("GET", ONE_STREAM),
-    Operation(
-        "POST",
-        f"{ONE_STREAM}/open",
-        lambda _: {"writer": "w", "lease_seconds": 5, "tasks": 2, "restored_checkpoint": 3},
-    ),
-    Operation("POST", f"{ONE_STREAM}/heartbeat", lambda _: {"epoch": 1, "lease_seconds": 5}),
-    Operation(
-        "POST",
-        f"{ONE_STREAM}/instants",
-        lambda _: {
-            "epoch": 1,
-            "task": "0",
-            "checkpoint": -1,
-            "attempt": 0,
-            "operation": "upsert",
-            "blocking": True,
-        },
-    ),
-    Operation(
-        "POST",
-        f"{ONE_STREAM}/write-metadata",
-        lambda requested_time: {
-            "epoch": 1,
-            "task": "0",
-            "checkpoint": -1,
-            "attempt": 0,
+        values = {
+            "table": TABLE,
+            "namespace": "shop",
             "requested_time": requested_time,
-            "write_stats": [write_stat(requested_time)],
-            "last_batch": True,
-            "end_of_input": True,
-            "bootstrap": True,
-        },
-    ),
-    Operation(
-        "POST",
-        f"{ONE_STREAM}/complete",
-        lambda _: {"epoch": 1, "checkpoint": 1, "extra_metadata": {"offset": "1"}},
-    ),
-    Operation("POST", f"{ONE_STREAM}/abort", lambda _: {"epoch": 1, "checkpoint": 1, "reason": "timeout"}),
-    Operation(
-        "POST",
-        f"{ONE_STREAM}/restart-task",
-        lambda _: {"epoch": 1, "task": "0", "restored_checkpoint": 1},
-    ),
-    Operation("POST", f"{ONE_STREAM}/close", lambda _: {"epoch": 1, "reason": "done"}),
-    Operation("GET", PUBLICATION),
-    Operation("POST", PUBLICATION_LEASE, lambda _: {"publisher": "p", "lease_seconds": 5}),
-    Operation("GET", f"{PUBLICATION}/partitions"),
-    Operation("GET", f"{PUBLICATION}/steps"),
-    Operation("GET", f"{PUBLICATION}/files"),
-    Operation(
-        "POST",
-        PUBLICATION,
-        lambda _: {"publisher": "p", "epoch": 1, "version": 1, "foreign_files": ["x"], "release": True},
-    ),
-    Operation("GET", "/v1/tables/{table}/snapshot"),
-    Operation(
-        "POST",
-        "/v1/tables/{table}/scan",
-        lambda requested_time: {
-            "as_of": requested_time,
-            "partition_paths": [""],
-            "filter": {"type": "not", "filter": {"type": "starts_with", "column": "name", "prefix": "a"}},
-            "limit": 10,
-        },
-    ),
-    Operation("GET", "/v1/tables/{table}/published"),
-    Operation("GET", "/v1/tables/{table}/changes"),
-    Operation(
-        "POST",
-        "/v1/tables/{table}/file-groups",
-        lambda requested_time: {
-            "file_groups": [{"partition_path": "", "file_id": "f"}],
-            "buckets": [{"partition_path": "", "bucket": 0}],
-            "as_of": requested_time,
-            "limit": 10,
-        },
-    ),
-    Operation("GET", "/v1/tables/{table}/file-groups/history", query=f"file_id={bucket_file_id(0)}"),
-    Operation("GET", "/v1/tables/{table}/partitions"),
-    Operation("GET", "/v1/tables/{table}/replaced-file-groups"),
-    Operation("GET", "/v1/tables/{table}/pending-file-groups"),
-    Operation("GET", "/v1/events"),
-    Operation("GET", "/v1/tables/{table}/cursor-time", query=f"after={BEGINNING_OF_LOG}"),
-    Operation("GET", "/v1/outcomes/{key}"),
-)
-STREAMS = (Operation("GET", "/v1/events/stream"),)
-"""Answers that do not end by themselves; ``test_feed.py`` tries them."""
-WITH_BODY = tuple(operation for operation in OPERATIONS if operation.body is not None)
-BODY_OPTIONAL = (HEARTBEAT, INFLIGHT)
-"""Operations with an optional body: an empty one is ``{}``."""
-OF_A_TABLE = tuple(operation for operation in OPERATIONS if "{table}" in operation.template)
-OF_A_NAMESPACE = tuple(operation for operation in OPERATIONS if "{namespace}" in operation.template)
-OF_AN_INSTANT = tuple(operation for operation in OPERATIONS if "{requested_time}" in operation.template)
-NO_COMMANDS = (
-    "/deletable",
-    "/dry-run",
-    *("/conflicts", "/completion-times", "/scan", "/file-groups", "/markers", "/clean-plans"),
-    *("/readers", "/{lease_id}", "/{lease_id}/heartbeat", "/publication", "/publication/lease"),
-)
-"""Ends of the paths of requests besides GET that are no commands."""
-COMMANDS = tuple(
-    operation
-    for operation in OPERATIONS
-    if operation.method != "GET" and not operation.template.endswith(NO_COMMANDS)
-)
-LISTS = tuple(
-    operation
-    for operation in OPERATIONS
-    if operation.method == "GET"
-    and operation.template.endswith(("s", "snapshot", "unswept"))
-    # The log, and what is published, continue behind an event or a partition.
-    and operation.template != "/v1/events"
-    and not operation.template.startswith(f"{PUBLICATION}/")
-)
+            "key": "never-used",
+            "schema_version": "1",
+            "lease_id": "00000000-0000-0000-0000-000000000000",
+            "stream": "job",
+        }
+        path = self.template.format(**{**values, **parts})
+        listed = self.description.get("parameters", [])
+        required = [each["name"] for each in listed if each["in"] == "query" and each["required"]]
+        query = "&".join(f"{name}={_QUERIES[name]}" for name in required)
+        return f"{path}?{query}" if query else path
+
+
+def operation(method: str, template: str) -> Operation:
+    """The operation at a path of the document."""
+    assert method.lower() in DOCUMENT["paths"][template]
+    return Operation(method, template)
 
 
 def quoted(text: str) -> str:
     """A text as one segment of a path."""
-    return quote(text, safe="")
+    return quote(text, safe="", errors="surrogateescape")
+
+
+# A value for each schema
+
+
+def _resolved(schema: Json) -> Json:
+    """The schema itself, where a document has a reference; of several kinds of values the last."""
+    while True:
+        if "$ref" in schema:
+            schema = DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        elif options := [option for option in _options(schema) if option.get("type") != "null"]:
+            schema = options[-1]
+        else:
+            return schema
+
+
+def _options(schema: Json) -> list[Json]:
+    options: list[Json] = schema.get("anyOf") or schema.get("allOf") or []
+    return options
+
+
+def _value(schema: Json, instant: str, *, is_whole: bool, name: str = "") -> Any:
+    schema = _resolved(schema)
+    match schema.get("type"):
+        case "object" if "properties" in schema:
+            fields = schema["properties"].items()
+            return {
+                field: _value(of_field, instant, is_whole=is_whole, name=field)
+                for field, of_field in fields
+                if field in schema.get("required", []) or (is_whole and field not in _ONE_OF_SEVERAL)
+            }
+        case "object":
+            return {"a": "b"}
+        case "array":
+            return [_value(schema["items"], instant, is_whole=is_whole, name=name)]
+        case "integer" | "number":
+            return max(1, schema.get("minimum", 1))
+        case "boolean":
+            return False
+        case _:
+            return _text(schema, instant, name)
+
+
+def _text(schema: Json, instant: str, name: str) -> str:
+    words: list[str] = schema.get("enum", []) + schema.get("examples", [])
+    if name == "file_name":
+        return base_file_name(bucket_file_id(0), "0-0-0", instant)
+    if name in _WORDS:
+        return _WORDS[name]
+    return words[0] if words else instant if re.match(schema.get("pattern", "$"), instant) else "w"
+
+
+# Wrong bodies
+
+
+def places(tried: Operation) -> Iterator[Place]:
+    """Every place below the whole body of an operation; of a list only the first entry."""
+    schema = tried.body_schema
+    assert schema is not None
+    yield from _places(schema, ())
+
+
+def _places(schema: Json, at: Path) -> Iterator[Place]:
+    for field, of_field in schema.get("properties", {}).items():
+        if field not in _ONE_OF_SEVERAL:
+            yield Place((*at, field), of_field, field in schema.get("required", []))
+            yield from _places(_resolved(of_field), (*at, field))
+    if "items" in schema:
+        yield Place((*at, 0), schema["items"], is_required=False)
+        yield from _places(_resolved(schema["items"]), (*at, 0))
+
+
+_OF_TYPES = {
+    "null": "null",
+    "boolean": "true",
+    "integer": "1",
+    "number": "1.5",
+    "string": '"x"',
+    "array": "[]",
+    "object": "{}",
+}
+NOT_TIMES = ("00000000000000000", "20260230000000000", "99999999999999999999", "20260101000000000\n", "x", "")
+
+
+def wrong_values(schema: Json) -> Iterator[str]:
+    """Raw values, JSON or not, that the schema excludes."""
+    types, of_type = set(_types(schema)), _resolved(schema)
+    yield from (raw for name, raw in _OF_TYPES.items() if name not in types)
+    match of_type.get("type"):
+        case "string":
+            yield from ('"\\u0000"', '"\\ud800"', '"\xff"')
+            texts = ("nonsense", *NOT_TIMES, "x" * (of_type.get("maxLength", 0) + 1))
+            yield from (json.dumps(text) for text in texts if excludes(of_type, text))
+        case "integer" if "number" not in types:
+            bounds = (of_type.get("minimum", 0) - 1, of_type.get("maximum", 2**64) + 1)
+            yield from (*map(str, bounds), "1e400", "9" * 5_000)
+        case "array":
+            yield from ("[null]", "[" * 1_000)
+        case "object" if "properties" in of_type:
+            yield '{"nobody_knows_this": 1}'
+        case "object":
+            yield from ('{"x": null}', '{"x": 1}', '{"\\u0000": "x"}', '{"x": "\\ud800"}')
+        case _:
+            pass
+
+
+def _types(schema: Json) -> Iterator[str]:
+    if "$ref" in schema:
+        schema = DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    for option in _options(schema):
+        yield from _types(option)
+    if "enum" in schema:
+        yield "string"
+    if "type" in schema:
+        yield schema["type"]
+        yield from ["integer"] if schema["type"] == "number" else []
+
+
+def with_raw(body: Json, at: Path, raw: str) -> bytes:
+    """The body as bytes, with raw text, valid JSON or not, in one place."""
+    mark = "the place to be filled"
+    return json.dumps(replaced(body, at, mark)).replace(json.dumps(mark), raw).encode("latin-1")
+
+
+def replaced(body: Any, at: Path, value: object) -> Any:
+    """A copy of the body with another value in one place."""
+    if not at:
+        return value
+    copy: Any = dict(body) if isinstance(body, dict) else list(body)
+    copy[at[0]] = replaced(copy[at[0]], at[1:], value)
+    return copy
+
+
+def without(body: Any, at: Path) -> Any:
+    """A copy of the body with one place left out."""
+    if len(at) == 1:
+        return {name: value for name, value in body.items() if name != at[0]}
+    copy: Any = dict(body) if isinstance(body, dict) else list(body)
+    copy[at[0]] = without(copy[at[0]], at[1:])
+    return copy
+
+
+# Wrong parameters
+
+
+_TEXTS = (
+    *("", "x", "-1", "1.5", "NaN", "null", "9" * 40, "a b", "a.b", "a.b.c", ".b", "-a", "é", "a;b", "%", "\0"),
+    *("a.b\n", "a.b\0", "\x7f", "\udcff", "x" * 300, f"{'x' * 129}.b", "x" * 5_000, "a.' OR 1=1"),
+    *("2026010100000000", "202601010000000000", "20261301000000000", "20260101240000000", "20260101006000000"),
+    *("20260101000060000", "\uff12026010100000000", "2026010100000000x", *NOT_TIMES),
+)
+
+
+def wrong_texts(schema: Json) -> Iterator[str]:
+    """Texts that the schema of a parameter excludes."""
+    yield from (text for text in _TEXTS if excludes(schema, text))
+
+
+def excludes(schema: Json, text: str) -> bool:
+    """Whether a schema excludes a text as the value of a parameter."""
+    schema = _resolved(schema)
+    match schema.get("type"):
+        case "integer":
+            is_number = re.fullmatch("-?[0-9]+", text) is not None
+            return not is_number or not schema["minimum"] <= int(text) <= schema["maximum"]
+        case "boolean":
+            return text not in ("true", "false")
+        case "array":
+            return excludes(schema["items"], text)
+        case _:
+            # The document's `$` is the end of the text, not that of a line.
+            pattern = re.sub(r"\$$", r"\\Z", schema.get("pattern", ""))
+            is_of_length = schema.get("minLength", 0) <= len(text) <= schema.get("maxLength", 10**9)
+            return not is_of_length or re.match(pattern, text) is None or text not in schema.get("enum", [text])
+
+
+# The operations
+
+
+ALL = tuple(
+    Operation(method.upper(), template) for template, methods in DOCUMENT["paths"].items() for method in methods
+)
+OPERATIONS = tuple(tried for tried in ALL if tried.template != "/v1/events/stream")
+"""Without the answer that does not end by itself; ``test_feed.py`` tries it."""
+WITH_BODY = tuple(tried for tried in OPERATIONS if tried.body_schema is not None)
+COMMANDS = tuple(
+    tried
+    for tried in OPERATIONS
+    # A report of a publication is a note unless it records a pause.
+    if "Idempotency-Key" in tried.parameters("header") and not tried.template.endswith("/publication")
+)
+LISTS = tuple(tried for tried in OPERATIONS if tried.method == "GET" and "cursor" in tried.parameters("query"))
+
+
+def of(parameter: str) -> tuple[Operation, ...]:
+    """The operations that have a parameter in their path."""
+    return tuple(tried for tried in OPERATIONS if parameter in tried.parameters("path"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -15,10 +15,9 @@ from hypothesis import HealthCheck, settings, strategies as st
 from chronolake_model.problems import Problem, ProblemCode
 from tests.examples import examples
 from tests.server import database
-from tests.server.operations import COMMANDS, OPERATIONS, Operation
+from tests.server.operations import COMMANDS, Operation
 from tests.server.rest import Json
 
-NEVER_BEGUN = "20260101000000000"
 _STATUS = {str(code): code.status for code in ProblemCode}
 
 JSON_VALUES = st.recursive(
@@ -37,11 +36,10 @@ FUZZ = settings(
 
 @dataclass
 class ServedTable:
-    """A server with a table whose timeline has an instant in each state, and its OpenAPI document."""
+    """A server with a table whose timeline has an instant in each state."""
 
     connection: psycopg.Connection[database.Row]
     http: httpx.Client
-    openapi: Json = field(repr=False)
     requested: str
     inflight: str
     completed: str
@@ -49,7 +47,7 @@ class ServedTable:
 
     def send(self, operation: Operation, *, path: str | None = None, **request: Any) -> httpx.Response:
         """Send a request of an operation, about the inflight instant unless ``path`` says otherwise."""
-        return self.http.request(operation.method, path or operation.path(self.inflight), **request)
+        return self.http.request(**request_of(operation, path or operation.path(self.inflight), **request))
 
     def contents(self) -> dict[str, list[str]]:
         """All that the database holds."""
@@ -63,22 +61,23 @@ class ServedTable:
         """How many commands were decided, and how many of them refused."""
         return database.counts_of(self.connection, *database.DECISIONS)
 
-    def documented(self, operation: Operation) -> Json:
-        """The responses that the OpenAPI document gives an operation, by status."""
-        responses: Json = self.openapi["paths"][operation.template][operation.method.lower()]["responses"]
-        return responses
 
-    def check_problem(self, operation: Operation, response: httpx.Response) -> Problem:
-        """The problem of a response, which must be of the documented form and documented for the operation."""
-        assert 400 <= response.status_code < 500, response.text
-        assert response.headers["content-type"].partition(";")[0] == "application/problem+json"
-        problem = msgspec.json.decode(response.content, type=Problem)
-        assert _STATUS[problem.code] == problem.status == response.status_code
-        assert problem.detail
-        if problem.code not in (ProblemCode.ROUTE_NOT_FOUND, ProblemCode.METHOD_NOT_ALLOWED):
-            documented = self.documented(operation)[str(problem.status)]
-            assert f"`{problem.code}`" in documented["description"], problem
-        return problem
+def request_of(tried: Operation, path: str, *, params: Json | None = None, **request: Any) -> Json:
+    """A request of an operation, whose required parameters in the query stay."""
+    return {"method": tried.method, "url": httpx.URL(path).copy_merge_params(params or {})} | request
+
+
+def check_problem(tried: Operation, response: httpx.Response) -> Problem:
+    """The problem of a response, which must be of the documented form and documented for the operation."""
+    assert 400 <= response.status_code < 500, response.text
+    assert response.headers["content-type"].partition(";")[0] == "application/problem+json"
+    problem = msgspec.json.decode(response.content, type=Problem)
+    assert _STATUS[problem.code] == problem.status == response.status_code
+    assert problem.detail
+    if problem.code not in (ProblemCode.ROUTE_NOT_FOUND, ProblemCode.METHOD_NOT_ALLOWED):
+        documented = tried.description["responses"][str(problem.status)]
+        assert f"`{problem.code}`" in documented["description"], problem
+    return problem
 
 
 def is_decision(tried: Operation, problem: Problem) -> bool:
@@ -87,13 +86,6 @@ def is_decision(tried: Operation, problem: Problem) -> bool:
         tried in COMMANDS
         and problem.status in (404, 409, 410, 422)
         and problem.code not in (ProblemCode.ROUTE_NOT_FOUND, ProblemCode.IDEMPOTENCY_KEY_REUSED)
-    )
-
-
-def operation(method: str, template: str) -> Operation:
-    """The operation at a path."""
-    return next(
-        candidate for candidate in OPERATIONS if (candidate.method, candidate.template) == (method, template)
     )
 
 

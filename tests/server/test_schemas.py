@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from tests.fix_server import ServerProcess
-from tests.server import database, operations, rest
-from tests.server.refusals import operation
-from tests.server.rest import Json, Table, keyed, new_key, refused, succeeded, write_stat
+from tests.server import database, rest
+from tests.server.operations import operation
+from tests.server.rest import Json, Table, keyed, refused, succeeded, write_stat
 
-CHANGE = operation("POST", operations.SCHEMA)
+CHANGE = operation("POST", "/v1/tables/{table}/schema")
 NOTE: Json = {"change": "add", "name": "note", "type": "string"}
 
 
@@ -33,9 +33,6 @@ def shown(table: Table) -> Json:
 def added(name: str) -> Json:
     """The change that adds a column."""
     return NOTE | {"name": name}
-
-
-# ---------------------------------------------------------------------------------- changes
 
 
 def test_a_new_table_has_version_1_and_numbered_columns(table: Table) -> None:
@@ -91,93 +88,17 @@ def test_the_event_records_the_changes_and_the_whole_new_schema(
     }
 
 
-def test_nested_fields_have_ids_and_change_by_their_paths(table: Table) -> None:
-    succeeded(
-        change_schema(table, {"change": "add", "name": "home", "type": "struct<city:string,tags:array<int>>"})
-    )
-
-    made = succeeded(
-        change_schema(
-            table,
-            {"change": "rename", "name": "home.city", "new_name": "town"},
-            {"change": "widen", "name": "home.tags.element", "type": "bigint"},
-            {"change": "add", "name": "home.zip", "type": "int"},
-        )
-    )
-
-    assert made["fields"][-1] == {
-        "name": "home",
-        "type": "struct<town:string,tags:array<bigint>,zip:int>",
-        "nullable": True,
-        "field_id": 5,
-        "nested": [
-            {"name": "town", "field_id": 6, "nested": []},
-            {"name": "tags", "field_id": 7, "nested": [{"name": "element", "field_id": 8, "nested": []}]},
-            {"name": "zip", "field_id": 9, "nested": []},
-        ],
-    }
-    assert shown(table)["schema"] == made["fields"]
-
-
 @pytest.mark.parametrize(
-    ("status", "code", "changes"),
+    ("status", "code", "change"),
     [
-        (409, "incompatible-schema", [added("NAME")]),
-        (409, "incompatible-schema", [NOTE | {"nullable": False}]),
-        (409, "incompatible-schema", [{"change": "rename", "name": "name", "new_name": "Day"}]),
-        (409, "incompatible-schema", [{"change": "rename", "name": "id", "new_name": "key"}]),
-        (409, "incompatible-schema", [{"change": "widen", "name": "id", "type": "int"}]),
-        (409, "incompatible-schema", [{"change": "widen", "name": "name", "type": "binary"}]),
-        (409, "incompatible-schema", [{"change": "nullable", "name": "name", "nullable": False}]),
-        (409, "incompatible-schema", [{"change": "nullable", "name": "name"}]),
-        (409, "incompatible-schema", [{"change": "drop", "name": "id"}]),
-        (409, "incompatible-schema", [{"change": "drop", "name": "nothing"}]),
-        (409, "incompatible-schema", [{"change": "drop", "name": "name.first"}]),
-        (409, "incompatible-schema", [{"change": "drop", "name": "name..first"}]),
-        (422, "invalid-table", [NOTE | {"type": "varchar"}]),
-        (422, "invalid-table", [added("_hoodie_file_name")]),
+        (409, "incompatible-schema", {"change": "drop", "name": "id"}),
+        (422, "invalid-table", added("_hoodie_file_name")),
     ],
-    ids=str,
 )
 def test_a_refused_change_changes_nothing(
-    refuse: Callable[..., None], status: int, code: str, changes: list[Json]
+    refuse: Callable[..., None], status: int, code: str, change: Json
 ) -> None:
-    refuse(CHANGE, status, code, json={"changes": [added("before"), *changes, added("behind")]})
-
-
-@pytest.mark.parametrize("change", ['{"a":' * 100_000, '{"name":' + "[" * 100_000], ids=["objects", "lists"])
-def test_a_change_that_nests_without_end_is_refused(refuse: Callable[..., None], change: str) -> None:
-    body = f'{{"changes":[{change}'
-
-    refuse(CHANGE, 400, "invalid-request", content=body, headers={"Content-Type": "application/json"})
-
-
-def test_a_refusal_names_the_columns_that_there_are(table: Table) -> None:
-    problem = refused(change_schema(table, {"change": "drop", "name": "nothing"}), 409, "incompatible-schema")
-
-    assert problem["context"]["columns"] == ["id", "day", "name", "at"]
-    assert "id, day, name, at" in problem["detail"]
-
-
-def test_another_version_than_the_expected_one_is_refused_and_named(table: Table) -> None:
-    succeeded(change_schema(table, NOTE))
-
-    problem = refused(change_schema(table, added("more"), expected_schema_version=1), 409, "schema-changed")
-
-    assert problem["context"]["schema_version"] == 2
-    assert shown(table)["schema_version"] == 2
-
-
-def test_a_change_sent_again_under_its_key_is_made_once(table: Table) -> None:
-    key = new_key()
-    first = change_schema(table, NOTE, key=key)
-    succeeded(change_schema(table, {"change": "drop", "name": "note"}))
-
-    again = change_schema(table, NOTE, key=key)
-
-    assert again.content == first.content
-    assert shown(table)["schema_version"] == 3
-    refused(change_schema(table, added("other"), key=key), 422, "idempotency-key-reused")
+    refuse(CHANGE, status, code, json={"changes": [added("before"), change, added("behind")]})
 
 
 def test_of_eight_changes_that_expect_one_version_exactly_one_is_made(
@@ -196,23 +117,6 @@ def test_of_eight_changes_that_expect_one_version_exactly_one_is_made(
         assert sorted(answer.status_code for answer in answers) == [200, *[409] * 7]
         assert shown(made)["schema_version"] == 2
         assert len(shown(made)["schema"]) == 5
-
-
-def test_changes_that_expect_nothing_are_all_made_one_after_the_other(
-    shared_servers: tuple[ServerProcess, ServerProcess],
-) -> None:
-    first, second = (rest.connect(server.url) for server in shared_servers)
-    with first, second, ThreadPoolExecutor(8) as threads:
-        made = rest.make_table(first)
-        tables = [made, Table(second, made.name)]
-        sent = [threads.submit(change_schema, tables[number % 2], added(f"c{number}")) for number in range(8)]
-        versions = sorted(succeeded(response.result())["schema_version"] for response in sent)
-
-        assert versions == list(range(2, 10))
-        assert [field["field_id"] for field in shown(made)["schema"]] == list(range(1, 13))
-
-
-# ---------------------------------------------------------------------------------- versions
 
 
 def test_every_version_is_kept_and_listed_oldest_first_in_pages(table: Table) -> None:
@@ -236,16 +140,6 @@ def test_an_unknown_version_is_not_found(table: Table, version: str) -> None:
     answer = table.http.get(f"/v1/tables/{table.name}/schemas/{version}")
 
     refused(answer, 404, "schema-not-found")
-
-
-@pytest.mark.parametrize("version", ["0", "-1", "1.0", "x", "01", "%20", "2147483648", "9" * 500, "\u0661"])
-def test_an_invalid_version_is_refused(table: Table, version: str) -> None:
-    answer = table.http.get(f"/v1/tables/{table.name}/schemas/{version}")
-
-    refused(answer, 400, "invalid-parameter")
-
-
-# ---------------------------------------------------------------------------------- writes
 
 
 def test_an_instant_writes_with_the_schema_of_its_beginning(table: Table) -> None:
@@ -285,20 +179,6 @@ def test_the_executor_of_a_plan_writes_with_the_schema_of_its_start(table: Table
     succeeded(change_schema(table, NOTE))
 
     assert succeeded(table.inflight(plan))["schema_version"] == 2
-
-
-def test_a_file_is_shown_with_whether_it_has_field_ids(table: Table) -> None:
-    begun = table.begun()
-    stats = [
-        write_stat(begun, 0),
-        write_stat(begun, 1, has_field_ids=True),
-        write_stat(begun, 2, has_field_ids=False),
-    ]
-    succeeded(table.complete(begun, *stats))
-
-    slices = succeeded(table.http.get(f"/v1/tables/{table.name}/snapshot"))["slices"]
-
-    assert [file_slice["base_file"]["has_field_ids"] for file_slice in slices] == [False, True, False]
 
 
 def test_an_action_without_files_has_no_schema(table: Table) -> None:
