@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.settings import Settings
+from tests.fix_postgres import claimed, clone_of
 from tests.store import tampering
 from tests.store.tables_of_types import TablesOfTypes, projections
 
@@ -25,8 +28,18 @@ def history(dsn: str) -> Iterator[TablesOfTypes]:
         assert asyncio.run(verification.verify(Settings(dsn=dsn))).findings == []
 
 
+@pytest.fixture(scope="session")
+def history_template(postgres: str, template: str) -> str:
+    """The name of a database with a small history of several tables in it, to be cloned."""
+    name = f"{template}_history"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+    tampering.make(claimed(make_conninfo(postgres, dbname=name)))
+    return name
+
+
 @pytest.fixture
-def history_dsn(dsn: str) -> str:
-    """The DSN of a database with a small history of several tables in it."""
-    tampering.make(dsn)
-    return dsn
+def history_dsn(postgres: str, history_template: str) -> Iterator[str]:
+    """The DSN of a database with that history."""
+    with clone_of(postgres, history_template) as dsn:
+        yield dsn

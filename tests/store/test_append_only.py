@@ -19,8 +19,8 @@ def of(change: str, table: str) -> bytes:
 
 @pytest.mark.parametrize("table", LOG)
 @pytest.mark.parametrize("change", CHANGES)
-def test_the_servers_role_may_not_change_the_log(dsn: str, table: str, change: str) -> None:
-    with psycopg.connect(dsn) as connection:
+def test_the_servers_role_may_not_change_the_log(shared_dsn: str, table: str, change: str) -> None:
+    with psycopg.connect(shared_dsn) as connection:
         connection.execute("SET ROLE chronolake_server")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(of(change, table))
@@ -28,9 +28,9 @@ def test_the_servers_role_may_not_change_the_log(dsn: str, table: str, change: s
 
 @pytest.mark.parametrize("table", LOG)
 @pytest.mark.parametrize("change", CHANGES)
-def test_not_even_the_owner_may_change_the_log(dsn: str, table: str, change: str) -> None:
+def test_not_even_the_owner_may_change_the_log(shared_dsn: str, table: str, change: str) -> None:
     with (
-        psycopg.connect(dsn) as connection,
+        psycopg.connect(shared_dsn) as connection,
         pytest.raises(psycopg.errors.RestrictViolation, match="append-only"),
     ):
         connection.execute(of(change, table))
@@ -38,24 +38,24 @@ def test_not_even_the_owner_may_change_the_log(dsn: str, table: str, change: str
 
 @pytest.mark.parametrize("table", LOG)
 @pytest.mark.parametrize("change", CHANGES)
-def test_replication_mode_does_not_switch_the_refusal_off(dsn: str, table: str, change: str) -> None:
-    with psycopg.connect(dsn) as connection:
+def test_replication_mode_does_not_switch_the_refusal_off(shared_dsn: str, table: str, change: str) -> None:
+    with psycopg.connect(shared_dsn) as connection:
         connection.execute("SET session_replication_role = replica")
         with pytest.raises(psycopg.errors.RestrictViolation):
             connection.execute(of(change, table))
 
 
 @pytest.mark.parametrize("table", LOG)
-def test_the_servers_role_may_append_to_the_log(dsn: str, table: str) -> None:
-    with psycopg.connect(dsn) as connection:
+def test_the_servers_role_may_append_to_the_log(shared_dsn: str, table: str) -> None:
+    with psycopg.connect(shared_dsn) as connection:
         row = connection.execute(
             "SELECT has_table_privilege('chronolake_server', %s, 'INSERT')", [f"chronolake.{table}"]
         ).fetchone()
     assert row == (True,)
 
 
-def test_the_servers_role_cannot_make_or_drop_anything(dsn: str) -> None:
-    with psycopg.connect(dsn) as connection:
+def test_the_servers_role_cannot_make_or_drop_anything(shared_dsn: str) -> None:
+    with psycopg.connect(shared_dsn) as connection:
         connection.execute("SET ROLE chronolake_server")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute("CREATE TABLE chronolake.mine ()")

@@ -46,8 +46,8 @@ _STATEMENTS_OF_TASKS = ("slices/files_of_groups", "slices/last_replaced_of_bucke
 
 
 @pytest.mark.parametrize("name", _STATEMENTS)
-def test_a_statement_of_a_write_reads_no_whole_table(dsn: str, name: str) -> None:
-    plan = generic_plan(dsn, name)
+def test_a_statement_of_a_write_reads_no_whole_table(shared_dsn: str, name: str) -> None:
+    plan = generic_plan(shared_dsn, name)
 
     for table in _GROWING:
         assert not re.search(rf"Seq Scan on {table}\b", plan), plan
@@ -56,8 +56,10 @@ def test_a_statement_of_a_write_reads_no_whole_table(dsn: str, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", _STATEMENTS_OF_TASKS)
-def test_what_a_task_asks_reads_the_named_groups_and_what_was_superseded_since(dsn: str, name: str) -> None:
-    plan = generic_plan(dsn, name)
+def test_what_a_task_asks_reads_the_named_groups_and_what_was_superseded_since(
+    shared_dsn: str, name: str
+) -> None:
+    plan = generic_plan(shared_dsn, name)
 
     assert "Seq Scan" not in plan, plan
     if name == "slices/files_of_groups":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -129,18 +130,29 @@ PROJECTED = [
 ]
 
 
-@pytest.mark.parametrize("change", PROJECTED)
-def test_a_changed_projection_is_detected_and_repaired_by_a_rebuild(history_dsn: str, change: str) -> None:
-    projection = change.split()[1 if change.startswith("UPDATE") else 2]
-    tamper(history_dsn, change)
+def _together(changes: Sequence[str]) -> list[dict[str, str]]:
+    """Changes that are made at once: in each group one of each projection, by its name."""
+    groups: list[dict[str, str]] = []
+    for change in changes:
+        projection = change.split()[1 if change.startswith("UPDATE") else 2]
+        free = next((group for group in groups if projection not in group), None)
+        if free is None:
+            groups.append(free := {})
+        free[projection] = change
+    return groups
 
+
+@pytest.mark.parametrize("changes", _together(PROJECTED))
+def test_changed_projections_are_detected_and_repaired_by_a_rebuild(
+    history_dsn: str, changes: dict[str, str]
+) -> None:
+    tamper(history_dsn, *changes.values())
     findings = tampering.verify(history_dsn).findings
-    assert {(finding.check, finding.what.partition("(")[0]) for finding in findings} == {
-        (Check.PROJECTION, projection)
-    }
-
     repaired = tampering.rebuild(history_dsn).repaired
-    assert {name for name, rows in repaired.items() if rows} == {projection}
+
+    assert {finding.check for finding in findings} == {Check.PROJECTION}
+    assert {finding.what.partition("(")[0] for finding in findings} == changes.keys()
+    assert {name for name, rows in repaired.items() if rows} == changes.keys()
     assert tampering.verify(history_dsn).holds
 
 

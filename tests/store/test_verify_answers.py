@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from chronolake_metastore.domain.proof import Check, Finding
+from tests.fix_postgres import claimed, clone_of
 from tests.store import tampering
 from tests.store.tampering import ORDERS, tamper
 
@@ -15,15 +19,25 @@ REFUSED = "(SELECT request_id FROM refusal WHERE table_name = 'shop.orders' ORDE
 NAMELESS = "(SELECT request_id FROM refusal WHERE table_name = 'shop.none' ORDER BY position LIMIT 1)"
 
 
-@pytest.fixture
-def log_dsn(dsn: str) -> str:
-    """A database with the history, with refusals of each kind, and with a write after them."""
-    tampering.make(dsn)
+@pytest.fixture(scope="session")
+def log_template(postgres: str, history_template: str) -> str:
+    """The name of a database with the history, with refusals of each kind, and with a write after them."""
+    name = f"{history_template}_refused"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{history_template}"')
+    dsn = claimed(make_conninfo(postgres, dbname=name))
     tampering.refuse(dsn, "shop.orders", "shop.none")
     tampering.refuse(dsn, "shop.orders", "shop.none")
     tampering.refuse(dsn)
     tampering.stage(dsn)
-    return dsn
+    return name
+
+
+@pytest.fixture
+def log_dsn(postgres: str, log_template: str) -> Iterator[str]:
+    """The DSN of a database with that log."""
+    with clone_of(postgres, log_template) as dsn:
+        yield dsn
 
 
 def request_id(dsn: str, query: str) -> str:
