@@ -234,19 +234,6 @@ def test_a_time_of_no_completion_is_no_begin_of_what_is_served(shared_http: http
     refused(adopt(shared_http, request), 422, "invalid-plan")
 
 
-def test_a_timeline_in_the_future_says_until_when_to_wait(shared_http: httpx.Client) -> None:
-    future = commit("29990101000000001", "29990101000000002")
-    problem = refused(adopt(shared_http, body(shared_http, *HISTORY, future)), 422, "invalid-table")
-    assert "wait until it is 29990101000000002 in UTC" in problem["detail"]
-
-
-def test_a_folder_of_another_table_is_not_adopted(shared_http: httpx.Client) -> None:
-    table = adopted(shared_http, *HISTORY)
-    taken = succeeded(table.http.get(f"/v1/tables/{table.name}"))["base_path"]
-
-    refused(adopt(shared_http, body(shared_http, *HISTORY, table={"base_path": taken})), 409, "base-path-taken")
-
-
 def test_a_dropped_table_can_be_adopted_again_under_its_name(shared_http: httpx.Client) -> None:
     request = body(shared_http, *HISTORY)
     name = succeeded(adopt(shared_http, request))["table"]["name"]
@@ -271,11 +258,6 @@ def test_a_table_is_dropped_only_at_the_expected_version(shared_http: httpx.Clie
 
     refused(shared_http.delete(path, params={"version": last}), 409, "illegal-transition")
     assert shared_http.delete(path, params={"version": last + 1}).status_code == 204
-
-
-def test_properties_that_no_hudi_table_has_are_refused(shared_http: httpx.Client) -> None:
-    request = body(shared_http, *HISTORY, table={"properties": {"hudi.adopted": "nonsense"}})
-    refused(adopt(shared_http, request), 422, "invalid-table")
 
 
 def test_an_adopted_table_must_spell_its_partition_paths_as_hudi_did(shared_http: httpx.Client) -> None:

@@ -45,20 +45,7 @@ def orphans(table: Table, *files: Json, **options: object) -> dict[str, str]:
     return {refusal["file_name"]: refusal["reason"] for refusal in answer["refused"]}
 
 
-@pytest.mark.parametrize(
-    "spelling",
-    [
-        "{a}",
-        "{parent}",
-        "{a}/child",
-        "{parent}/x/../a",
-        "file://{a}",
-        "file:{a}",
-        "{parent}//a",
-        "{a}/",
-        "{link}",
-    ],
-)
+@pytest.mark.parametrize("spelling", ["{a}/child", "file:{parent}//x/../a/", "{link}"])
 def test_a_base_path_is_taken_in_every_spelling(http: httpx.Client, tmp_path: Path, spelling: str) -> None:
     (tmp_path / "lake" / "a").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "lake" / "a")
@@ -105,7 +92,7 @@ def test_a_base_path_with_a_link_that_the_server_cannot_read_is_refused(http: ht
     assert "cannot read a link" in problem["detail"]
 
 
-@pytest.mark.parametrize("spelling", ["s3a://LAKE/a", "S3N://lake/a/b/", "s3://lake", "s3://lake/a?x=1#y"])
+@pytest.mark.parametrize("spelling", ["S3N://lake/a/b/", "s3://lake"])
 def test_a_folder_of_a_bucket_is_taken_by_one_table(http: httpx.Client, spelling: str) -> None:
     rest.succeeded(create(http, "a", "s3://lake/a"))
     rest.refused(create(http, "b", spelling), 409, "base-path-taken")
@@ -113,11 +100,9 @@ def test_a_folder_of_a_bucket_is_taken_by_one_table(http: httpx.Client, spelling
     rest.succeeded(create(http, "d", "gs://lake/a"))
 
 
-@pytest.mark.parametrize(
-    "base_path", ["lake/a", "~/a", "s3://lake/a%20b", "s3://k:s@lake/a", "ftp://x/a", "/../a", "/" + "a/" * 800]
-)
-def test_a_base_path_that_cannot_be_compared_is_refused(http: httpx.Client, base_path: str) -> None:
-    rest.refused(create(http, "a", base_path), 422, "invalid-table")
+def test_a_base_path_that_cannot_be_compared_is_refused(http: httpx.Client) -> None:
+    for base_path in ("lake/a", "s3://k:s@lake/a", "/" + "a/" * 800):
+        rest.refused(create(http, "a", base_path), 422, "invalid-table")
 
 
 def test_a_dropped_table_keeps_its_base_path_until_a_request_takes_it_over(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import httpx
 import pytest
 
@@ -72,9 +70,6 @@ def times(table: Table) -> list[str]:
     return completions
 
 
-# ---------------------------------------------------------------------------------- refusals
-
-
 @pytest.mark.parametrize("resource", AS_OF)
 def test_a_read_as_of_a_cleaned_time_is_refused_with_the_earliest_time(
     table: Table, times: list[str], resource: str
@@ -123,9 +118,6 @@ def test_pages_begun_before_the_clean_are_refused(table: Table) -> None:
     gone(get(table, "changes", limit=1, cursor=cursors[2]), second)
     gone(scan(table, limit=1, cursor=cursors[3]), second)
     assert first < second
-
-
-# ---------------------------------------------------------------------------------- served history
 
 
 def test_a_table_that_was_not_cleaned_serves_from_its_beginning(table: Table) -> None:
@@ -204,9 +196,6 @@ def test_the_earliest_served_time_is_the_last_change_of_the_files(table: Table) 
     assert succeeded(get(table, "snapshot", as_of="earliest"))["as_of"] == first
 
 
-# ---------------------------------------------------------------------------------- who may clean
-
-
 def test_a_clean_reaches_no_further_than_the_last_completion(table: Table) -> None:
     clean = table.begun(action="clean")
     nothing = refused(table.complete(clean, cleaned_before="20000101000000000"), 422, "invalid-plan")
@@ -244,24 +233,3 @@ def test_nothing_but_a_clean_cleans(table: Table) -> None:
     succeeded(table.http.post("/v1/transactions/complete", json=members))
 
     assert succeeded(table.http.get(f"/v1/tables/{table.name}"))["cleaned_before"] == time
-
-
-@pytest.mark.parametrize("time", ["20261301000000000", "earliest", "2026"])
-def test_a_clean_takes_a_time_in_digits_only(table: Table, time: str) -> None:
-    clean = table.begun(action="clean")
-
-    refused(table.complete(clean, cleaned_before=time), 400, "invalid-request")
-    body: dict[str, Any] = {"table": table.name, "requested_time": clean, "cleaned_before": time}
-    refused(table.http.post("/v1/transactions/complete", json={"instants": [body]}), 400, "invalid-request")
-
-
-@pytest.mark.parametrize("word", ["first", "Latest", "earliest ", "now", "", "-1"])
-def test_other_words_are_no_times(table: Table, word: str) -> None:
-    for_snapshot = refused(get(table, "snapshot", as_of=word), 400, "invalid-parameter")
-    assert "earliest or latest" in for_snapshot["detail"]
-    refused(get(table, "changes", **{"from": word}), 400, "invalid-parameter")
-    refused(get(table, "changes", to=word), 400, "invalid-parameter")
-    refused(scan(table, as_of=word), 400, "invalid-request")
-    # Elsewhere the words mean nothing.
-    refused(get(table, "instants", completed_from="latest"), 400, "invalid-parameter")
-    refused(get(table, "snapshot", before_or_on="earliest"), 400, "invalid-parameter")

@@ -141,9 +141,6 @@ def test_times_have_the_digits_of_the_tables_tick(stepped: Stepped) -> None:
     assert all(event["time"] % (1_000 if digits == {17} else 1) == 0 for event in stepped.log)
 
 
-# ---------------------------------------------------------------------------------- one step at a time
-
-
 @pytest.mark.parametrize("tick", list(Tick))
 def test_a_clock_that_stands_still_gives_ticks_one_by_one(
     shared_dsn: str, http_of_one: httpx.Client, tick: Tick

@@ -50,7 +50,3 @@ def test_a_request_names_at_most_ten_thousand_times(shared_http: httpx.Client, t
     most = looked_up(shared_http, table, [NEVER] * REQUESTED_TIMES_MAX)
     assert rest.succeeded(most)["completion_times"] == [None] * REQUESTED_TIMES_MAX
     rest.refused(looked_up(shared_http, table, [NEVER] * (REQUESTED_TIMES_MAX + 1)), 400, "invalid-request")
-
-
-def test_an_invalid_time_is_refused(shared_http: httpx.Client, table: rest.Table) -> None:
-    rest.refused(looked_up(shared_http, table, ["yesterday"]), 400, "invalid-request")

@@ -1,4 +1,4 @@
-"""The time of a cursor of the log: completions later than it are those after the cursor, and no others."""
+"""Cursors: the times of those of the log, and those of a table that was dropped and made again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.server import rest
+from tests.fix_server import ServerProcess
+from tests.server import database as sql, rest
 
 
 @pytest.fixture
@@ -78,13 +79,6 @@ def test_a_table_that_is_younger_than_the_cursor_has_everything_behind_it(
     assert time_of(younger, "WyIwIiwwXQ") is None, "the cursor of an empty log"
 
 
-def test_a_cursor_of_another_table_is_refused(http: httpx.Client, table: rest.Table) -> None:
-    other = rest.make_table(http, "cursors.clicks")
-    [event] = events(http, table=other.name)
-
-    refused(table, event["cursor"])
-
-
 @pytest.mark.parametrize(
     "path", ["tables/{name}/cursor-time?", "events?table={name}&", "events/stream?table={name}&"]
 )
@@ -113,3 +107,34 @@ def test_a_cursor_of_another_metastore_is_refused(http: httpx.Client, table: res
 
 def cursor_of(place: list[object]) -> str:
     return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+
+
+HOUR_US = 3_600_000_000
+NAME = "shop.again"
+
+
+def recreate(http: httpx.Client) -> rest.Table:
+    assert http.delete(f"/v1/tables/{NAME}").status_code == 204
+    rest.succeeded(http.post("/v1/tables", json=rest.table_body(NAME, reuse_base_path=True)))
+    return rest.Table(http, NAME)
+
+
+def test_its_times_come_after_those_of_the_table_before(server: ServerProcess, http: httpx.Client) -> None:
+    old = rest.make_table(http, NAME).begun()
+    # The wall is set back, so that only the dropped table's own clock remembers.
+    sql.set_wall_clock(server.dsn, f"(extract(epoch FROM clock_timestamp()) * 1000000)::bigint - {HOUR_US}")
+    table = recreate(http)
+    assert table.begun() > old
+    rest.refused(table.complete(old), 404, "instant-not-found")
+
+
+@pytest.mark.parametrize("path", ["snapshot", "changes", "instants", "schemas"])
+def test_a_cursor_of_the_table_before_is_refused(http: httpx.Client, path: str) -> None:
+    table = rest.make_table(http, NAME)
+    instant = table.begun()
+    rest.succeeded(table.complete(instant, write_stats=[rest.write_stat(instant, bucket) for bucket in (0, 1)]))
+    table.begun()
+    page = rest.succeeded(http.get(f"/v1/tables/{NAME}/{path}", params={"limit": 1}))
+    recreate(http)
+    again = http.get(f"/v1/tables/{NAME}/{path}", params={"limit": 1, "cursor": page["next_cursor"]})
+    rest.refused(again, 400, "invalid-cursor")

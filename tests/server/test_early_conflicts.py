@@ -10,7 +10,7 @@ import pytest
 
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
-from tests.server.rest import Json, Table, log_stat, marker, refused, write_stat
+from tests.server.rest import Table, marker, refused, write_stat
 
 EARLY = {"markers.early-conflict-detection": "true"}
 
@@ -19,26 +19,6 @@ EARLY = {"markers.early-conflict-detection": "true"}
 def early(shared_http: httpx.Client) -> Table:
     """A copy-on-write table that detects conflicts early."""
     return rest.make_table(shared_http, properties=EARLY)
-
-
-def append_marker(requested_time: str, bucket: int = 0) -> Json:
-    """The marker of a log file."""
-    name = log_stat(requested_time, bucket)["file_name"]
-    return {"partition_path": "", "file_name": name, "kind": "APPEND"}
-
-
-def test_an_unknown_setting_of_early_conflict_detection_is_refused(shared_http: httpx.Client) -> None:
-    body = rest.table_body("ns_x.t", properties={"markers.early-conflict-detection": "yes"})
-
-    assert (
-        "is true or false" in refused(shared_http.post("/v1/tables", json=body), 422, "invalid-table")["detail"]
-    )
-
-
-def test_without_the_property_two_instants_may_mark_one_group(table: Table) -> None:
-    first, second = table.begun(), table.begun()
-
-    assert table.marked(first, marker(first)) == table.marked(second, marker(second)) == ["created"]
 
 
 def test_a_group_that_a_live_pending_instant_has_marked_is_refused(early: Table) -> None:
@@ -64,15 +44,6 @@ def test_a_group_written_by_an_instant_that_completed_since_is_refused(early: Ta
     assert (problem["context"]["winner"], problem["context"]["winner_state"]) == (winner, "completed")
 
 
-def test_a_group_written_by_an_instant_that_had_completed_before_is_free(early: Table) -> None:
-    first = early.begun()
-    early.marked(first, marker(first))
-    early.complete(first, write_stat(first))
-    second = early.begun()
-
-    assert early.marked(second, marker(second)) == ["created"]
-
-
 def test_the_rollback_of_the_marking_instant_frees_its_file_group(early: Table) -> None:
     first, second = early.begun(), early.begun()
     early.marked(first, marker(first))
@@ -91,15 +62,6 @@ def test_an_instant_whose_lease_has_ended_holds_no_group(server: ServerProcess, 
         database.pass_time(dsn, 10)
 
         assert early.marked(live, marker(live)) == ["created"]
-
-
-def test_two_that_append_to_one_group_do_not_conflict_early_either(shared_http: httpx.Client) -> None:
-    table = rest.make_table(shared_http, type="merge_on_read", properties=EARLY)
-    first, second = (table.begun(action="deltacommit") for _ in range(2))
-
-    assert (
-        table.marked(first, append_marker(first)) == table.marked(second, append_marker(second)) == ["created"]
-    )
 
 
 def test_of_instants_that_mark_one_group_at_the_same_moment_exactly_one_wins(

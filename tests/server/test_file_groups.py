@@ -70,17 +70,6 @@ def test_before_the_first_completion_no_group_has_a_slice(shared_http: httpx.Cli
     assert last["file_groups"] == [{"slice": None, "replaced": None}]
 
 
-def test_a_request_is_bounded(days: Table) -> None:
-    refused(asked(days, *[0] * 10_001), 400, "invalid-request")
-    refused(asked(days, file_groups=[group("f")] * 10_001), 400, "invalid-request")
-    problem = refused(asked(days, 0, 3, 0), 400, "invalid-parameter")
-    assert problem["context"] == {"parameter": "buckets"}
-    refused(asked(days, 0, limit=10_001), 400, "invalid-request")
-    refused(asked(days, -1), 400, "invalid-request")
-    refused(asked(days, 10**8), 400, "invalid-request")
-    refused(asked(days, 0, as_of="yesterday"), 400, "invalid-request")
-
-
 def test_buckets_are_those_of_a_bucket_index(shared_http: httpx.Client) -> None:
     table = rest.make_table(shared_http, index={"type": "simple"})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from benchmarks.follower_load import large_metadata
+from benchmarks.follower_load import allow_files, large_metadata
 from tests.fix_server import ServerProcess
 from tests.server import rest
 from tests.server.streams import OpenStream, opened
@@ -175,3 +176,19 @@ def test_looking_after_followers_opens_no_files(server: ServerProcess) -> None:
                 stream.read_events(1)
 
         assert figures(server)["process_open_fds",] < before + 10
+
+
+CONNECTIONS = 1_100
+"""More than the backlog of the server."""
+
+
+def test_a_thousand_connections_without_a_request_keep_no_other_client_out(
+    shared_server: ServerProcess,
+) -> None:
+    allow_files(CONNECTIONS)
+    with ExitStack() as stack:
+        for _ in range(CONNECTIONS):
+            connection = socket.create_connection(("127.0.0.1", shared_server.port))
+            stack.enter_context(connection).sendall(b"GET /v1/namespaces HTTP/1.1\r\nHost: x\r\n")
+
+        assert httpx.get(f"{shared_server.url}/health", timeout=10).status_code == 200

@@ -190,8 +190,6 @@ def test_colons_in_texts_do_not_count(shared_http: httpx.Client) -> None:
     assert succeeded(shared_http.post("/v1/namespaces", json=body))["properties"] == properties
 
 
-# ---------------------------------------------------------------------------------- addresses
-
 NO_ADDRESSES = (
     "/",
     "//v1/tables",
@@ -238,25 +236,12 @@ def test_an_encoded_slash_does_not_part_a_path(
     assert problem.instance == f"/v1/tables/slashed.{slashed}"
 
 
-@pytest.mark.parametrize("key", ["%C3%A9", "\u00e9", "%FF", "%00"])
-def test_the_outcome_of_a_key_that_is_not_ascii_is_refused(
-    shared_server: ServerProcess, log: object, key: str
-) -> None:
-    raw = f"GET /v1/outcomes/{key} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
-    status, body = exchange(shared_server, raw)
-
-    assert (status, msgspec.json.decode(body, type=Problem).code) == (400, "invalid-parameter")
-
-
 def test_an_invalid_host_is_refused_at_every_path(shared_server: ServerProcess, log: object) -> None:
     for path in ("/v1/time", "/v1/nothing"):
         raw = f"GET {path} HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n".encode()
         status, body = exchange(shared_server, raw)
 
         assert (status, msgspec.json.decode(body, type=Problem).code) == (400, "invalid-request")
-
-
-# ---------------------------------------------------------------------------------- methods
 
 
 @pytest.mark.parametrize(

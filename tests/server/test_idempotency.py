@@ -50,32 +50,6 @@ def the_one_answer(answers: list[httpx.Response]) -> tuple[int, bytes]:
     return distinct.pop()
 
 
-# ---------------------------------------------------------------------------------- one key, one effect
-
-
-def test_a_namespace_requested_eight_times_at_once_is_created_once(
-    clients: list[httpx.Client], shared_dsn: str
-) -> None:
-    key = new_key()
-
-    status, _ = the_one_answer(send_at_once(clients, "/v1/namespaces", {"name": f"ns_{key}"}, key))
-
-    assert status == 201
-    assert len(database.query(shared_dsn, "SELECT 1 FROM event WHERE request_id = %s", key)) == 1
-
-
-def test_a_table_requested_eight_times_at_once_is_created_once(
-    clients: list[httpx.Client], shared_dsn: str
-) -> None:
-    key = new_key()
-    succeeded(clients[0].post("/v1/namespaces", json={"name": f"ns_{key}"}))
-
-    status, _ = the_one_answer(send_at_once(clients, "/v1/tables", rest.table_body(f"ns_{key}.orders"), key))
-
-    assert status == 201
-    assert len(database.query(shared_dsn, "SELECT 1 FROM event WHERE request_id = %s", key)) == 1
-
-
 def test_an_instant_begun_eight_times_at_once_is_one_instant(tables: list[Table], shared_dsn: str) -> None:
     key = new_key()
     clients = [table.http for table in tables]
@@ -144,31 +118,6 @@ def test_a_body_left_out_is_the_same_request_as_an_empty_object(tables: list[Tab
     assert empty.content == left_out.content
 
 
-def test_a_table_dropped_eight_times_at_once_is_dropped_once(tables: list[Table], shared_dsn: str) -> None:
-    key = new_key()
-
-    with ThreadPoolExecutor(SENDS) as threads:
-        sent = [
-            threads.submit(tables[number % 2].http.delete, f"/v1/tables/{tables[0].name}", headers=keyed(key))
-            for number in range(SENDS)
-        ]
-        answers = [response.result() for response in sent]
-
-    assert the_one_answer(answers) == (204, b"")
-    assert len(database.query(shared_dsn, "SELECT 1 FROM event WHERE request_id = %s", key)) == 1
-
-
-def test_different_keys_are_different_requests(tables: list[Table]) -> None:
-    assert tables[0].begun(key=new_key()) != tables[1].begun(key=new_key())
-
-
-def test_requests_without_a_key_are_different_requests(tables: list[Table]) -> None:
-    assert tables[0].begun() != tables[0].begun()
-
-
-# ---------------------------------------------------------------------------------- a replay
-
-
 def test_a_replay_gets_the_first_answer_although_the_state_moved_on(tables: list[Table]) -> None:
     key = new_key()
     first = tables[0].begin(key=key)
@@ -202,9 +151,6 @@ def test_a_body_written_in_another_way_is_the_same_request(tables: list[Table]) 
     assert succeeded(again) == succeeded(first)
 
 
-# ---------------------------------------------------------------------------------- a key that is taken
-
-
 def test_the_same_key_with_another_body_is_refused_and_has_no_effect(
     tables: list[Table], shared_dsn: str
 ) -> None:
@@ -215,42 +161,6 @@ def test_the_same_key_with_another_body_is_refused_and_has_no_effect(
     refused(tables[1].begin(key=key, lease_seconds=61), 422, "idempotency-key-reused")
 
     assert database.contents(shared_dsn, *database.LOG) == before
-
-
-def test_the_same_key_on_another_table_is_refused_and_has_no_effect(
-    tables: list[Table], clients: list[httpx.Client], shared_dsn: str
-) -> None:
-    other = rest.make_table(clients[1])
-    key = new_key()
-    succeeded(tables[0].begin(key=key))
-    before = database.contents(shared_dsn, *database.LOG)
-
-    refused(other.begin(key=key), 422, "idempotency-key-reused")
-
-    assert database.contents(shared_dsn, *database.LOG) == before
-
-
-def test_the_same_key_at_another_endpoint_is_refused_and_has_no_effect(
-    tables: list[Table], shared_dsn: str
-) -> None:
-    key = new_key()
-    requested_time = succeeded(tables[0].begin(key=key))["requested_time"]
-    before = database.contents(shared_dsn, *database.LOG)
-
-    refused(tables[0].complete(requested_time, key=key), 422, "idempotency-key-reused")
-    refused(tables[1].roll_back(requested_time, key=key), 422, "idempotency-key-reused")
-    refused(tables[0].heartbeat(requested_time, key=key), 422, "idempotency-key-reused")
-
-    assert database.contents(shared_dsn, *database.LOG) == before
-
-
-def test_the_same_key_for_another_instant_is_refused(tables: list[Table]) -> None:
-    first, second = tables[0].begun(), tables[0].begun()
-    key = new_key()
-    succeeded(tables[0].complete(first, key=key))
-
-    refused(tables[1].complete(second, key=key), 422, "idempotency-key-reused")
-    assert tables[0].state(second) == "inflight"
 
 
 def test_of_two_tables_that_use_one_key_at_once_exactly_one_gets_it(
@@ -270,9 +180,6 @@ def test_of_two_tables_that_use_one_key_at_once_exactly_one_gets_it(
     assert statuses == [{201, 422}] * SENDS
     recorded = database.query(shared_dsn, "SELECT 1 FROM event WHERE request_id = ANY (%s)", keys)
     assert len(recorded) == SENDS
-
-
-# ---------------------------------------------------------------------------------- a server that dies
 
 
 def test_a_command_whose_server_died_before_the_commit_takes_effect_once_by_retry(
@@ -327,9 +234,6 @@ def test_a_server_whose_connection_is_cut_in_a_command_carries_it_out_once(
 
     assert succeeded(answer)["state"] == "inflight"
     assert [event["request_id"] for event in database.events(dsn, table.name)][1:] == [key]
-
-
-# ---------------------------------------------------------------------------------- keys of the server
 
 
 def test_a_request_without_a_key_gets_the_key_of_the_server(tables: list[Table]) -> None:

@@ -64,28 +64,6 @@ def test_the_second_that_inserts_into_a_partition_conflicts(
     succeeded(complete(table, again, file_of(again, "b"), staged=loser_staged))
 
 
-@pytest.mark.parametrize(
-    ("mine", "others"),
-    [
-        pytest.param({"inserts": 5}, {"inserts": 0, "updates": 5}, id="the other updates"),
-        pytest.param({"inserts": 0, "updates": 5}, {"inserts": 5}, id="mine updates"),
-        pytest.param({"inserts": 0, "deletes": 5}, {"inserts": 5}, id="mine deletes"),
-    ],
-)
-def test_what_inserts_nothing_does_not_conflict(
-    table: Table, mine: dict[str, int], others: dict[str, int]
-) -> None:
-    first, second = table.begun(), table.begun()
-    succeeded(complete(table, second, file_of(second, "a", **others)))
-    succeeded(complete(table, first, file_of(first, "a", **mine)))
-
-
-def test_a_file_without_counts_is_taken_for_inserts(table: Table) -> None:
-    first, second = table.begun(), table.begun()
-    succeeded(table.complete(second, file_of(second, "a", inserts=0)))
-    refused(complete(table, first, file_of(first, "a")), 409, "write-conflict")
-
-
 def test_who_did_not_look_keys_up_and_who_began_later_do_not_conflict(table: Table) -> None:
     blind, winner = table.begun(), table.begun()
     succeeded(complete(table, winner, file_of(winner, "a")))

@@ -34,9 +34,6 @@ def left_unreconciled(dsn: str, requested_time: str, *markers: Json) -> None:
         )
 
 
-# ---------------------------------------------------------------------------------- created and existed
-
-
 def test_a_marker_is_created_once_and_existed_from_then_on(table: Table) -> None:
     instant = table.begun()
 
@@ -52,18 +49,6 @@ def test_each_marker_of_a_list_has_its_own_outcome(table: Table) -> None:
     outcomes = table.marked(instant, marker(instant, 0), marker(instant, 1), marker(instant, 0))
 
     assert outcomes == ["created", "existed", "existed"]
-
-
-def test_markers_of_one_file_and_two_kinds_are_two(table: Table) -> None:
-    instant = table.begun()
-
-    assert table.marked(instant, marker(instant), marker(instant, kind="MERGE")) == ["created", "created"]
-
-
-def test_a_requested_instant_takes_markers_too(table: Table) -> None:
-    instant = table.begun(inflight=False)
-
-    assert table.marked(instant, marker(instant)) == ["created"]
 
 
 def test_markers_are_no_events_of_the_log(table: Table, shared_dsn: str) -> None:
@@ -125,9 +110,6 @@ def test_a_partition_path_in_another_style_than_the_tables_is_refused(
     assert table.marked(instant, marker(instant, 1, right)) == ["created"]
 
 
-# ---------------------------------------------------------------------------------- of a pending instant only
-
-
 def test_after_a_rollback_a_marker_is_refused_with_the_reason(table: Table) -> None:
     instant = table.begun()
     table.roll_back(instant, reason="lost its node")
@@ -136,15 +118,6 @@ def test_after_a_rollback_a_marker_is_refused_with_the_reason(table: Table) -> N
 
     assert problem["context"]["reason"] == "lost its node"
     assert table.markers(instant) == []
-
-
-def test_after_completion_a_marker_is_refused(table: Table) -> None:
-    instant = table.begun()
-    table.complete(instant)
-
-    problem = refused(table.mark(instant, marker(instant)), 409, "illegal-transition")
-
-    assert problem["context"]["state"] == "completed"
 
 
 def test_a_writer_that_lost_the_instant_to_another_is_refused(table: Table) -> None:
@@ -167,12 +140,6 @@ def test_a_plan_without_an_executor_takes_no_markers(table: Table) -> None:
     assert table.marked(plan, marker(plan)) == ["created"]
 
 
-def test_an_instant_that_never_began_takes_no_markers(table: Table) -> None:
-    never = "20260101000000000"
-
-    refused(table.mark(never, marker(never)), 404, "instant-not-found")
-
-
 def test_refused_and_created_go_apart_in_one_batch(table: Table) -> None:
     live, gone = table.begun(), table.begun()
     table.roll_back(gone)
@@ -187,9 +154,6 @@ def test_refused_and_created_go_apart_in_one_batch(table: Table) -> None:
     assert len(table.markers(live)) == 16
 
 
-# ---------------------------------------------------------------------------------- listed, found, deleted
-
-
 def test_pages_of_markers_are_all_markers_in_order(table: Table) -> None:
     instant = table.begun()
     wanted = many(instant, 7)
@@ -201,18 +165,6 @@ def test_pages_of_markers_are_all_markers_in_order(table: Table) -> None:
 
     assert first["markers"] + second["markers"] == wanted
     assert second["next_cursor"] is None
-
-
-def test_a_cursor_of_another_instants_markers_is_refused(table: Table) -> None:
-    first, second = table.begun(), table.begun()
-    table.marked(first, *many(first, 2))
-    page = succeeded(table.http.get(f"/v1/tables/{table.name}/instants/{first}/markers", params={"limit": 1}))
-
-    answer = table.http.get(
-        f"/v1/tables/{table.name}/instants/{second}/markers", params={"cursor": page["next_cursor"]}
-    )
-
-    refused(answer, 400, "invalid-cursor")
 
 
 def test_markers_without_write_stats_are_those_of_other_attempts(table: Table, shared_dsn: str) -> None:
@@ -284,14 +236,6 @@ def test_a_marker_is_looked_up_by_its_name(table: Table, bucket: int, exists: bo
     )
 
     assert (answer["name"], answer["exists"]) == (name, exists)
-
-
-def test_a_name_that_no_marker_has_is_refused_with_the_reason(table: Table) -> None:
-    instant = table.begun()
-
-    answer = table.http.get(f"/v1/tables/{table.name}/instants/{instant}/marker", params={"name": "x"})
-
-    assert "does not end with .marker." in refused(answer, 400, "invalid-parameter")["detail"]
 
 
 def test_markers_stay_while_their_instant_is_pending(table: Table) -> None:

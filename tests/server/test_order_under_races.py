@@ -77,9 +77,6 @@ def content_as_of(race: Race, as_of: str) -> dict[Group, str]:
     return groups
 
 
-# ---------------------------------------------------------------------------------- the clock
-
-
 def test_times_increase_strictly_in_the_order_of_the_log(race: Race) -> None:
     assert all(earlier["time"] < later["time"] for earlier, later in pairwise(race.log))
 
@@ -90,9 +87,6 @@ def test_each_instant_completes_later_than_it_was_requested(race: Race) -> None:
 
 def test_an_instant_begun_after_an_acknowledged_completion_is_later_than_it(race: Race) -> None:
     assert all(cycle.requested_time > cycle.acknowledged_before for cycle in race.load.cycles)
-
-
-# ---------------------------------------------------------------------------------- the log
 
 
 def test_versions_are_dense(race: Race) -> None:
@@ -128,9 +122,6 @@ def test_every_writer_got_through(race: Race) -> None:
     assert {cycle.bucket for cycle in race.load.cycles} == set(range(WRITERS))
 
 
-# ---------------------------------------------------------------------------------- publication
-
-
 def test_the_reader_saw_every_instant_whole_or_not_at_all(race: Race) -> None:
     for seen in race.load.snapshots:
         shown = {group: seen.groups.get(group) for group in content_as_of(race, "9")}
@@ -156,9 +147,6 @@ def test_a_follower_of_the_timeline_by_completion_time_misses_nothing(race: Race
 
 def test_a_follower_of_the_changes_misses_nothing(race: Race) -> None:
     assert race.load.followed_changes == [event["instant_text"] for event in race.completions]
-
-
-# ---------------------------------------------------------------------------------- the projections
 
 
 def test_the_projections_rebuilt_from_the_log_are_the_same_row_for_row(race: Race) -> None:

@@ -7,10 +7,7 @@ import psycopg
 import pytest
 
 from tests.fix_server import ServerProcess
-from tests.server.rest import Json, Table, keyed, make_table, refused, succeeded, write_stat
-
-LONG_AGO = "20000101000000000"
-NO_LEASE = "00000000-0000-0000-0000-000000000000"
+from tests.server.rest import Json, Table, keyed, refused, succeeded, write_stat
 
 
 def write(table: Table, *buckets: int, replaced: tuple[int, ...] = (), action: str = "commit") -> Json:
@@ -79,9 +76,6 @@ def gone(table: Table, as_of: str) -> Json:
     return refused(response, 410, "history-cleaned")
 
 
-# ---------------------------------------------------------------------------------- policies
-
-
 def test_files_superseded_by_the_last_retained_commit_are_deleted(table: Table) -> None:
     done = [write(table) for _ in range(4)]
 
@@ -96,14 +90,6 @@ def test_a_clean_retains_ten_commits_by_default(table: Table) -> None:
     done = [write(table) for _ in range(11)]
 
     assert cleaned(table, retain_commits=None)["plan"]["files_to_delete"] == [name_of(done[0])]
-
-
-def test_a_clean_by_hours_keeps_the_files_live_since_then(table: Table) -> None:
-    write(table)
-    write(table)
-
-    assert clean(table, retain_commits=None, retain_hours=1) is None
-    assert preview(table, retain_hours=1)["files_to_delete"] == []
 
 
 def test_a_clean_by_versions_keeps_that_many_slices_of_each_file_group(table: Table) -> None:
@@ -152,20 +138,6 @@ def test_with_nothing_to_clean_no_instant_is_made(table: Table) -> None:
     assert listed["instants"] == []
 
 
-def test_a_planned_file_is_not_planned_again(table: Table) -> None:
-    for _ in range(3):
-        write(table)
-    executed(table, cleaned(table, retain_commits=2))
-    last = write(table)
-
-    again = cleaned(table, retain_commits=1)
-
-    assert len(again["plan"]["files_to_delete"]) == 2
-    assert again["plan"]["cleaned_before"] == last["completion_time"]
-    executed(table, again)
-    assert clean(table, retain_commits=1) is None
-
-
 @pytest.mark.parametrize(
     "policy",
     [
@@ -181,47 +153,6 @@ def test_a_planned_file_is_not_planned_again(table: Table) -> None:
 def test_a_policy_that_makes_no_sense_is_refused(table: Table, policy: Json) -> None:
     refused(post(table, "cleans", {"writer": "w"} | policy), 400, "invalid-request")
     refused(post(table, "clean-plans", policy), 400, "invalid-request")
-
-
-# ---------------------------------------------------------------------------------- held files
-
-
-def test_pinned_files_are_kept_until_the_savepoint_is_released(table: Table) -> None:
-    first = write(table)
-    saved = succeeded(post(table, "savepoints", {"writer": "w"}))
-    second, _ = write(table), write(table)
-
-    planned = cleaned(table)
-
-    assert planned["plan"]["files_to_delete"] == [name_of(second)]
-    assert snapshot(table, first["completion_time"]) == [name_of(first)]
-    executed(table, planned)
-    succeeded(post(table, f"savepoints/{saved['requested_time']}/release", {"writer": "w"}))
-    assert cleaned(table)["plan"]["files_to_delete"] == [name_of(first)]
-
-
-def test_files_that_a_pending_write_may_have_read_are_kept(table: Table) -> None:
-    first, second = write(table), write(table)
-    pending = table.begun()
-    write(table, 1)
-    write(table)
-
-    planned = cleaned(table)
-
-    assert planned["plan"]["files_to_delete"] == [name_of(first)]
-    executed(table, planned)
-    assert clean(table) is None
-    succeeded(table.roll_back(pending))
-    assert cleaned(table)["plan"]["files_to_delete"] == [name_of(second)]
-
-
-def test_the_files_of_a_planned_file_group_are_kept(table: Table) -> None:
-    first = write(table, 0, 1)
-    write(table, 0, 1)
-    group = {"partition_path": "", "file_id": write_stat(LONG_AGO, 0)["file_id"]}
-    table.begun(action="clustering", inflight=False, plan={"file_groups": [group]})
-
-    assert cleaned(table)["plan"]["files_to_delete"] == [name_of(first, 1)]
 
 
 def test_files_of_a_reader_are_kept_and_served_until_its_lease_ends(table: Table) -> None:
@@ -242,9 +173,6 @@ def test_files_of_a_reader_are_kept_and_served_until_its_lease_ends(table: Table
     assert succeeded(table.http.delete(at)) == {"released": False}
     gone(table, first["completion_time"])
     assert cleaned(table)["plan"]["files_to_delete"] == [name_of(first)]
-
-
-# ---------------------------------------------------------------------------------- from plan to end
 
 
 def test_from_its_plan_on_the_table_is_served_from_there_only(table: Table) -> None:
@@ -351,17 +279,6 @@ def test_a_planned_clean_beside_a_manual_one_is_a_new_instant(table: Table) -> N
     executed(table, planned)
 
 
-def test_a_request_that_is_sent_again_gets_the_first_answer(table: Table) -> None:
-    write(table)
-    write(table)
-    body = {"writer": "w", "retain_commits": 1}
-
-    first = post(table, "cleans", body, "clean-once")
-    executed(table, first.json()["clean"])
-
-    assert post(table, "cleans", body, "clean-once").content == first.content
-
-
 def test_sql_shows_which_clean_deleted_a_file(shared_server: ServerProcess, table: Table) -> None:
     write(table)
     write(table)
@@ -375,27 +292,3 @@ def test_sql_shows_which_clean_deleted_a_file(shared_server: ServerProcess, tabl
             [table.name],
         ).fetchall()
     assert rows == [(planned["requested_time"], names(planned)[0]["file_name"], None)]
-
-
-def test_unneeded_files_undone_by_a_restore_are_cleaned(table: Table) -> None:
-    first = write(table)
-    saved = succeeded(post(table, "savepoints", {"writer": "w"}))
-    undone = write(table)
-    succeeded(post(table, "restore", {"writer": "w", "savepoint": saved["requested_time"]}))
-
-    assert clean(table) is None, "the last write is from before what was undone"
-    last = write(table)
-    planned = cleaned(table)
-
-    # The file of the first commit had a life before, and one behind the restore; the savepoint pins it.
-    assert planned["plan"]["files_to_delete"] == [name_of(undone)]
-    assert snapshot(table, first["completion_time"]) == [name_of(first)]
-    assert snapshot(table, last["completion_time"]) == [name_of(last)]
-
-
-def test_a_table_that_was_not_there_is_not_cleaned(table: Table) -> None:
-    missing = Table(table.http, "no.such")
-
-    refused(post(missing, "cleans", {"writer": "w"}), 404, "table-not-found")
-    refused(post(missing, "clean-plans", {}), 404, "table-not-found")
-    assert clean(make_table(table.http)) is None

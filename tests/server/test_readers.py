@@ -11,14 +11,12 @@ from typing import Any
 
 import httpx
 import psycopg
-import pytest
 
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
 from tests.server.rest import Json, Table, refused, succeeded
 from tests.server.test_planned_cleans import (
-    NO_LEASE,
     clean,
     cleaned,
     executed,
@@ -56,9 +54,6 @@ def expire(dsn: str, lease: Json) -> None:
             "UPDATE reader SET expires_at = moment(steady_us()) - interval '1 s' WHERE lease_id = %s",
             [lease["lease_id"]],
         )
-
-
-# ---------------------------------------------------------------------------------- followers
 
 
 def changes(table: Table, from_: str, to: str) -> httpx.Response:
@@ -134,9 +129,6 @@ def test_an_ended_lease_that_follows_is_renewed_unless_a_clean_has_passed_it(
     cleaned(table)
 
     refused(renew(table, lease), 404, "reader-not-found")
-
-
-# ---------------------------------------------------------------------------------- leases
 
 
 def test_a_reader_reads_as_of_the_last_completion_by_default(table: Table) -> None:
@@ -237,44 +229,6 @@ def test_a_lease_of_another_table_is_not_found(table: Table) -> None:
     at = f"/v1/tables/{other.name}/readers/{lease['lease_id']}"
     assert succeeded(table.http.delete(at)) == {"released": False}
     assert leases(table)["readers"] == [lease]
-
-
-@pytest.mark.parametrize("lease_id", ["x", "1", "%00", "0" * 100, "'"])
-def test_an_invalid_lease_is_refused(table: Table, lease_id: str) -> None:
-    at = f"/v1/tables/{table.name}/readers/{lease_id}"
-
-    refused(table.http.post(f"{at}/heartbeat", json={}), 400, "invalid-parameter")
-    refused(table.http.delete(at), 400, "invalid-parameter")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"reader": ""},
-        {"reader": "x" * 256},
-        {"reader": "a\0"},
-        {"reader": "r", "as_of": "now"},
-        {"reader": "r", "as_of": "20261301000000000"},
-        {"reader": "r", "lease_seconds": 0},
-        {"reader": "r", "lease_seconds": 604_801},
-    ],
-    ids=lambda body: str(body)[:40],
-)
-def test_a_lease_that_makes_no_sense_is_refused(table: Table, body: Json) -> None:
-    refused(post(table, "readers", body), 400, "invalid-request")
-
-
-def test_readers_of_an_unknown_table_are_refused(table: Table) -> None:
-    missing = Table(table.http, "no.such")
-
-    refused(post(missing, "readers", {"reader": "r"}), 404, "table-not-found")
-    refused(renew(missing, {"lease_id": NO_LEASE}), 404, "table-not-found")
-    refused(table.http.delete(f"/v1/tables/no.such/readers/{NO_LEASE}"), 404, "table-not-found")
-    refused(table.http.get("/v1/tables/no.such/readers"), 404, "table-not-found")
-
-
-# ---------------------------------------------------------------------------------- races
 
 
 @contextmanager

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.server import rest
-from tests.server.reconciling import MERGE_ON_READ, names, retried, shown
-from tests.server.rest import Table, log_stat, marker, refused, succeeded, write_stat
-
-
-def test_an_instant_whose_markers_are_all_published_completes(table: Table) -> None:
-    instant = table.begun()
-    table.marked(instant, marker(instant, 0), marker(instant, 1))
-
-    succeeded(table.complete(instant, write_stat(instant, 0), write_stat(instant, 1)))
-
-
-def test_an_instant_without_markers_needs_no_reconciliation(table: Table) -> None:
-    instant = table.begun()
-
-    succeeded(table.complete(instant, write_stat(instant)))
+from tests.server.reconciling import names, retried, shown
+from tests.server.rest import Table, marker, refused, succeeded, write_stat
 
 
 def test_a_file_without_a_marker_is_refused_by_its_name(table: Table) -> None:
@@ -32,21 +17,6 @@ def test_a_file_without_a_marker_is_refused_by_its_name(table: Table) -> None:
     assert problem["detail"].startswith("write_stats[1]: ")
     assert problem["context"]["file_name"] == write_stat(instant, 1)["file_name"]
     assert table.state(instant) == "inflight"
-
-
-def test_a_log_file_without_a_marker_is_refused_too(http_table_of_logs: Table) -> None:
-    table = http_table_of_logs
-    instant = table.begun(action="deltacommit")
-    log = log_stat(instant)
-    table.marked(instant, marker(instant, 1) | {"file_name": log["file_name"], "kind": "APPEND"})
-
-    refused(table.complete(instant, log, log_stat(instant, 2)), 422, "invalid-write-stat")
-    succeeded(table.complete(instant, log))
-
-
-@pytest.fixture
-def http_table_of_logs(table: Table) -> Table:
-    return rest.make_table(table.http, **MERGE_ON_READ)
 
 
 def test_the_file_of_a_failed_attempt_keeps_its_instant_from_completing_until_it_is_deleted(
@@ -78,28 +48,12 @@ def test_the_first_hundred_files_are_named_of_those_that_are_left(table: Table) 
     assert names(*context["files"]) == names(*left)[:100]
 
 
-def test_a_file_of_two_markers_is_reconciled_by_one_write_stat(table: Table) -> None:
-    instant = table.begun()
-    table.marked(instant, marker(instant), marker(instant, kind="MERGE"))
-
-    succeeded(table.complete(instant, write_stat(instant)))
-
-
 def test_a_file_that_was_reported_as_deleted_is_not_published(table: Table) -> None:
     instant = table.begun()
     table.marked(instant, marker(instant))
     succeeded(table.report(instant, marker(instant)))
 
     refused(table.complete(instant, write_stat(instant)), 422, "invalid-write-stat")
-
-
-def test_a_file_that_is_marked_again_after_its_deletion_may_be_written_again(table: Table) -> None:
-    instant = table.begun()
-    table.marked(instant, marker(instant))
-    succeeded(table.report(instant, marker(instant)))
-
-    assert table.marked(instant, marker(instant)) == ["created"]
-    succeeded(table.complete(instant, write_stat(instant)))
 
 
 def test_staged_files_are_reconciled_with_the_markers_too(table: Table) -> None:
@@ -155,9 +109,3 @@ def test_required_markers_that_are_direct_are_handed_over_before_the_instant_com
     refused(strict.complete(instant, write_stat(instant)), 422, "invalid-write-stat")
     strict.marked(instant, marker(instant))
     succeeded(strict.complete(instant, write_stat(instant)))
-
-
-def test_markers_are_required_or_not_and_nothing_else(table: Table) -> None:
-    body = rest.table_body(f"{table.name}_odd", properties={"markers.required": "yes"})
-
-    refused(table.http.post("/v1/tables", json=body), 422, "invalid-table")

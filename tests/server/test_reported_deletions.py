@@ -76,13 +76,6 @@ def test_a_file_that_came_late_is_reported_again_after_completion(table: Table, 
     assert succeeded(table.http.get(f"/v1/tables/{table.name}/instants/{instant}")) == completed
 
 
-def test_a_file_that_a_report_names_twice_is_recorded_once(table: Table) -> None:
-    instant = table.begun()
-    table.marked(instant, marker(instant))
-
-    assert succeeded(table.report(instant, marker(instant), marker(instant)))["files"] == 1
-
-
 def test_a_writer_that_lost_its_instant_reports_nothing_of_it(table: Table) -> None:
     instant, gone = table.begun(), table.begun()
     table.marked(instant, marker(instant))
@@ -92,20 +85,6 @@ def test_a_writer_that_lost_its_instant_reports_nothing_of_it(table: Table) -> N
     refused(table.report(instant, marker(instant), writer="another"), 409, "lease-live")
     refused(table.report(gone, marker(gone)), 410, "instant-rolled-back")
     refused(table.report("20260101000000000", marker(instant)), 404, "instant-not-found")
-
-
-def test_pages_of_deletions_are_all_of_them(table: Table) -> None:
-    instant = table.begun()
-    files = [marker(instant, bucket) for bucket in range(5)]
-    table.marked(instant, *files)
-    succeeded(table.report(instant, *files))
-    path = f"/v1/tables/{table.name}/instants/{instant}/deletions"
-
-    first = succeeded(table.http.get(path, params={"limit": 3}))
-    second = succeeded(table.http.get(path, params={"limit": 3, "cursor": first["next_cursor"]}))
-
-    assert [file["file_name"] for file in first["files"] + second["files"]] == names(*files)
-    assert second["next_cursor"] is None
 
 
 def test_an_action_without_data_files_has_no_markers(table: Table) -> None:

@@ -96,19 +96,6 @@ def test_a_resize_changes_files_and_definition_together(table: Table) -> None:
     assert succeeded(table.complete(later, stat(later, 5)))["buckets"] == 8
 
 
-def test_only_a_clustering_of_a_table_with_a_bucket_index_resizes(table: Table) -> None:
-    for action in ("commit", "replacecommit"):
-        refused(begin(table, 8, action=action), 422, "invalid-plan")
-    problem = refused(begin(table, 4), 422, "invalid-plan")
-    assert "has 4 buckets already" in problem["detail"]
-    refused(begin(table, 0), 400, "invalid-request")
-    refused(begin(table, 100_001), 400, "invalid-request")
-    other = rest.make_table(table.http, index={"type": "simple"})
-    assert "has the index simple" in refused(begin(other, 8), 422, "invalid-plan")["detail"]
-    assert "former_buckets" in definition(other)
-    assert succeeded(other.begin())["buckets"] is None
-
-
 def test_a_resize_states_the_number_of_its_plan_and_no_other_instant_states_one(table: Table) -> None:
     time = begun(table, 8)
     files = stat(time, 0, 1), stat(time, 7)
@@ -203,16 +190,6 @@ def test_an_append_that_began_before_the_resize_conflicts_also_in_a_new_group(
     succeeded(table.complete(later, log_stat(later, 3)))
 
 
-def test_a_number_that_came_back_does_not_let_an_early_write_pass(table: Table) -> None:
-    early = table.begun()
-    resized(table, 8)
-    resized(table, 4)
-    assert [former["buckets"] for former in definition(table)["former_buckets"]] == [4, 8]
-    assert buckets_of(table) == 4
-    problem = refused(table.complete(early, stat(early, 3)), 409, "write-conflict")
-    assert problem["context"]["buckets"] == 4
-
-
 def test_a_pending_table_service_and_a_resize_exclude_each_other(shared_http: httpx.Client) -> None:
     table = with_files(rest.make_table(shared_http, type="merge_on_read"), "deltacommit")
     compaction = table.begun(action="compaction", plan={"file_groups": [group(0)]})
@@ -254,15 +231,6 @@ def test_a_resize_completes_only_alone(table: Table) -> None:
     members[1].pop("buckets")
     refused(table.http.post("/v1/transactions/complete", json={"instants": members}), 422, "invalid-plan")
     assert buckets_of(table) == 4
-
-
-def test_the_plan_of_a_resize_is_not_kept(table: Table) -> None:
-    time = begun(table, 8)
-    returned = table.http.post(f"/v1/tables/{table.name}/instants/{time}/requested", json={"writer": "w"})
-    refused(returned, 409, "illegal-transition")
-    succeeded(table.roll_back(time))
-    waiting = succeeded(begin(table, 8, inflight=False))
-    assert waiting["lease_expires_at"] is not None
 
 
 def test_a_restore_brings_the_number_back_with_the_files(table: Table) -> None:

@@ -213,14 +213,6 @@ def test_the_late_file_of_a_rolled_back_writer_is_recorded_after_the_rollback(
     assert table.state(rollback) == "completed"
 
 
-def test_a_rollback_reports_no_files_of_other_instants(table: Table) -> None:
-    other = table.begun()
-    table.marked(other, marker(other, 3))
-    _, rollback = rolled_back(table, 0)
-
-    refused(table.report(rollback, marker(other, 3)), 422, "invalid-deletion")
-
-
 def test_a_failed_compaction_deletes_the_files_of_its_first_execution(table: Table) -> None:
     first = table.begun()
     succeeded(table.complete(first, write_stat(first)))

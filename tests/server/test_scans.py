@@ -201,10 +201,6 @@ def test_an_error_of_a_scan_as_arrow_is_answered_as_a_problem(table: Table) -> N
     assert streamed(table, filter=compare("id", "=", 1)).num_rows == 0
 
 
-def test_a_table_without_files_has_nothing_to_scan(table: Table) -> None:
-    assert succeeded(scanned(table, filter=compare("id", "=", 1)))["as_of"] is None
-
-
 @pytest.mark.parametrize(
     ("wanted", "place"),
     [
@@ -221,15 +217,3 @@ def test_a_filter_that_does_not_fit_is_refused_with_its_place(table: Table, want
     problem = refused(scanned(table, filter=wanted), 422, "invalid-filter")
 
     assert problem["context"]["place"] == place
-
-
-@pytest.mark.parametrize("nested", [17, 5_000, 100_000])
-def test_a_filter_that_nests_too_deep_is_refused(table: Table, nested: int) -> None:
-    leaf = '{"type":"is_null","column":"id"}'
-    body = '{"filter":' + '{"type":"not","filter":' * nested + leaf + "}" * nested + "}"
-
-    answer = table.http.post(
-        f"/v1/tables/{table.name}/scan", content=body, headers={"Content-Type": "application/json"}
-    )
-
-    assert (answer.status_code, answer.json()["code"]) in [(422, "invalid-filter"), (400, "invalid-request")]

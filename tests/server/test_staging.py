@@ -6,9 +6,6 @@ stats sent with the request.
 
 from __future__ import annotations
 
-import httpx
-import pytest
-
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from tests.server import rest
 from tests.server.rest import Json, Table, refused, succeeded, write_stat
@@ -21,17 +18,6 @@ def live(table: Table) -> dict[str, str]:
         file_slice["file_id"][:8]: file_slice["base_file"]["requested_time"]
         for file_slice in snapshot["slices"]
     }
-
-
-# ---------------------------------------------------------------------------------- effective write stats
-
-
-def test_staged_files_are_invisible_until_the_instant_completes(table: Table) -> None:
-    begun = table.begun()
-    version = table.staged(begun, write_stat(begun, 1))
-    assert live(table) == {}
-    succeeded(table.complete(begun, staged=[version]))
-    assert live(table) == {"00000001": begun}
 
 
 def test_all_parts_count_together(table: Table) -> None:
@@ -85,42 +71,12 @@ def test_staging_again_under_the_same_key_stages_once(table: Table) -> None:
     assert succeeded(table.complete(begun, staged=[first["version"]]))["summary"]["files"] == 1
 
 
-def test_staged_files_supersede_the_earlier_files(table: Table) -> None:
-    first, second = table.begun(), ""
-    succeeded(table.complete(first, write_stat(first, 1)))
-    second = table.begun()
-    succeeded(table.complete(second, staged=[table.staged(second, write_stat(second, 1))]))
-    assert live(table) == {"00000001": second}
-
-
-# ---------------------------------------------------------------------------------- refusals
-
-
 def test_a_version_that_staged_nothing_is_refused(table: Table) -> None:
     begun = table.begun()
     version = table.staged(begun, write_stat(begun, 1))
     problem = refused(table.complete(begun, staged=[version, 1]), 422, "invalid-write-stat")
     assert problem["context"] == {"version": 1}
     assert table.state(begun) == "inflight"
-
-
-def test_staged_files_of_another_instant_are_refused(table: Table) -> None:
-    mine, theirs = table.begun(), table.begun()
-    version = table.staged(theirs, write_stat(theirs, 1))
-    refused(table.complete(mine, staged=[version]), 422, "invalid-write-stat")
-
-
-def test_staged_files_of_another_table_are_refused(table: Table, shared_http: httpx.Client) -> None:
-    other = rest.make_table(shared_http)
-    begun = other.begun()
-    version = other.staged(begun, write_stat(begun, 1))
-    mine = table.begun()
-    refused(table.complete(mine, staged=[version]), 422, "invalid-write-stat")
-
-
-@pytest.mark.parametrize("named", [[0], [-1], ["3"], [2**63], 3, [None]])
-def test_versions_that_cannot_be_are_refused(table: Table, named: object) -> None:
-    refused(table.complete(table.begun(), staged=named), 400, "invalid-request")
 
 
 def test_a_version_that_is_named_twice_is_refused(table: Table) -> None:
@@ -163,33 +119,6 @@ def test_several_instants_that_complete_together_have_not_staged(table: Table) -
     refused(answer, 422, "invalid-write-stat")
 
 
-def test_a_file_of_another_instant_cannot_be_staged(table: Table) -> None:
-    begun, other = table.begun(), table.begun()
-    problem = refused(table.stage(begun, write_stat(other, 1)), 422, "invalid-write-stat")
-    assert problem["context"]["index"] == 0
-
-
-def test_a_writer_that_was_rolled_back_is_refused(table: Table) -> None:
-    begun = table.begun()
-    succeeded(table.roll_back(begun, reason="too slow"))
-    problem = refused(table.stage(begun, write_stat(begun, 1)), 410, "instant-rolled-back")
-    assert problem["context"]["reason"] == "too slow"
-
-
-def test_nothing_is_staged_for_a_completed_instant(table: Table) -> None:
-    begun = table.begun()
-    succeeded(table.complete(begun))
-    refused(table.stage(begun, write_stat(begun, 1)), 409, "illegal-transition")
-
-
-def test_another_than_the_writer_stages_nothing(table: Table) -> None:
-    begun = table.begun()
-    refused(table.stage(begun, write_stat(begun, 1), writer="another"), 409, "lease-live")
-
-
-# ---------------------------------------------------------------------------------- conflicts
-
-
 def test_a_conflict_is_reported_while_staging(table: Table) -> None:
     loser, winner = table.begun(), table.begun()
     succeeded(table.complete(winner, write_stat(winner, 1)))
@@ -204,19 +133,3 @@ def test_an_instant_that_completes_after_the_staging_wins(table: Table) -> None:
     problem = refused(table.complete(loser, staged=[version]), 409, "write-conflict")
     assert problem["context"]["winner"] == winner
     assert [group["file_id"][:8] for group in problem["context"]["file_groups"]] == ["00000002"]
-
-
-def test_of_two_that_have_staged_the_first_to_complete_wins(table: Table) -> None:
-    loser, winner = table.begun(), table.begun()
-    lost, won = table.staged(loser, write_stat(loser, 1)), table.staged(winner, write_stat(winner, 1))
-    succeeded(table.complete(winner, staged=[won]))
-    problem = refused(table.complete(loser, staged=[lost]), 409, "write-conflict")
-    assert problem["context"]["winner"] == winner
-
-
-def test_instants_that_stage_other_file_groups_do_not_conflict(table: Table) -> None:
-    earlier, later = table.begun(), table.begun()
-    first, second = table.staged(earlier, write_stat(earlier, 1)), table.staged(later, write_stat(later, 2))
-    succeeded(table.complete(later, staged=[second]))
-    succeeded(table.complete(earlier, staged=[first]))
-    assert live(table) == {"00000001": earlier, "00000002": later}

@@ -37,9 +37,6 @@ def appended(instant: str) -> rest.Json:
     return marker(instant, 1) | {"file_name": log_stat(instant, 1)["file_name"], "kind": "APPEND"}
 
 
-# ------------------------------------------------------------------------------------------- instants
-
-
 def test_the_same_checkpoint_gets_the_same_instant(stream: StreamOfTable) -> None:
     first, again = stream.request(-1, "0"), stream.request(-1, "1")
     assert (first.status_code, again.status_code) == (201, 200)
@@ -108,9 +105,6 @@ def test_a_checkpoint_that_is_known_to_be_complete_gets_no_new_instant(stream: S
     problem = refused(stream.request(1), 409, "checkpoint-passed")
     assert problem["context"]["acknowledged_checkpoint"] == 3
     assert stream.request(3).status_code == 201
-
-
-# ------------------------------------------------------------------------------------- write metadata
 
 
 def test_several_flushes_of_a_task_merge(stream: StreamOfTable) -> None:
@@ -183,9 +177,6 @@ def test_without_a_bucket_index_new_file_groups_are_taken_and_known_ones_are_not
 
 def _new_group(instant: str, file_id: str) -> rest.Json:
     return write_stat(instant) | {"file_id": file_id, "file_name": f"{file_id}_0-0-0_{instant}.parquet"}
-
-
-# ------------------------------------------------------------------------------------ acknowledgements
 
 
 def test_an_acknowledgement_completes_every_earlier_checkpoint_in_order(stream: StreamOfTable) -> None:
@@ -303,9 +294,6 @@ def test_extra_metadata_is_published_with_the_instants(stream: StreamOfTable) ->
     assert shown["extra_metadata"] == {"offset": "7"}
 
 
-# ------------------------------------------------------------------------------------- the end of input
-
-
 def test_what_is_left_completes_when_all_tasks_have_ended(stream: StreamOfTable) -> None:
     instant = stream.write(-1, 1, end_of_input=True)
     problem = refused(stream.complete(), 409, "checkpoint-incomplete")
@@ -350,9 +338,6 @@ def test_a_task_that_has_ended_does_not_write_again(stream: StreamOfTable) -> No
 def test_a_stream_with_pending_instants_is_not_closed(stream: StreamOfTable) -> None:
     stream.write(-1, 1)
     refused(stream.post("close", {"epoch": 1}), 409, "illegal-transition")
-
-
-# ---------------------------------------------------------------------------------------- fencing, restore
 
 
 def test_a_later_open_fences_every_call_of_the_earlier_epoch(stream: StreamOfTable) -> None:
@@ -445,9 +430,6 @@ def test_two_streams_of_one_table_do_not_touch_each_other(stream: StreamOfTable)
     assert own != foreign
     other.open()
     assert stream.completed(1) == [own]
-
-
-# ---------------------------------------------------------------------------- a stream's instants alone
 
 
 def test_an_instant_of_a_stream_ends_with_its_checkpoint_only(stream: StreamOfTable) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import httpx
-import pytest
 
 from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.settings import Settings
@@ -91,14 +90,6 @@ def test_it_is_due_after_the_grace_period_of_the_table_and_no_sooner_than_its_le
     assert succeeded(table.http.get(listed[table]))["instants"] == []
     assert succeeded(table.http.get(listed[hasty]))["instants"] == []
     assert len(due(hasty)) == 1
-
-
-@pytest.mark.parametrize("grace", ["-1", "1.5", "soon", "", "٣", "9" * 9, " 1"])
-def test_a_grace_period_is_a_number_of_seconds(table: Table, grace: str) -> None:
-    body = rest.table_body("shop.none", properties={"deletions.grace-seconds": grace})
-    table.http.post("/v1/namespaces", json={"name": "shop"})
-
-    refused(table.http.post("/v1/tables", json=body), 422, "invalid-table")
 
 
 def test_after_an_empty_sweep_nothing_is_due_and_a_repeat_changes_nothing(
@@ -187,12 +178,6 @@ def test_a_file_that_was_never_marked_is_refused(table: Table) -> None:
     instant, _ = completed(table)
 
     refused(sweep(table, instant, since(table), marker(instant, 7)), 422, "invalid-deletion")
-
-
-def test_a_pending_instant_is_not_swept(table: Table) -> None:
-    instant = table.begun()
-
-    refused(sweep(table, instant, instant), 409, "illegal-transition")
 
 
 def test_a_page_continues_after_the_one_before(table: Table) -> None:
