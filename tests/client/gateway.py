@@ -115,3 +115,33 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(response.content)))
         self.end_headers()
         self.wfile.write(response.content)
+
+
+class Holding(Gateway):
+    """A gateway that keeps the request of this number to such a path for ever, and sends on all others."""
+
+    def __init__(self, target: str, path_end: str, number: int) -> None:
+        super().__init__(target)
+        self.holds = threading.Event()
+        self._path_end = path_end
+        self._left = number
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+
+    def send_on(  # type: ignore[explicit-override]  # typing.override is Python 3.12's
+        self, method: str, path: str, body: bytes, headers: dict[str, str]
+    ) -> httpx.Response:
+        if self._is_it(path):
+            self.holds.set()
+            self._ended.wait()
+            return httpx.Response(502)
+        return super().send_on(method, path, body, headers)
+
+    def __exit__(self, *exc: object) -> None:  # type: ignore[explicit-override]
+        self._ended.set()
+        super().__exit__(None, None, None)
+
+    def _is_it(self, path: str) -> bool:
+        with self._lock:
+            self._left -= path.endswith(self._path_end)
+            return self._left == 0 and path.endswith(self._path_end)

@@ -196,18 +196,6 @@ def test_a_table_goes_back_to_a_savepoint(table: chronolake.Table) -> None:
     assert table.timeline.savepoints().first() is None
 
 
-def test_a_later_savepoint_is_in_the_way_of_a_restore(table: chronolake.Table) -> None:
-    publish(table, 1)
-    early = table.savepoint()
-    publish(table, 1)
-    later = table.savepoint()
-
-    with pytest.raises(errors.Savepointed) as caught:
-        table.restore(early.requested_time)
-
-    assert caught.value.context["savepoints"] == [later.requested_time]
-
-
 def test_a_rollback_with_files_to_delete_is_completed_by_its_executor(table: chronolake.Table) -> None:
     write = table.begin()
     file_name = stat_of(write, 0).file_name

@@ -119,16 +119,6 @@ async def test_a_rollback_under_the_name_before_deletes_the_files(server_url: st
     assert in_storage(stored) == set()
 
 
-@pytest.mark.anyio
-async def test_both_clients_alter_alike(server_url: str, table: chronolake.Table) -> None:
-    async with chronolake.connect_async(server_url) as client:
-        altered = await (await client.table(table.name)).alter(set={"owner": "ann"}, unset=["team"])
-        with pytest.raises(errors.InvalidTable):
-            await altered.alter(set={"markers.required": "maybe"})
-
-    assert altered.definition == table.reload().definition
-
-
 def test_tables_are_changed_at_the_command_line(cli: Cli, table: chronolake.Table) -> None:
     name = f"{table.name}_2"
 

@@ -71,20 +71,6 @@ def test_a_stream_that_the_server_has_no_room_for_is_retried(
 
 
 @pytest.mark.anyio
-async def test_an_awaited_stream_that_the_server_has_no_room_for_is_retried(
-    table: chronolake.Table, gateway: Gateway
-) -> None:
-    written(table, 0, 1)
-    wanted = col("id") >= 0
-    gateway.faults.extend(REFUSED_STREAMS)
-    async with chronolake.connect_async(gateway.url) as client:
-        awaited = await client.table(table.name)
-        batches = [batch async for batch in awaited.scan_batches(wanted)]
-    assert pa.Table.from_batches(batches).num_rows == table.scan_arrow(wanted).num_rows
-    assert gateway.faults == []
-
-
-@pytest.mark.anyio
 async def test_they_can_be_awaited(server_url: str, table: chronolake.Table) -> None:
     written(table, 0)
     async with chronolake.connect_async(server_url) as client:

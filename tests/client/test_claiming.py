@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -75,19 +74,6 @@ def test_nothing_is_marked_or_published_in_a_folder_that_another_has_claimed(
         write.complete()
     assert write.refresh().state is chronolake.State.INFLIGHT
     assert list(table.markers(write.requested_time)) == []
-
-
-def test_the_asynchronous_client_claims_as_the_other_one_does(
-    server_url: str, table: chronolake.Table, tmp_path: Path
-) -> None:
-    async def mark() -> None:
-        async with chronolake.connect_async(server_url) as client:
-            write = await (await client.table(table.name)).begin()
-            await write.mark(base(write, 0))
-
-    asyncio.run(mark())
-
-    assert is_claimed(table, tmp_path)
 
 
 def test_nothing_is_published_where_a_link_leads_to_another_table(

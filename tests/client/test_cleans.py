@@ -49,20 +49,6 @@ def test_the_words_are_taken_wherever_a_completion_time_is(table: chronolake.Tab
     assert [instant.requested_time for instant in table.changes("earliest").instants] == [second.requested_time]
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_the_awaited_client_cleans_and_reads_the_same(server_url: str, table: chronolake.Table) -> None:
-    publish(table, 1)
-    second = publish(table, 1)
-    assert second.completion_time is not None
-    async with chronolake.connect_async(server_url) as client:
-        awaited = await client.table(table.name)
-        async with await awaited.begin(action=Action.CLEAN) as write:
-            write.clean_before(second.completion_time)
-        assert await awaited.changes("earliest", "latest") == table.changes("earliest", "latest")
-    assert table.reload().definition.cleaned_before == second.completion_time
-
-
 def test_several_that_complete_together_may_clean(client: chronolake.Client, table: chronolake.Table) -> None:
     published = publish(table, 1)
     assert published.completion_time is not None

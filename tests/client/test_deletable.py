@@ -75,17 +75,3 @@ def test_orphans_are_judged_by_the_instants_in_their_names(table: chronolake.Tab
     assert reasons(table.deletable_orphans(unknown, unknown_instants=True)) == []
     with pytest.raises(errors.InstantNotFound):
         table.deletable("20200101000000000", unknown)
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_the_async_client_sends_the_same_request(table: chronolake.Table, server_url: str) -> None:
-    instant = published(table).requested_time
-    files = [file_of(instant)]
-
-    async with chronolake.connect_async(server_url) as client:
-        awaited = await client.table(table.name)
-        answers = await awaited.deletable(instant, files), await awaited.deletable_orphans(files)
-
-    assert answers == (table.deletable(instant, files), table.deletable_orphans(files))
-    assert reasons(answers[0]) == [Refusal.LIVE]

@@ -64,15 +64,6 @@ def test_write_stats_that_come_with_the_completion_are_kept_too(marked: Stored) 
     assert list(marked.table.deletions(write.requested_time)) == [file_of(loser)]
 
 
-def test_a_file_without_a_marker_is_not_published(marked: Stored) -> None:
-    write = marked.table.begin()
-    stat = written(marked, write, 0, 0)
-    unmarked = marked.write_file(write.requested_time, 1)
-
-    with pytest.raises(errors.InvalidWriteStat, match="no marker"):
-        write.complete([stat, unmarked])
-
-
 def test_a_writer_that_gives_up_deletes_its_files(marked: Stored) -> None:
     with pytest.raises(ZeroDivisionError), marked.table.begin() as write:
         stats = [written(marked, write, bucket, 0) for bucket in range(3)]
@@ -139,25 +130,6 @@ def test_a_rollback_that_names_files_of_another_instant_is_refused(stored: Store
     assert in_storage(stored) == before
 
 
-def test_the_async_client_records_the_files_that_a_rollback_names(
-    stored: Stored, server_url: str, store: Store
-) -> None:
-    write = stored.table.begin(writer="gone")
-    own = stored.write_file(write.requested_time, 0)
-
-    async def give_up() -> chronolake.Instant:
-        async with chronolake.connect_async(server_url, storage_options=store.options) as client:
-            table = await client.table(stored.table.name)
-            named = [file_of(own).path]
-            return await table.rollback(write.requested_time, writer="gone", files_to_delete=named)
-
-    undone = asyncio.run(give_up())
-
-    assert undone.rolled_back_by is not None
-    assert list(stored.table.deletions(undone.rolled_back_by)) == [file_of(own)]
-    assert in_storage(stored) == set()
-
-
 def test_the_awaited_client_deletes_the_same(marked: Stored, server_url: str, store: Store) -> None:
     async def write_and_give_up() -> tuple[WriteStat, chronolake.Instant, list[chronolake.Instant]]:
         async with chronolake.connect_async(server_url, storage_options=store.options) as client:
@@ -205,13 +177,6 @@ def test_the_server_deletes_if_the_table_has_the_property(
     assert undone.rolled_back_by is not None
     assert stored.table.instant(undone.rolled_back_by).state is State.REQUESTED
     assert len(in_storage(stored)) == 1
-
-
-def test_the_executor_of_deletions_is_the_client_or_the_server(
-    client: chronolake.Client, namespace: str, store: Store
-) -> None:
-    with pytest.raises(errors.InvalidTable, match="client or server"):
-        table_in(client, f"{namespace}.odd", store, {"deletions.executor": "nobody"})
 
 
 def test_nothing_is_published_as_long_as_a_loser_cannot_be_deleted(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,29 +90,6 @@ def test_a_list_with_an_invalid_marker_creates_none(marked: chronolake.Table) ->
     with pytest.raises(errors.InvalidMarker):
         write.mark(Marker("", "notes.txt", CREATE))
     assert list(marked.markers(write.requested_time)) == []
-
-
-def test_the_awaited_client_finds_the_same(marked: chronolake.Table, server_url: str) -> None:
-    write = marked.begin()
-    write.mark(base(write, 0))
-    options = marked._location._options
-
-    async def mark() -> tuple[list[MarkerOutcome], list[Marker], bool, int]:
-        async with chronolake.connect_async(server_url, storage_options=options) as client:
-            awaited = await client.table(marked.name)
-            same = await awaited.write(write.requested_time)
-            outcomes = await same.mark(base(write, 0), base(write, 1))
-            outcomes += await awaited.create_markers(write.requested_time, [base(write, 1)])
-            listed = [marker async for marker in awaited.markers(write.requested_time)]
-            has = await awaited.has_marker(write.requested_time, base(write, 1))
-            writer = same.instant.writer
-            await awaited.rollback(same.requested_time, writer=writer, files_to_delete=[base(write, 9).path])
-            return outcomes, listed, has, await awaited.delete_markers(write.requested_time)
-
-    outcomes, listed, has, deleted = asyncio.run(mark())
-
-    assert outcomes == [EXISTED, CREATED, EXISTED]
-    assert (listed, has, deleted) == ([base(write, 0), base(write, 1)], True, 2)
 
 
 def test_a_direct_marker_is_an_empty_file_where_hudi_has_it(

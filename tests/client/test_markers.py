@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 import chronolake
@@ -57,13 +55,6 @@ def test_a_client_reports_the_files_of_a_failed_attempt_that_it_deletes(
     assert list(table.deletions(write.requested_time)) == [file_of(write, 1)]
 
 
-def test_a_file_that_was_never_marked_is_not_reported(table: chronolake.Table) -> None:
-    write = table.begin()
-
-    with pytest.raises(errors.InvalidDeletion):
-        write.report_deletions([file_of(write)])
-
-
 def test_a_rollback_is_executed_by_its_markers(table: chronolake.Table) -> None:
     write = table.begin(writer="w")
     write.mark(marker_of(write, 0), marker_of(write, 1))
@@ -86,72 +77,12 @@ def test_an_executor_that_knows_the_requested_time_marks_too(table: chronolake.T
         table.create_markers(write.requested_time, [marker_of(write)], writer="another")
 
 
-def test_a_writer_that_was_rolled_back_is_stopped_at_its_next_marker(table: chronolake.Table) -> None:
-    write = table.begin(writer="w")
-    table.rollback(write.requested_time, "tired", writer="w")
-
-    with pytest.raises(errors.InstantRolledBack, match="tired"):
-        write.mark(marker_of(write))
-
-
-def test_markers_of_a_pending_instant_are_not_deleted(table: chronolake.Table) -> None:
-    write = table.begin()
-
-    with pytest.raises(errors.IllegalTransition):
-        table.delete_markers(write.requested_time)
-
-
-def test_a_marker_of_another_instant_is_invalid(table: chronolake.Table) -> None:
-    first, second = table.begin(), table.begin()
-
-    with pytest.raises(errors.InvalidMarker):
-        first.mark(marker_of(second))
-
-
-def test_a_file_group_in_anothers_hand_is_refused_early(
-    client: chronolake.Client, table: chronolake.Table
-) -> None:
-    early = client.create_table(
-        f"{table.name}_early",
-        base_path=f"file:///early/{table.name}",
-        schema=[chronolake.Field("id", "bigint")],
-        record_key_fields=["id"],
-        properties={"markers.early-conflict-detection": "true"},
-    )
-    winner, loser = early.begin(), early.begin()
-    winner.mark(marker_of(winner))
-
-    with pytest.raises(errors.WriteConflict) as refused:
-        loser.mark(marker_of(loser))
-    assert refused.value.context["winner"] == winner.requested_time
-
-
 def test_a_marker_request_whose_answer_was_lost_is_retried(gateway: Gateway, table: chronolake.Table) -> None:
     with chronolake.connect(gateway.url, retry_seconds=10) as client:
         write = client.table(table.name).begin()
         gateway.faults = [Fault.LOSE_ANSWER]
 
         assert write.mark(marker_of(write)) == [EXISTED]
-
-
-def test_the_awaited_client_does_the_same(server_url: str, table: chronolake.Table) -> None:
-    async def mark() -> tuple[list[MarkerOutcome], list[Marker], bool, int]:
-        async with chronolake.connect_async(server_url) as client:
-            awaited = await client.table(table.name)
-            write = await awaited.begin()
-            outcomes = await write.mark(marker_of(write))
-            outcomes += await awaited.create_markers(write.requested_time, [marker_of(write)])
-            listed = [marker async for marker in awaited.markers(write.requested_time)]
-            has = await awaited.has_marker(write.requested_time, listed[0])
-            assert await write.report_deletions(await write.left_over()) == 1
-            assert [deletion async for deletion in awaited.deletions(write.requested_time)] == [file_of(write)]
-            await write.mark(marker_of(write))
-            await write.complete([stat_of(write)])
-            return outcomes, listed, has, await awaited.delete_markers(write.requested_time)
-
-    outcomes, listed, has, deleted = asyncio.run(mark())
-
-    assert (outcomes, len(listed), has, deleted) == ([CREATED, EXISTED], 1, True, 1)
 
 
 def test_the_terminal_lists_markers(cli: Cli, table: chronolake.Table) -> None:

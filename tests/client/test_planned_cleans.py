@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import signal
 import subprocess
@@ -170,34 +169,6 @@ def test_where_the_server_executes_the_plan_waits(
     assert in_storage(stored) == seen(stored)
 
 
-def test_the_awaited_client_cleans_and_holds_the_same(server_url: str, stored: Stored, store: Store) -> None:
-    first = stored.publish(0)
-
-    async def clean_around_a_reader() -> tuple[set[str], set[str]]:
-        async with chronolake.connect_async(server_url, storage_options=store.options) as client:
-            table = await client.table(stored.table.name)
-            async with await table.reading() as reading:
-                stored.publish(0)
-                assert reading.as_of == first.completion_time
-                assert [reader.lease_id async for reader in table.readers()] == [reading.lease.lease_id]
-                assert (await reading.renew(30)).lease_seconds == 30
-                assert (await table.preview_clean(retain_commits=1)).files_to_delete == []
-                assert await table.clean(retain_commits=1) == []
-                held = in_storage(stored)
-            [done] = await table.clean(retain_commits=1)
-            assert done.state is State.COMPLETED
-            assert reading.lost is None
-            assert not await reading.end()
-            return held, in_storage(stored)
-
-    held, left = asyncio.run(clean_around_a_reader())
-
-    assert (len(held), left) == (2, seen(stored))
-
-
-# ---------------------------------------------------------------------------------- readers
-
-
 def test_files_read_under_a_lease_stay_until_the_block_ends(local: Stored) -> None:
     first = local.publish(0)
     with local.table.reading(reader="job") as reading:
@@ -241,9 +212,6 @@ def test_a_lost_lease_is_reported_to_its_reader(local: Stored) -> None:
     assert isinstance(reading.lost, errors.ReaderNotFound)
     with pytest.raises(errors.ReaderNotFound):
         reading.renew()
-
-
-# ---------------------------------------------------------------------------------- at a terminal
 
 
 def test_the_terminal_shows_the_plan_prompts_and_cleans(

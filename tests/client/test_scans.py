@@ -55,15 +55,6 @@ def test_an_invalid_filter_is_reported_with_its_position(table: chronolake.Table
     assert refused.value.context["place"] == "filter.filters[1]"
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_scan_can_be_awaited(ranges: chronolake.Table, server_url: str) -> None:
-    async with chronolake.connect_async(server_url) as client:
-        awaited = await (await client.table(ranges.name)).scan(col("id") < 10)
-
-    assert awaited == ranges.scan(col("id") < 10)
-
-
 def test_the_cursor_of_the_next_page_is_sent_in_the_body() -> None:
     call = calls.files.scan("shop.orders", None, ["a"], col("id") > 1)
     following = call.page_at("next").page_at("last")
@@ -106,9 +97,6 @@ def test_conditions_are_built_from_operators_and_methods_of_a_column() -> None:
     assert (column != 1) == Compare("c", ComparisonOperator.NOT_EQUAL, 1)
     assert (column <= 1) == Compare("c", ComparisonOperator.LESS_OR_EQUAL, 1)
     assert (column >= 1) == Compare("c", ComparisonOperator.GREATER_OR_EQUAL, 1)
-
-
-# ---------------------------------------------------------------------------------- at the terminal
 
 
 @pytest.mark.parametrize("command", ["files", "snapshot"])

@@ -116,23 +116,6 @@ def test_a_late_answer_does_not_bring_an_old_schema_back(
     assert (made.schema_version, len(stale.definition.schema)) == (3, 4)
 
 
-@pytest.mark.anyio
-async def test_the_same_awaited(server_url: str, table: chronolake.Table) -> None:
-    async with chronolake.connect_async(server_url) as client:
-        awaited = await client.table(table.name)
-        made = await awaited.change_schema([NOTE], expected_schema_version=1)
-        write = await awaited.begin()
-        done = await write.complete([stat_of(write)], schema_version=1)
-
-        assert awaited.definition.schema == made.fields
-        assert [schema.schema_version async for schema in awaited.schemas()] == [1, 2]
-        assert await awaited.schema(2) == made
-        assert done.schema_version == 1
-
-
-# ---------------------------------------------------------------------------------- the command line
-
-
 def test_a_schema_is_changed_in_one_go(cli: Cli, table: chronolake.Table) -> None:
     made = cli(
         *("schema", "change", table.name, "--rename", "name=title", "--make-nullable", "id"),

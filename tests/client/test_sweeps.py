@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import chronolake
 from chronolake import LateFile, Marker, MarkerKind, MarkersType, OrphanReason, Swept
 from tests.client.conftest import Cli
@@ -38,23 +36,6 @@ def test_sweeps_repeat_until_no_late_file_is_left(stored: Stored) -> None:
     assert stored.orphans() == []
     assert stored.table.sweep(grace_seconds=0) == swept(stored, 1, 2)
     assert stored.table.sweep(grace_seconds=0) == swept(stored, 0, 0)
-
-
-def test_an_event_loop_sweeps_too(stored: Stored, store: Store, server_url: str) -> None:
-    rollback, [late, other] = rolled_back(stored)
-    stored.storage.create_all_empty([late, other])
-
-    async def sweep() -> list[Swept]:
-        async with chronolake.connect_async(server_url, storage_options=store.options) as client:
-            table = await client.table(stored.table.name)
-            return [await table.sweep(grace_seconds=0) for _ in range(3)]
-
-    first, second, third = asyncio.run(sweep())
-
-    assert sorted(file.path for file in first.late_files) == sorted([late, other])
-    assert {file.requested_time for file in first.late_files} == {rollback}
-    assert (second, third) == (swept(stored, 1, 2), swept(stored, 0, 0))
-    assert stored.orphans() == []
 
 
 def test_files_marked_in_storage_after_the_rollback_are_swept(stored: Stored) -> None:

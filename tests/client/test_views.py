@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 import chronolake
 from chronolake import Action, View
 from chronolake.cli import output
@@ -63,26 +61,6 @@ def test_a_file_group_has_its_history_and_partitions_their_totals(table: chronol
     assert table.replaced_file_groups(second.completion_time).file_groups == []
     assert table.partitions(first.completion_time).partitions == table.partitions().partitions
     assert table.partitions().partitions == [chronolake.Partition("", 1, 1, 100, 3)]
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_the_awaited_client_shows_the_same(
-    server_url: str, table: chronolake.Table, clicks: chronolake.Table
-) -> None:
-    publish(table, 1)
-    replace_first(table)
-    append(clicks, 1)
-    clicks.plan(Action.COMPACTION, [group(1)])
-
-    async with chronolake.connect_async(server_url) as client:
-        awaited, awaited_clicks = await client.table(table.name), await client.table(clicks.name)
-
-        assert await awaited.file_group(FIRST) == table.file_group(FIRST)
-        assert await awaited.partitions() == table.partitions()
-        assert await awaited.replaced_file_groups() == table.replaced_file_groups()
-        assert await awaited_clicks.pending_file_groups() == clicks.pending_file_groups()
-        assert await awaited_clicks.snapshot(view=View.LATEST) == clicks.snapshot(view=View.LATEST)
 
 
 def test_files_are_listed_one_a_line(cli: Cli, clicks: chronolake.Table) -> None:
