@@ -149,9 +149,6 @@ def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     arrivals.check(str(tmp_path / "*.csv"))
 
 
-# ---------------------------------------------------------------------------------- the state
-
-
 @pytest.fixture
 def table() -> Table:
     return Table(

@@ -83,9 +83,6 @@ def test_the_largest_filter_is_understood(everything: DataFrame) -> None:
         assert everything.where(condition).count() == expected
 
 
-# ---------------------------------------------------------------------------------- tables
-
-
 def visits(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
     return spark.createDataFrame(list(rows), "id long, country string, price decimal(6,2), note string")
 

@@ -19,10 +19,10 @@ import chronolake_spark
 from chronolake import Action, State
 from chronolake.errors import TableNotFound
 from chronolake_spark import SparkTable
+from tests.client.gateway import Holding
 from tests.fix_server import ServerProcess
 from tests.spark import processes
 from tests.spark.ingest_runs import rows_of
-from tests.spark.test_killed_drivers import Holding
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -138,8 +138,6 @@ def test_options_that_do_not_fit_are_refused_before_spark_starts(
     assert run("--follow", "--source", str(tmp_path / "missing"), "--key", "id") == 1
     assert "there is no folder" in capsys.readouterr().err
 
-
-# ---------------------------------------------------------------------------------- kill -9
 
 PROGRAM = (sys.executable, "-c", "from chronolake.cli.main import main; main()")
 

@@ -61,13 +61,6 @@ def test_a_table_with_another_key_is_not_written(
     assert "--buckets 3 is not its number of buckets, " in capsys.readouterr().err
 
 
-def test_a_damaged_file_is_named(run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path):
-    (tmp_path / "in" / "a.parquet").write_bytes(b"PAR1 is how it begins, and no more")
-
-    assert run("--key", "id") != 0
-    assert "a.parquet" in capsys.readouterr().err
-
-
 GZIPPED = gzip.compress("".join(f"{number},{number * 7919 % 1000}\n" for number in range(20_000)).encode())
 
 
@@ -82,7 +75,6 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("file", UNREADABLE)
-@pytest.mark.parametrize("options", [(), ("--one-commit-per-file",)], ids=["together", "each"])
 def test_a_file_that_cannot_be_read_is_named_without_a_trace_and_no_table_is_made(
     run: Callable[..., int],
     capsys: pytest.CaptureFixture[str],
@@ -90,11 +82,10 @@ def test_a_file_that_cannot_be_read_is_named_without_a_trace_and_no_table_is_mad
     tmp_path: Path,
     name: str,
     file: str,
-    options: tuple[str, ...],
 ) -> None:
     (tmp_path / "in" / file).write_bytes(UNREADABLE[file])
 
-    code = run("--key", "id", *options)
+    code = run("--key", "id")
 
     stderr = capsys.readouterr().err
     assert (code, file in stderr) == (1, True), stderr
@@ -102,29 +93,6 @@ def test_a_file_that_cannot_be_read_is_named_without_a_trace_and_no_table_is_mad
     assert "Py4J" not in stderr
     with pytest.raises(TableNotFound):
         client.table(name)
-
-
-def test_of_many_files_the_one_that_cannot_be_read_is_named(
-    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "in" / "a.jsonl").write_text('{"id": 1}\n')
-    (tmp_path / "in" / "b.jsonl").write_text('{"id": \n')
-
-    assert run("--key", "id") == 1
-    assert "b.jsonl, line 1: Expecting value" in json.loads(capsys.readouterr().err)["detail"]
-
-
-@pytest.mark.parametrize(
-    ("header", "message"),
-    [("id,,n", "no name for its column 2"), ("id,N,n", "several columns called N, n"), ("", "is empty")],
-)
-def test_a_header_that_does_not_name_each_column_is_refused(
-    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path, header: str, message: str
-) -> None:
-    (tmp_path / "in" / "a.csv").write_text(f"{header}\n1,2,3\n" if header else "")
-
-    assert run("--key", "id") == 1
-    assert message in json.loads(capsys.readouterr().err)["detail"]
 
 
 def test_files_of_other_columns_are_refused_by_name(
@@ -136,16 +104,6 @@ def test_files_of_other_columns_are_refused_by_name(
     assert run("--key", "id") == 1
     detail = json.loads(capsys.readouterr().err)["detail"]
     assert "2.csv has other columns than the files before it: it lacks name and has title" in detail
-
-
-def test_files_without_a_row_make_no_table_of_unknown_types(
-    run: Callable[..., int], ingest: Ingest, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "in" / "a.csv").write_text("id,n\n")
-
-    assert run("--key", "id") == 1
-    assert "hold no row, so the types of id, n cannot be inferred" in capsys.readouterr().err
-    assert ingest("--key", "id", "--schema", "id INT, n INT")["columns"] == {"id": "int", "n": "int"}
 
 
 def test_a_dry_run_reads_everything_and_makes_nothing(

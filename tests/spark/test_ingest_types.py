@@ -22,20 +22,6 @@ from tests.spark.ingest_runs import Ingest, rows_of
 pytestmark = pytest.mark.spark
 
 
-def test_nanoseconds_of_pandas_are_read(ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path):
-    moment = datetime.datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=datetime.UTC)
-    columns = {
-        "id": pa.array([1]),
-        "naive": pa.array([moment.replace(tzinfo=None)], pa.timestamp("ns")),
-        "aware": pa.array([moment], pa.timestamp("ns", tz="UTC")),
-    }
-    pq.write_table(pa.table(columns), tmp_path / "in" / "a.parquet")
-    ingest("--key", "id")
-
-    rows = table().read().toArrow().to_pylist()
-    assert rows == [{"id": 1, "naive": moment.replace(tzinfo=None), "aware": moment}]
-
-
 def test_values_of_unusual_types_of_files_keep_their_meaning(
     ingest: Ingest, run: Callable[..., int], table: Callable[[], SparkTable], tmp_path: Path
 ):
@@ -65,13 +51,6 @@ def test_values_of_unusual_types_of_files_keep_their_meaning(
         "decimal(38,1)",
     ]
     assert rows_of(table()) == [(1, Decimal(2**64 - 1), 255, "a", None, "b", [1, 2], Decimal("1.5"))]
-
-
-def test_parquet_columns_keep_the_types_of_their_files(ingest: Ingest, tmp_path: Path):
-    price = pa.array([Decimal("1.25")], pa.decimal128(10, 2))
-    pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "price": price}), tmp_path / "in" / "a.parquet")
-
-    assert ingest("--key", "id", "--dry-run")["columns"] == {"id": "int", "price": "decimal(10,2)"}
 
 
 def test_new_columns_of_the_files_are_added_to_the_table_on_request(
@@ -104,15 +83,6 @@ def test_new_columns_of_the_files_are_added_to_the_table_on_request(
     ingest(*source)
     assert rows_of(table()) == [(1, 11, "x", None), (3, 30, "z", Decimal("1.25"))]
     assert [field.type for field in table().definition.schema][2:] == ["string", "decimal(12,2)"]
-
-
-def test_keys_that_are_written_differently_stay_different_rows(
-    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
-) -> None:
-    (tmp_path / "in" / "a.csv").write_text("id,n\n1.1,1\n1.10,2\n1.9,3\n")
-    ingest("--key", "id")
-
-    assert rows_of(table()) == [("1.1", 1), ("1.10", 2), ("1.9", 3)]
 
 
 def test_numbers_written_in_several_ways_are_noted_and_order_no_rows(

@@ -132,59 +132,6 @@ def frame_of(spark: SparkSession, fields: list[Field], rows: list[list[Any]]) ->
 
 
 @pytest.mark.spark
-def test_partition_paths_are_hive_style(spark: SparkSession):
-    rows = [("x", "y"), (None, "y"), ("x", "")]
-
-    assert evaluate(spark, keys.partition_path([A, B]), [A, B], *rows) == [
-        "a=x/b=y",
-        "a=__HIVE_DEFAULT_PARTITION__/b=y",
-        "a=x/b=__HIVE_DEFAULT_PARTITION__",
-    ]
-    assert evaluate(spark, keys.partition_path([]), [A], ("x",)) == [""]
-
-
-@pytest.mark.spark
-def test_the_key_of_one_field_is_its_value(spark: SparkSession):
-    number = Field("n", "bigint")
-
-    assert evaluate(spark, keys.record_key([A]), [A], ("x",), ("a,b:1",)) == ["x", "a,b:1"]
-    assert evaluate(spark, keys.record_key([number]), [number], (7,)) == ["7"]
-
-
-@pytest.mark.spark
-def test_the_key_of_several_fields_names_them(spark: SparkSession):
-    rows = [("1", "2"), (None, "2"), ("", "2"), ("Korea, South", "2")]
-
-    assert evaluate(spark, keys.record_key([A, B]), [A, B], *rows) == [
-        "a:1,b:2",
-        "a:__null__,b:2",
-        "a:__empty__,b:2",
-        "a:Korea, South,b:2",
-    ]
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize(
-    ("fields", "row"),
-    [
-        ([A], (None,)),
-        ([A], ("",)),
-        ([A, B], (None, "")),
-        ([A, B], ("__null__", "x")),
-        ([A, B], ("1,b:2", "3")),
-    ],
-    ids=["null", "empty", "all missing", "placeholder", "ambiguous"],
-)
-def test_a_missing_or_ambiguous_key_is_refused(
-    spark: SparkSession, fields: list[Field], row: tuple[object, ...]
-):
-    with pytest.raises(PySparkException) as caught:
-        evaluate(spark, keys.record_key(fields), fields, row)
-
-    assert isinstance(errors.decoded(str(caught.value)), errors.InvalidRecordKey)
-
-
-@pytest.mark.spark
 def test_keys_and_partitions_do_not_depend_on_the_time_zone(spark: SparkSession):
     moment = Field("moment", "timestamp")
     frame = spark.sql("select timestamp_micros(1) as moment")
@@ -196,13 +143,3 @@ def test_keys_and_partitions_do_not_depend_on_the_time_zone(spark: SparkSession)
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert before[0] == "1"
-
-
-@pytest.mark.spark
-def test_a_bucket_is_sparks_hash_of_the_key_fields(spark: SparkSession):
-    number = Field("n", "bigint")
-    frame = spark.range(100).withColumnRenamed("id", "n")
-    expected = frame.selectExpr("cast(pmod(xxhash64(cast(n as string)), 8) as int)").collect()
-
-    assert frame.select(keys.bucket([number], 8)).collect() == expected
-    assert {row[0] for row in expected} == set(range(8))

@@ -1,8 +1,9 @@
-"""The files of a commit, as its extra metadata names them. Without Spark."""
+"""The files of a commit, as its extra metadata names them, and files that change while they are loaded."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,9 @@ import pytest
 
 from chronolake_model.instants import CompleteInstant
 from chronolake_model.tables import PROPERTIES_BYTES_MAX
+from chronolake_spark import errors
 from chronolake_spark.ingest.files import loaded_files
+from chronolake_spark.write import source_states
 
 OTHER_METADATA = {"ingest.source": "n" * 255, "rows.read": "9" * 20, "conflicts.retries": "10"}
 
@@ -42,3 +45,25 @@ def test_a_commit_has_no_more_files_than_are_wanted() -> None:
     digests = digests_of([str(number) for number in range(5)])
     assert [len(portion) for portion in loaded_files.portions(digests, digests, 2)] == [2, 2, 1]
     assert list(loaded_files.portions([], {}, 2)) == []
+
+
+def test_a_file_that_was_written_replaced_or_removed_has_changed(tmp_path: Path):
+    files = {name: tmp_path / name for name in ("same", "written", "replaced", "removed")}
+    for file in files.values():
+        file.write_text("1")
+    states = {str(file): source_states.state_of_file(file) for file in files.values()}
+    source_states.refuse_changed_files(states)
+
+    times = files["written"].stat()
+    files["written"].write_text("2")
+    os.utime(files["written"], ns=(times.st_atime_ns, times.st_mtime_ns))
+    (tmp_path / "new").write_text("1")
+    (tmp_path / "new").replace(files["replaced"])
+    files["removed"].unlink()
+
+    with pytest.raises(errors.SourceChanged) as refused:
+        source_states.refuse_changed_files(states)
+    assert refused.value.problem is not None
+    assert refused.value.problem.context == {
+        "files": [str(files[name]) for name in ("written", "replaced", "removed")]
+    }

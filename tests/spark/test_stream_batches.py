@@ -184,9 +184,6 @@ def test_batches_of_tables_whose_keys_are_looked_up(
     assert rows_of(table) == [*((id, 1) for id in range(4)), *((id, 2) for id in range(4, 10))]
 
 
-# ------------------------------------------------------------------------------------- other checkpoints
-
-
 def test_an_older_copy_of_a_checkpoint_folder_is_refused(spark: SparkSession, log_table: SparkTable) -> None:
     write_batch = writer_of(log_table)
     write_batch(prices(spark, 0, 3, 1), 0)
@@ -199,9 +196,6 @@ def test_an_older_copy_of_a_checkpoint_folder_is_refused(spark: SparkSession, lo
     assert [skipping(prices(spark, 0, 9, 9), batch) for batch in range(3)] == [None, None, None]
     skipping(prices(spark, 8, 9, 1), 3)
     assert rows_of(log_table) == [(id, 1) for id in range(10)]
-
-
-# ----------------------------------------------------------------------------------------- pending batches
 
 
 def test_batches_complete_while_later_ones_are_written(spark: SparkSession, log_table: SparkTable) -> None:

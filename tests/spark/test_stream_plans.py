@@ -99,9 +99,6 @@ def test_a_plan_takes_no_more_instants_than_it_needs() -> None:
     assert next(instants).version == 3
 
 
-# ---------------------------------------------------------------------------------- offsets
-
-
 def offset(completed: str, began: str = BEGINNING, table: str = "t") -> StreamOffset:
     return StreamOffset(table, completed, began, "lease")
 
@@ -151,9 +148,6 @@ def test_a_batch_of_two_tables_is_refused() -> None:
 def test_an_offset_of_another_source_is_refused(fields: dict[str, str]) -> None:
     with pytest.raises(errors.InvalidOption, match="is no offset"):
         StreamOffset.of(fields)
-
-
-# ---------------------------------------------------------------------------------- options
 
 
 def parsed(**options: str) -> read_options.StreamOptions:

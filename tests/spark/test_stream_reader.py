@@ -100,9 +100,6 @@ def end_of(following: FollowedChanges, start: StreamOffset, limits: BatchLimits 
     return end
 
 
-# ---------------------------------------------------------------------------------- the begin
-
-
 def test_a_query_begins_with_everything(
     table: chronolake.Table, follow: Callable[..., FollowedChanges]
 ) -> None:
@@ -225,9 +222,6 @@ def test_a_begin_that_is_cleaned_is_refused_with_advice(
     assert refused.value.context["first_servable_time"] == second
 
 
-# ---------------------------------------------------------------------------------- the lease
-
-
 def test_the_lease_moves_with_the_batches_that_are_done(
     table: chronolake.Table, follow: Callable[..., FollowedChanges]
 ) -> None:
@@ -328,9 +322,6 @@ def test_a_query_that_was_stopped_for_too_long_says_how_to_go_on(
 
     with pytest.raises(errors.StreamBehind, match="another checkpoint folder"):
         follow().tasks(end, end.at(last))
-
-
-# ---------------------------------------------------------------------------------- batches
 
 
 def test_an_idle_query_asks_no_more_often_than_its_pause(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 import chronolake
-from chronolake.errors import TableNotFound, WriteConflict
+from chronolake.errors import WriteConflict
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.instants import Instant
@@ -111,34 +109,6 @@ def test_a_delete_needs_keys_only(spark: SparkSession, new_table: NewTable, part
 
     assert rows_of(table.read()) == [(1, "de", 10, 5)]
     assert instant.operation is Operation.DELETE
-
-
-def test_a_delete_that_is_older_than_the_record_is_ignored(spark: SparkSession, new_table: NewTable):
-    before = orders(spark, (1, "de", 10, 5))
-    table = new_table(before, "id", ordering_field="ts")
-    table.insert(before)
-    instant = table.delete(spark.createDataFrame([(1, 4)], "id long, ts int"))
-
-    assert rows_of(table.read()) == [(1, "de", 10, 5)]
-    assert instant.summary is not None
-    assert instant.summary.files == 0
-
-
-def test_the_larger_ordering_value_wins_in_any_order(spark: SparkSession, new_table: NewTable):
-    table = new_table(orders(spark), "id", ordering_field="ts")
-    table.upsert(orders(spark, (1, "de", 10, 5), (2, "de", 20, 5), (1, "de", 11, 4)))
-    table.upsert(orders(spark, (1, "de", 12, 4), (2, "de", 21, 5)))
-
-    assert rows_of(table.read()) == [(1, "de", 10, 5), (2, "de", 21, 5)]
-
-
-def test_without_an_ordering_field_the_row_that_the_row_order_puts_last_wins(
-    spark: SparkSession, new_table: NewTable
-):
-    table = new_table(orders(spark), "id")
-    table.upsert(orders(spark, *((1, "de", price, 9 - price) for price in range(9))), row_order=["price"])
-
-    assert rows_of(table.read()) == [(1, "de", 8, 1)]
 
 
 def test_an_insert_of_keys_that_exist_is_refused_and_leaves_nothing(spark: SparkSession, new_table: NewTable):
@@ -265,31 +235,6 @@ def test_every_type_survives(spark: SparkSession, new_table: NewTable):
     assert table.read().where("id = 1").collect() == frame.collect()
 
 
-def test_times_do_not_depend_on_the_sessions_time_zone(spark: SparkSession, new_table: NewTable):
-    frame = spark.sql("select timestamp'2026-11-21 12:00:00 UTC' as ts, 1 as n")
-    table = new_table(frame, "ts", ordering_field="ts")
-    table.insert(frame)
-    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-    try:
-        table.upsert(frame.withColumn("n", sf.lit(2)))
-        changes = table.changes().select(sf.unix_micros("ts"), "n", columns.CHANGE_TYPE).collect()
-        deleted = table.delete(frame)
-        gone = table.changes(deleted.requested_time).select(sf.unix_micros("ts"), columns.CHANGE_TYPE).collect()
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
-
-    micros = int(datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC).timestamp() * 1_000_000)
-    assert [tuple(row) for row in changes] == [(micros, 2, "upsert")]
-    assert [tuple(row) for row in gone] == [(micros, "delete")]
-
-
-def test_values_are_cast_to_the_tables_types(spark: SparkSession, new_table: NewTable):
-    table = new_table(spark.sql("select 1L as id, cast(1 as decimal(9,2)) as price"), "id")
-    table.insert(spark.sql("select 1 as PRICE, '7' as id"))
-
-    assert rows_of(table.read()) == [(7, decimal.Decimal("1.00"))]
-
-
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
@@ -308,21 +253,6 @@ def test_a_frame_that_does_not_fit_is_refused_before_anything_begins(
     assert states_of(table) == []
 
 
-def test_a_null_key_fails_the_write(spark: SparkSession, new_table: NewTable):
-    table = new_table(orders(spark), "id")
-
-    with pytest.raises(errors.InvalidRecordKey, match=r"record key \(id\).*null or empty"):
-        table.upsert(orders(spark, (None, "de", 0, 0)))
-    assert states_of(table) == [State.ROLLED_BACK]
-
-
-def test_a_null_in_a_required_column_fails_the_write(spark: SparkSession, new_table: NewTable):
-    table = new_table(spark.sql("select 1L as id, 1 as n"), "id")
-
-    with pytest.raises(errors.RequiredValueMissing, match="'n' is not nullable"):
-        table.upsert(spark.sql("select 1L as id, cast(null as int) as n"))
-
-
 def test_reserved_names_are_refused(spark: SparkSession, new_table: NewTable):
     with pytest.raises(errors.SchemaMismatch, match="_hoodie_x"):
         new_table(spark.sql("select 1 as id, 2 as _hoodie_x"), "id")
@@ -331,11 +261,6 @@ def test_reserved_names_are_refused(spark: SparkSession, new_table: NewTable):
 def test_a_type_that_files_do_not_hold_is_refused(spark: SparkSession, new_table: NewTable):
     with pytest.raises(errors.SchemaMismatch, match="interval"):
         new_table(spark.sql("select 1 as id, interval 1 month as i"), "id")
-
-
-def test_an_unknown_table_is_reported_as_unknown(spark: SparkSession, client: chronolake.Client):
-    with pytest.raises(TableNotFound):
-        table(spark, "spark.nothing", client=client)
 
 
 def test_a_frame_written_directly_needs_a_table(spark: SparkSession):
@@ -401,41 +326,6 @@ def test_of_two_writers_of_a_bucket_the_second_to_complete_loses(
     assert (rolled_back.rollback_reason or "").startswith("WriteConflict: ")
 
 
-def test_writers_of_different_buckets_do_not_conflict(
-    spark: SparkSession, new_table: NewTable, shared_server_url: str
-):
-    # The file of the other commit does not exist, so Hudi cannot read the table.
-    unpublished = {"hudi.publish": "false"}
-    table = new_table(orders(spark), "id", partition_fields=["country"], buckets=1, properties=unpublished)
-    name, publish = table.name, commit_beside
-
-    def beside(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        publish(shared_server_url, name, "country=fr")
-        yield from batches
-
-    changes = orders(spark, (1, "de", 1, 0)).coalesce(1)
-    instant = table.upsert(changes.mapInArrow(beside, changes.schema))
-
-    assert instant.state is State.COMPLETED
-    assert states_of(table) == [State.COMPLETED, State.COMPLETED]
-
-
-def test_extra_metadata_is_kept_with_the_commit(spark: SparkSession, new_table: NewTable):
-    table = new_table(orders(spark), "id")
-    instant = table.upsert(orders(spark, (1, "de", 0, 0)), extra_metadata={"job": "nightly"})
-
-    assert instant.extra_metadata["job"] == "nightly"
-
-
-def test_an_empty_frame_is_a_commit_without_files(spark: SparkSession, new_table: NewTable):
-    table = new_table(orders(spark), "id")
-    instant = table.upsert(orders(spark))
-
-    assert instant.state is State.COMPLETED
-    assert instant.summary is not None
-    assert instant.summary.files == 0
-
-
 def test_duplicates_are_failed_or_dropped_and_nothing_else(spark: SparkSession, new_table: NewTable) -> None:
     frame = orders(spark, (1, "de", 10, 0))
     table = new_table(frame, "id")
@@ -443,18 +333,6 @@ def test_duplicates_are_failed_or_dropped_and_nothing_else(spark: SparkSession, 
     with pytest.raises(ValueError, match="duplicates is one of 'fail', 'drop', not 'foo'"):
         table.insert(frame, duplicates="foo")  # type: ignore[arg-type]  # that is the mistake
     assert states_of(table) == []
-
-
-def test_a_refused_insert_is_the_reason_of_its_rollback(spark: SparkSession, new_table: NewTable) -> None:
-    frame = orders(spark, (1, "de", 10, 0))
-    table = new_table(frame, "id", buckets=1)
-    table.insert(frame)
-
-    with pytest.raises(errors.DuplicateKeys):
-        table.insert(frame)
-
-    [rolled_back] = table.metastore.instants(state=State.ROLLED_BACK)
-    assert (rolled_back.rollback_reason or "").startswith("DuplicateKeys: 1 of the rows")
 
 
 def test_an_unreadable_file_of_a_frame_is_reported_without_a_trace(
