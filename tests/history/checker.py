@@ -47,9 +47,6 @@ def check(history: History, log: Log) -> list[Finding]:
     ]
 
 
-# ---------------------------------------------------------------------------------- commands
-
-
 def _effects(history: History, log: Log) -> dict[str, list[Event]]:
     """The events that each command of the clients appended, by key: one or none, if all is well."""
     logged: dict[str, list[Event]] = {}
@@ -169,9 +166,6 @@ def _of(fault: Fault, command: Command, detail: str) -> Finding:
     return Finding(fault, command.table, f"{command.kind} {command.instant or ''} {command.key}: {detail}")
 
 
-# ---------------------------------------------------------------------------------- time
-
-
 def _clocks(log: Log) -> Iterator[Finding]:
     for table, events in by_table(log).items():
         for earlier, later in pairwise(sorted(events, key=lambda event: event.version)):
@@ -201,9 +195,6 @@ def _real_time(history: History, effects: dict[str, list[Event]]) -> Iterator[Fi
                 place += 1
             if time <= latest[0] and latest[1] is not None:
                 yield _of(Fault.REAL_TIME, command, f"{time}, after {latest[1].key} had got {latest[0]}")
-
-
-# ---------------------------------------------------------------------------------- instants
 
 
 def _instants(tables: dict[str, Timeline]) -> Iterator[Finding]:
@@ -241,9 +232,6 @@ def _conflicts(table: str, timeline: Timeline) -> Iterator[Finding]:
                     f"completed at {winner.time}, both in {group}",
                 )
             last[group] = event
-
-
-# ---------------------------------------------------------------------------------- readers
 
 
 def _reads(history: History, effects: dict[str, list[Event]], tables: dict[str, Timeline]) -> Iterator[Finding]:

@@ -50,9 +50,6 @@ def test_a_server_that_failed_is_detected() -> None:
     assert faults(failed, []) == {Fault.SERVER_FAILED}
 
 
-# ---------------------------------------------------------------------------------- commands
-
-
 def test_an_acknowledged_command_that_is_not_in_the_log_is_detected() -> None:
     assert faults(history(*SOUND), TWO_INSTANTS[:3]) == {Fault.LOST}
 
@@ -123,9 +120,6 @@ def test_a_second_rollback_of_an_instant_need_not_be_in_the_log() -> None:
     assert faults(history(again), log(requested("a", 1))) == {Fault.LOST}
 
 
-# ---------------------------------------------------------------------------------- time
-
-
 def test_a_time_earlier_than_one_already_returned_is_detected() -> None:
     earlier, later = begin("a", 2, 10, 20), begin("b", 1, 30, 40)
     assert Fault.REAL_TIME in faults(history(earlier, later), log(requested("b", 1), requested("a", 2)))
@@ -153,9 +147,6 @@ def test_a_missing_version_is_detected() -> None:
 def test_a_completion_time_equal_to_the_requested_time_is_detected() -> None:
     events = log(requested("a", 1), completed("b", 1, 1))
     assert Fault.COMPLETED_TOO_EARLY in faults(history(), events)
-
-
-# ---------------------------------------------------------------------------------- instants
 
 
 def test_two_concurrent_writes_of_one_file_group_are_detected() -> None:
@@ -191,9 +182,6 @@ def test_a_restore_may_roll_back_completed_instants_but_none_completes_afterward
     restored = (rolled_back("r", 1, 5), rolled_back("r", 3, 6))
     assert faults(history(), log(*begun, *restored)) == set()
     assert faults(history(), log(*begun, *restored, completed("d", 3, 7))) == {Fault.LEFT_A_FINAL_STATE}
-
-
-# ---------------------------------------------------------------------------------- readers
 
 
 @pytest.mark.parametrize(
@@ -243,9 +231,6 @@ def test_a_read_without_an_acknowledged_instant_is_detected() -> None:
 
 def test_a_reader_of_the_past_need_not_see_newer_instants() -> None:
     assert faults(history(*SOUND, reads=[read(2, (1, 2), of_the_past=True)]), TWO_INSTANTS) == set()
-
-
-# ---------------------------------------------------------------------------------- the feed
 
 
 @pytest.mark.parametrize(

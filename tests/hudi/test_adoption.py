@@ -255,9 +255,6 @@ def test_a_second_run_finishes_what_the_first_one_left(
     assert rows_by_hudi_rs(path) == rows_by_snapshot(client.table(adopted.table), path)
 
 
-# ---------------------------------------------------------------------------------- pending instants
-
-
 def test_pending_instants_are_named_and_refused(adopt: Adopt, tmp_path: Path) -> None:
     assert "commit 20261122193515675 (inflight)" in reasons(adopt, unpacked("pending8", tmp_path))
 
@@ -277,9 +274,6 @@ def test_pending_instants_are_rolled_back_with_their_files(
         assert not [file for file in files_below(path) if requested in file]
     assert rows_by_hudi_rs(path) == rows_of_hudi(name)
     assert stored_tables.slices_by_hudi_rs(path) == stored_tables.slices_by_snapshot(table)
-
-
-# ---------------------------------------------------------------------------------- refusals
 
 
 @pytest.mark.parametrize(
@@ -367,9 +361,6 @@ def test_a_writer_that_commits_during_the_adoption_keeps_its_table(
     assert (path / properties.PATH).read_bytes() == before
     with pytest.raises(chronolake.errors.TableNotFound):
         client.table(f"{namespace}.cow9")
-
-
-# ---------------------------------------------------------------------------------- the command line
 
 
 def test_the_command_line_adopts(

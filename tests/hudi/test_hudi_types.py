@@ -1,3 +1,5 @@
+"""hudi-rs returns the values of all types, and of files with field ids and without."""
+
 from __future__ import annotations
 
 import io
@@ -17,6 +19,7 @@ from chronolake_hudi.properties import MergeMode, TableConfig
 from chronolake_model import meta_columns
 from chronolake_model.tables import Field
 from chronolake_model.vocabulary import Action, TableType
+from tests.hudi import nested_tables
 from tests.hudi.written_tables import Blocks
 
 # tinyint and smallint are int32 in files: hudi-rs fails on narrower ones in log files. hudi-rs 0.5.0 panics on
@@ -97,3 +100,20 @@ def test_hudi_returns_the_values_of_all_types_from_base_and_log_files(tmp_path: 
     batches = hudi.HudiTable(str(tmp_path)).read()
     read_rows = [values for batch in batches for values in batch.to_pylist(maps_as_pydicts="strict")]
     assert sorted(read_rows, key=lambda values: str(values["key"])) == [rows[0], *changed]
+
+
+@pytest.mark.parametrize("table_type", TableType)
+@pytest.mark.parametrize("base_has_ids", [True, False])
+@pytest.mark.parametrize("second_has_ids", [True, False])
+def test_hudi_reads_files_with_field_ids_as_those_without(
+    tmp_path: Path, table_type: TableType, base_has_ids: bool, second_has_ids: bool
+) -> None:
+    expected = nested_tables.write(
+        tmp_path, table_type, base_has_ids=base_has_ids, second_has_ids=second_has_ids
+    )
+
+    rows = [row for batch in hudi.HudiTable(str(tmp_path)).read() for row in batch.to_pylist()]
+
+    names = [field.name for field in nested_tables.FIELDS]
+    own = [{name: row[name] for name in names} for row in sorted(rows, key=lambda row: int(row["id"]))]
+    assert own == expected

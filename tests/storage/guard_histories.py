@@ -80,8 +80,6 @@ class History:
         attacks = [self._attack_by_rollback, self._attack_by_reports, self._steal_the_claim]
         return [*ordinary, *[self._attack] * 5, *attacks, *[self._take_over] * 3]
 
-    # ------------------------------------------------------------------------------ ordinary commands
-
     def _begin(self) -> None:
         self._begin_in(self._random.randrange(2))
 
@@ -191,8 +189,6 @@ class History:
             for path in sorted(root.glob(f"day=*/*_{time}.parquet"))
         ]
 
-    # ------------------------------------------------------------------------------ obstacles
-
     def _stray(self) -> None:
         """A file that is no marker in a folder of markers, and one that is no data file beside data files."""
         number = self._random.randrange(2)
@@ -224,8 +220,6 @@ class History:
         # The metastore of another may need these files.
         files = [path for path in self._root(number).rglob("*") if path.is_file() and not path.is_symlink()]
         self._safe |= {path for path in files if not path.is_relative_to(self._root(number) / claims.PATH)}
-
-    # ------------------------------------------------------------------------------ attacks
 
     def _attack(self) -> None:
         """Ask the guard itself to delete anything, in the name of any instant."""
@@ -293,8 +287,6 @@ class History:
         ]
         odd += [f"{MARKERS_FOLDER}/{instant}/notes", f"{MARKERS_FOLDER}/{instant}/day=1/{name}.marker.CREATE"]
         return self._random.choice([*own, *own, *outside, *beside, *linked, *odd])
-
-    # ------------------------------------------------------------------------------ the oracle
 
     def _check(self) -> None:
         for path in self._safe:

@@ -60,9 +60,6 @@ def cut_short(dsn: str) -> None:
     )
 
 
-# ---------------------------------------------------------------------------------- purpose
-
-
 def test_heads_of_a_log_that_only_grew_are_still_in_it(history_dsn: str) -> None:
     documents = [collect(history_dsn)]
     asyncio.run(_grow(history_dsn))
@@ -150,9 +147,6 @@ def test_the_heads_are_those_of_the_log_for_any_clocks(history_dsn: str) -> None
     assert {head.table for head in before.heads} == {"(catalog)", "shop.orders", "shop.gone", "shop.clicks"}
 
 
-# ---------------------------------------------------------------------------------- the documents
-
-
 def test_a_document_reads_back_as_it_was_written(history_dsn: str) -> None:
     document = collect(history_dsn)
 
@@ -192,9 +186,6 @@ def test_a_document_under_another_name_is_a_finding(history_dsn: str, tmp_path: 
     assert isinstance(finding, Finding)
 
 
-# ---------------------------------------------------------------------------------- the commands
-
-
 def test_the_commands_keep_heads_and_hold_the_log_to_them(history_dsn: str, tmp_path: Path) -> None:
     folder = tmp_path / "not" / "there yet"
     kept = run("heads", "--dsn", history_dsn, "--to", str(folder))
@@ -219,9 +210,6 @@ def test_a_folder_without_heads_proves_nothing(history_dsn: str, tmp_path: Path)
 
     assert (empty.returncode, missing.returncode) == (2, 2)
     assert "Traceback" not in empty.stderr + missing.stderr
-
-
-# ---------------------------------------------------------------------------------- storage
 
 
 @pytest.fixture

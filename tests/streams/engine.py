@@ -138,8 +138,6 @@ class Engine:
         self._checked: tuple[list[tuple[int, str, list[str]]], int] = [], 0
         self._start(None)
 
-    # -------------------------------------------------------------------------------------- the job
-
     def _start(self, restored: int | None) -> None:
         """Start the job, with another number of tasks, from a completed checkpoint or from the beginning."""
         number = self.random.randint(1, self._splits)
@@ -317,8 +315,6 @@ class Engine:
         self._tasks[place] = Task(task.name, splits, state.number or NO_CHECKPOINT, attempt)
         self._abort()
 
-    # ---------------------------------------------------------------------------------- the network
-
     def _happens(self, one_of: int) -> bool:
         return one_of > 0 and self.random.randrange(one_of) == 0
 
@@ -365,8 +361,6 @@ class Engine:
             send()
         except Refused as refused:
             assert refused.code != "internal-error"
-
-    # ----------------------------------------------------------------------------------- the oracle
 
     def check(self) -> None:
         """The invariants at any moment."""
