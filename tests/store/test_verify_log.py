@@ -232,7 +232,7 @@ def test_an_impossible_event_with_valid_hashes_is_detected(history_dsn: str) -> 
     tampering.forge(history_dsn, 9, "mallory")
     tamper(
         history_dsn,
-        "UPDATE event SET type = 'TableDropped', instant = NULL, "
+        "UPDATE event SET type = 'TableDropped', instant = NULL, payload_bytes = 26, "
         f'payload = \'{{"v": 1, "name": "shop.none"}}\' {EVENT} 9',
     )
     tampering.reseal(history_dsn, 9)

@@ -1,3 +1,10 @@
-SELECT request_id, fingerprint, table_id, version, code, result, dialect, answer_digest
-FROM outcome
-WHERE request_id = ANY (%(request_ids)s::text[])
+-- One lookup by the primary key for each request id. For an array PostgreSQL would read the whole table, if it plans the
+-- statement while the table is empty.
+SELECT found.*
+FROM unnest(%(request_ids)s::text[]) AS asked (request_id)
+CROSS JOIN LATERAL (
+    SELECT o.request_id, o.fingerprint, o.table_id, o.version, o.code, o.result, o.dialect, o.answer_digest
+    FROM outcome o
+    WHERE o.request_id = asked.request_id
+    LIMIT 1
+) AS found
