@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -10,12 +10,11 @@ from msgspec import Meta
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, LeaseSeconds, Writer
 from chronolake_model.vocabulary import (
     FILES_TO_CLEAN_MAX,
+    RETAIN_COMMITS_DEFAULT,
 )
 
-__all__ = ["FILES_TO_CLEAN_MAX"]
+__all__ = ["FILES_TO_CLEAN_MAX", "RETAIN_COMMITS_DEFAULT"]
 """Words of the vocabulary that these bodies have."""
-
-RETAIN_COMMITS_DEFAULT: Final = 10
 
 
 class CleanPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -34,13 +33,6 @@ class CleanPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         given = (self.retain_commits, self.retain_hours, self.retain_versions)
         if sum(limit is not None for limit in given) > 1:
             raise ValueError("retain_commits, retain_hours and retain_versions: give one of them")
-
-    @property
-    def commits(self) -> int | None:
-        """How many commits are retained; none by the other policies."""
-        if self.retain_hours is None and self.retain_versions is None:
-            return self.retain_commits or RETAIN_COMMITS_DEFAULT
-        return None
 
 
 class PlanClean(CleanPolicy, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):

@@ -151,6 +151,7 @@ NO_CHECKPOINT = -1
 TASKS_MAX = 10_000
 
 
+RETAIN_COMMITS_DEFAULT: Final = 10
 FILES_TO_CLEAN_MAX: Final = 10_000
 """Files of one clean's plan; the next one takes the rest."""
 

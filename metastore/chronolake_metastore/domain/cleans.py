@@ -16,7 +16,7 @@ from chronolake_metastore.domain.events import InstantInflight, InstantRequested
 from chronolake_metastore.domain.instants import Instant, lease_end, refuse_while_leased
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.times import MICROS_MAX, MICROS_PER_SECOND, Micros, format_time
-from chronolake_model.vocabulary import LEASE_SECONDS_DEFAULT, Action, Operation, State
+from chronolake_model.vocabulary import LEASE_SECONDS_DEFAULT, RETAIN_COMMITS_DEFAULT, Action, Operation, State
 
 HOW_TO_DELETE: Final = (
     "ask POST .../deletable which of them may be deleted, delete these from storage, report them with "
@@ -39,6 +39,12 @@ class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
     commits: int | None = None
     hours: int | None = None
     versions: int | None = None
+
+    @property
+    def commits_kept(self) -> int | None:
+        """How many commits are retained; none by the other policies."""
+        is_other = self.hours is not None or self.versions is not None
+        return None if is_other else self.commits or RETAIN_COMMITS_DEFAULT
 
 
 class PlanClean(Command, frozen=True):

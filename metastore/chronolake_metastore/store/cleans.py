@@ -59,7 +59,7 @@ def find_bounds(table_id: UUID, retention: Retention, now: Micros) -> Query[Boun
     hours = retention.hours
     parameters = {
         "table_id": table_id,
-        "skip": (retention.commits or 1) - 1,
+        "skip": (retention.commits_kept or 1) - 1,
         "now": now,
         "hours_began_at": None if hours is None else now - hours * MICROS_PER_HOUR,
     }
