@@ -96,8 +96,8 @@ def _until(timeline: Timeline, policy: CleanPolicy, now: int) -> int | None:
         times.append(now - policy.retain_hours * _HOUR)
     else:
         writes = [instant.completed for instant in timeline.completed() if instant.instant.is_completed_write]
-        assert policy.commits is not None
-        times += writes[-policy.commits :][:1] if len(writes) >= policy.commits else []
+        assert policy.retain_commits is not None
+        times += writes[-policy.retain_commits :][:1] if len(writes) >= policy.retain_commits else []
     return max(times, default=None)
 
 

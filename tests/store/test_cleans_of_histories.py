@@ -216,9 +216,9 @@ class Cleaned:
         if policy.retain_hours is not None:
             until: int | None = self.history.now_us - policy.retain_hours * HOUR * 1_000_000
         else:
-            assert policy.commits is not None
+            assert policy.retain_commits is not None
             writes = self._writes()
-            until = writes[-policy.commits] if len(writes) >= policy.commits else None
+            until = writes[-policy.retain_commits] if len(writes) >= policy.retain_commits else None
         bound = max((moment for moment in (until, before) if moment is not None), default=None)
         if bound is None:
             return set()
