@@ -9,9 +9,8 @@ from typing import cast
 import psycopg
 from typing_extensions import override
 
-from chronolake_metastore.store.postgres.connections import BoundedConnection
+from chronolake_metastore.store.postgres.connections import BoundedConnection, StatementResult
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_metastore.store.postgres.pipelines import StatementResult
 from chronolake_metastore.store.postgres.transaction import Session, Statement, Transaction
 
 

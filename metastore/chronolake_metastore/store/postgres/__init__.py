@@ -1,1 +1,1 @@
-"""PostgreSQL itself: connections, pipelines, transactions, statements and locks; no noun of the timeline."""
+"""PostgreSQL itself: connections, transactions, statements and locks; no noun of the timeline."""
