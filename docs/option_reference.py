@@ -39,8 +39,7 @@ _MEANINGS: Final[Mapping[str, str]] = {
     ),
     "view": (
         "`snapshot`, `changes`, or `read_optimized`: base files without the log files of a "
-        "merge-on-read table. Of a stream: `changes`, which only a driver without `import "
-        "chronolake_spark` must give"
+        "merge-on-read table. Of a stream: `changes`, which only a driver without `install` must give"
     ),
     "meta_columns": "`true` adds Hudi's five columns",
     "after": (

@@ -29,6 +29,7 @@ _SECTIONS: Final[tuple[tuple[str, str, tuple[Any, ...]], ...]] = (
         "`import chronolake_spark`. [Spark](../spark.md) shows how to use it.",
         (
             chronolake_spark.session,
+            chronolake_spark.install,
             chronolake_spark.create_table,
             chronolake_spark.table,
             chronolake_spark.views,

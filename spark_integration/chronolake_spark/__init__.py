@@ -7,7 +7,7 @@
     instant = orders.upsert(changes)
     orders.read(as_of=instant.completion_time).show()
 
-or, with Spark's own methods, once this package is imported::
+or, with Spark's own methods, in another session after ``chronolake_spark.install()``::
 
     changes.write.format("chronolake").option("table", "shop.orders").mode("append").save()
     spark.read.format("chronolake").load("shop.orders").show()
@@ -20,11 +20,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from chronolake_spark.sql import pyspark_methods
-
 if TYPE_CHECKING:
     from chronolake_spark.creating import create_table
-    from chronolake_spark.driver.sessions import session
+    from chronolake_spark.sql.pyspark_methods import install, session
     from chronolake_spark.sql.views import views
     from chronolake_spark.stream.batch_writer import BatchWriter, writer
     from chronolake_spark.stream.task_files import StreamFiles
@@ -37,6 +35,7 @@ __all__ = [
     "SparkTable",
     "StreamFiles",
     "create_table",
+    "install",
     "row_counts",
     "session",
     "table",
@@ -51,14 +50,13 @@ _MODULE_OF = {
     "SparkTable": "tables",
     "StreamFiles": "stream.task_files",
     "create_table": "creating",
+    "install": "sql.pyspark_methods",
     "row_counts": "write.counts",
-    "session": "driver.sessions",
+    "session": "sql.pyspark_methods",
     "table": "tables",
     "views": "sql.views",
     "writer": "stream.batch_writer",
 }
-
-pyspark_methods.install()
 
 
 def __getattr__(name: str) -> Any:

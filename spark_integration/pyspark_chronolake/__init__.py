@@ -50,10 +50,8 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is untyped her
         return format_reader.reader(self.options, self._view, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """The writer of one write."""
-        from chronolake_spark.write import format_writer  # noqa: PLC0415
-
-        return format_writer.writer(self.options, schema, overwrite=overwrite)
+        """Raises ``InvalidOption``."""
+        raise _no_writer()
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of one query that follows the changes."""
@@ -63,9 +61,18 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is untyped her
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Raises ``InvalidOption``."""
-        from chronolake_spark.stream import starts  # noqa: PLC0415
+        raise _no_writer()
 
-        raise starts.no_writer()
+
+def _no_writer() -> Exception:
+    """The error of a write that ``chronolake_spark.install`` does not take over."""
+    from chronolake_spark import errors  # noqa: PLC0415
+
+    return errors.InvalidOption(
+        "Spark cannot shuffle rows for a data source in Python. Call chronolake_spark.install() in the driver "
+        "before, and write by df.write.format('chronolake') and .save(), by df.writeStream and .start(), or by "
+        "INSERT in spark.sql. Spark's SQL shell and Spark Connect only read"
+    )
 
 
 class QuietTraceback:

@@ -21,14 +21,11 @@ import chronolake
 from chronolake_model.markers import Marker
 from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.write.data_source import ChronolakeWriter, FileGroupsDataSource, Message
-from chronolake_spark.write.format_writer import StagedMessage, StagingWriter
 from chronolake_spark.write.tasks.task_markers import TaskMarkers
-from pyspark_chronolake import DefaultSource
 from tests.spark import faults
 
 TASK_POINTS = ("task:before_marker", "task:after_marker", "task:in_file")
 COMMIT_POINTS = ("commit:before_complete", "commit:after_complete")
-STAGED_COMMIT_POINTS = ("commit:before_marker", "commit:in_file", *COMMIT_POINTS)
 
 
 def die(base_path: str) -> None:
@@ -46,18 +43,16 @@ def stand_still(base_path: str) -> None:
 
 
 def register(spark: SparkSession, point: str, crash: Callable[[str], None]) -> None:
-    """Let each write of the session, shuffled or staged, meet a crash at a point."""
-    spark.dataSource.register(_shuffled(point, crash))
-    spark.dataSource.register(_staged(point, crash))
+    """Let each write of the session meet a crash at a point."""
+    spark.dataSource.register(_source(point, crash))
 
 
 def unregister(spark: SparkSession) -> None:
     """Let no write meet a crash."""
     spark.dataSource.register(FileGroupsDataSource)
-    spark.dataSource.register(DefaultSource)
 
 
-def _shuffled(point: str, crash: Callable[[str], None]) -> type[FileGroupsDataSource]:
+def _source(point: str, crash: Callable[[str], None]) -> type[FileGroupsDataSource]:
     # Workers get the classes by value, for they are made here.
     class Writer(ChronolakeWriter):
         def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:  # type: ignore[explicit-override]
@@ -69,25 +64,6 @@ def _shuffled(point: str, crash: Callable[[str], None]) -> type[FileGroupsDataSo
                 super().commit(messages)
 
     class Source(FileGroupsDataSource):
-        def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # type: ignore[explicit-override]
-            writer = super().writer(schema, overwrite)
-            writer.__class__ = Writer
-            return writer
-
-    return Source
-
-
-def _staged(point: str, crash: Callable[[str], None]) -> type[DefaultSource]:
-    class Writer(StagingWriter):
-        def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:  # type: ignore[explicit-override]
-            with _at(point, "task", lambda: crash(self._own.job.base_path)):
-                return super().write(iterator)
-
-        def commit(self, messages: Sequence[StagedMessage | None]) -> None:  # type: ignore[explicit-override]
-            with _at(point, "commit", lambda: crash(self._own.job.base_path)):
-                super().commit(messages)
-
-    class Source(DefaultSource):
         def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # type: ignore[explicit-override]
             writer = super().writer(schema, overwrite)
             writer.__class__ = Writer

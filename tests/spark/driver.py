@@ -21,8 +21,8 @@ from tests.waiting import wait_until
 class Job(msgspec.Struct, frozen=True):
     """Give all records of a table the price 2, while each attempt meets a fault; wait for a sign at the end.
 
-    With a ``crash_point`` the write meets the fault there (``crashes``), and may be ``staged`` as INSERT is. A
-    ``statement`` is one of SQL, on a view of the table that is called ``written``.
+    With a ``crash_point`` the write meets the fault there (``crashes``). A ``statement`` is one of SQL, on a
+    view of the table that is called ``written``.
     """
 
     url: str
@@ -33,7 +33,6 @@ class Job(msgspec.Struct, frozen=True):
     settings: dict[str, str] = {}
     ends_after: str = ""
     crash_point: str = ""
-    staged: bool = False
     statement: str = ""
 
 
@@ -84,9 +83,6 @@ def main(job: Job) -> None:
             options = f"table '{job.table}', url '{job.url}'"
             spark.sql(f"CREATE TEMPORARY VIEW written USING chronolake OPTIONS ({options})")
             spark.sql(job.statement)
-        elif job.staged:
-            given = {"table": job.table, "url": job.url}
-            frame.write.format("chronolake").mode("append").options(**given)._jwrite.save()
         else:
             table.upsert(frame)
         sign = faults.signals(table.definition.base_path) / job.ends_after

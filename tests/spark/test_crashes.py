@@ -1,4 +1,4 @@
-"""Tasks, committers and drivers are killed during merge-on-read writes and staged writes, at each point."""
+"""Tasks, committers and drivers are killed during writes and INSERT statements, at each point."""
 
 from __future__ import annotations
 
@@ -26,23 +26,16 @@ pytestmark = pytest.mark.spark
 slow = pytest.mark.slow
 _NUMBERS = itertools.count(1)
 MERGE_ON_READ = {"type": "merge_on_read"}
-KINDS = {
-    "log": (MERGE_ON_READ, False),
-    "staged": ({}, True),
-    "staged_log": (MERGE_ON_READ, True),
-    "staged_unique": ({"index": "record"}, True),
-    "staged_unique_log": (MERGE_ON_READ | {"index": "record"}, True),
-    "unique": ({"index": "record"}, False),
-    "unique_log": (MERGE_ON_READ | {"index": "record"}, False),
-    "bloom": ({"index": "bloom"}, False),
-    "bloom_log": (MERGE_ON_READ | {"index": "bloom"}, False),
+UNIQUE = {"index": "record"}
+KINDS: dict[str, dict[str, Any]] = {
+    "log": MERGE_ON_READ,
+    "unique": UNIQUE,
+    "unique_log": MERGE_ON_READ | UNIQUE,
+    "bloom": {"index": "bloom"},
+    "bloom_log": MERGE_ON_READ | {"index": "bloom"},
 }
 CASES = [
     *(("log", point) for point in (*crashes.TASK_POINTS, *crashes.COMMIT_POINTS)),
-    *(("staged", point) for point in (*crashes.TASK_POINTS, *crashes.STAGED_COMMIT_POINTS)),
-    ("staged_log", "commit:in_file"),
-    ("staged_unique", "commit:in_file"),
-    ("staged_unique", "commit:after_complete"),
     *(
         (kind, point)
         for kind in ("unique", "unique_log", "bloom", "bloom_log")
@@ -54,10 +47,6 @@ KILLED = [
     ("log", "task:in_file"),
     ("log", "commit:before_complete"),
     ("log", "commit:after_complete"),
-    ("staged", "task:after_marker"),
-    ("staged_log", "commit:in_file"),
-    ("staged_unique", "commit:before_complete"),
-    ("staged_unique", "commit:after_complete"),
 ]
 
 
@@ -93,15 +82,6 @@ def crash_at(spark: SparkSession) -> Iterator[Callable[[str], None]]:
     crashes.unregister(spark)
 
 
-def save(spark: SparkSession, table: SparkTable, price: int, *, staged: bool) -> None:
-    frame = priced(spark, price)
-    if not staged:
-        table.upsert(frame)
-        return
-    given = {"table": table.name, "url": table._client.url}
-    frame.repartition(2).write.format("chronolake").mode("append").options(**given)._jwrite.save()
-
-
 def assert_all_files_are_marked(table: SparkTable, instant: Instant) -> None:
     """Each data file of the instant in storage has a marker."""
     root = Path(table.definition.base_path)
@@ -135,11 +115,10 @@ def test_a_killed_task_or_committer_leaves_nothing(
     kind: str,
     point: str,
 ) -> None:
-    definition, staged = KINDS[kind]
-    table = new_prices(**definition)
+    table = new_prices(**KINDS[kind])
     crash_at(point)
     try:
-        save(spark, table, 2, staged=staged)
+        table.upsert(priced(spark, 2))
     except Exception:  # of Spark, or of ours
         assert point.startswith("commit"), "Spark repeats tasks"
     crashes.unregister(spark)
@@ -154,9 +133,9 @@ def test_a_killed_task_or_committer_leaves_nothing(
 
 
 @slow
-@pytest.mark.parametrize("kind", ["staged_unique", "staged_unique_log"])
+@pytest.mark.parametrize("kind", ["unique", "unique_log"])
 @pytest.mark.parametrize("command", ["INTO", "OVERWRITE"])
-@pytest.mark.parametrize("point", ["task:in_file", "commit:in_file", "commit:before_complete"])
+@pytest.mark.parametrize("point", ["task:in_file", "commit:before_complete"])
 def test_a_statement_whose_driver_was_killed_is_repeated_exactly(
     spark: SparkSession,
     new_prices: Callable[..., SparkTable],
@@ -167,8 +146,7 @@ def test_a_statement_whose_driver_was_killed_is_repeated_exactly(
     command: str,
     point: str,
 ) -> None:
-    definition, _ = KINDS[kind]
-    table = new_prices(**definition)
+    table = new_prices(**KINDS[kind])
     # Half of the keys are new.
     first, end = len(IDS) // 2, 2 * len(IDS)
     statement = f"INSERT {command} written SELECT id, 2 AS price FROM range({first}, {end})"
@@ -214,11 +192,8 @@ def test_a_killed_driver_leaves_what_the_end_of_its_lease_cleans_up(
     kind: str,
     point: str,
 ) -> None:
-    definition, staged = KINDS[kind]
-    table = new_prices(**definition)
-    job = Job(
-        reaping.url, table.name, len(IDS), "stand_still", settings=SETTINGS, crash_point=point, staged=staged
-    )
+    table = new_prices(**KINDS[kind])
+    job = Job(reaping.url, table.name, len(IDS), "stand_still", settings=SETTINGS, crash_point=point)
     reached = faults.signals(table.definition.base_path) / "reached"
     with Driver(job, tmp_path / "driver.log", repository) as driver:
         wait_until(lambda: driver.runs() and reached.exists())

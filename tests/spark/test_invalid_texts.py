@@ -18,7 +18,6 @@ from chronolake_spark import SparkTable, errors
 from chronolake_spark.common import arrow_tags, text_checks
 from tests.client.test_utf8 import BAD, TEXT
 from tests.spark.definitions import definition
-from tests.spark.test_format_writes import save_by_spark
 
 NewTable = Callable[..., SparkTable]
 GOOD_ROW = "SELECT 'x' id, 'p' p, 's' s, named_struct('t', 't') c, array('a') a, map('k', 'v') m"
@@ -42,7 +41,6 @@ WRITES: dict[str, Callable[[SparkTable, DataFrame], Any]] = {
     "format": lambda table, frame: (
         frame.write.format("chronolake").mode("append").options(table=table.name, url=table._client.url).save()
     ),
-    "format without the import": lambda table, frame: save_by_spark(frame, table),
 }
 
 

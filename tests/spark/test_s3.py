@@ -70,7 +70,7 @@ def test_a_table_with_an_index_in_a_bucket(
         assert_same(table, expected)
         given = {"table": table.name, "url": client.url, SECRETS_OPTION: secrets_to_json(secrets)}
         inserted = spark.range(60, 70).selectExpr("id", "3 price")
-        inserted.write.format("chronolake").mode("append").options(**given)._jwrite.save()
+        inserted.write.format("chronolake").mode("append").options(**given).save()
         expected |= dict.fromkeys(range(60, 70), 3)
         assert_same(table, expected)
 

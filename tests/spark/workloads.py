@@ -254,11 +254,11 @@ class Workload:
         return instant
 
     def _sql_insert(self) -> Instant | None:
-        """As INSERT writes, which Spark does not shuffle."""
         rows = self._rows(6)
         self._note("sql_insert", rows)
-        given = {"table": self.table.name, "url": self.table._client.url}
-        self._frame(rows).write.format("chronolake").mode("append").options(**given)._jwrite.save()
+        given = f"table '{self.table.name}', url '{self.table._client.url}'"
+        self._spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW inserted USING chronolake OPTIONS ({given})")
+        self._spark.sql("INSERT INTO inserted BY NAME SELECT * FROM {rows}", rows=self._frame(rows))
         self.oracle.upsert(rows)
         return self.table.metastore.timeline.completed().last()
 

@@ -174,16 +174,6 @@ def parse(options: Mapping[str, str], use: Use = Use.ANY) -> FormatOptions:
     )
 
 
-def of_jvm(java_map: Any, path: str | None) -> dict[str, str]:
-    """The options in a map of the JVM, with small letters."""
-    entries = java_map.iterator()
-    options = {}
-    while entries.hasNext():
-        entry = entries.next()
-        options[str(entry._1()).lower()] = str(entry._2())
-    return options if path is None else {**options, "path": path}
-
-
 def refuse_mode(mode: str, options: FormatOptions) -> None:
     """Raise ``InvalidOption`` unless rows can be written to an existing table in this mode."""
     match mode.lower():

@@ -1,1 +1,1 @@
-"""Sessions of Spark, their schemas and failures, and the progress of their jobs."""
+"""Sessions of Spark, schemas and failures, the progress of jobs, and all private parts of PySpark."""

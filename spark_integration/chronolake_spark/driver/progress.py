@@ -29,6 +29,7 @@ from chronolake_model.environment import PROGRESS_VARIABLE
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.markers import Marker
 from chronolake_model.names import counted
+from chronolake_spark.driver import spark_internals
 
 SETTING: Final = "spark.chronolake.progress"
 _DESCRIPTION: Final = "spark.job.description"
@@ -136,8 +137,7 @@ def shown_by_caller() -> Iterator[None]:
 
 def rows_and_tasks(spark: SparkSession, tag: str) -> str | None:
     """How far the active stage of the jobs with this tag is, for people; None if none is active."""
-    java = spark.sparkContext._jsc.sc()
-    tracker = java.statusTracker()
+    tracker, stages = spark_internals.trackers(spark)
     stage_ids = {
         stage_id
         for job_id in tracker.getJobIdsForTag(tag)
@@ -145,7 +145,7 @@ def rows_and_tasks(spark: SparkSession, tag: str) -> str | None:
         for stage_id in job.get().stageIds()
     }
     active = sorted(stage_ids & set(tracker.getActiveStageIds()))
-    return _text(java.statusStore().lastStageAttempt(active[0])) if active else None
+    return _text(stages.lastStageAttempt(active[0])) if active else None
 
 
 def _text(stage: Any) -> str:

@@ -8,11 +8,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from chronolake_spark.driver import java, spark_failures
+from chronolake_spark.driver import java, spark_failures, spark_internals
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 SETTINGS: Mapping[str, str] = {
@@ -37,18 +38,13 @@ SETTINGS: Mapping[str, str] = {
 """The settings of a local session."""
 
 
-def session(
-    app_name: str = "chronolake",
-    *,
-    master: str = "local[*]",
-    memory: str = "2g",
-    settings: Mapping[str, str] | None = None,
-) -> SparkSession:
-    """A session on this machine, or the one that runs already.
+NAME: Final = "chronolake"
+MASTER: Final = "local[*]"
+MEMORY: Final = "2g"
 
-    ``memory`` is the driver's, in Java's notation; ``settings`` go over ``SETTINGS``.
-    Raises ``JavaNotFound``.
-    """
+
+def local(app_name: str, master: str, memory: str, settings: Mapping[str, str]) -> SparkSession:
+    """A session on this machine, or the one that runs already, as ``chronolake_spark.session``."""
     if running := SparkSession.getActiveSession():
         return running
     if home := java.home():
@@ -57,10 +53,10 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # PySpark logs each error of a query, stack and all, that it then raises.
-    for name in spark_failures.LOGGERS:
+    for name in spark_internals.QUERY_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName(app_name).master(master).config("spark.driver.memory", memory)
-    for key, value in {**SETTINGS, **(settings or {})}.items():
+    for key, value in {**SETTINGS, **settings}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
@@ -73,7 +69,7 @@ def borrowed(while_starting: Callable[[], contextlib.AbstractContextManager[obje
         yield running
         return
     with while_starting():
-        spark = session()
+        spark = local(NAME, MASTER, MEMORY, {})
     try:
         yield spark
     finally:

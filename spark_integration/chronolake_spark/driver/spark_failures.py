@@ -13,14 +13,13 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 
+from chronolake_spark.driver import spark_internals
+
 EXCEPTIONS: Final = (PySparkException, Py4JJavaError)
 """The exceptions that a call of Spark raises: PySpark converts some of Java's exceptions, and passes others."""
 
 JVM_GONE: Final = (PySparkException, Py4JError, OSError)
 """The exceptions of a call when the JVM stops or has stopped, as after a signal to the process group."""
-
-LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
-"""Where PySpark logs errors of queries before it raises them."""
 
 _MESSAGE_CHARS_MAX = 2_000
 _IS_UNLOGGED: Final = contextvars.ContextVar("chronolake_unlogged", default=False)
@@ -38,7 +37,7 @@ def unlogged() -> Iterator[None]:
 
     For calls whose errors are raised again in plain words.
     """
-    for name in LOGGERS:
+    for name in spark_internals.QUERY_LOGGERS:
         # Adding it again changes nothing.
         PySparkLogger.getLogger(name).addFilter(_FILTER)
     token = _IS_UNLOGGED.set(True)

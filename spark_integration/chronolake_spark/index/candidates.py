@@ -42,11 +42,11 @@ class Candidates:
     whole_partitions: frozenset[str] = frozenset()
 
 
-def find(rows: DataFrame | pa.Table, table: chronolake.Table, definition: Table, as_of: str) -> Candidates:
+def find(rows: DataFrame, table: chronolake.Table, definition: Table, as_of: str) -> Candidates:
     """The candidates for tagged rows, which fit ``definition``, in the table as of a completion time."""
     if partial_snapshots.last_completion(table, as_of) is None:
         return Candidates(evolution.versions(table, definition, []))
-    ranges = _ranges_of(rows, definition) if isinstance(rows, pa.Table) else _ranges(rows, definition)
+    ranges = _ranges(rows, definition)
     paths = frozenset(ranges[columns.PARTITION_PATH].to_pylist())
     filter_ = _filter(definition, ranges)
     slices = partial_snapshots.of_partitions(table, as_of, paths, filter_)
@@ -70,19 +70,6 @@ def _ranges(rows: DataFrame, table: Table) -> pa.Table:
             sf.count(column).alias(f"{_VALUES}{index}"),
         ]
     return rows.groupBy(columns.PARTITION_PATH).agg(*measures).toArrow()
-
-
-def _ranges_of(rows: pa.Table, table: Table) -> pa.Table:
-    """As ``_ranges``, of rows in memory."""
-    measures = {_COUNT: (columns.PARTITION_PATH, "count")}
-    for index, name in enumerate(table.record_key_fields):
-        measures |= {
-            f"{_LEAST}{index}": (name, "min"),
-            f"{_GREATEST}{index}": (name, "max"),
-            f"{_VALUES}{index}": (name, "count"),
-        }
-    ranges = rows.group_by(columns.PARTITION_PATH).aggregate(list(measures.values()))
-    return ranges.rename_columns([columns.PARTITION_PATH, *measures])
 
 
 def _filter(table: Table, ranges: pa.Table) -> Filter | None:

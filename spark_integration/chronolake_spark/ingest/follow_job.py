@@ -26,7 +26,7 @@ from chronolake.errors import TableNotFound
 from chronolake_model import base_paths
 from chronolake_model.tables import Table
 from chronolake_spark import errors
-from chronolake_spark.driver import spark_failures
+from chronolake_spark.driver import spark_failures, spark_internals
 from chronolake_spark.ingest import arrivals_source
 from chronolake_spark.ingest.batches import Batch
 from chronolake_spark.ingest.files import arrivals, formats, loaded_files
@@ -207,16 +207,13 @@ class FollowJob:
     @contextlib.contextmanager
     def _unlogged(self) -> Iterator[None]:
         """Let Spark and py4j log no failures of the query: ``run`` raises them."""
-        configurator = self._spark._jvm.org.apache.logging.log4j.core.config.Configurator
-        levels = self._spark._jvm.org.apache.logging.log4j.Level
         python = logging.getLogger("py4j")
         before = python.level
         python.setLevel(logging.CRITICAL + 1)
-        configurator.setLevel(_LOGGER, levels.OFF)
         try:
-            yield
+            with spark_internals.unlogged(self._spark, _LOGGER):
+                yield
         finally:
-            configurator.setLevel(_LOGGER, levels.ERROR)
             python.setLevel(before)
 
     @contextlib.contextmanager

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructField, StructType
 
 from chronolake_spark import errors
 from chronolake_spark.common import columns
+from chronolake_spark.driver import spark_internals
 from chronolake_spark.driver.schema import quoted, type_of
 from chronolake_spark.ingest import csv_files, json_types, text_columns
 from chronolake_spark.ingest.csv_files import ReadOptions
@@ -197,7 +198,7 @@ def _left_out(spark: SparkSession, file: Path, set_aside: SetAside) -> Iterator[
     """The address of a file, as Spark may write it, and the numbers of its rows that are set aside, if any."""
     if numbers := set_aside.numbers(file):
         for scheme in _SCHEMES:
-            yield f"{scheme}{_raw_path(spark, file)}", numbers
+            yield f"{scheme}{spark_internals.escaped_path(spark, file)}", numbers
 
 
 def _without(frame: DataFrame, left_out: Mapping[str, Collection[int]]) -> DataFrame:
@@ -206,10 +207,6 @@ def _without(frame: DataFrame, left_out: Mapping[str, Collection[int]]) -> DataF
     for path, numbers in left_out.items():
         frame = frame.where(~((place["file_path"] == path) & place["row_index"].isin(list(numbers))))
     return frame
-
-
-def _raw_path(spark: SparkSession, file: Path) -> str:
-    return str(spark._jvm.org.apache.hadoop.fs.Path(str(file)).toUri().getRawPath())
 
 
 def _with_source_order(frame: DataFrame) -> DataFrame:
@@ -230,7 +227,7 @@ def _numbered(spark: SparkSession, placed: DataFrame, files: Sequence[Path]) -> 
     the rows of one split come in order and one after the other, so that an id which increases within the task
     orders them; splits are ordered by their file and by the offset at which they begin.
     """
-    paths = [_raw_path(spark, file) for file in files]
+    paths = [spark_internals.escaped_path(spark, file) for file in files]
     # Releases of Spark differ in how they write the scheme of a local file.
     known = [(f"{scheme}{path}", number) for number, path in enumerate(paths) for scheme in _SCHEMES]
     numbers = spark.createDataFrame(known, "path string, file long")

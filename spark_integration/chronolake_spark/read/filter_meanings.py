@@ -7,7 +7,6 @@ and compares the plans (docs/decisions/0066-filters-and-sql.md).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -17,7 +16,7 @@ from chronolake_model import filter_text
 from chronolake_model.filters import Filter
 from chronolake_model.tables import Field, Table
 from chronolake_spark import errors
-from chronolake_spark.driver import schema, spark_failures
+from chronolake_spark.driver import schema, spark_failures, spark_internals
 from chronolake_spark.read import filters
 from chronolake_spark.read.filters import FilterOrText
 
@@ -55,10 +54,10 @@ def has_another(spark: SparkSession, text: str, filter_: Filter, fields: Sequenc
     except (KeyError, ValueError, ArithmeticError):
         # The filter does not fit the columns: the server refuses it.
         return False
-    if _analyzed(as_sql).sameResult(_analyzed(as_filter)):
+    if spark_internals.analyzed(as_sql).sameResult(spark_internals.analyzed(as_filter)):
         return False
     try:
-        return not _optimized(as_sql).sameResult(_optimized(as_filter))
+        return not spark_internals.optimized(as_sql).sameResult(spark_internals.optimized(as_filter))
     except PySparkException:
         # Spark computes constants when it plans: a text that does not fit its column fails there, as in where.
         return True
@@ -71,11 +70,3 @@ def _rows(spark: SparkSession, fields: Sequence[Field]) -> DataFrame:
 
 def _nothing(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return iter(())
-
-
-def _analyzed(rows: DataFrame) -> Any:
-    return rows._jdf.queryExecution().analyzed()
-
-
-def _optimized(rows: DataFrame) -> Any:
-    return rows._jdf.queryExecution().optimizedPlan()

@@ -1,4 +1,4 @@
-"""The reads of ``format("chronolake")`` in Spark's own processes, for drivers that did not import this package.
+"""The reads of ``format("chronolake")`` in Spark's own processes, for drivers that did not call ``install``.
 
 Spark plans the reader of a frame or a view once, at its first query, and keeps the plan: all queries show the
 state of that time. The plan has no conditions of queries: Spark would use it also for queries with other
@@ -190,9 +190,9 @@ def _names_now(fields: Sequence[SchemaField], table: Table) -> dict[str, str]:
 def _refuse_changes(options: FormatOptions) -> None:
     if options.view is View.CHANGES:
         raise errors.InvalidOption(
-            "changes are read by the Python API only: chronolake_spark.table(spark, "
-            f"{options.table!r}).changes(from_, to), or spark.read with these options after import "
-            "chronolake_spark; createOrReplaceTempView shows the frame to SQL"
+            "changes are read by spark.read in a driver that has called chronolake_spark.install(), or by "
+            f"chronolake_spark.table(spark, {options.table!r}).changes(from_, to); createOrReplaceTempView "
+            "shows the frame to SQL"
         )
 
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from chronolake_model.files import ChangedFileGroup, DataFile, FileSlice
 from chronolake_spark.common import columns
-from chronolake_spark.driver import schema
+from chronolake_spark.driver import schema, spark_internals
 from chronolake_spark.read.evolution import Versions
 from chronolake_spark.read.slices import layouts, slice_reader, stored_slices
 from chronolake_spark.read.slices.base_files import TableFolder
@@ -252,7 +252,7 @@ def _files_listed_by_the_driver(spark: SparkSession) -> Iterator[None]:
 
     No option of a reader says so. The last thread of the session that lists files restores the setting.
     """
-    session = str(spark._jsparkSession.sessionUUID())
+    session = spark_internals.session_id(spark)
     with _LOCK:
         threads, before = _listing.get(session) or (0, str(spark.conf.get(_DISCOVERY_THRESHOLD)))
         _listing[session] = threads + 1, before

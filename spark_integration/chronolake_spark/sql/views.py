@@ -7,21 +7,18 @@ since, and makes their views again. Spark itself would show the state of the fir
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import chronolake
 from chronolake.errors import ConnectionFailed, TableNotFound
-from chronolake_spark import tables
-from chronolake_spark.common import format_options
+from chronolake_spark import errors, tables
 from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_to_json
-from chronolake_spark.driver import schema
-from chronolake_spark.index import record_locating
+from chronolake_spark.driver import schema, spark_internals
 
 _EVENTS_MAX = 1_000
 _RETRY_SECONDS = 30.0
@@ -38,6 +35,11 @@ class _Namespace:
     storage_options: Mapping[str, str]
     cursor: str
     tables: set[str] = field(default_factory=set)
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """The storage options as an option of the format."""
+        return {SECRETS_OPTION: secrets_to_json(self.storage_options)} if self.storage_options else {}
 
     def connect(self, retry_seconds: float = _RETRY_SECONDS) -> chronolake.Client:
         options = self.storage_options or None
@@ -60,14 +62,19 @@ def views(
     ``spark.sql`` and ``spark.table`` then show the newest state of these tables, and of tables that are made
     later in the namespace. A frame keeps the state that it was made of. INSERT INTO a view upserts. A view of
     the same name is replaced. ``url`` and ``storage_options`` are those of ``chronolake.connect``. Raises
-    ``NamespaceNotFound``. While the server is unavailable, queries that name a view raise ``ConnectionFailed``.
+    ``NamespaceNotFound``, and ``InvalidOption`` without ``install``. While the server is unavailable, queries
+    that name a view raise ``ConnectionFailed``.
     """
+    if not spark_internals.is_replaced(SparkSession.sql):
+        raise errors.InvalidOption(
+            "spark.sql must refresh the views before each query: call chronolake_spark.install() before"
+        )
     with _LOCK, chronolake.connect(url, storage_options=storage_options) as client:
         client.namespace(namespace)
         made = _Namespace(namespace, client.url, dict(storage_options or {}), client.end_of_log())
         for table in client.tables(namespace):
             _make(spark, made, client, table.name)
-        _NAMESPACES[_session_id(spark), namespace] = made
+        _NAMESPACES[spark_internals.session_id(spark), namespace] = made
     return sorted(map(_short, made.tables))
 
 
@@ -88,41 +95,17 @@ def refresh(spark: SparkSession, query: str) -> None:
                 _LOG.warning("the views of %s may show an old state: %s", namespace.name, failure)
 
 
-def is_view(spark: SparkSession, name: str) -> bool:
-    """Whether ``views`` made a view of this name."""
-    with _LOCK:
-        return any(
-            _short(table).lower() == name.lower()
-            for namespace in _of_session(spark)
-            for table in namespace.tables
-        )
+def options_of(spark: SparkSession, view: str) -> dict[str, str] | None:
+    """The options with which the table of a view of ``views`` is read and written; None for no such view."""
+    for namespace, name in _tables_of(spark):
+        if _short(name).lower() == view.lower():
+            return {"table": name, "url": namespace.url, **namespace.secrets}
+    return None
 
 
 def is_table(spark: SparkSession, name: str) -> bool:
     """Whether ``views`` made a view of this table, called ``namespace.table``."""
-    with _LOCK:
-        tables = [table for namespace in _of_session(spark) for table in namespace.tables]
-        return name.lower() in map(str.lower, tables)
-
-
-@contextlib.contextmanager
-def as_target(spark: SparkSession, view: str) -> Iterator[None]:
-    """Let Spark insert into a view: for as long it is of the data source, to which Spark can write."""
-    with _LOCK:
-        for namespace in _of_session(spark):
-            name = next((name for name in namespace.tables if _short(name).lower() == view.lower()), None)
-            if name is not None:
-                _of_data_source(spark, namespace, name).createOrReplaceTempView(schema.quoted(_short(name)))
-                try:
-                    yield
-                    with namespace.connect() as client:
-                        # The data source takes in no more than one process can.
-                        record_locating.follow(spark, client.table(name))
-                finally:
-                    with namespace.connect() as client:
-                        _make(spark, namespace, client, name)
-                return
-    yield
+    return any(table.lower() == name.lower() for _, table in _tables_of(spark))
 
 
 def _refresh(spark: SparkSession, namespace: _Namespace, client: chronolake.Client) -> None:
@@ -151,23 +134,16 @@ def _make(spark: SparkSession, namespace: _Namespace, client: chronolake.Client,
     namespace.tables.add(name)
 
 
-def _of_data_source(spark: SparkSession, namespace: _Namespace, name: str) -> DataFrame:
-    reader = spark.read.format(format_options.FORMAT).options(table=name, url=namespace.url)
-    if namespace.storage_options:
-        reader.option(SECRETS_OPTION, secrets_to_json(namespace.storage_options))
-    # By the JVM's reader: ``load`` gives a frame of files.
-    return DataFrame(reader._jreader.load(), spark)
+def _tables_of(spark: SparkSession) -> list[tuple[_Namespace, str]]:
+    with _LOCK:
+        return [(namespace, name) for namespace in _of_session(spark) for name in namespace.tables]
 
 
 def _of_session(spark: SparkSession) -> list[_Namespace]:
     if not _NAMESPACES:
         return []
-    session_id = _session_id(spark)
+    session_id = spark_internals.session_id(spark)
     return [namespace for (owner, _), namespace in _NAMESPACES.items() if owner == session_id]
-
-
-def _session_id(spark: SparkSession) -> str:
-    return str(spark._jsparkSession.sessionUUID())
 
 
 def _short(name: str) -> str:

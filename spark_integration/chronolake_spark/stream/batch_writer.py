@@ -16,7 +16,7 @@ from chronolake_model.instants import Instant
 from chronolake_spark import errors
 from chronolake_spark.common import choices
 from chronolake_spark.common.choices import Duplicates, OnConflict, Replayed
-from chronolake_spark.driver import schema
+from chronolake_spark.driver import schema, spark_internals
 from chronolake_spark.stream import batch_checks, failures, replays
 from chronolake_spark.stream.batch_checks import BatchOperation
 from chronolake_spark.stream.batches import BatchStream, StreamBatch
@@ -241,9 +241,7 @@ def planned_ms(spark: SparkSession, query_id: str, batch_id: int) -> int | None:
     id anew, and it may have more rows.
     """
     try:
-        state = spark._jsparkSession.sharedState()
-        query = state.activeStreamingQueries().get(spark._jvm.java.util.UUID.fromString(query_id))
-        return int(query.offsetLog().offsetSeqMetadataForBatchId(batch_id).get().batchTimestampMs())
+        return spark_internals.planned_ms(spark, query_id, batch_id)
     except Exception as exc:  # py4j has many errors: another Spark may keep its log elsewhere
         _LOG.warning(
             "Spark does not tell when it planned batch %d of the query %s (%s): if the checkpoint folder is "

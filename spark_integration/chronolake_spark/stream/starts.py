@@ -13,6 +13,7 @@ import chronolake
 from chronolake_spark import errors
 from chronolake_spark.common import format_options
 from chronolake_spark.common.format_options import FormatOptions, Use, WriteOperation
+from chronolake_spark.driver import spark_internals
 from chronolake_spark.stream import batch_writer
 from chronolake_spark.stream.batch_writer import BatchWriter
 
@@ -24,18 +25,18 @@ _REFUSED_TRIGGERS: Final = {
 }
 
 
-def prepare(writer: Any, settings: Mapping[str, Any], path: str | None) -> None:
-    """Give a writer of streams its function. ``settings`` are the fields of the writer in the JVM.
+def prepare(writer: Any, path: str | None) -> None:
+    """Give a writer of streams its function.
 
     Raises ``InvalidOption``, and what ``BatchWriter.check`` raises.
     """
-    options = format_options.of_jvm(settings["extraOptions"], path)
-    _refuse_modes(settings)
+    options = spark_internals.options(writer, path)
+    _refuse_modes(writer)
     refuse_asynchronous(options)
     own = {name: text for name, text in options.items() if name not in _OF_SPARK}
     write_batch = writer_of(format_options.parse(own, Use.WRITE_STREAM))
     # The query would fail at its first batch, which may come much later.
-    write_batch.check(writer._df)
+    write_batch.check(spark_internals.frame_of(writer))
     writer.foreachBatch(write_batch)
 
 
@@ -82,28 +83,19 @@ def refuse_asynchronous(options: Mapping[str, str]) -> None:
         )
 
 
-def _refuse_modes(settings: Mapping[str, Any]) -> None:
-    if settings["partitioningColumns"].isDefined() or settings["clusteringColumns"].isDefined():
+def _refuse_modes(writer: Any) -> None:
+    if spark_internals.is_partitioned(writer):
         raise errors.InvalidOption(
             "leave partitionBy and clusterBy out: a table has the partition fields that it was made with "
             "(partition_fields of chronolake_spark.create_table)"
         )
-    if str(settings["outputMode"].toString()).lower() == "complete":
+    if spark_internals.output_mode(writer) == "complete":
         raise errors.InvalidOption(
             'the output mode complete writes the whole result in each batch: use .outputMode("update"), whose '
             "rows are upserted, or foreachBatch with SparkTable.overwrite"
         )
-    trigger = settings["trigger"].getClass().getSimpleName()
+    trigger = spark_internals.trigger(writer)
     if trigger in _REFUSED_TRIGGERS:
         raise errors.InvalidOption(
             f"the trigger {trigger} {_REFUSED_TRIGGERS[trigger]}: use processingTime or availableNow"
         )
-
-
-def no_writer() -> errors.InvalidOption:
-    """The error of a stream that is written in a driver without this package."""
-    return errors.InvalidOption(
-        "writing a stream needs `import chronolake_spark` in the driver, and df.writeStream: Spark cannot "
-        "shuffle rows for a data source in Python. Or use "
-        ".foreachBatch(chronolake_spark.writer('namespace.table'))"
-    )

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from pyspark.sql import DataFrame, functions as sf
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, VariantType
 
-from chronolake_spark.driver import schema
+from chronolake_spark.driver import schema, spark_internals
 
 ROW_BYTES_MAX: Final = 16_384
 """The bytes of the strings and binary values of a row that is not large."""
@@ -60,9 +60,9 @@ def can_be_unlimited(rows: DataFrame) -> bool:
     types = [field.dataType for field in rows.schema]
     if not 0 < records <= _RECORDS_MAX or any(isinstance(type_, _UNBOUNDED) for type_ in types):
         return False
-    plan = rows._jdf.queryExecution().analyzed()
-    patterns = getattr(rows.sparkSession._jvm, "org.apache.spark.sql.catalyst.trees.TreePattern")
-    return not plan.containsPattern(patterns.PYTHON_UDF()) and not _KEEPS_LIMIT.search(str(plan.toString()))
+    plan = spark_internals.analyzed(rows)
+    calls_python = spark_internals.has_pattern(rows, plan, "PYTHON_UDF")
+    return not calls_python and not _KEEPS_LIMIT.search(str(plan.toString()))
 
 
 def guarded(rows: DataFrame) -> DataFrame:

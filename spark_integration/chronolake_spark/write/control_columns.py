@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, functions as sf
 
 from chronolake_model.instants import Instant
@@ -17,6 +16,7 @@ from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark.common import columns, partition_lengths
+from chronolake_spark.driver import spark_internals
 from chronolake_spark.write import keys
 
 _TABLES_MAX = 64
@@ -26,8 +26,9 @@ def of(table: Table) -> Sequence[Column]:
     """The three columns, by their names."""
     key_fields, path_fields = _fields(table, table.record_key_fields), _fields(table, table.partition_fields)
     bytes_max = partition_lengths.path_bytes_max(table)
+    java, spelling = spark_internals.gateway(), Spelling.of(table.properties)
     return (
-        *_key_and_path(_java(), key_fields, path_fields, Spelling.of(table.properties), bytes_max),
+        *_key_and_path(java, key_fields, path_fields, spelling, bytes_max),
         bucket(table),
     )
 
@@ -35,7 +36,7 @@ def of(table: Table) -> Sequence[Column]:
 def bucket(table: Table) -> Column:
     """The bucket of a record; null with another index, which finds its file group later (``locating``)."""
     buckets = table.index.buckets if table.index.type is IndexType.BUCKET else None
-    return _bucket(_java(), _fields(table, table.record_key_fields), buckets)
+    return _bucket(spark_internals.gateway(), _fields(table, table.record_key_fields), buckets)
 
 
 @functools.lru_cache(maxsize=_TABLES_MAX)
@@ -61,11 +62,6 @@ def _bucket(_java: object, fields: tuple[Field, ...], buckets: int | None) -> Co
 def _fields(table: Table, names: Sequence[str]) -> tuple[Field, ...]:
     by_name = {field.name: Field(field.name, field.type, field.nullable) for field in table.schema}
     return tuple(by_name[name] for name in names)
-
-
-def _java() -> object:
-    """The process in which the expressions live."""
-    return SparkContext._gateway
 
 
 def in_present_buckets(definition: Table, instant: Instant) -> Table:

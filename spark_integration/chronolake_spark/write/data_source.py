@@ -11,9 +11,8 @@ import contextlib
 import functools
 import gc
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -27,11 +26,11 @@ from chronolake.errors import ChronolakeError, RequestRefused, StorageFailed
 from chronolake_model import decoding
 from chronolake_model.file_names import bucket_of, write_token
 from chronolake_model.files import FileGroupName, WriteStat
-from chronolake_model.tables import SchemaField
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
 from chronolake_spark.common import arrow_tags, arrow_types, text_checks
 from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_from_json
+from chronolake_spark.driver import spark_internals
 from chronolake_spark.read.slices.log_contents import LogFormat
 from chronolake_spark.read.slices.stored_slices import NumberedGroup, StoredSlice
 from chronolake_spark.write import source_states
@@ -56,35 +55,11 @@ def register(spark: SparkSession) -> None:
     with _LOCK:
         if getattr(spark, _IS_REGISTERED, False):
             return
-        with _activated(spark):
+        with spark_internals.activated(spark):
             spark.dataSource.register(FileGroupsDataSource)
             # PySpark finds it by itself, unless another module called pyspark_* cannot be imported.
             spark.dataSource.register(DefaultSource)
         setattr(spark, _IS_REGISTERED, True)
-
-
-def activate(spark: SparkSession) -> None:
-    """Make it the session of this thread: in it Spark looks for data sources, and new threads have none."""
-    _java_class(spark).setActiveSession(spark._jsparkSession)
-
-
-@contextlib.contextmanager
-def _activated(spark: SparkSession) -> Iterator[None]:
-    """``activate`` for a while: Spark looks for the names of data sources in the active session too."""
-    java_class = _java_class(spark)
-    before = java_class.getActiveSession()
-    activate(spark)
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            java_class.setActiveSession(before.get())
-        else:
-            java_class.clearActiveSession()
-
-
-def _java_class(spark: SparkSession) -> Any:
-    return getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
 
 
 class FileGroupsDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
@@ -143,13 +118,6 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         self._options = options
         self._storage_options = storage_options
         self.job = _job_of(options, storage_options)
-
-    def with_groups(
-        self, numbered: Sequence[NumberedGroup], fields: Mapping[int, list[SchemaField]]
-    ) -> ChronolakeWriter:
-        """The same writer for rows that name these file groups: see ``WriteOptions.with_groups``."""
-        options = self._options.with_groups(numbered, fields)
-        return ChronolakeWriter(options, self._storage_options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
         """Write the rows of one task, on an executor."""

@@ -6,12 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
-from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, functions as sf
 
 from chronolake_model.tables import Table
 from chronolake_spark.common import columns
-from chronolake_spark.driver import schema, spark_failures
+from chronolake_spark.driver import schema, spark_failures, spark_internals
 
 _TASKS_PER_CORE: Final = 2
 SMALL_BYTES = 2**20
@@ -65,9 +64,9 @@ def _shuffled(rows: DataFrame, task: str, groups: int | None) -> DataFrame:
 
 def _is_small(rows: DataFrame) -> bool:
     """Whether Spark can say that the rows take few bytes."""
-    plan = _plan(rows)
+    plan = spark_internals.with_cached_data(rows)
     try:
-        size_bytes = int(str(plan.stats().sizeInBytes()))
+        size_bytes = spark_internals.size_bytes(plan)
     except spark_failures.EXCEPTIONS:
         # A node that is estimated only after it is optimised.
         return False
@@ -76,18 +75,11 @@ def _is_small(rows: DataFrame) -> bool:
 
 def _is_in_memory(rows: DataFrame) -> bool:
     """Whether few rows are computed from such in memory: one task takes less time for it than a shuffle."""
-    plan = _plan(rows)
-    patterns = getattr(rows.sparkSession._jvm, "org.apache.spark.sql.catalyst.trees.TreePattern")
-    if plan.containsPattern(patterns.PLAN_EXPRESSION()):
+    plan = spark_internals.with_cached_data(rows)
+    if spark_internals.has_pattern(rows, plan, "PLAN_EXPRESSION"):
         # A subquery may read much, and Spark may make a join of it.
         return False
-    leaves = plan.collectLeaves()
-    return all(str(leaves.apply(index).nodeName()) in _IN_MEMORY for index in range(leaves.size()))
-
-
-def _plan(rows: DataFrame) -> JavaObject:
-    # Not the optimised plan, which Spark makes anew when it executes the query.
-    return rows._jdf.queryExecution().withCachedData()
+    return all(str(leaf.nodeName()) in _IN_MEMORY for leaf in spark_internals.leaves(plan))
 
 
 def _in_order(shuffled: DataFrame, sort: Sequence[str]) -> DataFrame:

@@ -17,6 +17,7 @@ import chronolake
 from chronolake_model.tables import Table
 from chronolake_spark import errors
 from chronolake_spark.common.choices import OnConflict
+from chronolake_spark.driver import spark_internals
 
 _NOTHING_YET: Final = "0"
 """The mark of the state before the first completion."""
@@ -32,7 +33,7 @@ def state_of(df: DataFrame, table: Table, on_conflict: OnConflict) -> str | None
 
     Raises ``ValueError`` for a retry: it would compute the frame from the same state again.
     """
-    plan = str(df._jdf.queryExecution().analyzed().toString())
+    plan = str(spark_internals.analyzed(df).toString())
     states = re.findall(rf"{_prefix(table)}(\d+)", plan)
     if states and on_conflict == "retry":
         raise ValueError(

@@ -35,7 +35,7 @@ from chronolake_spark import errors
 from chronolake_spark.common import arrow_tags, column_names, columns, text_checks
 from chronolake_spark.common.choices import Replaces
 from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_to_json
-from chronolake_spark.driver import progress, schema, spark_failures
+from chronolake_spark.driver import progress, schema, spark_failures, spark_internals
 from chronolake_spark.index import locating, record_locating, targets
 from chronolake_spark.index.unique_keys import Treatment
 from chronolake_spark.read import evolution
@@ -247,7 +247,7 @@ def save(frame: DataFrame, table: chronolake.Table, options: WriteOptions, *, ha
         WRITE_OPTION: options.to_json(),
         SECRETS_OPTION: secrets_to_json(table.storage_options),
     }
-    data_source.activate(frame.sparkSession)
+    spark_internals.activate(frame.sparkSession)
     arrow_batches.save(frame, data_source.FORMAT, writer_options, is_limited=has_limit)
 
 

@@ -77,9 +77,9 @@ def ambiguous_order(latest: Latest) -> errors.DuplicateKeys:
     """The error of rows of one key that nothing orders."""
     return errors.DuplicateKeys(
         f"{latest.ambiguous} rows differ from another row of the frame with the same record key, and their "
-        f"order is not defined; for example {latest.ambiguous_key!r}. Order the rows with row_order (df.write "
-        "and SparkTable take it, an INSERT has no row_order), keep one row of each key, or use a table with an "
-        "ordering field that distinguishes them",
+        f"order is not defined; for example {latest.ambiguous_key!r}. Order the rows with row_order (in SQL "
+        "INSERT INTO … WITH (row_order = 'column')), keep one row of each key, or use a table with an ordering "
+        "field that distinguishes them",
         {"duplicates": latest.ambiguous, "record_key": latest.ambiguous_key},
     )
 

@@ -53,16 +53,10 @@ class ServerLookup:
         self._table = table
         self._as_of = as_of
         self._replaces = replaces
-        self._fetched: dict[GroupNumber, StoredGroup] = {}
-
-    def fetch(self, groups: Iterable[GroupNumber]) -> None:
-        """Look these up now, for a task that meets them one by one."""
-        self._fetched |= self.groups(list(dict.fromkeys(groups)))
 
     def groups(self, groups: Sequence[GroupNumber]) -> dict[GroupNumber, StoredGroup]:
         """As ``Lookup.groups``."""
-        known = {group: self._fetched[group] for group in groups if group in self._fetched}
-        groups = [group for group in groups if group not in known]
+        known: dict[GroupNumber, StoredGroup] = {}
         for first in range(0, len(groups), FILE_GROUPS_MAX):
             portion = groups[first : first + FILE_GROUPS_MAX]
             buckets = [BucketName(*group) for group in portion]
