@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chronolake_hudi import avro_schema, metadata, partition_metadata, properties, timeline_files
-from chronolake_hudi.metadata import CommitMetadata, WriteStat
+from chronolake_hudi.metadata import CommitMetadata, HudiWriteStat
 from chronolake_hudi.partition_metadata import PartitionMetadata
-from chronolake_hudi.properties import MergeMode, TableConfig
+from chronolake_hudi.properties import HudiMergeMode, TableConfig
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.meta_columns import META
 from chronolake_model.tables import Field
@@ -42,7 +42,7 @@ def make(folder: Path, commits: int) -> None:
         file_id = bucket_file_id(number % FILE_GROUPS)
         name = base_file_name(file_id, "0-0-0", requested)
         (folder / name).hardlink_to(first)
-        stat = WriteStat(
+        stat = HudiWriteStat(
             file_id=file_id,
             path=name,
             file_size_in_bytes=size_bytes,
@@ -66,7 +66,7 @@ def make(folder: Path, commits: int) -> None:
         name="adopted",
         type=TableType.COPY_ON_WRITE,
         record_key_fields=("id",),
-        merge_mode=MergeMode.COMMIT_TIME,
+        merge_mode=HudiMergeMode.COMMIT_TIME,
         others={"hoodie.table.keygenerator.type": "NON_PARTITION"},
     )
     (folder / properties.PATH).write_bytes(properties.encode(config))

@@ -16,6 +16,7 @@ ROOT: Final = Path(__file__).parent.parent
 PARTS: Final[tuple[tuple[str, ...], ...]] = (
     ("python", "tools/async_to_sync.py", "--check"),
     ("python", "tools/write_errors.py", "--check"),
+    ("python", "tools/check_names.py"),
     ("python", "tools/check_sizes.py"),
     ("python", "tools/check_words.py"),
     ("ruff", "check", "."),

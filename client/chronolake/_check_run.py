@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chronolake import _file_checks, errors
-from chronolake._file_checks import EXAMPLES_MAX, BaseFile, Layout
+from chronolake._file_checks import EXAMPLES_MAX, BaseFile, FileLayout
 from chronolake.storage import open_filesystem
 from chronolake_hudi.errors import DamagedFile, UnsupportedFormat
 from chronolake_model.adoption import ADOPTED_PROPERTY
@@ -321,9 +321,9 @@ def _origin(orphan: Orphan) -> str:
     return AWAITS_ROLLBACK if awaits_rollback else str(orphan.reason)
 
 
-def _layout_of(table: Table, schemas: Iterable[TableSchema], as_of: str | None) -> Layout:
+def _layout_of(table: Table, schemas: Iterable[TableSchema], as_of: str | None) -> FileLayout:
     fields: dict[str, Field] = {field.name: field for field in table.schema}
-    return Layout(
+    return FileLayout(
         [fields[name] for name in table.record_key_fields],
         [] if are_kept(table.properties) else [fields[name] for name in table.partition_fields],
         table.buckets_as_of(as_of) if table.index.type is IndexType.BUCKET else None,

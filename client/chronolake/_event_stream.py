@@ -21,7 +21,7 @@ _LIVED_SECONDS = 5.0
 """After a connection that lasted this long, retries are counted from 0 again."""
 
 
-class Position:
+class StreamPosition:
     """The position of a follower: after the last event that it received completely."""
 
     def __init__(self, start: Call[LoggedEvent], endpoint: Endpoint) -> None:

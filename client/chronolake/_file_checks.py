@@ -44,7 +44,7 @@ _TYPES: Final[Mapping[str, Callable[[pa.DataType], bool]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FileLayout:
     """The layout of a table's files. ``buckets`` is None without a bucket index.
 
     ``columns`` has the columns of each version of the schema, with the names in that version. Key fields and
@@ -116,7 +116,7 @@ class Tally:
             examples.append(example[:_EXAMPLE_CHARS_MAX])
 
 
-def check(file: pq.ParquetFile, stated: BaseFile, layout: Layout) -> Contents:
+def check(file: pq.ParquetFile, stated: BaseFile, layout: FileLayout) -> Contents:
     """Check every record. It holds the keys of the file and one row group. Raises pyarrow's errors."""
     contents, tally = Contents(), Tally(stated.path)
     _check_field_ids(file.schema_arrow, stated, layout, tally)
@@ -182,7 +182,7 @@ def _invalid_text(row: int, record: Mapping[str, Any]) -> str | None:
     return f"{invalid.path}: {invalid.excerpt}, record key {shown}"
 
 
-def keys_of(file: pq.ParquetFile, layout: Layout) -> Iterator[pa.Array]:
+def keys_of(file: pq.ParquetFile, layout: FileLayout) -> Iterator[pa.Array]:
     """The record keys of a file, computed from its key fields."""
     names = [field.name for field in layout.key_fields]
     for table in _row_groups(file, names):
@@ -202,7 +202,7 @@ def _texts(table: pa.Table, fields: Sequence[Field]) -> list[pa.Array]:
     return [_keys.texts(table[field.name], field.type) for field in fields]
 
 
-def _readable(schema: pa.Schema, stated: BaseFile, layout: Layout, tally: Tally) -> list[str]:
+def _readable(schema: pa.Schema, stated: BaseFile, layout: FileLayout, tally: Tally) -> list[str]:
     """The columns that the checks of records can read; a missing or wrong column is added as a finding."""
     readable = []
     expected = [*(Field(name, "string") for name in meta.META), *layout.columns[stated.schema_version]]
@@ -219,7 +219,7 @@ def _readable(schema: pa.Schema, stated: BaseFile, layout: Layout, tally: Tally)
     return [name for name in readable if name in required or _utf8.has_texts(schema.field(name).type)]
 
 
-def _check_field_ids(schema: pa.Schema, stated: BaseFile, layout: Layout, tally: Tally) -> None:
+def _check_field_ids(schema: pa.Schema, stated: BaseFile, layout: FileLayout, tally: Tally) -> None:
     given = field_ids.ids_of(schema)
     if not stated.has_field_ids and not any(given.values()):
         return
@@ -245,7 +245,7 @@ def _is_moment(type_: pa.DataType) -> bool:
 class _Rows:
     """Checks the records of a file, row group by row group."""
 
-    def __init__(self, stated: BaseFile, layout: Layout, tally: Tally, contents: Contents) -> None:
+    def __init__(self, stated: BaseFile, layout: FileLayout, tally: Tally, contents: Contents) -> None:
         self._stated = stated
         self._layout = layout
         self._tally = tally

@@ -39,7 +39,7 @@ from chronolake_storage.errors import ClaimRefused
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, Metastore
 
 
-class Location:
+class TableLocation:
     """The storage of a table. Threads may share it.
 
     ``metastore`` is called in the thread that deletes.
@@ -220,7 +220,7 @@ class StoredMarkers:
     instant was rolled back, and there is no early conflict detection.
     """
 
-    def __init__(self, location: Location, requested_time: str) -> None:
+    def __init__(self, location: TableLocation, requested_time: str) -> None:
         parse_time(requested_time)
         self._location = location
         self._requested_time = requested_time

@@ -14,7 +14,7 @@ _BYTES_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
-class InvalidText:
+class NotUtf8:
     """The first string of a column that is not UTF-8.
 
     ``row`` is its place in the column, ``path`` the column or the field in it, ``text`` its bytes.
@@ -30,7 +30,7 @@ class InvalidText:
         return repr(self.text[:_BYTES_MAX])
 
 
-def first_invalid(name: str, column: pa.Array | pa.ChunkedArray) -> InvalidText | None:
+def first_invalid(name: str, column: pa.Array | pa.ChunkedArray) -> NotUtf8 | None:
     """The first string that is not UTF-8 in the column ``name``, also within structs, arrays and maps."""
     if not has_texts(column.type):
         return None
@@ -40,16 +40,16 @@ def first_invalid(name: str, column: pa.Array | pa.ChunkedArray) -> InvalidText 
         if not _is_valid(chunk) and not _is_valid(_rows(chunk, 0, len(chunk))):
             place = _first_row(chunk)
             path, text = _found(name, _rows(chunk, place, 1))
-            return InvalidText(row + place, path, text)
+            return NotUtf8(row + place, path, text)
         row += len(chunk)
     return None
 
 
-def first_escaped(row: int, record: Mapping[str, object]) -> InvalidText | None:
+def first_escaped(row: int, record: Mapping[str, object]) -> NotUtf8 | None:
     """The first string of a record of Avro that is not UTF-8. Surrogates stand for its bytes in the record."""
     for name, value in record.items():
         for path, text in _escaped(name, value):
-            return InvalidText(row, path, text)
+            return NotUtf8(row, path, text)
     return None
 
 

@@ -94,7 +94,7 @@ class LogBlock(msgspec.Struct, frozen=True):
         return self.header.get(HeaderKey.IS_PARTIAL, "").lower() == "true"
 
 
-class Stream(Protocol):
+class ByteStream(Protocol):
     """A file that is open for reading. ``read`` may return fewer bytes than asked for, but none only at the
     end. It should be buffered: most reads are of a few bytes."""
 
@@ -102,7 +102,7 @@ class Stream(Protocol):
         """The next bytes, ``size`` at most."""
 
 
-class SeekableStream(Stream, Protocol):
+class SeekableStream(ByteStream, Protocol):
     """A file in which a reader may move."""
 
     def seek(self, position: int, /) -> object:
@@ -129,7 +129,7 @@ def encode(block: LogBlock) -> bytes:
     return b"".join((MAGIC, _LONG.pack(length), before, block.content, footer, _LONG.pack(length + len(MAGIC))))
 
 
-def read(stream: Stream, size_bytes: int, path: str) -> Iterator[LogBlock]:
+def read(stream: ByteStream, size_bytes: int, path: str) -> Iterator[LogBlock]:
     """The blocks of the log file ``path`` of ``size_bytes``, as its write stat states them.
 
     It holds one block at a time. Raises ``DamagedFile`` at the first byte that is wrong or missing, also if the
@@ -156,7 +156,7 @@ def heads(stream: SeekableStream, size_bytes: int, path: str) -> Iterator[LogBlo
 class _Cursor:
     """Reads on, never past ``end``, the offset after the file or the block."""
 
-    def __init__(self, stream: Stream, end: int, path: str) -> None:
+    def __init__(self, stream: ByteStream, end: int, path: str) -> None:
         self.offset = 0
         self.end = end
         self._stream = stream

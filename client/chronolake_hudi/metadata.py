@@ -30,7 +30,7 @@ CLEAN_POLICY: Final = "KEEP_LATEST_COMMITS"
 _ADVICE: Final = "restore the file from a copy, or remove the instant with Hudi's or Chronolake's tools"
 
 
-class WriteStat(msgspec.Struct, frozen=True, rename="camel"):
+class HudiWriteStat(msgspec.Struct, frozen=True, rename="camel"):
     """One file that an instant wrote (Hudi: HoodieWriteStat, and HoodieDeltaWriteStat for a log file).
 
     ``path`` is relative to the table's base path. Incremental reads need ``file_size_in_bytes``.
@@ -63,7 +63,7 @@ class CommitMetadata(msgspec.Struct, frozen=True, rename="camel"):
     WriteOperationType, ``compacted`` true for a compaction.
     """
 
-    partition_to_write_stats: dict[str, list[WriteStat]] = {}
+    partition_to_write_stats: dict[str, list[HudiWriteStat]] = {}
     compacted: bool = False
     extra_metadata: dict[str, str] = {}
     version: int = 1

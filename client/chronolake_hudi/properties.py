@@ -47,7 +47,7 @@ class TableVersion(enum.IntEnum):
         return Layout.ONE if self <= TableVersion.SIX else Layout.TWO
 
 
-class MergeMode(enum.StrEnum):
+class HudiMergeMode(enum.StrEnum):
     """Which of two records of one key wins (Hudi: RecordMergeMode): the later instant's, or the one of the
     greater ordering value."""
 
@@ -70,7 +70,7 @@ class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
     record_key_fields: tuple[str, ...] = ()
     partition_fields: tuple[str, ...] = ()
     ordering_fields: tuple[str, ...] = ()
-    merge_mode: MergeMode | None = None
+    merge_mode: HudiMergeMode | None = None
     base_file_format: str = "PARQUET"
     timezone: str = "UTC"
     hive_style_partitioning: bool = True
@@ -113,12 +113,12 @@ _CHECKSUM: Final = "hoodie.table.checksum"
 _TABLE_TYPES: Final = {table_type.name: table_type for table_type in TableType}
 # What Hudi itself writes into tables of version 8 for its two merge modes.
 _PAYLOAD_CLASSES: Final = {
-    MergeMode.COMMIT_TIME: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
-    MergeMode.EVENT_TIME: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+    HudiMergeMode.COMMIT_TIME: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+    HudiMergeMode.EVENT_TIME: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
 }
 _MERGE_STRATEGIES: Final = {
-    MergeMode.COMMIT_TIME: "ce9acb64-bde0-424c-9b91-f6ebba25356d",
-    MergeMode.EVENT_TIME: "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
+    HudiMergeMode.COMMIT_TIME: "ce9acb64-bde0-424c-9b91-f6ebba25356d",
+    HudiMergeMode.EVENT_TIME: "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
 }
 
 
@@ -160,7 +160,7 @@ def decode(content: bytes, path: str = PATH) -> TableConfig:
     )
 
 
-def adopted(text: str, table_id: str, version: TableVersion, default_mode: MergeMode) -> TableConfig:
+def adopted(text: str, table_id: str, version: TableVersion, default_mode: HudiMergeMode) -> TableConfig:
     """The properties of a table that Hudi has written before: ``text`` is its hoodie.properties of then.
 
     The guard is new, and the metadata table is left out: it is not updated any more. Nor is change
@@ -285,13 +285,13 @@ def _parse_type(properties: Mapping[str, str], path: str) -> TableType:
     return _TABLE_TYPES[text]
 
 
-def _parse_merge_mode(properties: Mapping[str, str], path: str) -> MergeMode | None:
+def _parse_merge_mode(properties: Mapping[str, str], path: str) -> HudiMergeMode | None:
     text = properties.get(_MERGE_MODE)
     try:
-        return MergeMode(text) if text else None
+        return HudiMergeMode(text) if text else None
     except ValueError:
         raise UnsupportedFormat(
-            path, f"{_MERGE_MODE} is {text!r}", f"use one of {', '.join(MergeMode)}"
+            path, f"{_MERGE_MODE} is {text!r}", f"use one of {', '.join(HudiMergeMode)}"
         ) from None
 
 

@@ -103,18 +103,6 @@ def canonical_if_comparable(base_path: str) -> str | None:
         return None
 
 
-def overlap(first: str, second: str) -> bool:
-    """Whether the first of two base paths (or keys) is the second, or lies in it; raises ``ValueError``."""
-    a, b = canonical(first), canonical(second)
-    return a.startswith(b) or b.startswith(a)
-
-
-def ancestors(key: str) -> list[str]:
-    """The keys of all folders that the folder of ``key`` lies in, the outermost first; not its own."""
-    root = key.index("/", key.index("://") + 3) + 1
-    return [key[:at] for at in range(root, len(key)) if key[at - 1] == "/"]
-
-
 def _file(base_path: str, location: str) -> Location:
     path = location
     if location.startswith("//"):

@@ -54,7 +54,7 @@ class Owner(msgspec.Struct, frozen=True):
     took_over: Sequence[str] = ()
 
 
-class Head(msgspec.Struct, frozen=True):
+class LogHead(msgspec.Struct, frozen=True):
     """The last event of a table's log: its version, and its hash in hexadecimal digits."""
 
     version: int
@@ -64,14 +64,14 @@ class Head(msgspec.Struct, frozen=True):
 class LogState(msgspec.Struct, frozen=True):
     """The head of a table's log now, and whether the log has the event that a claim records."""
 
-    head: Head
+    head: LogHead
     has_recorded: bool
 
 
 class Log(Protocol):
     """The log of a table. It is called in the thread that deletes or publishes."""
 
-    def state(self, recorded: Head | None) -> LogState:
+    def state(self, recorded: LogHead | None) -> LogState:
         """Read the head, and look for ``recorded``, which counts as found if it is None."""
 
 
@@ -86,7 +86,7 @@ class Claim(msgspec.Struct, frozen=True):
     """ISO 8601, by the clock of the process that created it; only for messages."""
     earlier_ids: list[str] = []
     """Earlier ids of the metastore: its former database, where it still runs, finds itself here."""
-    log_head: Head | None = None
+    log_head: LogHead | None = None
     """The head of the table's log when a server last published or deleted files; None before the first time."""
 
 
@@ -109,7 +109,7 @@ def ensure_claim(
     present: Callable[[], Owner | None],
     tables: Callable[[], Iterable[TablePlace]],
     log: Log | None = None,
-) -> Head | None:
+) -> LogHead | None:
     """Make sure that ``owner`` has the claim of the base path: create it if there is none.
 
     ``present`` reads the table from the metastore, and is called only if another table has the claim.
@@ -161,7 +161,7 @@ def _present_owner(files: Files, owner: Owner, claim: Claim, present: Callable[[
     return now
 
 
-def _record_head(files: Files, stored: Content, claim: Claim, log: Log) -> Head | None:
+def _record_head(files: Files, stored: Content, claim: Claim, log: Log) -> LogHead | None:
     """Record the head of the log, and return it; None if the claim was changed meanwhile."""
     recorded = claim.log_head
     state = log.state(recorded)

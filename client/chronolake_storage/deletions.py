@@ -38,7 +38,7 @@ class Source(enum.Enum):
     """Files that were reported as deleted, and that are not published."""
 
 
-class Executor(typing.Protocol):
+class DeletionExecutor(typing.Protocol):
     """Performs the steps of a protocol. Its methods return the answer to a step, or an awaitable of it."""
 
     def list_files(self, source: Source) -> Any:
@@ -64,7 +64,7 @@ class ListFiles(Step[Files | None]):
     source: Source
 
     @override
-    def perform(self, executor: Executor) -> Any:
+    def perform(self, executor: DeletionExecutor) -> Any:
         return executor.list_files(self.source)
 
 
@@ -75,7 +75,7 @@ class FindFiles(Step[Files]):
     files: Files
 
     @override
-    def perform(self, executor: Executor) -> Any:
+    def perform(self, executor: DeletionExecutor) -> Any:
         return executor.find_files(self.files)
 
 
@@ -86,7 +86,7 @@ class DeleteFiles(Step[Mapping[str, str]]):
     files: Files
 
     @override
-    def perform(self, executor: Executor) -> Any:
+    def perform(self, executor: DeletionExecutor) -> Any:
         return executor.delete_files(self.files)
 
 
@@ -97,7 +97,7 @@ class ReportFiles(Step[None]):
     files: Files
 
     @override
-    def perform(self, executor: Executor) -> Any:
+    def perform(self, executor: DeletionExecutor) -> Any:
         return executor.report_files(self.files)
 
 
@@ -108,7 +108,7 @@ class DeleteMarkers(Step[None]):
     files: Iterable[DeletedFile]
 
     @override
-    def perform(self, executor: Executor) -> Any:
+    def perform(self, executor: DeletionExecutor) -> Any:
         return executor.delete_markers(self.files)
 
 

@@ -19,7 +19,7 @@ import msgspec
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.markers import Marker, file_at, is_file_of, parse_marker
 from chronolake_storage import claims, visibility
-from chronolake_storage.claims import Head, Log, Owner
+from chronolake_storage.claims import Log, LogHead, Owner
 from chronolake_storage.errors import StorageError
 from chronolake_storage.files import METADATA_FOLDER, Deletion, Files, check_path
 from chronolake_storage.overlaps import TablePlace
@@ -209,7 +209,7 @@ def refusal(kind: Deleting | Removing, path: str) -> str | None:
     return check_contained(path) or check_name(kind, path)
 
 
-def check_claim(files: Files, owner: Owner, metastore: Metastore, log: Log | None) -> Head | None:
+def check_claim(files: Files, owner: Owner, metastore: Metastore, log: Log | None) -> LogHead | None:
     """Raise ``ClaimRefused`` unless this table has the claim of the base path; see ``claims.ensure_claim``."""
     return claims.ensure_claim(files, owner, metastore.owner, metastore.tables, log)
 

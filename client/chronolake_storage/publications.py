@@ -28,7 +28,7 @@ from chronolake_storage.protocols import Protocol, Step
 from chronolake_storage.publishing import PARTITION_METADATA, PROPERTIES_PATH, Comparison, Owned
 
 
-class Executor(typing.Protocol):
+class PublicationExecutor(typing.Protocol):
     """Performs the steps of the protocol. Its methods return the answer to a step, or an awaitable of it."""
 
     def begin(self, files_since: str | None) -> Any:
@@ -72,7 +72,7 @@ class Begin(Step[None]):
     files_since: str | None
 
     @override
-    def perform(self, executor: Executor) -> Any:
+    def perform(self, executor: PublicationExecutor) -> Any:
         return executor.begin(self.files_since)
 
 
@@ -83,7 +83,7 @@ class Hide(Step[None]):
     was_published: bool
 
     @override
-    def perform(self, executor: Executor) -> Any:
+    def perform(self, executor: PublicationExecutor) -> Any:
         return executor.hide(was_published=self.was_published)
 
 
@@ -94,7 +94,7 @@ class ReadSteps(Step[PublicationSteps]):
     after: int
 
     @override
-    def perform(self, executor: Executor) -> Any:
+    def perform(self, executor: PublicationExecutor) -> Any:
         return executor.read_steps(self.after)
 
 
@@ -105,18 +105,18 @@ class ExecuteSteps(Step[None]):
     page: PublicationSteps
 
     @override
-    def perform(self, executor: Executor) -> Any:
+    def perform(self, executor: PublicationExecutor) -> Any:
         return executor.execute_steps(self.page)
 
 
 @dataclass(frozen=True)
-class Report(Step[None]):
+class ReportProgress(Step[None]):
     """Report to the metastore."""
 
     report: ReportPublication
 
     @override
-    def perform(self, executor: Executor) -> Any:
+    def perform(self, executor: PublicationExecutor) -> Any:
         return executor.report(self.report)
 
 
@@ -127,7 +127,7 @@ class ReadFiles(Step[PublicationFiles]):
     after: int
 
     @override
-    def perform(self, executor: Executor) -> Any:
+    def perform(self, executor: PublicationExecutor) -> Any:
         return executor.read_files(self.after)
 
 
@@ -138,7 +138,7 @@ class ReadPartitions(Step[PublicationPartitions]):
     after: str
 
     @override
-    def perform(self, executor: Executor) -> Any:
+    def perform(self, executor: PublicationExecutor) -> Any:
         return executor.read_partitions(self.after)
 
 
@@ -149,7 +149,7 @@ class Find(Step[Comparison]):
     owned: Owned
 
     @override
-    def perform(self, executor: Executor) -> Any:
+    def perform(self, executor: PublicationExecutor) -> Any:
         return executor.find(self.owned)
 
 
@@ -160,19 +160,19 @@ class Remove(Step[None]):
     paths: Sequence[str]
 
     @override
-    def perform(self, executor: Executor) -> Any:
+    def perform(self, executor: PublicationExecutor) -> Any:
         return executor.remove(self.paths)
 
 
 @dataclass(frozen=True)
-class Compare(Step[list[PublishedFile]]):
+class CompareFiles(Step[list[PublishedFile]]):
     """Find the files that are missing or differ."""
 
     expected: Sequence[PublishedFile]
     comparison: Comparison
 
     @override
-    def perform(self, executor: Executor) -> Any:
+    def perform(self, executor: PublicationExecutor) -> Any:
         return executor.compare(self.expected, self.comparison)
 
 
@@ -184,7 +184,7 @@ class PutRight(Step[list[PublishedFile]]):
     comparison: Comparison
 
     @override
-    def perform(self, executor: Executor) -> Any:
+    def perform(self, executor: PublicationExecutor) -> Any:
         return executor.put_right(self.expected, self.comparison)
 
 
@@ -198,7 +198,9 @@ def publish(lease: PublicationLease, *, is_check_due: bool) -> Protocol:
     if lease.hides:
         is_adopted = lease.files_since is None
         yield from Hide(was_published=version > 0 or is_adopted)
-        yield from Report(ReportPublication(lease.publisher, lease.epoch, version, release=True, hidden=True))
+        yield from ReportProgress(
+            ReportPublication(lease.publisher, lease.epoch, version, release=True, hidden=True)
+        )
         return
     checks = is_check_due or lease.is_new
     yield from Begin(lease.files_since if version == 0 else None)
@@ -208,7 +210,7 @@ def publish(lease: PublicationLease, *, is_check_due: bool) -> Protocol:
         version, is_last = page.version, page.is_last
         # What is published must be recorded before it is compared with what is there.
         report = ReportPublication(lease.publisher, lease.epoch, version, release=is_last and not checks)
-        yield from Report(report)
+        yield from ReportProgress(report)
     if checks:
         yield from _check(lease, version)
 
@@ -231,7 +233,7 @@ def _execute(lease: PublicationLease, version: int, page: PublicationSteps) -> P
     if first:
         yield from ExecuteSteps(msgspec.structs.replace(page, steps=page.steps[:first]))
     # Without progress it only asks whether the lease is still this publisher's.
-    yield from Report(ReportPublication(lease.publisher, lease.epoch, version))
+    yield from ReportProgress(ReportPublication(lease.publisher, lease.epoch, version))
     yield from ExecuteSteps(msgspec.structs.replace(page, steps=page.steps[first:]))
 
 
@@ -262,7 +264,7 @@ def _check(lease: PublicationLease, version: int) -> Protocol:
         release=True,
         check_position=checked,
     )
-    yield from Report(report)
+    yield from ReportProgress(report)
 
 
 @dataclass
@@ -297,7 +299,7 @@ def inspect(result: Inspection, *, is_paused: bool, reads_contents: bool) -> Pro
     result.damaged |= {path: "it was removed, and is there again" for path in comparison.removed}
     if owned.properties is not None and owned.properties == after.properties:
         properties = PublishedFile(PROPERTIES_PATH, owned.properties)
-        result.add((yield from Compare([properties], comparison)), "it was changed")
+        result.add((yield from CompareFiles([properties], comparison)), "it was changed")
     if reads_contents:
         yield from _inspect_contents(owned, comparison, stays, result)
     if is_up_to_date:
@@ -310,7 +312,7 @@ def _inspect_contents(
     version = min(owned.timeline.values(), default=1) - 1
     while version < max(owned.timeline.values(), default=0):
         page = yield from ReadSteps(version)
-        result.add((yield from Compare(_owned_files(page, owned, stays), comparison)), "it was changed")
+        result.add((yield from CompareFiles(_owned_files(page, owned, stays), comparison)), "it was changed")
         version = page.version
 
 
@@ -320,7 +322,7 @@ def _inspect_partitions(comparison: Comparison, unreported: Container[str], resu
         page = yield from ReadPartitions(after)
         files = [file for file in page.files if file.path not in unreported]
         result.add(
-            (yield from Compare(files, comparison)),
+            (yield from CompareFiles(files, comparison)),
             "it is missing: Hudi's Java readers leave the partition out",
         )
         after = page.last or None

@@ -20,7 +20,7 @@ LAST_OF_TABLE: Final = "TableDropped"
 """No event of a table follows this one."""
 
 
-class Place(NamedTuple):
+class RingPlace(NamedTuple):
     """The place after the event of this transaction and position, in the order across tables."""
 
     transaction_id: int = 0
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 class EncodedEvent(msgspec.Struct, frozen=True):
     """An event as followers get it. ``body`` is its JSON after the cursor, which differs for one table."""
 
-    place: Place
+    place: RingPlace
     table_id: UUID
     version: int
     type: str
@@ -73,7 +73,7 @@ class FellBehind(Exception):
     """The next event of a follower has left the ring."""
 
 
-class Reading:
+class RingReading:
     """The place of a follower in a ring: the event of this number, and this byte of it.
 
     Another server may have sent the follower more events than the ring has: an event that is not after
@@ -81,13 +81,13 @@ class Reading:
     """
 
     def __init__(
-        self, number: int, table_id: UUID | None, after_version: int = 0, after: Place | None = None
+        self, number: int, table_id: UUID | None, after_version: int = 0, after: RingPlace | None = None
     ) -> None:
         self.number = number
         self.offset = 0
         self.table_id = table_id
         self.after_version = after_version
-        self.after = Place() if after is None else after
+        self.after = RingPlace() if after is None else after
         self.has_ended = False
         """Whether the table that is followed was dropped, and its last event was read."""
 
@@ -111,15 +111,15 @@ class EventRing:
         self._bytes_max = bytes_max
         self._events: dict[int, EncodedEvent] = {}
         self._first = 0
-        self._floor = Place()
+        self._floor = RingPlace()
         self.next_number = 0
         """The number that the next event gets."""
-        self.head = Place()
+        self.head = RingPlace()
         """Every event up to here was in the ring, or was before its beginning."""
         self.bytes = 0
         self.is_running = False
 
-    def start(self, head: Place) -> None:
+    def start(self, head: RingPlace) -> None:
         """Begin after ``head``, without events. There must not be any readers."""
         self.stop()
         self._floor = self.head = head
@@ -149,11 +149,11 @@ class EventRing:
         self._floor = oldest.place
         self.bytes -= oldest.cost_bytes
 
-    def covers(self, place: Place) -> bool:
+    def covers(self, place: RingPlace) -> bool:
         """Whether every event after ``place`` is in the ring or is not appended yet."""
         return self.is_running and place >= self._floor
 
-    def number_after(self, place: Place) -> int:
+    def number_after(self, place: RingPlace) -> int:
         """The number of the first event after ``place``, which the ring covers; else ``next_number``."""
         low, high = self._first, self.next_number
         while low < high:
@@ -164,7 +164,7 @@ class EventRing:
                 low = middle + 1
         return low
 
-    def read(self, reading: Reading, bytes_max: int) -> bytes:
+    def read(self, reading: RingReading, bytes_max: int) -> bytes:
         """The next bytes of ``reading``, at most ``bytes_max``; empty when it has read all events.
 
         Raises ``FellBehind``.

@@ -14,7 +14,7 @@ import msgspec
 
 import chronolake
 from chronolake import Write, WriteStat
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake_storage import deletions
 
 FILES_AT_ONCE = 10
@@ -48,11 +48,11 @@ def main() -> None:
 def _stay_at(moment: Moment) -> None:
     match moment:
         case "before deleting":
-            _stay_in(Location, "delete", 1)
+            _stay_in(TableLocation, "delete", 1)
         case "before reporting":
             _stay_in(Write, "report_deletions", 1)
         case "before the second part":
-            _stay_in(Location, "delete", 2)
+            _stay_in(TableLocation, "delete", 2)
         case "before completing":
             _stay_after_all_parts()
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import chronolake
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake._sync.transport import Transport
 from chronolake_storage import deletions
 
@@ -39,7 +39,7 @@ def main(url: str, table: str, last_step: str) -> None:
     with chronolake.connect(url) as client:
         opened_table = client.table(table)
         setattr(deletions, "FILES_AT_ONCE", 1)  # noqa: B010  # it is Final outside this test
-        setattr(Location, "delete", dying(Location.delete))  # noqa: B010
+        setattr(TableLocation, "delete", dying(TableLocation.delete))  # noqa: B010
         setattr(Transport, "send", dying(Transport.send))  # noqa: B010
         opened_table.clean(retain_commits=1, writer=WRITER)
 

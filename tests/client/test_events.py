@@ -201,7 +201,7 @@ def stream_behind(cursor: int) -> str:
 
 @given(cuts=st.lists(st.floats(0, 1), max_size=10), size=st.integers(1, 2_000))
 def test_a_stream_cut_anywhere_gives_each_event_once(cuts: list[float], size: int) -> None:
-    place = _event_stream.Position(
+    place = _event_stream.StreamPosition(
         calls.catalog.follow_events("-1", None), _http.Endpoint("http://lake", 1, 60)
     )
     seen: list[LoggedEvent] = []

@@ -68,8 +68,8 @@ STRUCTS = pa.StructArray.from_arrays([pa.array([1, 2, 3]), TEXT], ["n", "t"])
     ids=["struct", "array", "array of structs", "key of a map", "value of a map", "large"],
 )
 def test_a_string_within_another_column_is_named_by_its_path(column: pa.Array, path: str):
-    assert _utf8.first_invalid("c", column) == _utf8.InvalidText(1, path, BAD)
-    assert _utf8.first_invalid("c", column.slice(1)) == _utf8.InvalidText(0, path, BAD)
+    assert _utf8.first_invalid("c", column) == _utf8.NotUtf8(1, path, BAD)
+    assert _utf8.first_invalid("c", column.slice(1)) == _utf8.NotUtf8(0, path, BAD)
     assert _utf8.first_invalid("c", column.slice(0, 1)) is None
     assert _utf8.first_invalid("c", column.slice(2)) is None
     assert _utf8.invalid_rows(column).to_pylist() == [False, True, False]

@@ -41,16 +41,16 @@ def table_of(mode: str | None, ordering_field: str | None, type_: TableType = Ta
 @pytest.mark.parametrize(
     ("mode", "ordering_field", "published", "fields"),
     [
-        (None, None, hudi.MergeMode.COMMIT_TIME, ()),
-        (None, "ts", hudi.MergeMode.EVENT_TIME, ("ts",)),
-        (MergeMode.EVENT_TIME, "ts", hudi.MergeMode.EVENT_TIME, ("ts",)),
-        (MergeMode.COMMIT_TIME, "ts", hudi.MergeMode.COMMIT_TIME, ()),
-        (MergeMode.PARTIAL_UPDATE, None, hudi.MergeMode.COMMIT_TIME, ()),
-        (MergeMode.PARTIAL_UPDATE, "ts", hudi.MergeMode.EVENT_TIME, ("ts",)),
+        (None, None, hudi.HudiMergeMode.COMMIT_TIME, ()),
+        (None, "ts", hudi.HudiMergeMode.EVENT_TIME, ("ts",)),
+        (MergeMode.EVENT_TIME, "ts", hudi.HudiMergeMode.EVENT_TIME, ("ts",)),
+        (MergeMode.COMMIT_TIME, "ts", hudi.HudiMergeMode.COMMIT_TIME, ()),
+        (MergeMode.PARTIAL_UPDATE, None, hudi.HudiMergeMode.COMMIT_TIME, ()),
+        (MergeMode.PARTIAL_UPDATE, "ts", hudi.HudiMergeMode.EVENT_TIME, ("ts",)),
     ],
 )
 def test_hudis_readers_merge_by_the_ordering_field_only_where_it_decides(
-    mode: str | None, ordering_field: str | None, published: hudi.MergeMode, fields: tuple[str, ...]
+    mode: str | None, ordering_field: str | None, published: hudi.HudiMergeMode, fields: tuple[str, ...]
 ) -> None:
     config = publication_steps.config_of("7", table_of(mode, ordering_field).definition)
     assert (config.merge_mode, config.ordering_fields) == (published, fields)

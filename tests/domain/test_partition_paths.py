@@ -8,7 +8,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import partition_paths, partition_values, publication_steps, tables
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableCreated
-from chronolake_metastore.domain.literals import Kind
+from chronolake_metastore.domain.literals import LiteralKind
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, URL_ENCODE_PROPERTY, Spelling, partition_path
 from chronolake_model.tables import NewField
@@ -82,7 +82,7 @@ def test_a_value_that_a_path_cannot_have_is_refused(spelling: Spelling, text: st
 def test_a_folder_says_the_value_of_its_spelling_or_nothing(
     spelling: Spelling, folder: str, values: partition_values.Candidates | None
 ) -> None:
-    assert partition_values.candidates(folder, "day", Kind.STRING, spelling) == values
+    assert partition_values.candidates(folder, "day", LiteralKind.STRING, spelling) == values
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)

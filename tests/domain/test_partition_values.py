@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from chronolake_metastore.domain import partition_values
-from chronolake_metastore.domain.literals import Kind
+from chronolake_metastore.domain.literals import LiteralKind
 
 MOMENT = datetime(2026, 1, 1, 0, 0, 7, 120_000, tzinfo=UTC)
 
@@ -26,4 +26,4 @@ MOMENT = datetime(2026, 1, 1, 0, 0, 7, 120_000, tzinfo=UTC)
 def test_the_folder_of_a_timestamp_says_its_instant_or_nothing(
     text: str, values: partition_values.Candidates | None
 ) -> None:
-    assert partition_values.candidates(f"at={text}", "at", Kind.TIMESTAMP) == values
+    assert partition_values.candidates(f"at={text}", "at", LiteralKind.TIMESTAMP) == values

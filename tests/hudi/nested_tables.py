@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 
 from chronolake import field_ids
 from chronolake_hudi import avro_schema, log_blocks, log_files, metadata, partition_metadata, properties
-from chronolake_hudi.metadata import CommitMetadata, WriteStat
+from chronolake_hudi.metadata import CommitMetadata, HudiWriteStat
 from chronolake_hudi.partition_metadata import PartitionMetadata
-from chronolake_hudi.properties import MergeMode, TableConfig, TableVersion
+from chronolake_hudi.properties import HudiMergeMode, TableConfig, TableVersion
 from chronolake_hudi.timeline_files import Layout, completed_name
 from chronolake_model import file_names, meta_columns, nested_fields
 from chronolake_model.tables import Field
@@ -72,7 +72,7 @@ def write(folder: Path, table_type: TableType, *, base_has_ids: bool, second_has
         version=TableVersion.EIGHT,
         record_key_fields=("id",),
         ordering_fields=("ts",),
-        merge_mode=MergeMode.EVENT_TIME,
+        merge_mode=HudiMergeMode.EVENT_TIME,
     )
     _put(folder, properties.PATH, properties.encode(config))
     first = [row(number, 1) for number in range(6)]
@@ -96,7 +96,7 @@ def write(folder: Path, table_type: TableType, *, base_has_ids: bool, second_has
 
 def _publish(folder: Path, index: int, action: Action, name: str, content: bytes) -> None:
     _put(folder, name, content)
-    stat = WriteStat(FILE_ID, name, "", len(content), total_write_bytes=len(content), num_writes=1)
+    stat = HudiWriteStat(FILE_ID, name, "", len(content), total_write_bytes=len(content), num_writes=1)
     commit = CommitMetadata(
         {"": [stat]},
         extra_metadata={metadata.SCHEMA_KEY: _SCHEMA},

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from chronolake import _keys
 from chronolake_hudi import avro_schema, metadata, partition_metadata, properties, timeline_files
-from chronolake_hudi.metadata import CommitMetadata, WriteStat
+from chronolake_hudi.metadata import CommitMetadata, HudiWriteStat
 from chronolake_hudi.partition_metadata import PartitionMetadata
 from chronolake_hudi.properties import TableConfig
 from chronolake_model.file_names import base_file_name, bucket_file_id
@@ -75,7 +75,7 @@ def write(folder: Path, type_: str, values: list[Any]) -> None:
     fields = [Field("id", "bigint", False), Field("k", type_)]
     column = column_of(type_, values)
     paths = _keys.partition_paths(["k"], [_keys.partition_texts(column, type_)]).to_pylist()
-    stats: dict[str, list[WriteStat]] = {}
+    stats: dict[str, list[HudiWriteStat]] = {}
     for path in dict.fromkeys(paths):
         ids = [number for number, own in enumerate(paths) if own == path]
         stats[path] = [_file(folder, path, ids, column.take(ids))]
@@ -110,7 +110,7 @@ def text_of(value: Any) -> str | None:
     return json.dumps(value) if isinstance(value, bool) else str(value)
 
 
-def _file(folder: Path, path: str, ids: list[int], column: pa.Array) -> WriteStat:
+def _file(folder: Path, path: str, ids: list[int], column: pa.Array) -> HudiWriteStat:
     name = base_file_name(bucket_file_id(0), "0-0-0", REQUESTED)
     meta = [REQUESTED, "0", "0", path, name]
     table = pa.table(
@@ -125,4 +125,4 @@ def _file(folder: Path, path: str, ids: list[int], column: pa.Array) -> WriteSta
     content = partition_metadata.encode(PartitionMetadata(REQUESTED, 1))
     (folder / path / partition_metadata.FILE_NAME).write_bytes(content)
     size = (folder / path / name).stat().st_size
-    return WriteStat(bucket_file_id(0), f"{path}/{name}", path, size)
+    return HudiWriteStat(bucket_file_id(0), f"{path}/{name}", path, size)

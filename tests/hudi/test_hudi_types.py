@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from chronolake_hudi import avro_schema, log_blocks, log_files, metadata, properties, timeline_files
-from chronolake_hudi.metadata import CommitMetadata, WriteStat
-from chronolake_hudi.properties import MergeMode, TableConfig
+from chronolake_hudi.metadata import CommitMetadata, HudiWriteStat
+from chronolake_hudi.properties import HudiMergeMode, TableConfig
 from chronolake_model import meta_columns
 from chronolake_model.tables import Field
 from chronolake_model.vocabulary import Action, TableType
@@ -68,7 +68,7 @@ def commit(folder: Path, requested: str, completion: str, file_name: str, conten
     """A delta commit with one file."""
     (folder / file_name).write_bytes(content)
     schema = avro_schema.encode(avro_schema.of_table("t", FIELDS, meta=False))
-    stat = WriteStat(FILE_ID, file_name, "", len(content))
+    stat = HudiWriteStat(FILE_ID, file_name, "", len(content))
     name = timeline_files.completed_name(requested, completion, Action.DELTACOMMIT)
     written = CommitMetadata({"": [stat]}, extra_metadata={metadata.SCHEMA_KEY: schema})
     (folder / ".hoodie/timeline" / name).write_bytes(metadata.encode(written, "deflate"))
@@ -83,7 +83,7 @@ def test_hudi_returns_the_values_of_all_types_from_base_and_log_files(tmp_path: 
         type=TableType.MERGE_ON_READ,
         record_key_fields=("key",),
         ordering_fields=("ts",),
-        merge_mode=MergeMode.EVENT_TIME,
+        merge_mode=HudiMergeMode.EVENT_TIME,
     )
     (tmp_path / properties.PATH).write_bytes(properties.encode(config))
     rows = [row("a", 1, is_null=False), row("b", 1, is_null=True)]

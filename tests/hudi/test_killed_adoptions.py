@@ -15,7 +15,7 @@ import pytest
 import chronolake
 from chronolake.hudi import stored
 from chronolake_hudi import java_properties, metadata, properties
-from chronolake_hudi.metadata import CommitMetadata, WriteStat
+from chronolake_hudi.metadata import CommitMetadata, HudiWriteStat
 from chronolake_hudi.properties import TableVersion
 from chronolake_hudi.timeline_files import Layout
 from chronolake_model.vocabulary import State
@@ -80,7 +80,7 @@ def pending_completes(path: Path, _: Path) -> Between:
     def complete(path: Path) -> None:
         files = sorted(path.rglob(f"*_{time}.parquet"))
         stats = [
-            WriteStat(
+            HudiWriteStat(
                 file_id=file.name.partition("_")[0],
                 path=str(file.relative_to(path)),
                 file_size_in_bytes=file.stat().st_size,

@@ -12,12 +12,12 @@ from chronolake_hudi.metadata import (
     CleanMetadata,
     CommitMetadata,
     CompactionPlan,
+    HudiWriteStat,
     Metadata,
     ReplaceCommitMetadata,
     RestoreMetadata,
     RollbackMetadata,
     SavepointMetadata,
-    WriteStat,
 )
 from chronolake_hudi.timeline_files import Layout
 from chronolake_model.vocabulary import Operation
@@ -62,7 +62,7 @@ def values_of(kind: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
 any_metadata = st.one_of(*(values_of(msgspec.inspect.type_info(metadata_type)) for metadata_type in TYPES))
 
 COMMIT = CommitMetadata(
-    {"day=1": [WriteStat("f", "day=1/f_0-0-0_1.parquet", "day=1", 10, num_writes=1, num_inserts=1)]},
+    {"day=1": [HudiWriteStat("f", "day=1/f_0-0-0_1.parquet", "day=1", 10, num_writes=1, num_inserts=1)]},
     extra_metadata={"schema": "{}"},
     operation_type=metadata.operation_type(Operation.INSERT_OVERWRITE),
 )

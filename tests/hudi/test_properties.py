@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 
 from chronolake_hudi import java_properties, properties
 from chronolake_hudi.errors import DamagedFile, UnsupportedFormat
-from chronolake_hudi.properties import MergeMode, TableConfig, TableVersion
+from chronolake_hudi.properties import HudiMergeMode, TableConfig, TableVersion
 from chronolake_model.vocabulary import TableType
 from tests.hudi import made_by_hudi
 
@@ -18,7 +18,7 @@ configs = st.builds(
     record_key_fields=st.lists(names, max_size=2).map(tuple),
     partition_fields=st.lists(names, max_size=2).map(tuple),
     ordering_fields=st.lists(names, max_size=1).map(tuple),
-    merge_mode=st.none() | st.just(MergeMode.CUSTOM),
+    merge_mode=st.none() | st.just(HudiMergeMode.CUSTOM),
     timezone=st.sampled_from(["UTC", "LOCAL"]),
     hive_style_partitioning=st.booleans(),
     url_encode_partitioning=st.booleans(),
@@ -74,7 +74,7 @@ def test_version_8_has_the_names_that_hudi_1_0_reads() -> None:
         type=TableType.MERGE_ON_READ,
         record_key_fields=("id",),
         ordering_fields=("ts",),
-        merge_mode=MergeMode.COMMIT_TIME,
+        merge_mode=HudiMergeMode.COMMIT_TIME,
         key_generator_class=properties.GUARD_CLASS,
     )
 
@@ -96,7 +96,7 @@ def test_version_9_names_several_ordering_fields() -> None:
         type=TableType.MERGE_ON_READ,
         version=TableVersion.NINE,
         ordering_fields=("ts", "seq"),
-        merge_mode=MergeMode.EVENT_TIME,
+        merge_mode=HudiMergeMode.EVENT_TIME,
     )
 
     stated = java_properties.decode(properties.encode(config), "p")
@@ -152,9 +152,11 @@ def test_tables_of_other_versions_are_refused(text: bytes, problem: str) -> None
 
 @pytest.mark.parametrize(
     ("table", "version", "merge_mode"),
-    [("cow8", TableVersion.EIGHT, MergeMode.EVENT_TIME), ("cow6", TableVersion.SIX, None)],
+    [("cow8", TableVersion.EIGHT, HudiMergeMode.EVENT_TIME), ("cow6", TableVersion.SIX, None)],
 )
-def test_hudis_own_properties_are_read(table: str, version: TableVersion, merge_mode: MergeMode | None) -> None:
+def test_hudis_own_properties_are_read(
+    table: str, version: TableVersion, merge_mode: HudiMergeMode | None
+) -> None:
     config = properties.decode(made_by_hudi.content(table, "hoodie.properties"))
 
     assert (config.name, config.version, config.merge_mode) == (table, version, merge_mode)

@@ -9,7 +9,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 
-from chronolake.hudi import readable
+from chronolake.hudi import footers
 from chronolake.hudi.footers import Footers
 from chronolake_model import meta_columns
 from chronolake_model.adoption import AdoptedInstant, AdoptTable
@@ -37,7 +37,7 @@ def reasons(folder: Path, stored: pa.DataType, wanted: str) -> list[str]:
         [AdoptedInstant(TIME, Action.COMMIT, TIME, write_stats=[WriteStat("", FILE_ID, name, 1, 1)])],
         "w",
     )
-    return readable.check(request, Footers(pyarrow.fs.LocalFileSystem(), str(folder))).reasons
+    return footers.check(request, Footers(pyarrow.fs.LocalFileSystem(), str(folder))).reasons
 
 
 @pytest.mark.parametrize(

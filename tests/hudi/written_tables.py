@@ -34,12 +34,12 @@ from chronolake_hudi.metadata import (
     CommitMetadata,
     CompactionOperation,
     CompactionPlan,
+    HudiWriteStat,
     ReplaceCommitMetadata,
     SavepointMetadata,
-    WriteStat,
 )
 from chronolake_hudi.partition_metadata import PartitionMetadata
-from chronolake_hudi.properties import MergeMode, TableConfig, TableVersion
+from chronolake_hudi.properties import HudiMergeMode, TableConfig, TableVersion
 from chronolake_model import file_names, meta_columns, nested_fields, times
 from chronolake_model.tables import Field
 from chronolake_model.times import Micros
@@ -141,7 +141,7 @@ class WrittenTable:
             record_key_fields=("key",),
             partition_fields=("day",) if partitioned else (),
             ordering_fields=("ts",),
-            merge_mode=MergeMode.EVENT_TIME,
+            merge_mode=HudiMergeMode.EVENT_TIME,
             key_generator_class=properties.GUARD_CLASS,
         )
         self._write(properties.PATH, properties.encode(config))
@@ -288,7 +288,7 @@ class WrittenTable:
         self.groups[partition, bucket] = group
         return group
 
-    def _rewrite(self, group: Group, requested: str) -> WriteStat:
+    def _rewrite(self, group: Group, requested: str) -> HudiWriteStat:
         # A base file holds live records only; of a deleted key nothing is known afterwards.
         group.kept = {
             key: Kept(kept.ts, kept.record, kept.commit_time, kept.ts)
@@ -300,20 +300,20 @@ class WrittenTable:
         group.base_file, group.base_time, group.log_names = name, requested, []
         return self._stat(group, name, content, requested)
 
-    def _append(self, group: Group, blocks: Sequence[LogBlock], requested: str) -> WriteStat:
+    def _append(self, group: Group, blocks: Sequence[LogBlock], requested: str) -> HudiWriteStat:
         name = f".{group.file_id}_{requested}.log.1_0-0-0"
         group.log_names.append(name)
         stat = self._stat(group, name, b"".join(map(log_files.encode, blocks)), requested)
         return msgspec.structs.replace(stat, log_version=1, log_offset=0, base_file="", log_files=[name])
 
-    def _stat(self, group: Group, name: str, content: bytes, requested: str) -> WriteStat:
+    def _stat(self, group: Group, name: str, content: bytes, requested: str) -> HudiWriteStat:
         path = file_names.relative_path(group.partition, name)
         self._write(path, content)
         marker = file_names.relative_path(group.partition, partition_metadata.FILE_NAME)
         if not (self.folder / marker).exists():
             depth = partition_metadata.depth_of(group.partition)
             self._write(marker, partition_metadata.encode(PartitionMetadata(requested, depth)))
-        return WriteStat(
+        return HudiWriteStat(
             group.file_id, path, group.partition, len(content), total_write_bytes=len(content), num_writes=1
         )
 
@@ -355,8 +355,8 @@ class WrittenTable:
     def _schema(self, *, meta: bool) -> str:
         return avro_schema.encode(avro_schema.of_table("t", self.fields, meta=meta))
 
-    def _commit(self, stats: list[WriteStat], operation: Operation) -> CommitMetadata:
-        by_partition: dict[str, list[WriteStat]] = {}
+    def _commit(self, stats: list[HudiWriteStat], operation: Operation) -> CommitMetadata:
+        by_partition: dict[str, list[HudiWriteStat]] = {}
         for stat in stats:
             by_partition.setdefault(stat.partition_path, []).append(stat)
         extra = {metadata.SCHEMA_KEY: self._schema(meta=False)}

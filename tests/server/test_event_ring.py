@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 from typing_extensions import override
 
-from chronolake_metastore.event_ring import EncodedEvent, EventRing, FellBehind, Place, Reading
+from chronolake_metastore.event_ring import EncodedEvent, EventRing, FellBehind, RingPlace, RingReading
 
 TABLES = [UUID(int=number) for number in range(3)]
 RING_BYTES = 6_000
@@ -16,7 +16,7 @@ RING_BYTES = 6_000
 
 def event(number: int, table_id: UUID, version: int, size: int) -> EncodedEvent:
     # Several events of one transaction, and positions that do not follow the transactions.
-    place = Place(1 + number // 3, 1_000 - 10 * (number // 3) + number % 3)
+    place = RingPlace(1 + number // 3, 1_000 - 10 * (number // 3) + number % 3)
     body = b',"n":' + str(number).encode() + b',"x":"' + b"x" * size + b'"}'
     return EncodedEvent(place, table_id, version, "Type", f"c{number}", f"t{number}", body)
 
@@ -44,7 +44,7 @@ class Reader:
 
     def __init__(self, table_id: UUID | None) -> None:
         self.table_id = table_id
-        self.reading: Reading | None = None
+        self.reading: RingReading | None = None
         self.text = b""
 
     @property
@@ -62,7 +62,7 @@ class RingMachine(RuleBasedStateMachine):
         self.log: list[EncodedEvent] = []
         self.all: list[Reader] = []
         self.ring = EventRing(RING_BYTES)
-        self.ring.start(Place())
+        self.ring.start(RingPlace())
 
     @rule(table=st.sampled_from(TABLES), size=st.integers(0, 4_000))
     def append(self, table: UUID, size: int) -> None:
@@ -82,7 +82,7 @@ class RingMachine(RuleBasedStateMachine):
         reader.text = b"".join(frame + b"\r\n\r\n" for frame in frames)
         assert self.ring.covers(self.ring.head)
         version = sum(logged.table_id == reader.table_id for logged in self.log)
-        reader.reading = Reading(self.ring.number_after(self.ring.head), reader.table_id, version)
+        reader.reading = RingReading(self.ring.number_after(self.ring.head), reader.table_id, version)
 
     @rule(reader=readers, bytes_max=st.integers(1, 3_000))
     def read(self, reader: Reader, bytes_max: int) -> None:
@@ -100,7 +100,7 @@ class RingMachine(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         """A new process: the ring begins at the end of the log, and all readers are to come again."""
-        head = self.log[-1].place if self.log else Place()
+        head = self.log[-1].place if self.log else RingPlace()
         for reader in self.all:
             reader.reading = None
         self.ring = EventRing(RING_BYTES)
@@ -141,12 +141,12 @@ TestRing = RingMachine.TestCase
 def test_a_position_is_located_in_the_ring() -> None:
     ring = EventRing(RING_BYTES)
     events = [event(number, TABLES[0], number + 1, 10) for number in range(6)]
-    ring.start(Place())
+    ring.start(RingPlace())
     ring.append(events)
 
     assert [ring.number_after(event.place) for event in events] == [1, 2, 3, 4, 5, 6]
-    assert ring.number_after(Place()) == 0
-    assert ring.number_after(Place(999, 1)) == 6
+    assert ring.number_after(RingPlace()) == 0
+    assert ring.number_after(RingPlace(999, 1)) == 6
 
 
 @given(have=st.integers(0, 8), given=st.integers(0, 12), of_table=st.booleans())
@@ -154,10 +154,10 @@ def test_a_reader_that_is_ahead_of_the_ring_gets_nothing_twice(have: int, given:
     """Another server had given it more than this one has read from the log so far."""
     events = [event(number, TABLES[0], 1 + number, 5) for number in range(12)]
     ring = EventRing(2 * RING_BYTES)  # All twelve fit.
-    ring.start(Place())
+    ring.start(RingPlace())
     ring.append(events[:have])
-    after = events[given - 1].place if given else Place()
-    reading = Reading(ring.number_after(after), TABLES[0] if of_table else None, given, after)
+    after = events[given - 1].place if given else RingPlace()
+    reading = RingReading(ring.number_after(after), TABLES[0] if of_table else None, given, after)
 
     text = ring.read(reading, 100_000)
     ring.append(events[have:])

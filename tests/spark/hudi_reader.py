@@ -19,8 +19,7 @@ from chronolake_spark.common import arrow_types
 from chronolake_spark.read import evolution
 from chronolake_spark.read.slices import slice_reader, stored_slices
 from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.bucket_reader import Reader
-from chronolake_spark.read.slices.slice_reader import SliceReader
+from chronolake_spark.read.slices.slice_reader import ExecutorReader, SliceReader
 
 
 def publish_and_compare(table: chronolake.Table) -> None:
@@ -55,7 +54,7 @@ def rows_of_slices(table: chronolake.Table, slices: Sequence[FileSlice]) -> pa.T
     layout = layout_of(table)
     ordering = slice_reader.ordering_of(layout, table.definition.merge_field)
     folder = TableFolder.of(table.definition.base_path, table.storage_options)
-    reader = Reader(SliceReader(folder, layout, versions.all_fields(), ordering))
+    reader = ExecutorReader(SliceReader(folder, layout, versions.all_fields(), ordering))
     texts = [stored_slices.of(file_slice).to_json() for file_slice in slices]
     batches = reader.rows_of(texts)
     return pa.Table.from_batches(list(batches), layout)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec import UNSET
 
-from chronolake._location import Location, owner_of
+from chronolake._location import TableLocation, owner_of
 from chronolake._sync.markers import DirectMarkers
 from chronolake_hudi import log_files
 from chronolake_model.file_names import bucket_file_id, parse_file_name, relative_path
@@ -100,7 +100,7 @@ def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: TaskAttempt) -
     files = opening.open_files(job.base_path)
     files.make_folder()
     claims.ensure_claim(files, owner_of(table), lambda: None, list)
-    location = Location(table, None, base_files.UnreportedFiles())
+    location = TableLocation(table, None, base_files.UnreportedFiles())
     markers = DirectMarkers(location.stored_markers(job.requested_time))
     return bucket_writer.write(batches, job, task, markers)
 

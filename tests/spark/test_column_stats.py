@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from chronolake_metastore.domain import column_stats as checked
 from chronolake_metastore.domain.column_stats import Columns
-from chronolake_metastore.domain.literals import Kind, order, parse
+from chronolake_metastore.domain.literals import LiteralKind, order, parse
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_spark.read.slices.column_stats import COLUMNS_MAX, StatsCollector
 
@@ -81,17 +81,21 @@ def test_only_the_first_columns_that_are_wanted_have_stats() -> None:
 @pytest.mark.parametrize(
     ("type_", "kind", "values"),
     [
-        (pa.string(), Kind.STRING, st.text(max_size=80) | st.text("a\U0010ffff", min_size=60, max_size=70)),
-        (pa.float64(), Kind.FLOAT, st.floats()),
-        (pa.decimal128(38, 10), Kind.DECIMAL, st.decimals(-(10**20), 10**20, places=10)),
-        (pa.date32(), Kind.DATE, st.dates()),
-        (pa.timestamp("us"), Kind.TIMESTAMP_NTZ, st.datetimes()),
-        (pa.timestamp("us", "UTC"), Kind.TIMESTAMP, st.datetimes(timezones=st.just(UTC))),
+        (
+            pa.string(),
+            LiteralKind.STRING,
+            st.text(max_size=80) | st.text("a\U0010ffff", min_size=60, max_size=70),
+        ),
+        (pa.float64(), LiteralKind.FLOAT, st.floats()),
+        (pa.decimal128(38, 10), LiteralKind.DECIMAL, st.decimals(-(10**20), 10**20, places=10)),
+        (pa.date32(), LiteralKind.DATE, st.dates()),
+        (pa.timestamp("us"), LiteralKind.TIMESTAMP_NTZ, st.datetimes()),
+        (pa.timestamp("us", "UTC"), LiteralKind.TIMESTAMP, st.datetimes(timezones=st.just(UTC))),
     ],
 )
 @given(st.data())
 def test_the_server_takes_the_stats_and_no_value_is_out_of_their_bounds(
-    type_: pa.DataType, kind: Kind, values: st.SearchStrategy[Any], data: st.DataObject
+    type_: pa.DataType, kind: LiteralKind, values: st.SearchStrategy[Any], data: st.DataObject
 ) -> None:
     there = data.draw(st.lists(values | st.none(), min_size=1, max_size=4))
     stats = stats_of(type_, there)

@@ -25,9 +25,8 @@ from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark.driver import spark_failures
 from chronolake_spark.errors import SchemaMismatch, TableMismatch
 from chronolake_spark.ingest import command, request as ingest_request
-from chronolake_spark.ingest.batches import Batch
 from chronolake_spark.ingest.job import Prepared
-from chronolake_spark.ingest.request import IngestRequest
+from chronolake_spark.ingest.request import Batch, IngestRequest
 
 ID_ONLY = StructType().add("id", "long")
 ID_DAY_OP = StructType().add("id", "long").add("day", "date").add("op", "string")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from chronolake_spark.common import columns
-from chronolake_spark.read.slices import java_order, log_merge
+from chronolake_spark.read.slices import log_merge
 from chronolake_spark.read.slices.log_merge import LogContents
 
 NAN = float("nan")
@@ -17,7 +17,7 @@ ASCENDING = [-math.inf, -1.5, -5e-324, -0.0, 0.0, 5e-324, 1.5, math.inf, NAN]
 
 
 def test_values_ascend_as_in_java() -> None:
-    integers = java_order.comparable(pa.chunked_array([ASCENDING])).to_pylist()
+    integers = log_merge.comparable(pa.chunked_array([ASCENDING])).to_pylist()
     assert integers == sorted(set(integers))
 
 
@@ -25,14 +25,14 @@ def test_values_ascend_as_in_java() -> None:
 @given(values=st.lists(st.none() | st.floats(width=32)))
 def test_values_come_back_bit_by_bit(type_: pa.DataType, values: list[float | None]) -> None:
     array = pa.chunked_array([pa.array(values, type_)])
-    back = java_order.restored(java_order.comparable(array), type_)
+    back = log_merge.restored(log_merge.comparable(array), type_)
     assert back.type == type_
     assert list(map(repr, back.to_pylist())) == list(map(repr, array.to_pylist()))
 
 
 def test_values_of_other_types_stay() -> None:
     texts = pa.chunked_array([["b", None, "a"]])
-    assert java_order.comparable(texts) == texts == java_order.restored(texts, texts.type)
+    assert log_merge.comparable(texts) == texts == log_merge.restored(texts, texts.type)
 
 
 @pytest.mark.parametrize("stored", ASCENDING)

@@ -19,7 +19,7 @@ from chronolake_model.vocabulary import TableType
 from chronolake_spark.common import columns
 from chronolake_spark.common.arrow_types import file_layout
 from chronolake_spark.errors import AttemptGivenUp, decoded, encoded
-from chronolake_spark.read.slices import base_files, bucket_reader, layouts, stored_slices
+from chronolake_spark.read.slices import base_files, layouts, slice_reader, stored_slices
 from chronolake_spark.read.slices.log_contents import LogFormat
 from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.read.slices.slice_reader import SliceReader
@@ -125,7 +125,7 @@ def test_executors_read_the_written_records(table: chronolake.Table, store: Stor
     [two] = bucket_writer.write([batch(0, 1, delete=True)], job, TASK, markers_of(table, second)).stats
     folder = base_files.TableFolder.of(store.base_path, store.options)
     slices = SliceReader(folder, layouts.file_schema(SCHEMA, FIELDS), {}, None)
-    reader = bucket_reader.Reader(slices)
+    reader = slice_reader.ExecutorReader(slices)
     [before], [after] = (slices_after({}, [of]).values() for of in (stat, two))
 
     rows = reader.rows_of([before.to_json()])
@@ -157,7 +157,7 @@ def test_executors_append_log_files_and_merge_them(
     reader = SliceReader(
         base_files.TableFolder.of(store.base_path, store.options), file_layout(FIELDS), {1: FIELDS}, None
     )
-    parts = bucket_reader.Reader(reader).rows_of([stored.to_json()])
+    parts = slice_reader.ExecutorReader(reader).rows_of([stored.to_json()])
     assert [id for part in parts for id in part["id"].to_pylist()] == [2, 3]
 
 

@@ -12,7 +12,7 @@ import pytest
 from typing_extensions import override
 
 from chronolake_storage import claims, opening
-from chronolake_storage.claims import Claim, Head, LogState, Owner, Renewal
+from chronolake_storage.claims import Claim, LogHead, LogState, Owner, Renewal
 from chronolake_storage.errors import BasePathMissing, ClaimRefused, LogBehind, StorageError
 from chronolake_storage.files import CONTENT_BYTES_MAX, Files
 from chronolake_storage.overlaps import TablePlace
@@ -236,20 +236,20 @@ class StoredLog:
     """A log that has these hashes, of the versions from 1 on."""
 
     def __init__(self, *hashes: str) -> None:
-        self.heads = [Head(version, digest) for version, digest in enumerate(hashes, start=1)]
+        self.heads = [LogHead(version, digest) for version, digest in enumerate(hashes, start=1)]
 
-    def state(self, recorded: Head | None) -> LogState:
+    def state(self, recorded: LogHead | None) -> LogState:
         return LogState(self.heads[-1], recorded is None or recorded in self.heads)
 
 
 def test_the_claim_records_how_far_the_log_has_come_and_an_earlier_state_is_refused(files: Files) -> None:
     claims.ensure_claim(files, OURS, never, alone)
 
-    assert claims.ensure_claim(files, OURS, never, alone, StoredLog("a", "b")) == Head(2, "b")
-    assert claims.ensure_claim(files, OURS, never, alone, StoredLog("a", "b", "c")) == Head(3, "c")
+    assert claims.ensure_claim(files, OURS, never, alone, StoredLog("a", "b")) == LogHead(2, "b")
+    assert claims.ensure_claim(files, OURS, never, alone, StoredLog("a", "b", "c")) == LogHead(3, "c")
     with pytest.raises(LogBehind, match="chronolake-metastore claim"):
         claims.ensure_claim(files, OURS, never, alone, StoredLog("a", "b"))
-    assert claimed(files).log_head == Head(3, "c")
+    assert claimed(files).log_head == LogHead(3, "c")
 
 
 def test_of_two_states_that_diverged_only_the_one_that_records_its_head_first_goes_on(files: Files) -> None:
@@ -260,20 +260,20 @@ def test_of_two_states_that_diverged_only_the_one_that_records_its_head_first_go
 
     with pytest.raises(LogBehind):
         claims.ensure_claim(files, OURS, never, alone, other)
-    assert claims.ensure_claim(files, OURS, never, alone, first) == Head(2, "b")
+    assert claims.ensure_claim(files, OURS, never, alone, first) == LogHead(2, "b")
 
 
 def test_a_head_that_another_process_records_at_the_same_time_is_compared_too(files: Files) -> None:
     class Overtaken(StoredLog):
         @override
-        def state(self, recorded: Head | None) -> LogState:
+        def state(self, recorded: LogHead | None) -> LogState:
             if recorded is None:
                 claims.ensure_claim(files, OURS, never, alone, StoredLog("a", "B"))
             return super().state(recorded)
 
     with pytest.raises(LogBehind):
         claims.ensure_claim(files, OURS, never, alone, Overtaken("a", "b"))
-    assert claimed(files).log_head == Head(2, "B")
+    assert claimed(files).log_head == LogHead(2, "B")
 
 
 def test_a_claim_without_a_head_is_of_an_earlier_version_and_refuses_nothing(files: Files) -> None:
@@ -282,11 +282,11 @@ def test_a_claim_without_a_head_is_of_an_earlier_version_and_refuses_nothing(fil
     }
     files.create(claims.PATH, msgspec.json.encode(former))
 
-    assert claims.ensure_claim(files, OURS, never, alone, StoredLog("a")) == Head(1, "a")
+    assert claims.ensure_claim(files, OURS, never, alone, StoredLog("a")) == LogHead(1, "a")
 
 
 def test_a_claim_that_is_renewed_for_a_new_identity_records_no_head_of_the_former_one(files: Files) -> None:
     claims.ensure_claim(files, OURS, never, alone, StoredLog("a", "b"))
 
     assert claims.renew(files, MOVED, ["metastore-1"], []) is Renewal.RENEWED
-    assert claims.ensure_claim(files, MOVED, never, alone, StoredLog("a")) == Head(1, "a")
+    assert claims.ensure_claim(files, MOVED, never, alone, StoredLog("a")) == LogHead(1, "a")

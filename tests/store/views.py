@@ -12,7 +12,7 @@ from chronolake_metastore.domain import slices
 from chronolake_metastore.domain.slices import FileSlice, Replacement, Slices
 from chronolake_metastore.queries import file_groups, files, partitions, slices as slice_queries
 from chronolake_metastore.queries.slices import SliceSelection
-from chronolake_metastore.store.files import PublishedFile
+from chronolake_metastore.store.files import FileOfInstant
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import files as wire
 from chronolake_model.file_names import FileKind, bucket_of
@@ -163,9 +163,9 @@ class Views:
             for entry in entries
         ]
 
-    def _cut(self, group: Group) -> Slices[PublishedFile]:
+    def _cut(self, group: Group) -> Slices[FileOfInstant]:
         published = [
-            PublishedFile(
+            FileOfInstant(
                 *group,
                 file.name,
                 FileKind(file.kind),
@@ -228,13 +228,13 @@ def _name(file: wire.DataFile) -> str:
     return file.path.rpartition("/")[2]
 
 
-def _file_names(file_slice: FileSlice[PublishedFile]) -> tuple[str | None, Names]:
+def _file_names(file_slice: FileSlice[FileOfInstant]) -> tuple[str | None, Names]:
     return None if file_slice.base is None else file_slice.base.file_name, tuple(
         log.file_name for log in file_slice.logs
     )
 
 
-def _historic(group: Slices[PublishedFile]) -> list[Slice]:
+def _historic(group: Slices[FileOfInstant]) -> list[Slice]:
     return [
         Slice(file_slice.time, *_file_names(file_slice), file_slice.is_pending, group.superseded_at(file_slice))
         for file_slice in group.all

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from chronolake import calls, errors
 from chronolake._async.transport import AsyncTransport
 from chronolake._concurrency import awaiting as concurrency
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake_model.markers import DeletedFile
 from chronolake_storage.deletions import Files, Source
 from chronolake_storage.guard import Deleting
@@ -23,7 +23,7 @@ class AsyncFileDeleter:
 
     def __init__(
         self,
-        location: Location,
+        location: TableLocation,
         deleting: Deleting,
         *,
         pages: Mapping[Source, AsyncIterator[Files]],
@@ -62,7 +62,7 @@ class AsyncFileDeleter:
         await concurrency.run_blocking(markers.delete_of_files, files)
 
 
-async def marked_in_storage(location: Location, requested_time: str) -> AsyncIterator[list[DeletedFile]]:
+async def marked_in_storage(location: TableLocation, requested_time: str) -> AsyncIterator[list[DeletedFile]]:
     """The files with direct markers of an instant, in one page."""
     markers = location.stored_markers(requested_time)
     marked = await concurrency.run_blocking(markers.list_for_deletion)

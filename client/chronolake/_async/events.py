@@ -8,7 +8,7 @@ import sys
 from chronolake import errors
 from chronolake._async.transport import AsyncTransport
 from chronolake._concurrency import awaiting as concurrency
-from chronolake._event_stream import Position, page_after
+from chronolake._event_stream import StreamPosition, page_after
 from chronolake.calls.base import Call
 from chronolake_model.events import EventPage, LoggedEvent
 
@@ -29,7 +29,7 @@ async def read(
 
 async def follow(transport: AsyncTransport, start: Call[LoggedEvent]) -> concurrency.Stream[LoggedEvent]:
     """The events of the stream ``start``, as they come. It ends only by an error, or when it is closed."""
-    position = Position(start, transport.endpoint)
+    position = StreamPosition(start, transport.endpoint)
     while True:
         try:
             async with contextlib.aclosing(transport.lines(position.connect())) as lines:

@@ -17,7 +17,7 @@ import msgspec
 from chronolake import _orphan_reasons, calls, errors
 from chronolake._async import arrow
 from chronolake._concurrency import awaiting as concurrency
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake._orphan_reasons import instant_of, reason_of
 from chronolake_model import operations
 from chronolake_model.deletable import Refusal
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _AS_OF: Final = b"chronolake.as_of"
 
 
-async def find(table: AsyncStoredTable, transport: AsyncTransport, location: Location) -> Orphans:
+async def find(table: AsyncStoredTable, transport: AsyncTransport, location: TableLocation) -> Orphans:
     """The answer of ``AsyncTable.orphans``. It holds the paths of all files in storage in memory."""
     sizes = await concurrency.run_blocking(_sizes_in_storage, location)
     files_listed = len(sizes)
@@ -46,7 +46,7 @@ async def find(table: AsyncStoredTable, transport: AsyncTransport, location: Loc
     )
 
 
-async def delete(report: Orphans, location: Location, *, unknown_instants: bool = False) -> Orphans:
+async def delete(report: Orphans, location: TableLocation, *, unknown_instants: bool = False) -> Orphans:
     """Delete the files of a report that are safe to delete; the result is the report with the deletions."""
     failures: dict[str, str | None] = {}
     paths_of = _orphan_reasons.deletable_paths(report, unknown_instants=unknown_instants)
@@ -57,7 +57,7 @@ async def delete(report: Orphans, location: Location, *, unknown_instants: bool 
     return _orphan_reasons.with_deletions(report, failures)
 
 
-def _sizes_in_storage(location: Location) -> dict[str, int]:
+def _sizes_in_storage(location: TableLocation) -> dict[str, int]:
     # The metadata of partitions is of the publication for Hudi's readers, and stays with its folder.
     return {
         file.path: file.size_bytes

@@ -10,7 +10,7 @@ from chronolake import calls, errors
 from chronolake._async.transport import AsyncTransport
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._http import default_writer
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake_model import operations
 from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
@@ -38,7 +38,7 @@ LOOK_BACKOFF: Final = Backoff(first_seconds=0.1, max_seconds=3.0)
 
 
 async def publish(
-    transport: AsyncTransport, location: Location, table: str, body: TakePublicationLease
+    transport: AsyncTransport, location: TableLocation, table: str, body: TakePublicationLease
 ) -> Publication:
     """The answer of ``AsyncTable.publish``."""
     lease = await transport.send(calls.call(operations.streams.TAKE_PUBLICATION_LEASE, table, body=body))
@@ -52,7 +52,7 @@ async def publish(
 
 
 async def _look_again(
-    transport: AsyncTransport, location: Location, table: str, body: TakePublicationLease
+    transport: AsyncTransport, location: TableLocation, table: str, body: TakePublicationLease
 ) -> None:
     """Put right what a publisher did after it was replaced.
 
@@ -92,14 +92,14 @@ async def _publish(
     return publisher.publication
 
 
-async def publish_if_possible(transport: AsyncTransport, location: Location, table: str) -> None:
+async def publish_if_possible(transport: AsyncTransport, location: TableLocation, table: str) -> None:
     """Publish a table after a write. A failure is left to the next publisher: the write has completed."""
     with contextlib.suppress(errors.ChronolakeError, ImportError, ValueError):
         await publish(transport, location, table, TakePublicationLease(default_writer()))
 
 
 async def inspect(
-    transport: AsyncTransport, location: Location, table: str, *, reads_contents: bool
+    transport: AsyncTransport, location: TableLocation, table: str, *, reads_contents: bool
 ) -> Inspection | None:
     """The differences from a publication; None where nothing was published, or it is off. Nothing is changed.
 
@@ -132,12 +132,12 @@ async def inspect(
 
 
 class _Publisher:
-    """As ``publications.Executor``. ``publication`` is the answer to the last report.
+    """As ``publications.PublicationExecutor``. ``publication`` is the answer to the last report.
 
     ``has_changed_visibility`` says whether it may have written or removed ``hoodie.properties``.
     """
 
-    def __init__(self, transport: AsyncTransport, location: Location, table: str) -> None:
+    def __init__(self, transport: AsyncTransport, location: TableLocation, table: str) -> None:
         self._transport = transport
         self._location = location
         self._table = table

@@ -13,7 +13,7 @@ from chronolake._async.transport import AsyncTransport
 from chronolake._async.write import AsyncWrite, finish_clean, finish_rollback
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._http import default_writer
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake._metastore import RestMetastore
 from chronolake_model import operations, tables as model
 from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean
@@ -45,7 +45,7 @@ class AsyncStoredTable:
         """Use this definition from now on: its name, its properties and its storage."""
         self._definition = definition
         metastore = RestMetastore(concurrency.blocking_send(self._transport.send), definition)
-        self._location = Location(definition, self._storage_options, metastore)
+        self._location = TableLocation(definition, self._storage_options, metastore)
 
     @property
     def name(self) -> str:

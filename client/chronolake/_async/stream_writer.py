@@ -15,7 +15,7 @@ from chronolake._async.lease import AsyncLeaseRenewal
 from chronolake._async.transport import AsyncTransport
 from chronolake._async.write import AsyncWrite
 from chronolake._concurrency import awaiting as concurrency
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake_model import operations
 from chronolake_model.backoff import Backoff
 from chronolake_model.files import WriteStat
@@ -60,7 +60,7 @@ class AsyncStreamWriter:
     def __init__(
         self,
         transport: AsyncTransport,
-        location: Location,
+        location: TableLocation,
         table: str,
         name: str,
         epoch: int,

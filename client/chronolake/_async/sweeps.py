@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from chronolake import calls
 from chronolake._async.deletions import AsyncFileDeleter, marked_in_storage, refuse_on_copy
 from chronolake._async.transport import AsyncTransport
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake._progress import deleting_by
 from chronolake_model import operations
 from chronolake_model.markers import DeletedFile
@@ -16,7 +16,9 @@ from chronolake_storage import deletions
 from chronolake_storage.deletions import Files, Result, Source
 
 
-async def sweep(transport: AsyncTransport, location: Location, table: str, grace_seconds: int | None) -> Swept:
+async def sweep(
+    transport: AsyncTransport, location: TableLocation, table: str, grace_seconds: int | None
+) -> Swept:
     """The answer of ``AsyncTable.sweep``."""
     pages = await transport.all_pages(calls.files.list_unswept(table, grace_seconds))
     names, late_files = 0, list[LateFile]()
@@ -34,7 +36,7 @@ async def sweep(transport: AsyncTransport, location: Location, table: str, grace
 
 
 async def _sweep_instant(
-    transport: AsyncTransport, location: Location, table: str, unswept: UnsweptInstant
+    transport: AsyncTransport, location: TableLocation, table: str, unswept: UnsweptInstant
 ) -> Result:
     requested_time, marked_by = unswept.requested_time, unswept.direct_markers_of
     instant = await transport.send(calls.call(operations.timeline.GET_INSTANT, table, requested_time))

@@ -14,7 +14,7 @@ from chronolake._async.lease import AsyncLeaseRenewal
 from chronolake._async.transport import AsyncTransport
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._http import RENAMES_MAX
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake._progress import BEST_EFFORT_SECONDS, RECONCILIATIONS_MAX, Progress, together_call
 from chronolake.calls.base import Call
 from chronolake_model import operations
@@ -46,7 +46,7 @@ class AsyncWrite:
     Async only: a block that occupies the event loop, without ``await``, sends no heartbeats either.
     """
 
-    def __init__(self, transport: AsyncTransport, instant: Instant, location: Location) -> None:
+    def __init__(self, transport: AsyncTransport, instant: Instant, location: TableLocation) -> None:
         self._transport = transport
         self._progress = Progress(instant)
         self._location = location
@@ -449,13 +449,13 @@ async def _delete_files_of(writes: Sequence[AsyncWrite]) -> None:
         await write._delete_files()
 
 
-async def finish_clean(transport: AsyncTransport, location: Location, clean: Instant) -> Instant:
+async def finish_clean(transport: AsyncTransport, location: TableLocation, clean: Instant) -> Instant:
     """Delete the files in the plan of a clean, and complete it. After ``StorageFailed`` it is still pending."""
     return await _executed(AsyncWrite(transport, clean, location))
 
 
 async def finish_rollback(
-    transport: AsyncTransport, location: Location, rolled_back: Instant, writer: str
+    transport: AsyncTransport, location: TableLocation, rolled_back: Instant, writer: str
 ) -> bool:
     """Delete the files of an instant that was rolled back, and complete its rollback.
 

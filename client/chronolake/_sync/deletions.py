@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from chronolake import calls, errors
 from chronolake._concurrency import blocking as concurrency
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake._sync.transport import Transport
 from chronolake_model.markers import DeletedFile
 from chronolake_storage.deletions import Files, Source
@@ -24,7 +24,7 @@ class FileDeleter:
 
     def __init__(
         self,
-        location: Location,
+        location: TableLocation,
         deleting: Deleting,
         *,
         pages: Mapping[Source, Iterator[Files]],
@@ -63,7 +63,7 @@ class FileDeleter:
         concurrency.run_blocking(markers.delete_of_files, files)
 
 
-def marked_in_storage(location: Location, requested_time: str) -> Iterator[list[DeletedFile]]:
+def marked_in_storage(location: TableLocation, requested_time: str) -> Iterator[list[DeletedFile]]:
     """The files with direct markers of an instant, in one page."""
     markers = location.stored_markers(requested_time)
     marked = concurrency.run_blocking(markers.list_for_deletion)

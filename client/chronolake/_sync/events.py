@@ -8,7 +8,7 @@ import sys
 
 from chronolake import errors
 from chronolake._concurrency import blocking as concurrency
-from chronolake._event_stream import Position, page_after
+from chronolake._event_stream import StreamPosition, page_after
 from chronolake._sync.transport import Transport
 from chronolake.calls.base import Call
 from chronolake_model.events import EventPage, LoggedEvent
@@ -28,7 +28,7 @@ def read(transport: Transport, first: Call[EventPage], limit: int | None) -> con
 
 def follow(transport: Transport, start: Call[LoggedEvent]) -> concurrency.Stream[LoggedEvent]:
     """The events of the stream ``start``, as they come. It ends only by an error, or when it is closed."""
-    position = Position(start, transport.endpoint)
+    position = StreamPosition(start, transport.endpoint)
     while True:
         try:
             with contextlib.closing(transport.lines(position.connect())) as lines:

@@ -17,7 +17,7 @@ import msgspec
 
 from chronolake import _orphan_reasons, calls, errors
 from chronolake._concurrency import blocking as concurrency
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake._orphan_reasons import instant_of, reason_of
 from chronolake._sync import arrow
 from chronolake_model import operations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _AS_OF: Final = b"chronolake.as_of"
 
 
-def find(table: StoredTable, transport: Transport, location: Location) -> Orphans:
+def find(table: StoredTable, transport: Transport, location: TableLocation) -> Orphans:
     """The answer of ``Table.orphans``. It holds the paths of all files in storage in memory."""
     sizes = concurrency.run_blocking(_sizes_in_storage, location)
     files_listed = len(sizes)
@@ -45,7 +45,7 @@ def find(table: StoredTable, transport: Transport, location: Location) -> Orphan
     return _orphan_reasons.report_of(table.name, as_of, files_listed, _with_dropped_tables(table, orphans))
 
 
-def delete(report: Orphans, location: Location, *, unknown_instants: bool = False) -> Orphans:
+def delete(report: Orphans, location: TableLocation, *, unknown_instants: bool = False) -> Orphans:
     """Delete the files of a report that are safe to delete; the result is the report with the deletions."""
     failures: dict[str, str | None] = {}
     paths_of = _orphan_reasons.deletable_paths(report, unknown_instants=unknown_instants)
@@ -56,7 +56,7 @@ def delete(report: Orphans, location: Location, *, unknown_instants: bool = Fals
     return _orphan_reasons.with_deletions(report, failures)
 
 
-def _sizes_in_storage(location: Location) -> dict[str, int]:
+def _sizes_in_storage(location: TableLocation) -> dict[str, int]:
     # The metadata of partitions is of the publication for Hudi's readers, and stays with its folder.
     return {
         file.path: file.size_bytes

@@ -10,7 +10,7 @@ from typing import Final
 from chronolake import calls, errors
 from chronolake._concurrency import blocking as concurrency
 from chronolake._http import default_writer
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake._sync.transport import Transport
 from chronolake_model import operations
 from chronolake_model.backoff import Backoff
@@ -38,7 +38,9 @@ LOOKS_MAX: Final = 12
 LOOK_BACKOFF: Final = Backoff(first_seconds=0.1, max_seconds=3.0)
 
 
-def publish(transport: Transport, location: Location, table: str, body: TakePublicationLease) -> Publication:
+def publish(
+    transport: Transport, location: TableLocation, table: str, body: TakePublicationLease
+) -> Publication:
     """The answer of ``Table.publish``."""
     lease = transport.send(calls.call(operations.streams.TAKE_PUBLICATION_LEASE, table, body=body))
     publisher = _Publisher(transport, location, lease.table)
@@ -50,7 +52,7 @@ def publish(transport: Transport, location: Location, table: str, body: TakePubl
         raise
 
 
-def _look_again(transport: Transport, location: Location, table: str, body: TakePublicationLease) -> None:
+def _look_again(transport: Transport, location: TableLocation, table: str, body: TakePublicationLease) -> None:
     """Put right what a publisher did after it was replaced.
 
     It may have written ``hoodie.properties`` after the other one hid the table, or removed it after the other
@@ -87,13 +89,15 @@ def _publish(
     return publisher.publication
 
 
-def publish_if_possible(transport: Transport, location: Location, table: str) -> None:
+def publish_if_possible(transport: Transport, location: TableLocation, table: str) -> None:
     """Publish a table after a write. A failure is left to the next publisher: the write has completed."""
     with contextlib.suppress(errors.ChronolakeError, ImportError, ValueError):
         publish(transport, location, table, TakePublicationLease(default_writer()))
 
 
-def inspect(transport: Transport, location: Location, table: str, *, reads_contents: bool) -> Inspection | None:
+def inspect(
+    transport: Transport, location: TableLocation, table: str, *, reads_contents: bool
+) -> Inspection | None:
     """The differences from a publication; None where nothing was published, or it is off. Nothing is changed.
 
     Of a table that is hidden because publication is off, only the file that shows it nevertheless differs.
@@ -125,12 +129,12 @@ def inspect(transport: Transport, location: Location, table: str, *, reads_conte
 
 
 class _Publisher:
-    """As ``publications.Executor``. ``publication`` is the answer to the last report.
+    """As ``publications.PublicationExecutor``. ``publication`` is the answer to the last report.
 
     ``has_changed_visibility`` says whether it may have written or removed ``hoodie.properties``.
     """
 
-    def __init__(self, transport: Transport, location: Location, table: str) -> None:
+    def __init__(self, transport: Transport, location: TableLocation, table: str) -> None:
         self._transport = transport
         self._location = location
         self._table = table

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from chronolake import calls
 from chronolake._concurrency import blocking as concurrency
 from chronolake._http import default_writer
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake._metastore import RestMetastore
 from chronolake._sync import arrow, deletions, orphans, publishing, sweeps
 from chronolake._sync.markers import DirectMarkers, Markers, ServerMarkers
@@ -46,7 +46,7 @@ class StoredTable:
         """Use this definition from now on: its name, its properties and its storage."""
         self._definition = definition
         metastore = RestMetastore(concurrency.blocking_send(self._transport.send), definition)
-        self._location = Location(definition, self._storage_options, metastore)
+        self._location = TableLocation(definition, self._storage_options, metastore)
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 from chronolake import calls, errors
 from chronolake._concurrency import blocking as concurrency
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake._sync import publishing
 from chronolake._sync.lease import LeaseRenewal
 from chronolake._sync.transport import Transport
@@ -61,7 +61,7 @@ class StreamWriter:
     def __init__(
         self,
         transport: Transport,
-        location: Location,
+        location: TableLocation,
         table: str,
         name: str,
         epoch: int,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chronolake import calls
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake._progress import deleting_by
 from chronolake._sync.deletions import FileDeleter, marked_in_storage, refuse_on_copy
 from chronolake._sync.transport import Transport
@@ -17,7 +17,7 @@ from chronolake_storage import deletions
 from chronolake_storage.deletions import Files, Result, Source
 
 
-def sweep(transport: Transport, location: Location, table: str, grace_seconds: int | None) -> Swept:
+def sweep(transport: Transport, location: TableLocation, table: str, grace_seconds: int | None) -> Swept:
     """The answer of ``Table.sweep``."""
     pages = transport.all_pages(calls.files.list_unswept(table, grace_seconds))
     names, late_files = 0, list[LateFile]()
@@ -34,7 +34,9 @@ def sweep(transport: Transport, location: Location, table: str, grace_seconds: i
     return Swept(table, len(instants), names, late_files)
 
 
-def _sweep_instant(transport: Transport, location: Location, table: str, unswept: UnsweptInstant) -> Result:
+def _sweep_instant(
+    transport: Transport, location: TableLocation, table: str, unswept: UnsweptInstant
+) -> Result:
     requested_time, marked_by = unswept.requested_time, unswept.direct_markers_of
     instant = transport.send(calls.call(operations.timeline.GET_INSTANT, table, requested_time))
 

@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 from chronolake import calls, errors
 from chronolake._concurrency import blocking as concurrency
 from chronolake._http import RENAMES_MAX
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake._progress import BEST_EFFORT_SECONDS, RECONCILIATIONS_MAX, Progress, together_call
 from chronolake._sync import publishing
 from chronolake._sync.deletions import FileDeleter, marked_in_storage
@@ -45,7 +45,7 @@ class Write:
     Without a context manager the lease is not renewed: call ``heartbeat`` before it ends.
     """
 
-    def __init__(self, transport: Transport, instant: Instant, location: Location) -> None:
+    def __init__(self, transport: Transport, instant: Instant, location: TableLocation) -> None:
         self._transport = transport
         self._progress = Progress(instant)
         self._location = location
@@ -448,12 +448,12 @@ def _delete_files_of(writes: Sequence[Write]) -> None:
         write._delete_files()
 
 
-def finish_clean(transport: Transport, location: Location, clean: Instant) -> Instant:
+def finish_clean(transport: Transport, location: TableLocation, clean: Instant) -> Instant:
     """Delete the files in the plan of a clean, and complete it. After ``StorageFailed`` it is still pending."""
     return _executed(Write(transport, clean, location))
 
 
-def finish_rollback(transport: Transport, location: Location, rolled_back: Instant, writer: str) -> bool:
+def finish_rollback(transport: Transport, location: TableLocation, rolled_back: Instant, writer: str) -> bool:
     """Delete the files of an instant that was rolled back, and complete its rollback.
 
     Returns False and does nothing unless the rollback is inflight and ``writer`` is its executor. After

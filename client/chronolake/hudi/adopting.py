@@ -21,7 +21,6 @@ from chronolake.hudi import (
     footers,
     history,
     logs,
-    readable,
     requirements,
     samples,
     spellings,
@@ -29,7 +28,7 @@ from chronolake.hudi import (
 )
 from chronolake.hudi.definitions import CannotAdopt, Options
 from chronolake.hudi.footers import Footers
-from chronolake.hudi.history import WRITER, Adoption, Pending
+from chronolake.hudi.history import WRITER, Pending, PlannedAdoption
 from chronolake.hudi.stored import StoredInstant, StoredTable
 from chronolake.storage import open_filesystem, storage_failures
 from chronolake_hudi import java_properties, properties
@@ -146,9 +145,9 @@ def _with_facts(table: StoredTable, filesystem: Any, root: str, table_footers: F
         return samples.compared(table, schema, filesystem, root, table_footers)
 
 
-def _readable(adoption: Adoption, table_footers: Footers) -> Adoption:
+def _readable(adoption: PlannedAdoption, table_footers: Footers) -> PlannedAdoption:
     """The adoption, if its files can be read. Raises ``CannotAdopt``."""
-    checked = readable.check(adoption.request, table_footers)
+    checked = footers.check(adoption.request, table_footers)
     if checked.reasons:
         raise CannotAdopt(checked.reasons)
     if checked.opened == checked.files:
@@ -168,7 +167,7 @@ def _cannot_adopt() -> Iterator[None]:
         raise CannotAdopt([str(exc)]) from exc
 
 
-def _check(client: Client, files: Files, table: StoredTable, options: Options) -> Adoption:
+def _check(client: Client, files: Files, table: StoredTable, options: Options) -> PlannedAdoption:
     """The adoption, if neither the table, nor a claim, nor the metastore refuses it. Nothing is changed."""
     reasons = [] if options.reuse_base_path else _claim_without_reuse(files)
     try:
@@ -364,7 +363,9 @@ def _publish(table: Table) -> None:
         return
 
 
-def _result(table: StoredTable, adoption: Adoption, adopted: Table | None, rolled_back: list[str]) -> Adopted:
+def _result(
+    table: StoredTable, adoption: PlannedAdoption, adopted: Table | None, rolled_back: list[str]
+) -> Adopted:
     request = adoption.request
     return Adopted(
         table=request.definition.name,

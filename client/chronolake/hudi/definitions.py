@@ -10,7 +10,7 @@ import msgspec
 from chronolake.hudi import keeping, requirements
 from chronolake.hudi.stored import StoredTable
 from chronolake_hudi import properties
-from chronolake_hudi.properties import MergeMode, TableVersion
+from chronolake_hudi.properties import HudiMergeMode, TableVersion
 from chronolake_model.adoption import ADOPTED_PROPERTY, ADOPTING_PROPERTY, timeline_digest
 from chronolake_model.merge_modes import ORDERING_FIELDS_PROPERTY
 from chronolake_model.partition_paths import BY_GENERATOR, DEFAULT_SPELLING, KEPT_PROPERTY, Spelling
@@ -44,7 +44,7 @@ def definition_of(table: StoredTable, options: Options) -> CreateTable:
     """The definition of the table in the request that adopts it. Raises ``CannotAdopt``."""
     config = table.config
     mode = requirements.merge_mode_of(config)
-    ordering = config.ordering_fields if mode is MergeMode.EVENT_TIME else ()
+    ordering = config.ordering_fields if mode is HudiMergeMode.EVENT_TIME else ()
     schema = requirements.schema_of(table)
     kept = keeping.of(table, schema)
     by_generator = keeping.of_paths_by_generator(table)

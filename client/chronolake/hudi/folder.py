@@ -7,7 +7,7 @@ from typing import Final
 
 from chronolake.hudi import requirements
 from chronolake_hudi import java_properties, properties
-from chronolake_hudi.properties import MergeMode
+from chronolake_hudi.properties import HudiMergeMode
 from chronolake_hudi.timeline_files import Layout
 
 GENERATOR_CLASS: Final = "hoodie.table.keygenerator.class"
@@ -25,7 +25,7 @@ def guarded(former: bytes, table_id: str) -> bytes:
     """
     config = properties.decode(former)
     if config.version.layout is Layout.TWO:
-        mode = requirements.merge_mode_of(config) or MergeMode.COMMIT_TIME
+        mode = requirements.merge_mode_of(config) or HudiMergeMode.COMMIT_TIME
         return properties.encode(properties.adopted(former.decode("latin-1"), table_id, config.version, mode))
     stated = java_properties.decode(former, properties.PATH)
     kept = {key: text for key, text in stated.items() if key not in {*_METADATA_TABLE, _CHECKSUM}}

@@ -1,4 +1,7 @@
-"""Footers of the base files of a Hudi table: each is read once for all checks, within one time limit."""
+"""Footers of the base files of a Hudi table: each is read once for all checks, within one time limit.
+
+``check`` tells by them whether the files can be read. ``logs`` opens log files.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,16 @@ import msgspec
 from chronolake.hudi.stored import DAMAGED_ADVICE, READERS, StoredTable
 from chronolake_hudi.errors import DamagedFile
 from chronolake_model import meta_columns
-from chronolake_model.file_names import FileKind
+from chronolake_model.adoption import AdoptTable
+from chronolake_model.file_names import FileKind, relative_path
 
 CHECK_SECONDS: Final = 600.0
 """How long the files of a table are opened for checks, in total."""
 PROGRESS_SECONDS: Final = 5.0
 _KEY_BOUNDS: Final = (b"hoodie_min_record_key", b"hoodie_max_record_key")
 _FILES_AT_ONCE: Final = 64
+REASONS_MAX: Final = 10
+_INT_BITS: Final = 32
 
 
 class Footer(msgspec.Struct, frozen=True):
@@ -115,6 +121,35 @@ def with_records(table: StoredTable, footers: Footers) -> StoredTable:
     return msgspec.structs.replace(table, records=records)
 
 
+class CheckedFooters(msgspec.Struct, frozen=True):
+    """Why files cannot be read, one sentence each, and how many of the files were opened."""
+
+    reasons: list[str]
+    files: int
+    opened: int
+
+
+def check(request: AdoptTable, footers: Footers) -> CheckedFooters:
+    """Check the base files that come in, the newest first, until ``REASONS_MAX`` of them cannot be read."""
+    files = [
+        relative_path(stat.partition_path, stat.file_name)
+        for instant in sorted(request.instants, key=lambda instant: instant.requested_time, reverse=True)
+        for stat in instant.write_stats
+        if not stat.file_name.startswith(".")
+    ]
+    types = {field.name: field.type for field in request.definition.schema}
+    reasons: list[str] = []
+    opened = 0
+    for path, footer in footers.within_time(files):
+        problem = _problem(footer, types)
+        opened += 1
+        if problem is not None:
+            reasons.append(f"{path}: {problem}")
+        if len(reasons) == REASONS_MAX:
+            break
+    return CheckedFooters(reasons, len(files), opened)
+
+
 def _parts(paths: Sequence[str]) -> Iterator[Sequence[str]]:
     return (paths[at : at + _FILES_AT_ONCE] for at in range(0, len(paths), _FILES_AT_ONCE))
 
@@ -132,3 +167,28 @@ def _bounds(metadata: Any, column: str) -> list[str]:
     if not chunks or not all(chunk is not None and chunk.has_min_max for chunk in chunks):
         return []
     return [str(min(chunk.min for chunk in chunks)), str(max(chunk.max for chunk in chunks))]
+
+
+def _problem(footer: Footer | str, types: Mapping[str, str]) -> str | None:
+    if isinstance(footer, str):
+        return f"{footer}; restore the file from a copy"
+    if meta_columns.RECORD_KEY not in footer.schema.names:
+        return f"it lacks the meta columns, such as {meta_columns.RECORD_KEY}; rewrite the table with Hudi"
+    for column in footer.schema:
+        wanted = types.get(column.name)
+        if wanted is not None and _is_converted_by_hudi_alone(column.type, wanted):
+            return (
+                f"its column {column.name!r} is {column.type}, and the table's is {wanted} since a change of "
+                "the schema: only Hudi converts this while it reads; rewrite the file with Hudi, as by a "
+                "clustering, and adopt the table then"
+            )
+    return None
+
+
+def _is_converted_by_hudi_alone(stored: Any, wanted: str) -> bool:
+    """Whether our readers fail at a stored type, or lose digits of it, where Hudi's reader converts it."""
+    from pyarrow import types as pt  # noqa: PLC0415  # an extra
+
+    if pt.is_integer(stored):
+        return wanted in ("string", "float") or (wanted == "double" and stored.bit_width > _INT_BITS)
+    return pt.is_floating(stored) and wanted == "string"

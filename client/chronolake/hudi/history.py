@@ -57,7 +57,7 @@ class Pending(msgspec.Struct, frozen=True):
     is_adopted: bool
 
 
-class Adoption(msgspec.Struct, frozen=True):
+class PlannedAdoption(msgspec.Struct, frozen=True):
     """A request to adopt a table; ``notes`` say what of it differs from Hudi's own view."""
 
     request: AdoptTable
@@ -65,7 +65,7 @@ class Adoption(msgspec.Struct, frozen=True):
     notes: list[str]
 
 
-def adoption_of(table: StoredTable, options: Options) -> Adoption:
+def adoption_of(table: StoredTable, options: Options) -> PlannedAdoption:
     """The request that adopts a table. Raises ``CannotAdopt``, with all reasons that are found."""
     reasons = [*requirements.obstacles(table), *logs.obstacles(table)]
     pending = pending_of(table)
@@ -116,7 +116,7 @@ class _History:
         }
         self._archived = {time: self._completion_of_archived(time) for time in archived}
 
-    def adoption(self) -> Adoption:
+    def adoption(self) -> PlannedAdoption:
         """The request, with its notes."""
         cleaned_before = self._first_servable()
         instants = [
@@ -135,7 +135,7 @@ class _History:
             # No server rolls back what Hudi may still complete: first the folder is guarded.
             lease_seconds=LEASE_SECONDS_MAX,
         )
-        return Adoption(request, list(self._pending), self._notes(cleaned_before))
+        return PlannedAdoption(request, list(self._pending), self._notes(cleaned_before))
 
     def _completion_of(self, instant: StoredInstant) -> str:
         if instant.completion_time is None or instant.is_schema_only:
@@ -409,7 +409,7 @@ def _marker_kind(file: StoredFile, name: DataFileName, groups: Iterable[tuple[st
     return MarkerKind.MERGE if (file.partition_path, name.file_id) in groups else MarkerKind.CREATE
 
 
-def _stats(instant: StoredInstant) -> Iterator[tuple[str, metadata.WriteStat]]:
+def _stats(instant: StoredInstant) -> Iterator[tuple[str, metadata.HudiWriteStat]]:
     assert instant.commit is not None
     for partition_path, stats in instant.commit.partition_to_write_stats.items():
         for stat in stats:
@@ -417,7 +417,7 @@ def _stats(instant: StoredInstant) -> Iterator[tuple[str, metadata.WriteStat]]:
                 yield partition_path, stat
 
 
-def _kind(stat: metadata.WriteStat) -> FileKind:
+def _kind(stat: metadata.HudiWriteStat) -> FileKind:
     return FileKind.LOG if stat.path.rpartition("/")[2].startswith(".") else FileKind.BASE
 
 

@@ -23,7 +23,7 @@ from chronolake.hudi.stored import READERS, LogFacts, StoredInstant, StoredTable
 from chronolake_hudi import log_blocks, log_files
 from chronolake_hudi.errors import HudiFormatError
 from chronolake_hudi.log_files import BlockType
-from chronolake_hudi.properties import MergeMode
+from chronolake_hudi.properties import HudiMergeMode
 from chronolake_hudi.timeline_files import Layout
 from chronolake_model.file_names import DataFileName, FileKind
 from chronolake_storage.files import StoredFile
@@ -79,7 +79,7 @@ def obstacles(table: StoredTable) -> Iterator[str]:
 
 
 def _obstacles(table: StoredTable) -> Iterator[str]:
-    writers, slices = writers_of(table), Slices(table)
+    writers, slices = writers_of(table), StoredSlices(table)
     for file, name in table.data_files:
         facts = table.logs.get(file.path)
         if name.kind is not FileKind.LOG or facts is None:
@@ -123,7 +123,7 @@ def notes(table: StoredTable) -> Iterator[str]:
 
 def _ordering_field(table: StoredTable) -> str | None:
     fields = table.config.ordering_fields
-    is_ordered = requirements.merge_mode_of(table.config) is MergeMode.EVENT_TIME
+    is_ordered = requirements.merge_mode_of(table.config) is HudiMergeMode.EVENT_TIME
     return fields[0] if fields and is_ordered else None
 
 
@@ -144,7 +144,7 @@ def _completed(instant: StoredInstant) -> str:
     return instant.completion_time or instant.requested_time
 
 
-class Slices:
+class StoredSlices:
     """The base files of each file group, in order, and the instants that count."""
 
     def __init__(self, table: StoredTable) -> None:

@@ -9,16 +9,16 @@ from chronolake.hudi.stored import StoredTable
 from chronolake_hudi import avro_schema, internal_schemas, properties
 from chronolake_hudi.errors import UnsupportedFormat
 from chronolake_hudi.metadata import SCHEMA_KEY
-from chronolake_hudi.properties import MergeMode, TableConfig
+from chronolake_hudi.properties import HudiMergeMode, TableConfig
 from chronolake_hudi.timeline_files import Layout
 from chronolake_model.file_names import FileKind
 from chronolake_model.tables import Field
 from chronolake_model.vocabulary import Action, State
 
-_PAYLOADS: Final[Mapping[str, MergeMode]] = {
-    "OverwriteWithLatestAvroPayload": MergeMode.COMMIT_TIME,
-    "DefaultHoodieRecordPayload": MergeMode.EVENT_TIME,
-    "EventTimeAvroPayload": MergeMode.EVENT_TIME,
+_PAYLOADS: Final[Mapping[str, HudiMergeMode]] = {
+    "OverwriteWithLatestAvroPayload": HudiMergeMode.COMMIT_TIME,
+    "DefaultHoodieRecordPayload": HudiMergeMode.EVENT_TIME,
+    "EventTimeAvroPayload": HudiMergeMode.EVENT_TIME,
 }
 """The payload classes that are one of the two merge modes."""
 _SWITCHES: Final[Mapping[str, str]] = {
@@ -45,13 +45,13 @@ def obstacles(table: StoredTable) -> Iterator[str]:
         yield str(exc)
 
 
-def merge_mode_of(config: TableConfig) -> MergeMode | None:
+def merge_mode_of(config: TableConfig) -> HudiMergeMode | None:
     """Which of two records of one key wins; None if the table's payload class is neither of the two modes."""
     payload = next((config.others[key] for key in _PAYLOAD_KEYS if config.others.get(key)), "")
     by_payload = _PAYLOADS.get(payload.rpartition(".")[2])
     if config.merge_mode is not None:
-        return None if config.merge_mode is MergeMode.CUSTOM else config.merge_mode
-    return by_payload if payload else MergeMode.COMMIT_TIME
+        return None if config.merge_mode is HudiMergeMode.CUSTOM else config.merge_mode
+    return by_payload if payload else HudiMergeMode.COMMIT_TIME
 
 
 def stated_schema(table: StoredTable) -> list[Field]:

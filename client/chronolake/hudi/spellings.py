@@ -101,7 +101,7 @@ def _fits(key: _Key, pattern: re.Pattern[str], field: str | None) -> bool:
 
 def _latest(table: StoredTable) -> list[str]:
     """The base files of the latest slices, the newest first."""
-    slices = logs.Slices(table)
+    slices = logs.StoredSlices(table)
     latest = [
         (name.requested_time, file.path)
         for file, name in table.data_files

@@ -17,9 +17,9 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import override
 
 from chronolake_metastore import errors
-from chronolake_metastore.event_ring import FellBehind, Reading
+from chronolake_metastore.event_ring import FellBehind, RingReading
 from chronolake_metastore.followers import Follower, Followers
-from chronolake_metastore.queries.following import CatchingUp, Position
+from chronolake_metastore.queries.following import CatchingUp, FeedPosition
 
 CHUNK_BYTES: Final = 8 * 1024
 QUIET_SECONDS: Final = 15.0
@@ -40,13 +40,13 @@ class Following:
     """The stream of one follower."""
 
     def __init__(
-        self, followers: Followers, catching_up: CatchingUp, follower: Follower, position: Position
+        self, followers: Followers, catching_up: CatchingUp, follower: Follower, position: FeedPosition
     ) -> None:
         self._followers = followers
         self._catching_up = catching_up
         self._follower = follower
         self._position = position
-        self._reading: Reading | None = None
+        self._reading: RingReading | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Chunks of the stream; it ends with the server, the table, or a client that is too slow."""
@@ -70,7 +70,7 @@ class Following:
         while not self._followers.is_closed:
             if self._position.table_id is None and ring.covers(self._position.place):
                 place = self._position.place
-                self._reading = Reading(ring.number_after(place), None, after=place)
+                self._reading = RingReading(ring.number_after(place), None, after=place)
                 return
             # Taken first: what the ring has up to here was committed before the page is read.
             head = ring.head if ring.is_running else None
@@ -85,7 +85,7 @@ class Following:
                 return
             if is_empty and head is not None and ring.covers(head):
                 table_id, version, _ = self._position
-                self._reading = Reading(ring.number_after(head), table_id, version)
+                self._reading = RingReading(ring.number_after(head), table_id, version)
                 return
             if is_empty:
                 await self._followers.wait_for_event(self._position.table_id, _START_SECONDS)

@@ -80,7 +80,7 @@ def _parameter(setting: Setting, defaults: dict[str, object]) -> inspect.Paramet
     )
 
 
-class Source(msgspec.Struct, frozen=True):
+class SettingSource(msgspec.Struct, frozen=True):
     """The database that a command line names; ``embedded`` when this process has started it."""
 
     dsn: str
@@ -100,16 +100,16 @@ def existing(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, dsn=source_of(settings).dsn)
 
 
-def source_of(settings: Settings) -> Source:
+def source_of(settings: Settings) -> SettingSource:
     """The DSN of the settings, or that of the embedded PostgreSQL, which is started.
 
     Raises ``ConfigurationError``.
     """
     if not settings.dsn:
         started = embedded.start(settings.data_dir)
-        return Source(started.dsn, started)
+        return SettingSource(started.dsn, started)
     diagnosis.refuse_malformed(settings.dsn)
-    return Source(settings.dsn)
+    return SettingSource(settings.dsn)
 
 
 def name_of(settings: Settings) -> str:

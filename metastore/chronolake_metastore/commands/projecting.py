@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from chronolake_metastore.domain.changes import ListKey
-from chronolake_metastore.domain.lists import Entry
+from chronolake_metastore.domain.lists import ListEntry
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.store import (
     base_paths,
@@ -27,7 +27,7 @@ from chronolake_metastore.store import (
 )
 from chronolake_metastore.store.postgres.transaction import Statement
 
-_NOTHING: Final[Mapping[ListKey, Sequence[Entry]]] = {}
+_NOTHING: Final[Mapping[ListKey, Sequence[ListEntry]]] = {}
 
 
 def write(state: State) -> Iterator[Statement]:
@@ -76,7 +76,7 @@ def _refuse_late_markers(state: State) -> list[Statement]:
     return [reconciling.refuse_late(ended)] if ended else []
 
 
-def project(state: State, entries: Mapping[ListKey, Sequence[Entry]] = _NOTHING) -> list[Statement]:
+def project(state: State, entries: Mapping[ListKey, Sequence[ListEntry]] = _NOTHING) -> list[Statement]:
     """Write the changes of ``state`` into the projections.
 
     ``entries`` has the files of cleans that were planned; the other lists are read from the database.

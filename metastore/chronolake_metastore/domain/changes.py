@@ -10,7 +10,7 @@ import msgspec
 
 from chronolake_metastore.domain.base_paths import BasePath
 from chronolake_metastore.domain.events import Event
-from chronolake_metastore.domain.lists import Entry, ListName
+from chronolake_metastore.domain.lists import ListEntry, ListName
 from chronolake_metastore.domain.schemas import Schema
 from chronolake_metastore.domain.streams import StreamKey
 from chronolake_metastore.domain.tables import Table
@@ -35,7 +35,7 @@ class ListOfEvent(msgspec.Struct, frozen=True):
     """A list of an event, with its entries: rows beside the event."""
 
     key: ListKey
-    entries: Sequence[Entry]
+    entries: Sequence[ListEntry]
 
 
 class WrittenFiles(msgspec.Struct, frozen=True):

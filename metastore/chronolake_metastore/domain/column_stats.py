@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from chronolake_metastore.domain.literals import Kind, Value, kind_of, order, parse
+from chronolake_metastore.domain.literals import LiteralKind, Value, kind_of, order, parse
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.files import Bound, ColumnStats, WriteStat
 
@@ -24,7 +24,7 @@ class Range(msgspec.Struct, frozen=True):
 class Columns(msgspec.Struct, frozen=True):
     """The kind of literals of each column, by its field id; and the greatest field id ever."""
 
-    kinds: dict[int, Kind]
+    kinds: dict[int, LiteralKind]
     last_field_id: int
 
 
@@ -65,5 +65,5 @@ def _check_one(columns: Columns, stats: ColumnStats, records: int) -> None:
             raise ValueError(f"min, {stats.min!r}, is greater than max, {stats.max!r}")
 
 
-def _bound(kind: Kind, literal: Bound | UnsetType) -> Value | None:
+def _bound(kind: LiteralKind, literal: Bound | UnsetType) -> Value | None:
     return None if literal is UNSET else parse(kind, literal)

@@ -33,7 +33,7 @@ class ListName(enum.StrEnum):
     REPLACED_FILE_GROUPS = "replaced-file-groups"
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ListEntry(msgspec.Struct, frozen=True):
     """One row: a file group by path and id, a file by its path, an instant by its time in microseconds."""
 
     partition_path: str | None
@@ -53,7 +53,7 @@ class Sealed(msgspec.Struct, Generic[ItemT], frozen=True, omit_defaults=True):
     first: list[ItemT] = []
 
 
-ListEntries = Mapping[ListName, Sequence[Entry]]
+ListEntries = Mapping[ListName, Sequence[ListEntry]]
 """The entries of the lists that an event has."""
 NO_LIST_ENTRIES: Final[ListEntries] = {}
 
@@ -66,7 +66,7 @@ def seal(items: Sequence[ItemT]) -> Sealed[ItemT]:
     return Sealed(len(items), digests.digest(entries), list(items[: _first(entries)]))
 
 
-def entries_of(items: Iterable[object]) -> list[Entry]:
+def entries_of(items: Iterable[object]) -> list[ListEntry]:
     """The rows of a list: of file groups, of paths or of instants."""
     return [_entry(item) for item in items]
 
@@ -76,29 +76,29 @@ def entries_by_list(**items: Sequence[object]) -> ListEntries:
     return {ListName[name.upper()]: entries_of(some) for name, some in items.items() if some}
 
 
-def file_groups(entries: Iterable[Entry]) -> list[FileGroupName]:
+def file_groups(entries: Iterable[ListEntry]) -> list[FileGroupName]:
     """The file groups that entries are."""
     return [FileGroupName(entry.partition_path or "", entry.name) for entry in entries]
 
 
-def instants(entries: Iterable[Entry]) -> list[Micros]:
+def instants(entries: Iterable[ListEntry]) -> list[Micros]:
     """The requested times that entries are."""
     return [Micros(int(entry.name)) for entry in entries]
 
 
-def _entry(item: object) -> Entry:
+def _entry(item: object) -> ListEntry:
     match item:
         case FileGroupName():
-            return Entry(item.partition_path, item.file_id)
+            return ListEntry(item.partition_path, item.file_id)
         case str():
-            return Entry(None, item)
+            return ListEntry(None, item)
         case int():
-            return Entry(None, str(item))
+            return ListEntry(None, str(item))
         case _:
             raise AssertionError(f"{type(item).__name__} is no item of a list")
 
 
-def _first(entries: Sequence[Entry]) -> int:
+def _first(entries: Sequence[ListEntry]) -> int:
     """How many of the entries the payload repeats."""
     size_bytes = 0
     for index, entry in enumerate(entries[:FIRST_MAX]):

@@ -21,7 +21,7 @@ Value: TypeAlias = bool | int | float | Decimal | str | date | datetime
 _Parsed = TypeVar("_Parsed")
 
 
-class Kind(enum.Enum):
+class LiteralKind(enum.Enum):
     """Types whose literals look alike and compare with each other; the value says what one looks like."""
 
     BOOLEAN = "true or false"
@@ -37,18 +37,18 @@ class Kind(enum.Enum):
 
 DIGITS_MAX: Final = 38
 _KINDS: Final = {
-    "boolean": Kind.BOOLEAN,
-    "tinyint": Kind.INTEGER,
-    "smallint": Kind.INTEGER,
-    "int": Kind.INTEGER,
-    "bigint": Kind.INTEGER,
-    "float": Kind.FLOAT,
-    "double": Kind.FLOAT,
-    "decimal": Kind.DECIMAL,
-    "string": Kind.STRING,
-    "date": Kind.DATE,
-    "timestamp": Kind.TIMESTAMP,
-    "timestamp_ntz": Kind.TIMESTAMP_NTZ,
+    "boolean": LiteralKind.BOOLEAN,
+    "tinyint": LiteralKind.INTEGER,
+    "smallint": LiteralKind.INTEGER,
+    "int": LiteralKind.INTEGER,
+    "bigint": LiteralKind.INTEGER,
+    "float": LiteralKind.FLOAT,
+    "double": LiteralKind.FLOAT,
+    "decimal": LiteralKind.DECIMAL,
+    "string": LiteralKind.STRING,
+    "date": LiteralKind.DATE,
+    "timestamp": LiteralKind.TIMESTAMP,
+    "timestamp_ntz": LiteralKind.TIMESTAMP_NTZ,
 }
 _DECIMAL: Final = re.compile(r"-?(\d{1,38})(?:\.(\d{1,38}))?", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -59,19 +59,19 @@ _ZONE: Final = re.compile(r"Z|[+-](0\d|1[0-4]):[0-5]\d", re.ASCII)
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
-def kind_of(type_: str) -> Kind:
+def kind_of(type_: str) -> LiteralKind:
     """The kind of a column's type, which was checked."""
     word = re.match(r"\s*(\w*)", type_.lower())
     assert word is not None
-    return _KINDS.get(word[1], Kind.UNORDERED)
+    return _KINDS.get(word[1], LiteralKind.UNORDERED)
 
 
-def parse(kind: Kind, literal: Literal) -> Value:
+def parse(kind: LiteralKind, literal: Literal) -> Value:
     """The value that ``literal`` is in a column of this kind; raises ``ValueError`` when it is none."""
     parser = _PARSERS.get(kind)
     value = None if parser is None else parser(literal)
     if value is None:
-        if kind is Kind.STRING and not isinstance(literal, str):
+        if kind is LiteralKind.STRING and not isinstance(literal, str):
             raise ValueError(f"{_excerpt(literal)} is not a string: put the value in quotes")
         raise ValueError(f"{_excerpt(literal)} is not {kind.value}")
     return value
@@ -141,15 +141,15 @@ def _or_none(parser: Callable[[str], _Parsed], text: str) -> _Parsed | None:
         return None
 
 
-_PARSERS: Final[dict[Kind, Callable[[Literal], Value | None]]] = {
-    Kind.BOOLEAN: _boolean,
-    Kind.INTEGER: _integer,
-    Kind.FLOAT: _float,
-    Kind.DECIMAL: _decimal,
-    Kind.STRING: _string,
-    Kind.DATE: _date,
-    Kind.TIMESTAMP: _timestamp,
-    Kind.TIMESTAMP_NTZ: _timestamp_ntz,
+_PARSERS: Final[dict[LiteralKind, Callable[[Literal], Value | None]]] = {
+    LiteralKind.BOOLEAN: _boolean,
+    LiteralKind.INTEGER: _integer,
+    LiteralKind.FLOAT: _float,
+    LiteralKind.DECIMAL: _decimal,
+    LiteralKind.STRING: _string,
+    LiteralKind.DATE: _date,
+    LiteralKind.TIMESTAMP: _timestamp,
+    LiteralKind.TIMESTAMP_NTZ: _timestamp_ntz,
 }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from chronolake_metastore.domain.literals import Kind, Value, parse
+from chronolake_metastore.domain.literals import LiteralKind, Value, parse
 from chronolake_model.partition_paths import DEFAULT_SPELLING, Spelling
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -25,7 +25,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def candidates(
-    folder: str, column: str, kind: Kind, spelling: Spelling = DEFAULT_SPELLING
+    folder: str, column: str, kind: LiteralKind, spelling: Spelling = DEFAULT_SPELLING
 ) -> Candidates | None:
     """The values of the column in a folder of a partition path; None if the folder does not show them."""
     text = text_of(folder, column, spelling)
@@ -33,7 +33,7 @@ def candidates(
         return None
     if text == NULL_PARTITION:
         # A null, an empty string, and the string with this text have one folder.
-        return (None, "", NULL_PARTITION) if kind is Kind.STRING else (None,)
+        return (None, "", NULL_PARTITION) if kind is LiteralKind.STRING else (None,)
     value = _unescaped(text) if spelling.url_encode else text
     # A writer may have escaped it nevertheless.
     if not value or (not spelling.url_encode and "%" in value):
@@ -72,18 +72,18 @@ def _timestamp(text: str) -> datetime:
     # Hudi's writers spell microseconds since 1970.
     if _INTEGER.fullmatch(text):
         return _EPOCH + timedelta(microseconds=int(text))
-    value = parse(Kind.TIMESTAMP, text)
+    value = parse(LiteralKind.TIMESTAMP, text)
     assert isinstance(value, datetime)
     return value
 
 
-_READERS: Final[dict[Kind, Callable[[str], Value]]] = {
-    Kind.BOOLEAN: _boolean,
-    Kind.INTEGER: _integer,
-    Kind.DECIMAL: lambda text: parse(Kind.DECIMAL, text),
-    Kind.STRING: str,
-    Kind.DATE: lambda text: parse(Kind.DATE, text),
-    Kind.TIMESTAMP: _timestamp,
-    Kind.TIMESTAMP_NTZ: lambda text: parse(Kind.TIMESTAMP_NTZ, text.replace(" ", "T", 1)),
+_READERS: Final[dict[LiteralKind, Callable[[str], Value]]] = {
+    LiteralKind.BOOLEAN: _boolean,
+    LiteralKind.INTEGER: _integer,
+    LiteralKind.DECIMAL: lambda text: parse(LiteralKind.DECIMAL, text),
+    LiteralKind.STRING: str,
+    LiteralKind.DATE: lambda text: parse(LiteralKind.DATE, text),
+    LiteralKind.TIMESTAMP: _timestamp,
+    LiteralKind.TIMESTAMP_NTZ: lambda text: parse(LiteralKind.TIMESTAMP_NTZ, text.replace(" ", "T", 1)),
 }
 """How Spark writes values as text; floats, binary and nested values name no partitions."""

@@ -108,7 +108,7 @@ def _bytes(*, least: int) -> Property:
 def _is_of_hudi(text: str) -> bool:
     """Whether publication can go on from these properties, which a table had before it was adopted."""
     try:
-        hudi.encode(hudi.adopted(text, "", hudi.TableVersion.NINE, hudi.MergeMode.COMMIT_TIME))
+        hudi.encode(hudi.adopted(text, "", hudi.TableVersion.NINE, hudi.HudiMergeMode.COMMIT_TIME))
     except (HudiFormatError, UnicodeEncodeError):
         return False
     return True

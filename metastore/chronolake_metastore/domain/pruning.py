@@ -14,7 +14,7 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.domain import literals
 from chronolake_metastore.domain.column_stats import Range
-from chronolake_metastore.domain.literals import Kind, Value, order
+from chronolake_metastore.domain.literals import LiteralKind, Value, order
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import filters as wire
 from chronolake_model.filters import ComparisonOperator, Filter
@@ -29,7 +29,7 @@ class Column(msgspec.Struct, frozen=True):
 
     name: str
     field_id: int
-    kind: Kind
+    kind: LiteralKind
     partition: int | None = None
 
 
@@ -183,7 +183,7 @@ class _Checker:
             case wire.IsNull():
                 return Test(column, Relation.NULL)
             case wire.StartsWith():
-                if column.kind is not Kind.STRING:
+                if column.kind is not LiteralKind.STRING:
                     raise self._mistyped(column, place, "starts_with works only on string columns")
                 return Test(column, Relation.PREFIXED, (self._value(column, wanted.prefix, f"{place}.prefix"),))
             case _:

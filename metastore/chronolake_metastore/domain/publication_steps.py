@@ -13,7 +13,7 @@ import msgspec
 
 from chronolake_hudi import avro_schema, metadata, partition_metadata, properties, timeline_files
 from chronolake_hudi.metadata import CommitMetadata, CompactionOperation, ReplaceCommitMetadata
-from chronolake_hudi.properties import MergeMode, TableConfig, TableVersion
+from chronolake_hudi.properties import HudiMergeMode, TableConfig, TableVersion
 from chronolake_hudi.timeline_files import Layout
 from chronolake_metastore.domain import events
 from chronolake_metastore.domain.actions import COMPLETED_WRITES, RULES
@@ -244,7 +244,7 @@ class Builder:
     def _write(self, definition: Definition, event: LogEvent) -> CommitMetadata:
         requested_time, facts = self._instant(event)
         assert isinstance(event.payload, InstantCompleted)
-        stats: dict[str, list[metadata.WriteStat]] = {}
+        stats: dict[str, list[metadata.HudiWriteStat]] = {}
         for file in self._material.written.get(requested_time, ()):
             stats.setdefault(file.partition_path, []).append(_stat(file))
         commit = self._commit(definition, facts.operation, event.payload.extra_metadata)
@@ -309,7 +309,7 @@ def config_of(table_id: str, definition: Definition) -> TableConfig:
     # Where the later write wins, Hudi's readers must not compare the ordering field.
     merge_field = merge_modes.merge_field(definition.ordering_field, definition.properties)
     ordering = () if merge_field is None else (merge_field,)
-    mode = MergeMode.EVENT_TIME if ordering else MergeMode.COMMIT_TIME
+    mode = HudiMergeMode.EVENT_TIME if ordering else HudiMergeMode.COMMIT_TIME
     version = TableVersion(int(definition.properties.get(TABLE_VERSION_PROPERTY, TableVersion.EIGHT)))
     before = definition.properties.get(ADOPTED_PROPERTY)
     if before is not None:
@@ -345,10 +345,10 @@ def schema_of(definition: Definition) -> str:
     return avro_schema.encode(avro_schema.of_table(name, definition.schema, meta=False))
 
 
-def _stat(file: WrittenFile) -> metadata.WriteStat:
+def _stat(file: WrittenFile) -> metadata.HudiWriteStat:
     previous = metadata.NO_COMMIT if file.previous_base is None else format_time(file.previous_base)
     is_log = file.kind is FileKind.LOG
-    return metadata.WriteStat(
+    return metadata.HudiWriteStat(
         file_id=file.file_id,
         path=relative_path(file.partition_path, file.file_name),
         partition_path=file.partition_path,

@@ -12,7 +12,7 @@ from typing import Final
 
 from chronolake_hudi.publishable import Publishable
 from chronolake_metastore.domain import literals, partition_values
-from chronolake_metastore.domain.literals import Kind
+from chronolake_metastore.domain.literals import LiteralKind
 from chronolake_metastore.domain.partition_values import NULL_PARTITION
 from chronolake_model.columns import Field
 from chronolake_model.partition_paths import Spelling
@@ -72,8 +72,8 @@ def _is_readable(field: Field, folder: str, spelling: Spelling) -> bool:
     if "%7D" in text:
         # Hudi looks for the partition of a filter under a path with the character itself.
         return False
-    if kind is Kind.TIMESTAMP:
+    if kind is LiteralKind.TIMESTAMP:
         return _INSTANT.fullmatch(text) is not None
-    if kind is Kind.DATE and _DATE.fullmatch(text):
+    if kind is LiteralKind.DATE and _DATE.fullmatch(text):
         return True
     return partition_values.candidates(folder, field.name, kind, spelling) is not None

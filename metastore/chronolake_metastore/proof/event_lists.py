@@ -11,7 +11,7 @@ import msgspec
 from chronolake_metastore.domain.changes import ListKey
 from chronolake_metastore.domain.digests import Digest
 from chronolake_metastore.domain.events import Event, lists_of
-from chronolake_metastore.domain.lists import Entry, Sealed, entries_of
+from chronolake_metastore.domain.lists import ListEntry, Sealed, entries_of
 from chronolake_metastore.domain.proof import NOTHING, Check, Finding
 from chronolake_metastore.store import event_lists
 from chronolake_metastore.store.event_lists import StoredEntry
@@ -91,5 +91,5 @@ def _lists(events: Sequence[Event]) -> Iterator[tuple[ListKey, Sealed[Any]]]:
                 yield ListKey(event.table_id, event.instant, event.version, name), sealed
 
 
-def _text(entry: Entry) -> str:
+def _text(entry: ListEntry) -> str:
     return msgspec.json.encode(entry).decode()[:200]

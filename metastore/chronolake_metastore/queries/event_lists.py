@@ -9,7 +9,7 @@ import msgspec
 
 from chronolake_metastore.domain import lists
 from chronolake_metastore.domain.context import Context
-from chronolake_metastore.domain.lists import Entry, ListName
+from chronolake_metastore.domain.lists import ListEntry, ListName
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, markers
 from chronolake_metastore.store import event_lists as stored
@@ -38,7 +38,7 @@ class ListRequest(msgspec.Struct, frozen=True):
 class _Page(msgspec.Struct, frozen=True):
     table: Table
     requested_time: str
-    entries: list[Entry]
+    entries: list[ListEntry]
     next_cursor: str | None
 
 

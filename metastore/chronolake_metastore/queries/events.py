@@ -13,7 +13,7 @@ from chronolake_metastore.errors import InvalidCursor
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import feed
 from chronolake_metastore.store.event_log import Cursor
-from chronolake_metastore.store.feed import Entry
+from chronolake_metastore.store.feed import FeedEntry
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model.events import CursorTime, EventPage, LoggedEvent
 from chronolake_model.times import Bound, Tick, format_time, to_datetime
@@ -28,7 +28,7 @@ class LogPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     position: Annotated[int, Meta(ge=0, le=_BIGINT_MAX)]
 
 
-class TablePlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="v"):
+class TableInFeed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="v"):
     """The place after this version of one table's log: of this table, not of a later one with the same name."""
 
     table_id: UUID
@@ -70,7 +70,7 @@ async def _page_of_table(
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
         if after == Bound.LATEST:
-            place = TablePlace(table.table_id, await feed.end_of_table(connection, table.table_id))
+            place = TableInFeed(table.table_id, await feed.end_of_table(connection, table.table_id))
         else:
             place = place_in_table(after, table.table_id)
         entries, caught_up = await feed.page_of_table(
@@ -96,7 +96,7 @@ async def time_of_cursor(ctx: Context, database: Database, table_name: str, curs
 
 
 def _answer(
-    entries: list[Entry], places: list[LogPlace] | list[TablePlace], start: object, *, caught_up: bool
+    entries: list[FeedEntry], places: list[LogPlace] | list[TableInFeed], start: object, *, caught_up: bool
 ) -> EventPage:
     events = [document(entry, cursors.encode(place)) for entry, place in zip(entries, places, strict=True)]
     cursor = events[-1].cursor if events else cursors.encode(start)
@@ -108,14 +108,14 @@ def place_in_log(after: str | None) -> LogPlace:
     return _BEGINNING if after is None else cursors.decode(after, LogPlace)
 
 
-def place_in_table(after: str | None, table_id: UUID) -> TablePlace:
+def place_in_table(after: str | None, table_id: UUID) -> TableInFeed:
     """The place that a cursor over this table stands for; raises ``InvalidCursor``."""
-    return cursors.in_table(after, TablePlace, table_id) or TablePlace(table_id, version=0)
+    return cursors.in_table(after, TableInFeed, table_id) or TableInFeed(table_id, version=0)
 
 
-async def _version_at(connection: Reader, table_id: UUID, place: LogPlace | TablePlace) -> int:
+async def _version_at(connection: Reader, table_id: UUID, place: LogPlace | TableInFeed) -> int:
     """The version of a table's last event before a place; raises ``InvalidCursor``."""
-    if isinstance(place, TablePlace):
+    if isinstance(place, TableInFeed):
         cursors.refuse_unless(place.table_id == table_id)
         cursors.refuse_unless(place.version <= await feed.end_of_table(connection, table_id))
         return place.version
@@ -124,24 +124,24 @@ async def _version_at(connection: Reader, table_id: UUID, place: LogPlace | Tabl
     return await feed.version_at(connection, table_id, cursor)
 
 
-def _place_of_either(cursor: str) -> LogPlace | TablePlace:
+def _place_of_either(cursor: str) -> LogPlace | TableInFeed:
     try:
         return cursors.decode(cursor, LogPlace)
     except InvalidCursor:
-        return cursors.decode(cursor, TablePlace)
+        return cursors.decode(cursor, TableInFeed)
 
 
-def place_of(entry: Entry) -> LogPlace:
+def place_of(entry: FeedEntry) -> LogPlace:
     """The place after ``entry`` in the log of all tables."""
     return LogPlace(entry.transaction_id, entry.position)
 
 
-def place_in_table_of(entry: Entry) -> TablePlace:
+def place_in_table_of(entry: FeedEntry) -> TableInFeed:
     """The place after ``entry`` in the log of its table."""
-    return TablePlace(entry.table_id, entry.version)
+    return TableInFeed(entry.table_id, entry.version)
 
 
-def document(entry: Entry, cursor: str) -> LoggedEvent:
+def document(entry: FeedEntry, cursor: str) -> LoggedEvent:
     """The event as clients get it, with the ``cursor`` of the place after it."""
     tick = entry.tick or Tick.MILLISECOND
     return LoggedEvent(

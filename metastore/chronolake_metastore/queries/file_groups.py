@@ -16,7 +16,7 @@ from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, files, paging, tables
 from chronolake_metastore.queries.cleans import BEFORE_ALL
 from chronolake_metastore.store import slices as stored
-from chronolake_metastore.store.files import FIRST, GroupKey, PublishedFile
+from chronolake_metastore.store.files import FIRST, FileOfInstant, GroupKey
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_metastore.store.slices import AsOf, GroupName, PendingGroup, ReplacedGroup
 from chronolake_model import slices as wire
@@ -241,7 +241,7 @@ async def pending(
 
 
 def _slice(
-    whole: Slices[PublishedFile], file_slice: FileSlice[PublishedFile], tick: Tick
+    whole: Slices[FileOfInstant], file_slice: FileSlice[FileOfInstant], tick: Tick
 ) -> wire.HistoricSlice:
     superseded_at = whole.superseded_at(file_slice)
     return wire.HistoricSlice(

@@ -17,7 +17,7 @@ from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cleans, cursors, paging, tables
 from chronolake_metastore.queries.cleans import BEFORE_ALL
 from chronolake_metastore.store import files as stored, instants as stored_instants, partitions, scans
-from chronolake_metastore.store.files import FIRST, GroupKey, PublishedFile
+from chronolake_metastore.store.files import FIRST, FileOfInstant, GroupKey
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model import files as wire
 from chronolake_model.file_names import FileKind
@@ -293,12 +293,12 @@ def _key(file_slice: wire.FileSlice) -> GroupKey:
     return file_slice.partition_path, file_slice.file_id
 
 
-def _slices(files: Sequence[PublishedFile], tick: Tick) -> list[wire.FileSlice]:
+def _slices(files: Sequence[FileOfInstant], tick: Tick) -> list[wire.FileSlice]:
     """One slice per file group; ``files`` come sorted by group, base file first, logs by completion time."""
     return [slice_of(list(group), tick) for _, group in groupby(files, key=lambda file: file.group)]
 
 
-def slice_of(files: Sequence[PublishedFile], tick: Tick) -> wire.FileSlice:
+def slice_of(files: Sequence[FileOfInstant], tick: Tick) -> wire.FileSlice:
     """The slice of one file group; ``files`` are its base file first, then its logs by completion time."""
     bases = [file for file in files if file.kind == FileKind.BASE]
     logs = [file for file in files if file.kind == FileKind.LOG]
@@ -313,7 +313,7 @@ def slice_of(files: Sequence[PublishedFile], tick: Tick) -> wire.FileSlice:
     )
 
 
-def document(file: PublishedFile, tick: Tick) -> wire.DataFile:
+def document(file: FileOfInstant, tick: Tick) -> wire.DataFile:
     """The file as the REST API shows it."""
     folder = f"{file.partition_path}/" if file.partition_path else ""
     return wire.DataFile(

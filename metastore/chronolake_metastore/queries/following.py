@@ -11,11 +11,11 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.context import Context
-from chronolake_metastore.event_ring import LAST_OF_TABLE, EncodedEvent, Place
+from chronolake_metastore.event_ring import LAST_OF_TABLE, EncodedEvent, RingPlace
 from chronolake_metastore.queries import cursors, events, tables
 from chronolake_metastore.store import feed
 from chronolake_metastore.store.event_log import Cursor
-from chronolake_metastore.store.feed import Entry
+from chronolake_metastore.store.feed import FeedEntry
 from chronolake_metastore.store.postgres.engine import Database
 
 EVENTS_OF_PAGE: Final = 200
@@ -27,23 +27,23 @@ CATCH_UP_READERS_MAX: Final = 2
 """Pages that are read at the same time; there is a connection for each."""
 
 
-class Position(NamedTuple):
+class FeedPosition(NamedTuple):
     """The place of a stream that catches up: after a version of a table, or in the log of all tables."""
 
     table_id: UUID | None = None
     version: int = 0
-    place: Place = Place()
+    place: RingPlace = RingPlace()
 
-    def behind(self, event: EncodedEvent) -> Position:
+    def behind(self, event: EncodedEvent) -> FeedPosition:
         """The position after ``event``."""
-        return Position(self.table_id, event.version, event.place)
+        return FeedPosition(self.table_id, event.version, event.place)
 
 
 class CatchUpPage(msgspec.Struct, frozen=True):
     """The events after a position, none at the end of the log. ``text`` is their encoding for the stream."""
 
     text: bytes
-    end: Position
+    end: FeedPosition
     is_last: bool
     """Whether this page has the last event of the followed table."""
 
@@ -66,7 +66,7 @@ class CatchingUp:
         self._room = _MemoryBudget(bytes_max)
 
     @asynccontextmanager
-    async def page(self, position: Position) -> AsyncIterator[CatchUpPage]:
+    async def page(self, position: FeedPosition) -> AsyncIterator[CatchUpPage]:
         """The page after ``position``. A large page waits for memory, and holds it until the block ends."""
         page = await self._read(position)
         if len(page.text) <= PAGE_BYTES:
@@ -78,13 +78,13 @@ class CatchingUp:
         async with self._room.taken(size):
             yield await self._read(position)
 
-    async def _read(self, position: Position) -> CatchUpPage:
+    async def _read(self, position: FeedPosition) -> CatchUpPage:
         async with self.reading:
             events = await page(self._database, position, EVENTS_OF_PAGE, PAGE_BYTES)
         return _page_of(position, events)
 
 
-def _page_of(position: Position, events: list[EncodedEvent]) -> CatchUpPage:
+def _page_of(position: FeedPosition, events: list[EncodedEvent]) -> CatchUpPage:
     """The page of the first ``events`` that fit into ``PAGE_BYTES``, at least one."""
     frames: list[bytes] = []
     size = 0
@@ -102,17 +102,17 @@ def _page_of(position: Position, events: list[EncodedEvent]) -> CatchUpPage:
 
 async def begin(
     ctx: Context, database: Database, table_name: str | None, after: str | None, catching_up: CatchingUp
-) -> Position:
+) -> FeedPosition:
     """The position that a follower names; raises ``TableNotFound`` or ``InvalidCursor``."""
     if table_name is None:
         place = events.place_in_log(after)
-        return Position(place=Place(int(place.transaction_id), place.position))
+        return FeedPosition(place=RingPlace(int(place.transaction_id), place.position))
     async with catching_up.reading, database.following() as connection:
         table_id = (await tables.find(ctx, connection, table_name)).table_id
-    return Position(table_id, events.place_in_table(after, table_id).version)
+    return FeedPosition(table_id, events.place_in_table(after, table_id).version)
 
 
-async def page(database: Database, position: Position, limit: int, bytes_max: int) -> list[EncodedEvent]:
+async def page(database: Database, position: FeedPosition, limit: int, bytes_max: int) -> list[EncodedEvent]:
     """The events after ``position``, at most ``limit`` and about ``bytes_max`` bytes, but at least one."""
     async with database.following() as connection:
         if position.table_id is not None:
@@ -124,11 +124,11 @@ async def page(database: Database, position: Position, limit: int, bytes_max: in
     return [_encoded(entry) for entry in entries]
 
 
-async def end(database: Database) -> Place:
+async def end(database: Database) -> RingPlace:
     """The place after the last event that followers may get: no open transaction can still append before it."""
     async with database.following() as connection:
         last = await feed.end(connection)
-    return Place(int(last.transaction_id), last.position)
+    return RingPlace(int(last.transaction_id), last.position)
 
 
 async def is_held_back(database: Database) -> bool:
@@ -137,11 +137,11 @@ async def is_held_back(database: Database) -> bool:
         return await feed.is_held_back(connection)
 
 
-def _encoded(entry: Entry) -> EncodedEvent:
+def _encoded(entry: FeedEntry) -> EncodedEvent:
     # Only the cursor, the first field, differs between followers. The body is the document without it.
     document = msgspec.json.encode(events.document(entry, ""))
     return EncodedEvent(
-        place=Place(int(entry.transaction_id), entry.position),
+        place=RingPlace(int(entry.transaction_id), entry.position),
         table_id=entry.table_id,
         version=entry.version,
         type=entry.type,

@@ -20,7 +20,7 @@ from chronolake_metastore.domain.publication import Position, RecordHudiFiles
 from chronolake_metastore.domain.publication_steps import Builder, Material, partition_file
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import publication_steps, tables
-from chronolake_metastore.queries.publication_steps import Page, Pause
+from chronolake_metastore.queries.publication_steps import Pause, StepPage
 from chronolake_metastore.store import (
     catalog,
     clocks,
@@ -31,7 +31,7 @@ from chronolake_metastore.store import (
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database, Reader
-from chronolake_metastore.store.publication import Changed, Progress
+from chronolake_metastore.store.publication import Changed, PublicationProgress
 from chronolake_model import publication as wire
 from chronolake_model.publication import PublicationState, PublicationStep
 from chronolake_model.times import MICROS_PER_SECOND, Micros, format_time, to_datetime
@@ -164,22 +164,22 @@ async def _page_of_steps(
     )
 
 
-async def _find(ctx: Context, connection: Reader, table_name: str) -> tuple[Table, Progress]:
+async def _find(ctx: Context, connection: Reader, table_name: str) -> tuple[Table, PublicationProgress]:
     table = await tables.find(ctx, connection, table_name)
     return table, await stored.get(connection, table.table_id)
 
 
-async def _load_page(connection: Reader, table: Table, progress: Progress, after: int) -> Page:
+async def _load_page(connection: Reader, table: Table, progress: PublicationProgress, after: int) -> StepPage:
     # What is published already was readable, or is not shown any more.
     hidden_until = max(_hidden_until(progress) or 0, _published(progress))
     return await publication_steps.load(connection, table, after, hidden_until)
 
 
-def _published(progress: Progress) -> int:
+def _published(progress: PublicationProgress) -> int:
     return 0 if progress.position is None else progress.position.published_version
 
 
-def _hidden_until(progress: Progress) -> int | None:
+def _hidden_until(progress: PublicationProgress) -> int | None:
     return None if progress.position is None else progress.position.hidden_until
 
 
@@ -270,7 +270,7 @@ async def is_new(database: Database, table_id: UUID) -> bool:
         return await stored.is_new(connection, table_id)
 
 
-def document(table: Table, progress: Progress, now: Now) -> wire.Publication:
+def document(table: Table, progress: PublicationProgress, now: Now) -> wire.Publication:
     """How far a table is published, as the REST API shows it."""
     position = progress.position
     state, reason = _state(table, position)

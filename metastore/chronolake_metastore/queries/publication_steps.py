@@ -45,7 +45,7 @@ class Pause(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Page(msgspec.Struct, frozen=True):
+class StepPage(msgspec.Struct, frozen=True):
     """Facts for the steps after a version, and the version that Hudi's readers cannot read."""
 
     material: Material
@@ -60,7 +60,7 @@ async def load_names(connection: Reader, table: Table, after: int, until: int) -
     return await _material(connection, table, definitions, read, with_content=False)
 
 
-async def load(connection: Reader, table: Table, after: int, hidden_until: int) -> Page:
+async def load(connection: Reader, table: Table, after: int, hidden_until: int) -> StepPage:
     """Facts for the steps after a version, up to the first event that Hudi's readers cannot read.
 
     The readers see no state up to ``hidden_until``.
@@ -74,8 +74,8 @@ async def load(connection: Reader, table: Table, after: int, hidden_until: int) 
     material = await _material(connection, table, definitions, _before(page, pause))
     by_files = _find_unreadable_files(material, hidden_until)
     if by_files is None:
-        return Page(material, pause)
-    return Page(msgspec.structs.replace(material, events=_before(page, by_files)), by_files)
+        return StepPage(material, pause)
+    return StepPage(msgspec.structs.replace(material, events=_before(page, by_files)), by_files)
 
 
 def _before(page: Sequence[LogEvent], pause: Pause | None) -> list[LogEvent]:

@@ -14,7 +14,7 @@ from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.slices import FileSlice, Slices
 from chronolake_metastore.queries import cursors, files, paging, tables
 from chronolake_metastore.store import files as stored_files, slices as stored
-from chronolake_metastore.store.files import FIRST, GroupKey, PublishedFile
+from chronolake_metastore.store.files import FIRST, FileOfInstant, GroupKey
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_metastore.store.slices import AsOf
 from chronolake_model import files as wire
@@ -91,7 +91,7 @@ async def snapshot(
 
 async def _published(
     connection: Reader, at: AsOf, selection: SliceSelection, after: GroupKey, limit: int
-) -> tuple[list[GroupKey], list[PublishedFile]]:
+) -> tuple[list[GroupKey], list[FileOfInstant]]:
     """The file groups of a page, and those of their files that may be in the selected slice."""
     if selection.before_or_on is not None:
         groups = await stored.groups_before_or_on(
@@ -114,7 +114,7 @@ async def _compactions(
     return await stored.pending_compactions(connection, at, groups)
 
 
-def _selected_slice(group: Slices[PublishedFile], selection: SliceSelection) -> FileSlice[PublishedFile] | None:
+def _selected_slice(group: Slices[FileOfInstant], selection: SliceSelection) -> FileSlice[FileOfInstant] | None:
     if selection.before_or_on is not None:
         group = group.before_or_on(selection.before_or_on)
     match selection.view:
@@ -128,7 +128,7 @@ def _selected_slice(group: Slices[PublishedFile], selection: SliceSelection) -> 
             assert_never(selection.view)
 
 
-def _document(group: GroupKey, file_slice: FileSlice[PublishedFile], tick: Tick) -> wire.FileSlice:
+def _document(group: GroupKey, file_slice: FileSlice[FileOfInstant], tick: Tick) -> wire.FileSlice:
     return wire.FileSlice(
         partition_path=group[0],
         file_id=group[1],

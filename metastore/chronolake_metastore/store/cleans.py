@@ -19,7 +19,7 @@ from chronolake_metastore.domain.cleans import (
     Undeleted,
 )
 from chronolake_metastore.domain.clock import Now
-from chronolake_metastore.domain.lists import Entry
+from chronolake_metastore.domain.lists import ListEntry
 from chronolake_metastore.store import clocks, instants
 from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.postgres import statements
@@ -94,7 +94,7 @@ def count_undeleted(table_id: UUID, requested_time: Micros) -> Query[Undeleted]:
     return Query(_COUNT_UNDELETED, parameters, lambda rows: Undeleted(*rows[0]))
 
 
-def project(cleaned: Sequence[tuple[CleanedFiles, Sequence[Entry]]]) -> Statement:
+def project(cleaned: Sequence[tuple[CleanedFiles, Sequence[ListEntry]]]) -> Statement:
     """Mark files with the clean whose plan deletes them. Each plan comes with the entries of its list."""
     rows = [
         (cleaned_files, *entry.name.rpartition("/")[::2])

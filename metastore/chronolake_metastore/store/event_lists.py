@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.changes import ListKey, ListOfEvent
-from chronolake_metastore.domain.lists import Entry, ListName
+from chronolake_metastore.domain.lists import ListEntry, ListName
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Statement, Transaction
 from chronolake_model.files import FileGroupName
@@ -36,7 +36,7 @@ class StoredEntry(msgspec.Struct, frozen=True):
 
     of: ListKey
     ordinal: int
-    entry: Entry
+    entry: ListEntry
 
 
 def append(lists: Sequence[ListOfEvent]) -> Statement:
@@ -78,10 +78,10 @@ def unplanned_files(table_id: UUID, instant: Micros, files: Sequence[DeletedFile
     return Query(_FIND_UNPLANNED_FILES, parameters, lambda rows: sorted(DeletedFile(*row) for row in rows))
 
 
-async def read(tx: Transaction, of: ListKey) -> list[Entry]:
+async def read(tx: Transaction, of: ListKey) -> list[ListEntry]:
     """All entries of one list."""
     named = {"table_id": of.table_id, "instant": of.instant, "list": of.name.value}
-    return [Entry(*row) for row in await tx.query(_READ_ALL, named)]
+    return [ListEntry(*row) for row in await tx.query(_READ_ALL, named)]
 
 
 async def page(
@@ -92,7 +92,7 @@ async def page(
     after: int,
     limit: int,
     bytes_max: int,
-) -> tuple[list[tuple[int, Entry]], bool]:
+) -> tuple[list[tuple[int, ListEntry]], bool]:
     """The entries after the ordinal ``after``, each with its own, up to either bound; at least one if any.
 
     The flag says whether there may be more after them.
@@ -106,7 +106,7 @@ async def page(
         "bytes_max": bytes_max,
     }
     rows = (await statements.execute(connection, _PAGE, named)).all()
-    entries = [(ordinal, Entry(partition_path, entry)) for ordinal, partition_path, entry, _ in rows]
+    entries = [(ordinal, ListEntry(partition_path, entry)) for ordinal, partition_path, entry, _ in rows]
     return entries, bool(rows) and (len(rows) == limit or len(rows) < rows[0][3])
 
 
@@ -119,7 +119,7 @@ async def entries(tx: Transaction, lists: Sequence[ListKey]) -> AsyncIterator[St
     }
     async for table_id, instant, name, ordinal, version, partition_path, entry in tx.stream(_READ, named):
         of = ListKey(table_id, Micros(instant), version, ListName(name))
-        yield StoredEntry(of, ordinal, Entry(partition_path, entry))
+        yield StoredEntry(of, ordinal, ListEntry(partition_path, entry))
 
 
 async def without_event(tx: Transaction, table_id: UUID | None, limit: int) -> list[tuple[UUID, int, str, int]]:

@@ -19,7 +19,7 @@ from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_metastore.store.postgres.transaction import Statement, Transaction
 from chronolake_model.files import WriteStat
 from chronolake_model.times import Micros
-from chronolake_storage.claims import Claim, Head, LogState
+from chronolake_storage.claims import Claim, LogHead, LogState
 
 _APPEND: Final = statements.load("events/append")
 _APPEND_WRITE_STATS: Final = statements.load("write_stats/append")
@@ -109,12 +109,12 @@ def _has_field_ids(stat: WriteStat) -> bool | None:
     return None if stat.has_field_ids is UNSET else stat.has_field_ids
 
 
-async def state(connection: Reader, table_id: UUID, recorded: Head | None) -> LogState:
+async def state(connection: Reader, table_id: UUID, recorded: LogHead | None) -> LogState:
     """The head of a table's log, and whether the log has the event that is ``recorded``."""
     version, event_hash = (None, None) if recorded is None else (recorded.version, recorded.hash)
     named = {"table_id": table_id, "version": version, "hash": event_hash}
     [[head_version, head_hash, has_recorded]] = await statements.execute(connection, _FIND_HEAD, named)
-    return LogState(Head(head_version, head_hash), has_recorded)
+    return LogState(LogHead(head_version, head_hash), has_recorded)
 
 
 async def is_behind(connection: Reader, table_id: UUID, claim: Claim | None, metastore_id: UUID) -> bool:

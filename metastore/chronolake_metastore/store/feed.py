@@ -32,7 +32,7 @@ _TIME_OF_VERSION: Final = (
 _END_OF_TABLE: Final = "SELECT version FROM clock WHERE table_id = %(table_id)s"
 
 
-class Entry(msgspec.Struct, frozen=True):
+class FeedEntry(msgspec.Struct, frozen=True):
     """An event as the feed has it; ``table`` is None for the catalog's."""
 
     transaction_id: str
@@ -53,7 +53,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 async def page(
     connection: AsyncConnection, after: Cursor, limit: int, bytes_max: int
-) -> tuple[list[Entry], bool]:
+) -> tuple[list[FeedEntry], bool]:
     """Events of all tables after ``after``, none of which an open transaction can still precede.
 
     They have about ``bytes_max`` bytes, and are at least one event. The flag says whether they are the last.
@@ -65,13 +65,13 @@ async def page(
 
 async def page_of_table(
     connection: AsyncConnection, table_id: UUID, version: int, limit: int, bytes_max: int
-) -> tuple[list[Entry], bool]:
+) -> tuple[list[FeedEntry], bool]:
     """Events of one table after ``version``; bounded as ``page``."""
     named = {"table_id": table_id, "version": version, "limit": limit, "bytes_max": bytes_max}
     return _page((await statements.execute(connection, _FEED_OF_TABLE, named)).all())
 
 
-async def texts(connection: AsyncConnection, after: Cursor, limit: int, bytes_max: int) -> list[Entry]:
+async def texts(connection: AsyncConnection, after: Cursor, limit: int, bytes_max: int) -> list[FeedEntry]:
     """As ``page``, with the payloads as text; about ``bytes_max`` bytes of them, but at least one event."""
     parameters = {"transaction_id": after.transaction_id, "position": after.position}
     rows = await statements.execute(connection, _ENCODED, parameters | {"limit": limit, "bytes": bytes_max})
@@ -80,7 +80,7 @@ async def texts(connection: AsyncConnection, after: Cursor, limit: int, bytes_ma
 
 async def texts_of_table(
     connection: AsyncConnection, table_id: UUID, version: int, limit: int, bytes_max: int
-) -> list[Entry]:
+) -> list[FeedEntry]:
     """As ``page_of_table``, with the payloads as text; bounded as ``texts``."""
     parameters = {"table_id": table_id, "version": version, "limit": limit, "bytes": bytes_max}
     return [_entry(*row) for row in await statements.execute(connection, _ENCODED_OF_TABLE, parameters)]
@@ -121,9 +121,9 @@ async def time_of_version(connection: AsyncConnection, table_id: UUID, version: 
     return None if time is None else Micros(time)
 
 
-def _page(rows: Sequence[Any]) -> tuple[list[Entry], bool]:
+def _page(rows: Sequence[Any]) -> tuple[list[FeedEntry], bool]:
     return [_entry(*row[:-1]) for row in rows], all(row[-1] for row in rows)
 
 
-def _entry(transaction_id: str, position: int, table: str | None, tick: str | None, *columns: Any) -> Entry:
-    return Entry(transaction_id, position, table, None if tick is None else Tick(tick), *columns)
+def _entry(transaction_id: str, position: int, table: str | None, tick: str | None, *columns: Any) -> FeedEntry:
+    return FeedEntry(transaction_id, position, table, None if tick is None else Tick(tick), *columns)

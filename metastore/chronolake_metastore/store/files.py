@@ -28,7 +28,7 @@ FIRST: Final[GroupKey] = ("", "")
 """Before all file groups."""
 
 
-class PublishedFile(msgspec.Struct, frozen=True):
+class FileOfInstant(msgspec.Struct, frozen=True):
     """A published data file of a table."""
 
     partition_path: str
@@ -66,7 +66,7 @@ async def snapshot(
     after: GroupKey,
     groups: int,
     kind: FileKind | None = None,
-) -> list[PublishedFile]:
+) -> list[FileOfInstant]:
     """The files of the first ``groups`` file groups after ``after`` that were live as of a completion time.
 
     Only those of a ``kind``, if one is given, and of groups that have such.
@@ -87,7 +87,7 @@ async def snapshot(
             "kind": kind,
         },
     )
-    return [PublishedFile(*row) for row in rows]
+    return [FileOfInstant(*row) for row in rows]
 
 
 async def nth_group(
@@ -138,7 +138,7 @@ async def changed_groups(
 
 async def files_of(
     connection: AsyncConnection, table_id: UUID, groups: Sequence[GroupKey], as_of: Micros
-) -> list[PublishedFile]:
+) -> list[FileOfInstant]:
     """The files that ``groups`` had in their slices as of a completion time."""
     rows = await statements.execute(
         connection,
@@ -150,4 +150,4 @@ async def files_of(
             "file_ids": [file_id for _, file_id in groups],
         },
     )
-    return [PublishedFile(*row) for row in rows]
+    return [FileOfInstant(*row) for row in rows]

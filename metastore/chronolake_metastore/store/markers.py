@@ -41,8 +41,6 @@ _FIND: Final = """
 """
 _LOCK: Final = "SELECT pg_advisory_xact_lock(%(lock)s::integer, %(key)s::integer)"
 
-MarkerKey = tuple[Micros, str, str, str]
-"""Requested time, partition path, file name and kind: a marker within its table."""
 FIRST: Final = Marker("", "", MarkerKind.APPEND)
 """Before all markers of an instant."""
 

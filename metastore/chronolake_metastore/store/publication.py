@@ -127,7 +127,7 @@ _FIND_FOUND: Final = """
 """
 
 
-class Progress(msgspec.Struct, frozen=True):
+class PublicationProgress(msgspec.Struct, frozen=True):
     """The position of a table, if a publisher ever began, the version of its log, and the oldest event left."""
 
     position: Position | None
@@ -220,7 +220,7 @@ def begin_behind(events: Sequence[Event]) -> Statement:
     return _BEGIN_BEHIND, columns | {"is_published": published}
 
 
-async def get(connection: AsyncConnection, table_id: UUID) -> Progress:
+async def get(connection: AsyncConnection, table_id: UUID) -> PublicationProgress:
     """How far a table is published."""
     row = (await statements.execute(connection, _GET, {"table_id": table_id})).one()
     *columns, version, oldest = row
@@ -230,7 +230,7 @@ async def get(connection: AsyncConnection, table_id: UUID) -> Progress:
         position = Position(
             **fields | {"check_position": decoding.convert(fields["check_position"], CheckPosition)}
         )
-    return Progress(position, version, None if oldest is None else Micros(oldest))
+    return PublicationProgress(position, version, None if oldest is None else Micros(oldest))
 
 
 _COLUMNS: Final = Position.__struct_fields__

@@ -46,7 +46,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.types import TypeEngine
 
-from chronolake_metastore.domain.literals import Kind, Value
+from chronolake_metastore.domain.literals import LiteralKind, Value
 from chronolake_metastore.domain.partition_pruning import PartitionSet
 from chronolake_metastore.domain.pruning import AllOf, AnyOf, Condition, Relation, Test
 from chronolake_metastore.store import files
@@ -81,15 +81,15 @@ class _FileOfWindow:
 
 _WINDOW: Final[Element] = literal_column("file_group")
 _DIALECT: Final = PGDialect_psycopg()  # type: ignore[no-untyped-call]
-_TYPES: Final[dict[Kind, TypeEngine[Any]]] = {
-    Kind.BOOLEAN: Boolean(),
-    Kind.INTEGER: Numeric(),
-    Kind.FLOAT: Double(),
-    Kind.DECIMAL: Numeric(),
-    Kind.STRING: Text(),
-    Kind.DATE: Date(),
-    Kind.TIMESTAMP: DateTime(timezone=True),
-    Kind.TIMESTAMP_NTZ: DateTime(timezone=False),
+_TYPES: Final[dict[LiteralKind, TypeEngine[Any]]] = {
+    LiteralKind.BOOLEAN: Boolean(),
+    LiteralKind.INTEGER: Numeric(),
+    LiteralKind.FLOAT: Double(),
+    LiteralKind.DECIMAL: Numeric(),
+    LiteralKind.STRING: Text(),
+    LiteralKind.DATE: Date(),
+    LiteralKind.TIMESTAMP: DateTime(timezone=True),
+    LiteralKind.TIMESTAMP_NTZ: DateTime(timezone=False),
 }
 
 
@@ -249,16 +249,16 @@ def _unless_known(known: Bool) -> Bool:
     return func.coalesce(known, true())
 
 
-def _of_kind(kind: Kind, written: Element) -> Element:
+def _of_kind(kind: LiteralKind, written: Element) -> Element:
     """A text as a value that compares as those of the column do."""
     return _collated(kind, cast(written, _TYPES[kind]))
 
 
-def _collated(kind: Kind, typed: Element) -> Element:
-    return collate(typed, "C") if kind is Kind.STRING else typed
+def _collated(kind: LiteralKind, typed: Element) -> Element:
+    return collate(typed, "C") if kind is LiteralKind.STRING else typed
 
 
-def _parameter(kind: Kind, value: Value) -> Element:
+def _parameter(kind: LiteralKind, value: Value) -> Element:
     return _of_kind(kind, literal(_text(value), Text))
 
 
@@ -272,29 +272,29 @@ def _text(value: Value) -> str:
             return value.isoformat()
 
 
-def _among(kind: Kind, least: Element, greatest: Element, values: Sequence[Value]) -> Bool:
+def _among(kind: LiteralKind, least: Element, greatest: Element, values: Sequence[Value]) -> Bool:
     """One parameter however many values there are: a statement has no room for hundreds of thousands."""
     texts = cast([_text(value) for value in values], ARRAY(Text))
     value = _collated(kind, func.unnest(cast(texts, ARRAY(_TYPES[kind]))).column_valued("one"))
     return select(literal(1)).where(_unless_known(least <= value), _unless_known(greatest >= value)).exists()
 
 
-def _not_among(kind: Kind, least: Element, greatest: Element, values: Sequence[Value]) -> Bool:
+def _not_among(kind: LiteralKind, least: Element, greatest: Element, values: Sequence[Value]) -> Bool:
     return _unless_known(not_(and_(least == greatest, _among(kind, least, greatest, values))))
 
 
-def _prefixed(kind: Kind, least: Element, greatest: Element, values: Sequence[Value]) -> Bool:
+def _prefixed(kind: LiteralKind, least: Element, greatest: Element, values: Sequence[Value]) -> Bool:
     prefix = _parameter(kind, values[0])
     begins = collate(func.left(least, func.length(prefix)), "C")
     return and_(_unless_known(begins <= prefix), _unless_known(greatest >= prefix))
 
 
-def _not_prefixed(kind: Kind, least: Element, greatest: Element, values: Sequence[Value]) -> Bool:
+def _not_prefixed(kind: LiteralKind, least: Element, greatest: Element, values: Sequence[Value]) -> Bool:
     prefix = _parameter(kind, values[0])
     return _unless_known(not_(and_(func.starts_with(least, prefix), func.starts_with(greatest, prefix))))
 
 
-_RULES: Final[dict[Relation, Callable[[Kind, Element, Element, Sequence[Value]], Bool]]] = {
+_RULES: Final[dict[Relation, Callable[[LiteralKind, Element, Element, Sequence[Value]], Bool]]] = {
     Relation.AMONG: _among,
     Relation.NOT_AMONG: _not_among,
     Relation.LESS: lambda kind, least, _, values: _unless_known(least < _parameter(kind, values[0])),

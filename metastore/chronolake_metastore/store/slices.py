@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import begun_as
 from chronolake_metastore.domain.slices import Replacement
-from chronolake_metastore.store.files import GroupKey, PublishedFile
+from chronolake_metastore.store.files import FileOfInstant, GroupKey
 from chronolake_metastore.store.postgres import statements
 from chronolake_model.file_names import GENERATION_MAX, bucket_file_id, bucket_prefix
 from chronolake_model.files import FileGroupName
@@ -93,10 +93,10 @@ async def replacement(connection: AsyncConnection, at: AsOf, group: GroupKey) ->
     return replacements[0] if replacements else None
 
 
-async def history(connection: AsyncConnection, at: AsOf, group: GroupKey) -> list[PublishedFile]:
+async def history(connection: AsyncConnection, at: AsOf, group: GroupKey) -> list[FileOfInstant]:
     """All files that a file group had published."""
     rows = await statements.execute(connection, _HISTORY, _of(at) | _one(group))
-    return [PublishedFile(*row) for row in rows]
+    return [FileOfInstant(*row) for row in rows]
 
 
 async def groups_before_or_on(
@@ -118,18 +118,18 @@ async def groups_before_or_on(
 
 async def files_before_or_on(
     connection: AsyncConnection, at: AsOf, before_or_on: Micros, groups: Sequence[GroupKey]
-) -> list[PublishedFile]:
+) -> list[FileOfInstant]:
     """The newest base file of a time or before of each of ``groups``, and the logs up to the next base file."""
     parameters = _of(at) | _named(groups) | {"before_or_on": before_or_on}
     rows = await statements.execute(connection, _FILES_BEFORE_OR_ON, parameters)
-    return [PublishedFile(*row) for row in rows]
+    return [FileOfInstant(*row) for row in rows]
 
 
 async def files_of(
     connection: AsyncConnection, at: AsOf, names: Sequence[GroupName]
-) -> dict[GroupName, list[PublishedFile]]:
+) -> dict[GroupName, list[FileOfInstant]]:
     """The files in the slices of file groups, base file first, then the log files by completion time."""
-    by_name: dict[GroupName, list[PublishedFile]] = defaultdict(list)
+    by_name: dict[GroupName, list[FileOfInstant]] = defaultdict(list)
     for kind, length in ((FileGroupName, _FILE_ID_LENGTH_MAX), (BucketName, len(bucket_prefix(0)))):
         of_kind = [name for name in names if isinstance(name, kind)]
         if not of_kind:
@@ -143,7 +143,7 @@ async def files_of(
         }
         rows = await statements.execute(connection, _FILES_OF_GROUPS, _of(at) | parameters)
         for number, *columns in rows:
-            by_name[of_kind[number - 1]].append(PublishedFile(*columns))
+            by_name[of_kind[number - 1]].append(FileOfInstant(*columns))
     return by_name
 
 

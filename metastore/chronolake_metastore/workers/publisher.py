@@ -385,7 +385,7 @@ def _folder_missing(place: Place) -> str:
 
 
 class _Execution:
-    """As ``publications.Executor``, for one table. Raises ``ConfigurationError``, ``TableNotFound``."""
+    """``publications.PublicationExecutor`` for one table. Raises ``ConfigurationError``, ``TableNotFound``."""
 
     def __init__(
         self, database: Database, settings: Settings, counts: Counts, place: Place, files: TableFiles

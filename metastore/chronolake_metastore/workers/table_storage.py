@@ -35,7 +35,7 @@ from chronolake_model.storage import options_of
 from chronolake_model.tables import DroppedTable
 from chronolake_model.times import parse_time
 from chronolake_storage import claims, opening, publishing
-from chronolake_storage.claims import Claim, Head, LogState, Owner
+from chronolake_storage.claims import Claim, LogHead, LogState, Owner
 from chronolake_storage.errors import StorageError
 from chronolake_storage.files import Deletion, Files
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, marker_of
@@ -73,7 +73,7 @@ class MetastoreOfThread:
         """As ``Metastore.owner``."""
         return self._wait_for(self._owner())
 
-    def state(self, recorded: Head | None) -> LogState:
+    def state(self, recorded: LogHead | None) -> LogState:
         """As ``Log.state``."""
         return self._wait_for(self._state(recorded))
 
@@ -106,7 +106,7 @@ class MetastoreOfThread:
                 return None
             return await owner_of(connection, self._place)
 
-    async def _state(self, recorded: Head | None) -> LogState:
+    async def _state(self, recorded: LogHead | None) -> LogState:
         async with self._database.reading() as connection:
             return await event_log.state(connection, self._place.table_id, recorded)
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.queries import following
-from chronolake_metastore.queries.following import Position
+from chronolake_metastore.queries.following import FeedPosition
 from chronolake_metastore.workers.worker import Resources, Worker
 from chronolake_model.backoff import Backoff
 
@@ -78,7 +78,7 @@ class Tail:
         """Read new events; gives for how long to wait unless the notifier wakes it."""
         ring = self._followers.ring
         events = await following.page(
-            self._database, Position(place=ring.head), EVENTS_MAX, following.TAIL_BYTES
+            self._database, FeedPosition(place=ring.head), EVENTS_MAX, following.TAIL_BYTES
         )
         self._followers.database_is_away = False
         if events:

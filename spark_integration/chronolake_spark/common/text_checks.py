@@ -21,7 +21,7 @@ _ADVICE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedTexts:
     """The function of a Spark task that checks rows, and returns them."""
 
     table: Table
@@ -55,7 +55,7 @@ def check(rows: pa.RecordBatch | pa.Table, table: Table) -> None:
             )
 
 
-def what(invalid: _utf8.InvalidText) -> str:
+def what(invalid: _utf8.NotUtf8) -> str:
     """The message of the error, without the place."""
     return f"{invalid.excerpt} is not UTF-8; {_ADVICE}"
 

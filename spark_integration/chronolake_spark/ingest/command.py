@@ -28,8 +28,8 @@ from chronolake_model.vocabulary import IndexType, TableType
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from chronolake_spark.ingest.batches import Batch
     from chronolake_spark.ingest.job import Committed, IngestJob, Prepared
+    from chronolake_spark.ingest.request import Batch
 
 _RETRY_SECONDS = 60.0
 _SIGNAL_EXIT = 128
@@ -189,11 +189,10 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     from chronolake_spark.driver import sessions  # noqa: PLC0415
     from chronolake_spark.ingest import (  # noqa: PLC0415
         follow_command,
-        hudi_visibility,
         request as ingest_request,
         source_files,
     )
-    from chronolake_spark.ingest.job import IngestJob  # noqa: PLC0415
+    from chronolake_spark.ingest.job import IngestJob, warned_by_caller  # noqa: PLC0415
     from chronolake_spark.ingest.request import IngestRequest  # noqa: PLC0415
 
     try:
@@ -248,7 +247,7 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
             return
         job = IngestJob(client, spark, request, stopping.check)
         stopping.outcome = lambda commits: _outcome(job, commits, dry_run=dry_run)
-        with hudi_visibility.warned_by_caller():
+        with warned_by_caller():
             result = _run(job, console, stopping, dry_run=dry_run)
     output.show(result, lambda shown: _print_summary(shown, result))
 

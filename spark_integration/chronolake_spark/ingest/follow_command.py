@@ -12,12 +12,11 @@ from chronolake.cli import context, output
 from chronolake.errors import TableNotFound
 from chronolake_model.names import counted
 from chronolake_spark.driver import progress
-from chronolake_spark.ingest import command, follow_job, hudi_visibility
-from chronolake_spark.ingest.batches import Batch
+from chronolake_spark.ingest import command, follow_job, job as ingest_job
 from chronolake_spark.ingest.files import arrivals
 from chronolake_spark.ingest.follow_job import FollowOptions
 from chronolake_spark.ingest.job import Committed
-from chronolake_spark.ingest.request import IngestRequest
+from chronolake_spark.ingest.request import Batch, IngestRequest
 
 __all__ = ["FollowOptions", "follow"]
 
@@ -72,6 +71,6 @@ def follow(
             markup=False,
         )
         table = client.table(request.table)
-        if (obstacle := hudi_visibility.obstacle_of(table, table.definition)) is not None:
+        if (obstacle := ingest_job.obstacle_of(table, table.definition)) is not None:
             console.print(command.warning_of(obstacle), markup=False)
         job.run()

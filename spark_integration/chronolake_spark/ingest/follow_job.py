@@ -28,12 +28,11 @@ from chronolake_model.tables import Table
 from chronolake_spark import errors
 from chronolake_spark.driver import spark_failures, spark_internals
 from chronolake_spark.ingest import arrivals_source
-from chronolake_spark.ingest.batches import Batch
 from chronolake_spark.ingest.files import arrivals, formats, loaded_files
 from chronolake_spark.ingest.files.arrivals import Arrival
 from chronolake_spark.ingest.files.formats import Format
 from chronolake_spark.ingest.job import Committed, IngestJob
-from chronolake_spark.ingest.request import IngestRequest
+from chronolake_spark.ingest.request import Batch, IngestRequest
 from chronolake_spark.ingest.source_files import SourceFiles
 
 _POLL_SECONDS = 0.5

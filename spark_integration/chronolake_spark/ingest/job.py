@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from chronolake_hudi import publishable
 from chronolake_model import nested_fields
 from chronolake_model.instants import Instant
 from chronolake_model.names import split_table_name
+from chronolake_model.publication import PublicationState
 from chronolake_model.tables import BucketIndex, CreateTable, NewBucketIndex, NewField, Table
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import Action, IndexType, State
@@ -31,20 +33,17 @@ from chronolake_spark import creating, errors, tables
 from chronolake_spark.common import columns, csv_types
 from chronolake_spark.driver import schema
 from chronolake_spark.ingest import (
-    batches as ingest_batches,
     csv_files,
-    hudi_visibility,
     request as ingest_request,
     source_files,
 )
-from chronolake_spark.ingest.batches import Batch
 from chronolake_spark.ingest.csv_files import ReadOptions
 from chronolake_spark.ingest.files import csv_advice, loaded_files, operations, text_files
 from chronolake_spark.ingest.files.formats import Format
 from chronolake_spark.ingest.files.loaded_files import LoadedFiles
 from chronolake_spark.ingest.files.set_aside import BadRow
 from chronolake_spark.ingest.reader import IngestReader, readable
-from chronolake_spark.ingest.request import IngestRequest
+from chronolake_spark.ingest.request import Batch, IngestRequest
 from chronolake_spark.write import conflict_retries, schema_merges, source_states, writable_tables, writes
 from chronolake_spark.write.counts import RowCounts, row_counts
 
@@ -157,7 +156,7 @@ class IngestJob:
         changed = tuple(file for file, digest in digests.items() if known.has_another(file, digest))
         _check_changed(changed, table, self.request)
         batches = tuple(
-            ingest_batches.batches(self.source.files, digests, known, self.request, self._files_max)
+            ingest_request.batches(self.source.files, digests, known, self.request, self._files_max)
         )
         new = [file for batch in batches if not batch.loaded for file in batch.files]
         creates_namespace = table is None and not self._has_namespace()
@@ -196,7 +195,7 @@ class IngestJob:
             with readable(self.request.source):
                 rows = self._rows(files, definition)
                 definition = schema_merges.merged(definition, rows, **self._write_options())
-        return hudi_visibility.obstacle_of(self._client.table(self.request.table), definition)
+        return obstacle_of(self._client.table(self.request.table), definition)
 
     def dry_run(self, prepared: Prepared) -> int:
         """Do everything that ``run`` does except writing; returns the number of rows that would be written.
@@ -454,6 +453,28 @@ class IngestJob:
         return sf.lower(sf.trim(schema.quoted(self.request.op_column))).isin(*operations.DELETES)
 
 
+def obstacle_of(table: chronolake.Table, changed: Table) -> str | None:
+    """Why Hudi's readers will not see what is loaded into ``table``, whose definition will be ``changed``.
+
+    None if they will, or if publication is off, which is a decision of the table's owner.
+    """
+    publication = table.publication()
+    if publication.state is PublicationState.PAUSED:
+        return publication.reason
+    return None if publication.state is PublicationState.OFF else publishable.unseen(changed)
+
+
+@contextlib.contextmanager
+def warned_by_caller() -> Iterator[None]:
+    """Keep the client from logging warnings that the caller prints."""
+    logger = logging.getLogger("chronolake.hudi")
+    logger.addFilter(_drop)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_drop)
+
+
 def _check_changed(changed: Sequence[Path], table: Table | None, request: IngestRequest) -> None:
     if not changed or table is None or table.ordering_field is not None or request.load_changed_files:
         return
@@ -463,3 +484,7 @@ def _check_changed(changed: Sequence[Path], table: Table | None, request: Ingest
         "Load a file with only the new rows, or load the files as they are with --load-changed-files",
         {"files": [str(file) for file in changed]},
     )
+
+
+def _drop(_: logging.LogRecord) -> bool:
+    return False

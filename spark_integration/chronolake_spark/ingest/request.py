@@ -5,10 +5,11 @@ from __future__ import annotations
 import codecs
 import contextlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, functions as sf
 from pyspark.sql.types import StructType
@@ -22,8 +23,9 @@ from chronolake_spark import errors
 from chronolake_spark.common import column_names
 from chronolake_spark.driver import schema, spark_failures
 from chronolake_spark.ingest import source_files
-from chronolake_spark.ingest.files import bad_rows, formats, text_files
+from chronolake_spark.ingest.files import bad_rows, formats, loaded_files, text_files
 from chronolake_spark.ingest.files.formats import Format
+from chronolake_spark.ingest.files.loaded_files import LoadedFiles
 from chronolake_spark.ingest.source_files import SourceFiles
 from chronolake_spark.write import casts
 
@@ -335,3 +337,39 @@ def with_stated_columns(frame: DataFrame, table: Table, stated: Mapping[str, str
         wanted = schema.type_of(type_)
         frame = frame.withColumn(field.name, casts.cast(column, field.name, wanted, field.dataType))
     return frame
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Files that become one commit. ``loaded`` says that the table has all of them already."""
+
+    files: tuple[Path, ...]
+    loaded: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the batch in messages."""
+        return self.files[0].name if len(self.files) == 1 else f"{len(self.files)} files"
+
+
+def batches(
+    files: Sequence[Path],
+    digests: Mapping[Path, str],
+    known: LoadedFiles,
+    request: IngestRequest,
+    files_max: int | None,
+) -> Iterator[Batch]:
+    """The commits to be, in order, each without the files that the table has, or that came before."""
+    seen: set[str] = set()
+    new: list[Path] = []
+    for file in files:
+        if not known.has(digests[file]) and digests[file] not in seen:
+            seen.add(digests[file])
+            new.append(file)
+    if request.one_commit_per_file:
+        yield from (Batch((file,), loaded=file not in new) for file in files)
+    else:
+        # One commit names all of its files, and has room for some thousand names.
+        for portion in loaded_files.portions(new, digests, files_max):
+            yield Batch(portion)
+        if not new:
+            yield Batch(tuple(files), loaded=True)

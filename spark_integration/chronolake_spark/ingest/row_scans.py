@@ -135,7 +135,7 @@ def _no_key(key: Sequence[str]) -> _Error:
     return lambda where, place: errors.InvalidRecordKey(f"{where}: {errors.missing_key(key)}", place)
 
 
-def _no_text(invalid: _utf8.InvalidText) -> _Error:
+def _no_text(invalid: _utf8.NotUtf8) -> _Error:
     return lambda where, place: errors.InvalidText(
         f"{where}, column {invalid.path}: {text_checks.what(invalid)}", {**place, "column": invalid.path}
     )

@@ -24,8 +24,7 @@ from chronolake_spark.driver import schema, spark_internals
 from chronolake_spark.read.evolution import Versions
 from chronolake_spark.read.slices import layouts, slice_reader, stored_slices
 from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.bucket_reader import Reader
-from chronolake_spark.read.slices.slice_reader import SliceReader
+from chronolake_spark.read.slices.slice_reader import ExecutorReader, SliceReader
 
 _READ_TASKS_PER_CORE = 4
 _READER_OPTIONS: Final = {
@@ -187,10 +186,10 @@ class OnExecutor:
         self._layout = pa.schema([layout.field(name) for name in struct.names])
         self._ordering = slice_reader.ordering_of(layout, written.table.merge_field)
 
-    def reader(self) -> Reader:
+    def reader(self) -> ExecutorReader:
         """The reader of the slices, made on the executor."""
         folder = TableFolder.of(*self._location)
-        return Reader(SliceReader(folder, self._layout, self._fields, self._ordering))
+        return ExecutorReader(SliceReader(folder, self._layout, self._fields, self._ordering))
 
 
 class _StoredRows(OnExecutor):

@@ -361,7 +361,9 @@ def dry_run(df: DataFrame, table: Table, **how: Any) -> int:
     counted = Observation()
     rows = tagged(df, writable_tables.check(table), **how).observe(counted, sf.count(sf.lit(1)).alias("rows"))
     try:
-        rows.mapInArrow(text_checks.Checked(table), rows.schema).write.format("noop").mode("overwrite").save()
+        rows.mapInArrow(text_checks.CheckedTexts(table), rows.schema).write.format("noop").mode(
+            "overwrite"
+        ).save()
     except spark_failures.EXCEPTIONS as exc:
         raise _typed(exc) from exc
     return int(counted.get["rows"])

@@ -11,7 +11,7 @@ import pytest
 
 import chronolake
 from chronolake import errors
-from chronolake._location import Location
+from chronolake._location import TableLocation
 from chronolake._sync import publishing as publishers
 from chronolake.cli import main
 from chronolake_model.publication import PublicationState, ReportPublication
@@ -246,18 +246,18 @@ def test_a_server_hides_a_table_and_shows_it_again(following_table: PublishedTab
 
 def stall_before(monkeypatch: pytest.MonkeyPatch, name: str, then: Callable[[], object]) -> None:
     """Let a publisher stall at one method, once, while ``then`` happens."""
-    method = getattr(Location, name)
+    method = getattr(TableLocation, name)
 
-    def stalled(self: Location, *arguments: Any) -> Any:
+    def stalled(self: TableLocation, *arguments: Any) -> Any:
         is_meant = name != "publish" or any(
             file.path == publishing.PROPERTIES_PATH for step in arguments[0] for file in step.writes
         )
         if is_meant:
-            monkeypatch.setattr(Location, name, method)
+            monkeypatch.setattr(TableLocation, name, method)
             then()
         return method(self, *arguments)
 
-    monkeypatch.setattr(Location, name, stalled)
+    monkeypatch.setattr(TableLocation, name, stalled)
 
 
 def hidden_and_put_back(client: chronolake.Client, table: PublishedTable) -> None:
@@ -388,14 +388,14 @@ def test_a_clean_says_that_publication_holds_its_files_once_it_is_on_again(
     files = written_and_published(table)
     switch_off(client, table)
     table.publish()
-    delete = Location.delete
+    delete = TableLocation.delete
 
-    def switch_on_and_delete(self: Location, *arguments: Any) -> dict[str, str]:
+    def switch_on_and_delete(self: TableLocation, *arguments: Any) -> dict[str, str]:
         client.table(table.table.name).alter(unset=["hudi.publish"])
         return delete(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Location, "delete", switch_on_and_delete)
+        patch.setattr(TableLocation, "delete", switch_on_and_delete)
         with pytest.raises(
             errors.StorageFailed, match=r"publication for Hudi's readers needs it now.*Clean again"
         ):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronolake_spark.common import columns
-from chronolake_spark.read.slices import java_order, log_partials
+from chronolake_spark.read.slices import log_partials
 from chronolake_spark.read.slices.log_partials import Laid, Parts
 from chronolake_spark.read.slices.merge import Mask
 
@@ -28,6 +29,11 @@ KEY, ORDERING, TIME = "key", "ordering", "time"
 """The columns of deletes: key, ordering value if the table has an ordering field, and commit time."""
 _RANK, _ROW, _BARRIER = "rank", "row", "barrier"
 _NO_VERSION, _WITHOUT_VALUE, _WITH_VALUE = -1, 0, 1
+
+_INTEGERS: Final[dict[pa.DataType, np.dtype[Any]]] = {
+    pa.float32(): np.dtype(np.int32),
+    pa.float64(): np.dtype(np.int64),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,7 @@ class LatestChanges:
         if self.ordering_field is None:
             return deletes.select([KEY])
         type_ = self.records.schema.field(self.ordering_field).type
-        return pa.table({KEY: deletes[KEY], ORDERING: java_order.restored(deletes[ORDERING], type_)})
+        return pa.table({KEY: deletes[KEY], ORDERING: restored(deletes[ORDERING], type_)})
 
     @property
     def deleted_keys(self) -> pa.Table:
@@ -152,6 +158,30 @@ def records_left(changes: LatestChanges, stays: Mask) -> pa.Table:
     return changes.records.take(pa.array(rows[(rows >= 0) & ~stays]))
 
 
+def comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values in Java's order: integers for floating-point values, others as they are. Null stays null.
+
+    In Java, and so for Hudi's readers, NaN is the largest value, and -0.0 is less than 0.0. Writes refuse both,
+    but the logs of an adopted table may have them. Arrow compares NaN with nothing.
+    """
+    integers = _INTEGERS.get(values.type)
+    if integers is None:
+        return values
+    numbers: npt.NDArray[np.floating] = values.fill_null(0.0).to_numpy()
+    # Java takes each NaN for one value.
+    bits = np.where(np.isnan(numbers), np.array(np.nan, numbers.dtype), numbers).view(integers)
+    return _masked(_flipped(bits), values)
+
+
+def restored(values: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    """The values of ``type_`` from which ``comparable`` made these."""
+    integers = _INTEGERS.get(type_)
+    if integers is None:
+        return values
+    bits: npt.NDArray[np.signedinteger] = values.fill_null(0).to_numpy().astype(integers)
+    return _masked(_flipped(bits).view(type_.to_pandas_dtype()), values)
+
+
 def _matched(base: pa.Table, changes: LatestChanges) -> pa.ChunkedArray:
     """For each row of the base file the position of its key in the changes, or null."""
     keys = base[columns.RECORD_KEY].cast(pa.large_string())
@@ -162,7 +192,7 @@ def _wins(base: pa.Table, changes: pa.Table, ordering_field: str | None) -> Mask
     """Row by row: whether the record of the base file wins against the change of its key."""
     if ordering_field is None:
         return np.zeros(len(changes), dtype=np.bool_)
-    ordering = java_order.comparable(base[ordering_field])
+    ordering = comparable(base[ordering_field])
     ranks: npt.NDArray[np.int8] = changes[_RANK].to_numpy()
     is_greater = _mask(pc.fill_null(pc.greater(ordering, changes[ORDERING]), False))
     # Without a barrier, the rank of a change is never less than that of null.
@@ -178,7 +208,7 @@ def _versions_of_records(records: pa.Table, times: pa.ChunkedArray, ordering_fie
         _RANK: pa.array(np.full(len(records), _WITH_VALUE, np.int8)),
     }
     if ordering_field is not None:
-        arrays[ORDERING] = java_order.comparable(records[ordering_field])
+        arrays[ORDERING] = comparable(records[ordering_field])
         arrays[_RANK] = pa.array(_ranks(arrays[ORDERING]))
     return pa.table(arrays)
 
@@ -192,7 +222,7 @@ def _versions_of_deletes(deletes: pa.Table, ordering_type: pa.DataType | None) -
         _RANK: pa.array(np.full(len(deletes), _WITH_VALUE, np.int8)),
     }
     if ordering_type is not None:
-        arrays[ORDERING] = java_order.comparable(deletes[ORDERING].cast(ordering_type))
+        arrays[ORDERING] = comparable(deletes[ORDERING].cast(ordering_type))
         has_value = _mask(pc.is_valid(arrays[ORDERING]))
         arrays[_RANK] = pa.array(np.where(has_value, _WITH_VALUE, _NO_VERSION).astype(np.int8))
     return pa.table(arrays)
@@ -282,3 +312,13 @@ def _ranks(ordering: pa.ChunkedArray) -> npt.NDArray[np.int8]:
 def _mask(booleans: pa.Array | pa.ChunkedArray) -> Mask:
     mask: Mask = booleans.to_numpy(zero_copy_only=False)
     return mask
+
+
+def _flipped(bits: npt.NDArray[np.signedinteger]) -> npt.NDArray[np.signedinteger]:
+    """Integers that ascend as the numbers do: bits of negative numbers turned around, but for the sign."""
+    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
+
+
+def _masked(numbers: npt.NDArray[np.number], values: pa.ChunkedArray) -> pa.ChunkedArray:
+    is_null = values.is_null().to_numpy()
+    return pa.chunked_array([pa.array(numbers, mask=is_null)])

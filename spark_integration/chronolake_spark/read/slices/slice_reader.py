@@ -1,25 +1,39 @@
 """Reads file slices on executors: the base file row group by row group, merged with the log files.
 
 It holds in memory a row group of the base file, and the records of the slice's log files, in the columns that
-are read.
+are read. With a bucket index, the records that a range of instants deleted are found file group by file group:
+a record never leaves its file group, so no shuffle is needed.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chronolake import field_ids
 from chronolake_model.tables import SchemaField
 from chronolake_spark.common import columns
-from chronolake_spark.read.slices import base_files, key_search, layouts, log_contents, log_merge, merge
+from chronolake_spark.read.slices import (
+    base_files,
+    key_search,
+    layouts,
+    log_contents,
+    log_merge,
+    merge,
+    stored_slices,
+)
 from chronolake_spark.read.slices.log_merge import LatestChanges, LogContents
 from chronolake_spark.read.slices.stored_slices import SliceFile, StoredSlice
+
+_BATCH_ROWS: Final = 65_536
+"""The rows of a batch for the JVM, which holds it whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +150,57 @@ def ordering_of(layout: pa.Schema, ordering_field: str | None) -> pa.Field | Non
     return None if ordering_field is None else layout.field(ordering_field)
 
 
+@dataclass(frozen=True, slots=True)
+class ExecutorReader:
+    """Reads slices that are given by the texts of ``StoredSlice.to_json``."""
+
+    slices: SliceReader
+
+    def rows_of(self, slices: Iterable[str], times: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All records of these slices; with ``times`` those whose last change these requested times made."""
+        wanted = None if times is None else pa.array(sorted(times), pa.string())
+        for text in slices:
+            for rows in self.slices.rows(stored_slices.from_json(text)):
+                chosen = rows if wanted is None else _of_times(rows, wanted)
+                yield from chosen.to_batches(max_chunksize=_BATCH_ROWS)
+
+    def deleted_rows(self, groups: Iterable[tuple[str, str | None]]) -> Iterator[pa.RecordBatch]:
+        """The deleted records of changed file groups.
+
+        A group has its slices before and after; one that is replaced has none after. A record is deleted if
+        the slice after does not have its key.
+        """
+        for before, after in groups:
+            keys = self._keys(after)
+            for rows in self.slices.rows(stored_slices.from_json(before)):
+                yield from merge.deleted_rows(rows, keys).to_batches(max_chunksize=_BATCH_ROWS)
+
+    def log_deletes(self, slices: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        """The keys whose last change in the log files of a slice is a delete with an ordering value.
+
+        The columns are the record key, the partition path and the ordering field of the layout.
+        """
+        for text in slices:
+            stored = stored_slices.from_json(text)
+            deletes = self.slices.log_deletes(stored)
+            paths = pa.repeat(pa.scalar(stored.partition_path), len(deletes))
+            rows = deletes.add_column(1, columns.PARTITION_PATH, paths)
+            yield from rows.cast(self.slices.layout).to_batches(max_chunksize=_BATCH_ROWS)
+
+    def _keys(self, text: str | None) -> pa.Table:
+        no_keys = pa.table({columns.RECORD_KEY: pa.array([], pa.string())})
+        if text is None:
+            return no_keys
+        rows = self.slices.of_keys().rows(stored_slices.from_json(text))
+        return pa.concat_tables([no_keys, *(keys.select([columns.RECORD_KEY]) for keys in rows)])
+
+
 def _with_columns(layout: pa.Schema, ordering: pa.Field | None, *meta_columns: str) -> pa.Schema:
     """The layout with the columns by which versions of a record are compared."""
     meta = field_ids.by_names(pa.schema([pa.field(name, pa.string()) for name in meta_columns]), [])
     needed = [*meta, *([] if ordering is None else [ordering])]
     return pa.schema([*layout, *(field for field in needed if field.name not in layout.names)])
+
+
+def _of_times(rows: pa.Table, times: pa.Array) -> pa.Table:
+    return rows.filter(pc.is_in(rows[columns.COMMIT_TIME], value_set=times))
