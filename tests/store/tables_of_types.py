@@ -10,8 +10,8 @@ from chronolake_metastore.domain import instants, restores, rollbacks, savepoint
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.domain.properties import YIELDS_PROPERTY
+from chronolake_metastore.projections.registry import TABLES as PROJECTIONS
 from chronolake_metastore.queries import files as file_queries, instants as instant_queries
-from chronolake_metastore.store.projections import PROJECTIONS
 from chronolake_model import instants as wire, tables as wire_tables
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import Changes, FileGroupName, Snapshot, WriteStat

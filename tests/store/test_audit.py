@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from chronolake_metastore.domain import refusals
-from chronolake_metastore.store.projections import PROJECTIONS
+from chronolake_metastore.projections.registry import TABLES as PROJECTIONS
 from chronolake_model.times import MICROS_MAX, Micros, Tick, format_time, to_datetime
 from tests.examples import examples
 from tests.store.history import ADDRESS, History, file_of, make_history

@@ -32,10 +32,10 @@ from chronolake_metastore.domain.event_chain import hash_of
 from chronolake_metastore.domain.events import Event, TableCreated, decode
 from chronolake_metastore.domain.results import Refused
 from chronolake_metastore.notes import readers
+from chronolake_metastore.projections.registry import TABLES as PROJECTIONS
 from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.queries import conflicts, files as file_queries
 from chronolake_metastore.store import event_log
-from chronolake_metastore.store.projections import PROJECTIONS
 from chronolake_model import instants as wire
 from chronolake_model.file_names import bucket_of, generation_of
 from chronolake_model.files import Changes, FileSlice, Snapshot

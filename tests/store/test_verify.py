@@ -10,6 +10,7 @@ import pytest
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain.proof import Check
+from chronolake_metastore.projections.registry import TABLES
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import replay_tables
 from chronolake_metastore.store.postgres.engine import Database
@@ -74,7 +75,7 @@ def test_one_table_is_verified_by_itself(history_dsn: str) -> None:
 def test_a_session_with_replay_tables_cannot_write_into_a_projection_by_mistake(history_dsn: str) -> None:
     async def write() -> None:
         database = Database(Settings(dsn=history_dsn))
-        async with replay_tables.opened(database) as session, session.replaying() as tx:
+        async with replay_tables.opened(database, TABLES) as session, session.replaying() as tx:
             await tx.query("INSERT INTO chronolake.namespace VALUES ('mine', '{}', now())", {})
 
     with pytest.raises(errors.DatabaseUnavailable) as refused:

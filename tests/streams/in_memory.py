@@ -25,8 +25,9 @@ from chronolake_metastore.domain.namespaces import CreateNamespace
 from chronolake_metastore.domain.reconciling import MarkerCounts, Reconciliation
 from chronolake_metastore.domain.reported_files import ReportFacts
 from chronolake_metastore.domain.results import AnyResult, StreamInstantResult, StreamResult, TaskResult
-from chronolake_metastore.domain.state import EMPTY, State
+from chronolake_metastore.domain.state import EMPTY
 from chronolake_metastore.domain.tables import CreateTable
+from chronolake_metastore.projections.registry import state_of
 from chronolake_metastore.queries import streams as stream_queries
 from chronolake_model import streams as wire, tables as wire_tables
 from chronolake_model.files import WriteStat
@@ -43,7 +44,7 @@ class InMemory:
     """One table with one stream. A request whose key is known gets the answer that it got before."""
 
     def __init__(self) -> None:
-        self.state = State(EMPTY)
+        self.state = state_of(EMPTY)
         self._answers: dict[str, Any] = {}
         self._markers: dict[Micros, set[str]] = {}
         self._visible_after, self._visible = 0, list[tuple[int, str, list[str]]]()

@@ -7,7 +7,6 @@ costs the same few statements, regardless of its size.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
@@ -25,23 +24,14 @@ from chronolake_metastore.domain.clock import CATALOG_ID, Now, commit_wait, drif
 from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.events import Origin
-from chronolake_metastore.domain.instants import Marks
+from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.refusals import DETAIL_CHARS_MAX, bounded_context, bounded_text
 from chronolake_metastore.domain.results import AnyRecorded, Refused
 from chronolake_metastore.domain.state import Loaded, State
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.store import (
-    answers,
-    catalog,
-    clocks,
-    file_groups,
-    instants,
-    outcomes,
-    reconciling,
-    refusals,
-    streams,
-)
-from chronolake_metastore.store.instants import FoundInstants
+from chronolake_metastore.projections import registry as projections
+from chronolake_metastore.projections.projection import Named
+from chronolake_metastore.store import answers, catalog, clocks, outcomes, reconciling, refusals
 from chronolake_metastore.store.postgres.transaction import Session, Statement, Transaction
 from chronolake_model.times import MICROS_PER_SECOND
 
@@ -173,7 +163,7 @@ def _execute(
             yield from projecting.append_events(state)
     if records.decided:
         yield from projecting.write(state)
-        yield from _append_records(state, records)
+        yield from _append_records(records)
 
 
 def _look_ahead(task: Task) -> Loading[Any]:
@@ -213,95 +203,58 @@ def _catalog(names: Names) -> list[UUID]:
 
 async def _load_state(tx: Transaction, tasks: Sequence[Task]) -> tuple[State, Now, dict[str, outcomes.Outcome]]:
     """Lock and read what the commands name, in one round trip, or two where something is missing."""
-    named = [task.names for task in tasks]
-    table_names = {table for names in named for table in names.tables}
-    catalog_ids = [CATALOG_ID] if any(names.catalog for names in named) else []
-    ending = {name for names in named if names.ending for name in names.instants}
-    groups = file_groups.with_previous(chain.from_iterable(names.file_groups for names in named))
-    locked = clocks.lock(table_names, catalog_ids)
+    names = [task.names for task in tasks]
     now = clocks.read_now(appends=True)
     known = outcomes.find(task.request.ctx.request_id for task in tasks)
-    namespaces = catalog.find_namespaces(chain.from_iterable(names.namespaces for names in named))
-    tables = catalog.find_tables(table_names)
-    named_instants = instants.find(chain.from_iterable(names.instants for names in named), ending)
-    concurrent = file_groups.find_concurrent(groups)
-    heads = answers.find(table_names, catalog_ids)
-    named_streams = streams.find(chain.from_iterable(names.streams for names in named))
-    streams_of_tables = streams.find_of_tables(chain.from_iterable(names.tables_of_streams for names in named))
-    further_instants = [query for names in named for query in names.instant_queries]
-    lock_names = clocks.lock_names(table_names, catalog_ids)
-    await tx.fetch(
-        [
-            lock_names,
-            locked,
-            now,
-            known,
-            namespaces,
-            tables,
-            named_instants,
-            concurrent,
-            heads,
-            named_streams,
-            streams_of_tables,
-            *further_instants,
-        ]
-    )
-    results = [named_instants.result, *(query.result for query in further_instants)]
-    missing = _missing(named, tables.result, named_instants.result)
+    fields = await fetch(tx, projections.load(_named(names), now, known))
+    tables, instants = fields.get("tables", {}), fields.get("instants", {})
+    missing = _missing(names, tables, instants)
     renamed = await tx.fetch_one(catalog.find_renamed(missing)) if missing else {}
-    elsewhere = _elsewhere(tasks, tables.result)
+    elsewhere = _elsewhere(tasks, tables)
     present_names = await tx.fetch_one(catalog.find_present_names(elsewhere)) if elsewhere else {}
-    loaded = Loaded(
-        clocks=locked.result,
-        answer_heads=heads.result,
-        namespaces={namespace.name: namespace for namespace, _ in namespaces.result},
-        table_counts={namespace.name: count for namespace, count in namespaces.result},
-        tables={table.name: table for table in tables.result},
-        renamed=renamed,
-        present_names=present_names,
-        instants={
-            (table_id, instant.requested_time): instant
-            for found_instants in results
-            for table_id, instant in found_instants.instants
-        },
-        marks=_all_marks(results),
-        concurrent=concurrent.result,
-        streams={**streams_of_tables.result, **named_streams.result},
-        wall_offset=now.result.wall_offset,
-    )
-    return State(loaded), now.result, known.result
+    loaded = Loaded(**fields, renamed=renamed, present_names=present_names, wall_offset=now.result.wall_offset)
+    return projections.state_of(loaded), now.result, known.result
 
 
-def _missing(named: Sequence[Names], tables: Sequence[Table], loaded: FoundInstants) -> set[str]:
+def _named(names: Sequence[Names]) -> Named:
+    """The objects that the commands of a group name, together."""
+    named = Named(logs=[CATALOG_ID] if any(of_task.catalog for of_task in names) else [])
+    for of_task in names:
+        named.tables.update(of_task.tables)
+        named.namespaces.update(of_task.namespaces)
+        named.instants.update(of_task.instants)
+        if of_task.ending:
+            named.ending.update(of_task.instants)
+        named.instant_queries.extend(of_task.instant_queries)
+        named.file_groups.extend(of_task.file_groups)
+        named.streams.update(of_task.streams)
+        named.tables_of_streams.update(of_task.tables_of_streams)
+    return named
+
+
+def _missing(
+    names: Sequence[Names], tables: Mapping[str, Table], instants: Mapping[InstantKey, Instant]
+) -> set[str]:
     """The names that have no table, or not all instants that are named: the table may have been renamed."""
-    table_ids = {table.name: table.table_id for table in tables}
-    present = {(table_id, instant.requested_time) for table_id, instant in loaded.instants}
-    missing = {name for names in named for name in names.tables if name not in table_ids}
-    for names in named:
-        missing.update(name for name, time in names.instants if (table_ids.get(name), time) not in present)
+    missing = {name for of_task in names for name in of_task.tables if name not in tables}
+    for of_task in names:
+        for name, time in of_task.instants:
+            table = tables.get(name)
+            if table is None or (table.table_id, time) not in instants:
+                missing.add(name)
     return missing
 
 
-def _elsewhere(tasks: Sequence[Task], tables: Sequence[Table]) -> set[UUID]:
+def _elsewhere(tasks: Sequence[Task], tables: Mapping[str, Table]) -> set[UUID]:
     """The ids of expected tables that do not have the names by which they are asked for."""
-    table_ids = {table.name: table.table_id for table in tables}
-    return {
-        table_id
-        for task in tasks
-        if (table_id := task.request.ctx.table_id) and table_ids.get(task.names.tables[0]) != table_id
-    }
-
-
-def _all_marks(results: Sequence[FoundInstants]) -> dict[InstantKey, Marks]:
-    """The marks by instant, merged, because one query may know less than another."""
-    known: dict[InstantKey, Marks] = {}
-    for result in results:
-        for key, marks in result.marks.items():
-            before = known.get(key, marks)
-            known[key] = Marks(
-                before.has_markers or marks.has_markers, before.had_deletions or marks.had_deletions
-            )
-    return known
+    elsewhere = set()
+    for task in tasks:
+        table_id = task.request.ctx.table_id
+        if table_id is not None:
+            table = tables.get(task.names.tables[0])
+            if table is None or table.table_id != table_id:
+                elsewhere.add(table_id)
+    return elsewhere
 
 
 def _decide(state: State, task: Task, evidence: Any, now: Now, records: _Records) -> Result:
@@ -378,11 +331,8 @@ def _table_meant(state: State, names: Names) -> UUID | None:
     return None if table is None else table.table_id
 
 
-def _append_records(state: State, records: _Records) -> list[Statement]:
-    """Append the outcomes, with their chains, and the refusals."""
-    grown = {outcome.chain_id for outcome in records.decided}
-    heads = {chain_id: head for chain_id, head in state.answer_heads.items() if chain_id in grown}
-    statements = [outcomes.append(records.decided), answers.save(heads)]
+def _append_records(records: _Records) -> Iterator[Statement]:
+    """Append the outcomes and the refusals."""
+    yield outcomes.append(records.decided)
     if records.refused:
-        statements.append(refusals.append(records.refused))
-    return statements
+        yield refusals.append(records.refused)

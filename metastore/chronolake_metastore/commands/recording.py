@@ -13,6 +13,7 @@ from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.results import AnyRecorded, Refused
 from chronolake_metastore.domain.state import State
+from chronolake_metastore.projections.logs import AnswerChains
 from chronolake_metastore.store.outcomes import Outcome
 from chronolake_metastore.store.refusals import Refusal
 from chronolake_model.times import Micros
@@ -68,7 +69,7 @@ def chained(state: State, chain_id: UUID, outcome: Outcome, refusal: Refusal | N
     """The outcome as the next of its chain."""
     columns = None if refusal is None else refusal.columns()
     head = grow(state.answer_heads.get(chain_id, START), chain_id, outcome.columns(), columns)
-    state.answer_heads[chain_id] = head
+    state.evolution(AnswerChains).grow(chain_id, head)
     return msgspec.structs.replace(outcome, chain_id=chain_id, number=head.number, hash=head.hash)
 
 

@@ -1,4 +1,4 @@
-"""The changes of a group of commands, or of a page of the log on replay: appended to the log and projected."""
+"""The changes of a group of commands: what is appended to the log, and the rows of its projections."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain.base_paths import BasePath
 from chronolake_metastore.domain.events import Event
 from chronolake_metastore.domain.lists import ListEntry, ListName
 from chronolake_metastore.domain.schemas import Schema
-from chronolake_metastore.domain.streams import StreamKey
-from chronolake_metastore.domain.tables import Table
 from chronolake_model.files import WriteStat
 from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros
@@ -115,7 +112,7 @@ class SchemaOfTable(msgspec.Struct, frozen=True):
 
 
 class Changes:
-    """The rows to write. Instants, namespaces and clocks are written in their last state."""
+    """Events to append, and the rows beside them."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -124,35 +121,6 @@ class Changes:
         self.lists: list[ListOfEvent] = []
         self.written: list[WrittenFiles] = []
         self.reported: list[ReportedFiles] = []
-        self.publications: list[Publication] = []
-        self.replacements: list[Replacement] = []
-        self.restored: list[Restored] = []
-        self.planned: list[PlannedGroups] = []
-        self.settled: list[InstantKey] = []
-        """Instants that have ended: the file groups of their plans are not projected any more."""
-        self.cleaned: list[CleanedFiles] = []
-        self.schemas: list[SchemaOfTable] = []
-        self.adopted: list[Event] = []
-        """Events up to which Hudi has published a table's folder before it came in."""
-        self.found: list[Event] = []
-        """Events that publish nothing."""
-        self.base_paths: list[BasePath] = []
-        self.taken_base_paths: dict[UUID, UUID] = {}
-        """By dropped table, the table that took its base path over."""
-        self.tables: dict[UUID, Table] = {}
-        self.begun: list[InstantKey] = []
-        """New instants."""
-        self.instants: set[InstantKey] = set()
-        """Instants that have changed since they were begun."""
-        self.streams: set[StreamKey] = set()
-        self.checkpoints: set[tuple[StreamKey, int]] = set()
-        self.unbuffered: list[InstantKey] = []
-        """Instants of streams that have ended: they leave the buffers."""
-        self.buffered: list[BufferedVersion] = []
-        self.dropped: list[BufferedVersion] = []
-        """Events whose files a task dropped, because it was restarted."""
-        self.created_namespaces: set[str] = set()
-        self.dropped_namespaces: set[str] = set()
 
     def copy(self) -> Changes:
         """A copy of the changes so far."""

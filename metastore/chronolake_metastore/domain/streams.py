@@ -39,7 +39,7 @@ from chronolake_model.vocabulary import LEASE_SECONDS_DEFAULT, StreamPlace, Writ
 
 WAIT_SECONDS_DEFAULT: Final = 7 * 86_400
 """How long reported files wait for their stream to be opened again."""
-_EVENTS: Final = (
+EVENTS: Final = (
     StreamOpened,
     StreamRenewed,
     StreamClosed,
@@ -320,7 +320,7 @@ def _opened(stream: Stream | None, payload: StreamOpened, event: Event) -> Strea
 
 def name_of(payload: Payload) -> str:
     """The stream that an event names which is of no instant; raises ``ImpossibleEvent`` if it names none."""
-    if not isinstance(payload, _EVENTS):
+    if not isinstance(payload, EVENTS):
         raise ImpossibleEvent("the event names neither an instant nor a stream")
     return payload.name
 

@@ -13,6 +13,7 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain.events import StoredEvent, decode
+from chronolake_metastore.projections.registry import TABLES
 from chronolake_metastore.proof.replay import LogReader, Progress, Refusal, Replay, no_progress
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import answers, proof, replay_tables
@@ -50,7 +51,7 @@ async def rebuild(settings: Settings, progress: Progress = no_progress) -> Rebui
         progress("replaying the log", reader.events + len(page), length)
 
     try:
-        async with replay_tables.opened(database) as session:
+        async with replay_tables.opened(database, TABLES) as session:
             async with session.replaying() as tx:
                 await session.refuse_to_repair_without_rights(tx)
                 length = await proof.log_length(tx, None)

@@ -12,11 +12,11 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.commands.projecting import project
-from chronolake_metastore.domain.changes import Changes
 from chronolake_metastore.domain.clock import Clock
 from chronolake_metastore.domain.events import Event, ImpossibleEvent, StoredEvent
-from chronolake_metastore.domain.state import EMPTY, State
+from chronolake_metastore.domain.state import EMPTY
+from chronolake_metastore.projections import registry as projections
+from chronolake_metastore.projections.logs import Clocks
 from chronolake_metastore.store import event_lists, event_log, instants as stored_instants
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.postgres.transaction import Transaction
@@ -90,14 +90,15 @@ class Replay:
     """
 
     def __init__(self) -> None:
-        self._state = State(EMPTY)
+        self._state = projections.state_of(EMPTY)
         self._clocks: dict[UUID, Clock] = dict(self._state.clocks)
         self.refused: dict[UUID, Refusal] = {}
         """By table, the first event that could not be applied. Later ones of the table are skipped."""
 
     async def begin(self, tx: Transaction) -> None:
         """Write the rows that exist before the first event."""
-        await tx.batch(project(self._state))
+        self._state.evolution(Clocks)
+        await self._project(tx)
 
     async def apply(self, tx: Transaction, events: Sequence[Event]) -> None:
         """Apply the next events of the log, in their order."""
@@ -114,18 +115,15 @@ class Replay:
         }
         for event in events:
             self._evolve(event)
-            if state.changes.restored or state.changes.cleaned:
-                # Completions after a restore are projected after it, in the order of the log. The list of a
-                # clean may be long, so only one is in memory at a time.
+            if any(evolution.must_be_written for evolution in state.evolutions.values()):
                 await self._project(tx)
         await self._project(tx)
 
     async def _project(self, tx: Transaction) -> None:
-        cleaned = self._state.changes.cleaned
-        listed = {clean.files: await event_lists.read(tx, clean.files) for clean in cleaned}
-        await tx.batch(project(self._state, listed))
+        entries = {key: await event_lists.read(tx, key) for key in projections.lists(self._state)}
+        await tx.batch(projections.replay(self._state, entries))
         self._clocks.update(self._state.clocks)
-        self._state.changes = Changes()
+        self._state.evolutions.clear()
         self._state.concurrent.clear()
 
     def _evolve(self, event: Event) -> None:

@@ -28,6 +28,7 @@ from chronolake_metastore.domain.events import (
 )
 from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.proof import NOTHING, Chains, Check, Finding, SharedBasePath
+from chronolake_metastore.projections.registry import TABLES
 from chronolake_metastore.proof import event_lists
 from chronolake_metastore.proof.answer_chains import AnswersVerification
 from chronolake_metastore.proof.replay import LogReader, Progress, Replay, no_progress
@@ -83,7 +84,7 @@ async def verify(
     began = time.monotonic()
     database = Database(settings)
     try:
-        async with replay_tables.opened(database) as session:
+        async with replay_tables.opened(database, TABLES) as session:
             async with session.replaying() as tx:
                 table_id = None if table is None else await _find(tx, table)
                 length = await proof.log_length(tx, table_id)

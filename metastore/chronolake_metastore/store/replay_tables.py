@@ -19,11 +19,9 @@ from chronolake_metastore import errors
 from chronolake_metastore.store.postgres import engine, schema, statements
 from chronolake_metastore.store.postgres.connections import BoundedConnection
 from chronolake_metastore.store.postgres.transaction import Statement, Transaction
-from chronolake_metastore.store.projections import PROJECTIONS
 
 _CONSTRAINTS: Final = statements.load("replay_tables/constraints")
 _KEYS: Final = statements.load("replay_tables/keys")
-_NAMED: Final = {"projections": list(PROJECTIONS)}
 
 _NOT_REPAIRABLE: Final = """
     SELECT name
@@ -91,8 +89,10 @@ class Difference(msgspec.Struct, frozen=True):
 class ReplaySession:
     """A session with a replay table for each projection; see ``opened``."""
 
-    def __init__(self, connection: BoundedConnection) -> None:
+    def __init__(self, connection: BoundedConnection, projections: Sequence[str]) -> None:
         self._connection = connection
+        self._projections = list(projections)
+        self._named = {"projections": self._projections}
         self._keys: dict[str, list[str]] = {}
 
     @asynccontextmanager
@@ -129,7 +129,7 @@ class ReplaySession:
         """
         parameters = {"table_id": table_id, "left_out": list(left_out), "limit": limit}
         differences = []
-        for projection in PROJECTIONS:
+        for projection in self._projections:
             key = self._keys[projection]
             # A chain of answers has the id of its table.
             owner = next((sql.Identifier(column) for column in ("table_id", "chain_id") if column in key), None)
@@ -146,7 +146,7 @@ class ReplaySession:
 
     async def refuse_to_repair_without_rights(self, tx: Transaction) -> None:
         """Raise ``ConfigurationError`` unless the session may do what ``repair`` does."""
-        rows = await tx.query(_NOT_REPAIRABLE, {"schema": schema.SCHEMA, **_NAMED})
+        rows = await tx.query(_NOT_REPAIRABLE, {"schema": schema.SCHEMA, **self._named})
         if rows:
             names = ", ".join(name for (name,) in rows)
             raise errors.ConfigurationError(
@@ -157,7 +157,7 @@ class ReplaySession:
     async def repair(self, tx: Transaction) -> dict[str, int]:
         """Make the projections equal to their replay tables; gives how many rows of each were wrong."""
         wrong = {}
-        for projection in PROJECTIONS:
+        for projection in self._projections:
             key = self._keys[projection]
             names = {"projection": sql.Identifier(projection), "schema": sql.Identifier(schema.SCHEMA)}
             [[rows]] = await tx.query(_DELETE_WRONG.format(key=_columns(key), **names).as_string(), {})
@@ -171,15 +171,15 @@ class ReplaySession:
     async def analyze(self) -> None:
         """Take statistics of the replay tables; autovacuum does not do it for temporary tables."""
         async with self.replaying() as tx:
-            await tx.batch([(f"ANALYZE pg_temp.{projection}", {}) for projection in PROJECTIONS])
+            await tx.batch([(f"ANALYZE pg_temp.{projection}", {}) for projection in self._projections])
 
     async def _make(self) -> None:
         async with self._connection.transaction():
             tx = Transaction(self._connection)
-            await tx.batch([_replay_table_of(projection) for projection in PROJECTIONS])
-            renamed = await tx.query(_CONSTRAINTS, _NAMED)
+            await tx.batch([_replay_table_of(projection) for projection in self._projections])
+            renamed = await tx.query(_CONSTRAINTS, self._named)
             await tx.batch([_rename(*names) for names in renamed])
-            self._keys = dict(await tx.query(_KEYS, _NAMED))
+            self._keys = dict(await tx.query(_KEYS, self._named))
             # From now on a statement that misses its replay table fails. It can never write into the
             # projection itself, not even if the replay tables are gone.
             await tx.query("SET default_transaction_read_only = on", {})
@@ -198,15 +198,15 @@ class ReplaySession:
 
 
 @asynccontextmanager
-async def opened(database: engine.Database) -> AsyncIterator[ReplaySession]:
-    """A session of its own, with empty replay tables.
+async def opened(database: engine.Database, projections: Sequence[str]) -> AsyncIterator[ReplaySession]:
+    """A session of its own, with an empty replay table for each of the ``projections``.
 
     Raises ``DatabaseUnavailable``, and ``ConfigurationError`` where temporary tables cannot be made.
     """
     with engine.database_errors():
         connection = await database.connect()
     try:
-        session = ReplaySession(connection)
+        session = ReplaySession(connection, projections)
         with engine.database_errors():
             try:
                 await session._make()
