@@ -13,7 +13,7 @@ comma := ,
 EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test suite test-long test-hudi test-flink check sync format docs bench-timeline bench-against bench-slices bench-markers bench-proof bench-followers bench-publishing bench-spark bench-hudi bench-streaming walks fuzz clean
+.PHONY: help install demo test suite test-long test-hudi test-flink check sync format docs bench-timeline bench-against bench-slices bench-markers bench-proof bench-followers bench-publishing bench-spark bench-hudi bench-streaming walks budgets fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -97,6 +97,9 @@ bench-hudi: $(STAMP) ## the same work with Chronolake and with Hudi 1.2.0, in tu
 
 bench-proof: $(STAMP) ## verify and rebuild a long log (EVENTS=100000): seconds, memory, how long commands wait
 	$(BIN)/python -m benchmarks.proof
+
+budgets: $(STAMP) ## write the statements and round trips of each command again
+	WRITE_BUDGETS=1 $(BIN)/python -m pytest -q tests/store/test_budgets.py
 
 walks: $(STAMP) ## count the files that a begin, a complete and a checkpoint pass in client and server (FILES=1 names them)
 	@$(BIN)/python tools/walks.py $(if $(FILES),--files)
