@@ -26,8 +26,8 @@ OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 CHANGED = {
     "bool": "NOT coalesce({0}, false)",
     "int2": "coalesce({0}, 0) + 1",
-    "int4": "coalesce({0}, 0) + 1",
-    "int8": "coalesce({0}, 0) + 1",
+    "int4": "coalesce({0}, 0) + 1000",
+    "int8": "coalesce({0}, 0) + 1000",
     "numeric": "coalesce({0}, 0) + 1",
     "text": "coalesce({0}, '') || 'x'",
     "uuid": "gen_random_uuid()",

@@ -139,7 +139,7 @@ class Chains:
         return table_id in self._missing
 
 
-class AnswerChains:
+class FollowedAnswers:
     """Each chain of answers, followed outcome by outcome; it holds a head per chain."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 from chronolake_metastore.domain import answers as domain
 from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.heads import AnswersHead, Heads
-from chronolake_metastore.domain.proof import NOTHING, AnswerChains, Check, Finding
+from chronolake_metastore.domain.proof import NOTHING, Check, Finding, FollowedAnswers
 from chronolake_metastore.store import answers
 from chronolake_metastore.store.postgres.transaction import Transaction
 from chronolake_metastore.store.replay_tables import ReplaySession
@@ -29,7 +29,7 @@ class AnswersVerification:
         self._table_id = table_id
         self._name = name
         self._found = report_finding
-        self._chains = AnswerChains()
+        self._chains = FollowedAnswers()
         self.outcomes = 0
 
     async def read_until_recent(self, session: ReplaySession) -> None:
