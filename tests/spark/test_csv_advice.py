@@ -94,8 +94,9 @@ def test_a_key_column_is_not_advised_to_be_widened():
     [
         ("1.255", "decimal(10,2)", "DECIMAL(11,3)"),
         ("1.255", "decimal(38,2)", "DECIMAL(38,3)"),
-        ("1" * 37, "decimal(38,2)", "DOUBLE"),
-        ("1" * 40, "decimal(38,0)", "DOUBLE"),
+        ("1" + "0" * 36, "decimal(38,2)", "DOUBLE"),
+        ("1" * 37, "decimal(38,2)", "STRING"),
+        ("1" * 40, "decimal(38,0)", "STRING"),
         ("1" * 20, "bigint", "DECIMAL(38,0)"),
         ("3000000000", "int", "BIGINT"),
         ("1e5", "int", "DOUBLE"),
@@ -123,7 +124,8 @@ MISORDERED = [
     (["NaN", "10", "9"], "DOUBLE"),
     (["9223372036854775808", "5"], "DECIMAL(38,0)"),
     (["1234567890123456789012345678901234567.89", "5.00"], "DOUBLE"),
-    (["9.5", "1" * 38], "DOUBLE"),
+    (["9.5", "1" + "0" * 37], "DOUBLE"),
+    (["9.5", "1" * 38], None),
     (["1e400", "5"], None),
     ([" 9", "10"], None),
     (["9", "10", '""'], None),
@@ -145,7 +147,7 @@ def test_an_ordering_field_whose_text_is_ordered_otherwise_than_its_values_is_re
     with pytest.raises(errors.SchemaMismatch, match=r"^the ordering field v would be a string") as refused:
         csv_advice.check_ordering("v", profile)
     proposed = re.findall("--schema 'v (.*?)'", str(refused.value))
-    assert proposed == [advised, "STRING"] if advised else ["STRING"]
+    assert proposed == ([advised, "STRING"] if advised else ["STRING"])
     types = [ReadOptions(known={"v": TargetColumn(type_.lower(), stated=True)}) for type_ in proposed]
     assert [csv_files.inspect([file], reading).rows for reading in types] == [len(values)] * len(types)
 
