@@ -435,8 +435,8 @@ def test_projections_that_were_lost_are_rebuilt_while_the_server_runs(
 
     assert ended.returncode == 0
     assert ended.stdout.startswith(
-        "rebuilt from 4 events; corrected rows: clock 2, namespace 1, lake_table 1, base_path 1, "
-        "schema_version 1, instant 1, file 1;"
+        "rebuilt from 4 events; corrected rows: clock 2, namespace 1, lake_table 1, schema_version 1, "
+        "base_path 1, instant 1, file 1;"
     )
     assert database.contents(dsn, *database.PROJECTIONS) == before
     assert table.begun() > requested_time
