@@ -13,7 +13,7 @@ _ADOPTED: Final = "Set by an [adoption](../concepts/adoption.md#what-is-kept): "
 _MEANINGS: Final[Mapping[str, tuple[str, str]]] = {
     "conflicts.yields": (
         "table-service",
-        "Which side gives way when a write and a pending clustering change a common file group "
+        "The side that yields when a write and a pending clustering change a common file group "
         "([Conflicts](../concepts/timeline.md#conflicts)). It decides the next conflict",
     ),
     "deletions.executor": (

@@ -33,17 +33,17 @@ async def get_outcome(
     404 means that the request was not executed *so far*: it may still be under way. For a definite answer, send
     the same request again under its key.
     """
-    found = await caller.read(queries.get, parameters.header("key", _exact(request)))
-    recorded, body = answer_again(found, rendering.V1)
+    outcome = await caller.read(queries.get, parameters.header("key", _exact(request)))
+    recorded, body = answer_again(outcome, rendering.V1)
     # The bytes are embedded as they are: decoding them would lose digits of totals beyond 64 bits.
     answer = cast("dict[str, Any] | None", msgspec.Raw(body) if body else None)
     return Outcome(
-        request_id=found.request_id,
+        request_id=outcome.request_id,
         status=rendering.status_of(recorded),
         answer=answer,
-        table=found.table,
-        version=found.version,
-        recorded_at=None if found.recorded_at is None else to_datetime(found.recorded_at),
+        table=outcome.table,
+        version=outcome.version,
+        recorded_at=None if outcome.recorded_at is None else to_datetime(outcome.recorded_at),
     )
 
 

@@ -39,11 +39,11 @@ class Namespaces(Projection):
 
     @classmethod
     def _load(cls, named: Named) -> Rows:
-        found = catalog.find_namespaces(named.namespaces)
-        yield [found]
+        query = catalog.find_namespaces(named.namespaces)
+        yield [query]
         return {
-            "namespaces": {namespace.name: namespace for namespace, _ in found.result},
-            "table_counts": {namespace.name: count for namespace, count in found.result},
+            "namespaces": {namespace.name: namespace for namespace, _ in query.result},
+            "table_counts": {namespace.name: count for namespace, count in query.result},
         }
 
     @override
@@ -104,9 +104,9 @@ class Tables(Projection):
 
     @classmethod
     def _load(cls, named: Named) -> Rows:
-        found = catalog.find_tables(named.tables)
-        yield [found]
-        return {"tables": {table.name: table for table in found.result}}
+        query = catalog.find_tables(named.tables)
+        yield [query]
+        return {"tables": {table.name: table for table in query.result}}
 
     @override
     def evolve(self, event: Event) -> None:

@@ -40,11 +40,11 @@ async def find(
         or conflicts.find(table, requested_time, touched, in_the_way(instant, others), now)
         or promised_files.find(promised)
     )
-    told = None if conflict is None else msgspec.structs.asdict(conflicts.told(table, conflict))
+    fields = None if conflict is None else msgspec.structs.asdict(conflicts.told(table, conflict))
     return wire.Conflicts(
         table=table.name,
         requested_time=format_time(requested_time, table.definition.tick),
-        conflict=None if told is None else wire.Conflict(**told),
+        conflict=None if fields is None else wire.Conflict(**fields),
     )
 
 

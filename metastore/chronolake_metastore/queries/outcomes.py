@@ -12,7 +12,7 @@ from chronolake_metastore.store.postgres.engine import Database
 async def get(ctx: Context, database: Database, request_id: str) -> FoundOutcome:
     """The recorded outcome of a request; raises ``OutcomeNotFound`` when no request of this id was decided."""
     async with database.reading() as connection:
-        found = await outcomes.get(connection, request_id)
-    if found is None:
+        outcome = await outcomes.get(connection, request_id)
+    if outcome is None:
         raise errors.OutcomeNotFound(request_id)
-    return found
+    return outcome
