@@ -2,7 +2,8 @@
 FROM python:3.13-slim AS build
 WORKDIR /src
 RUN python -m venv /opt/chronolake
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml hatch_build.py constraints.txt README.md LICENSE ./
+COPY tools/async_to_sync.py tools/
 COPY client client
 COPY metastore metastore
 COPY migrations migrations

@@ -6,6 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 4
 STAMP := $(VENV)/.installed
+# The blocking client is generated: git ignores it (docs/decisions/0035-one-client.md).
+SYNC := client/chronolake/_sync/__init__.py
+READY := $(STAMP) $(SYNC)
 
 # Spark wants Java 17 or 21. Where there is none, a Java runtime that ships as a wheel joins the environment.
 JAVA_FOUND := $(shell "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(17|21)\.' && echo yes)
@@ -18,7 +21,7 @@ EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
-install: $(STAMP) ## make the environment in .venv
+install: $(READY) ## make the environment in .venv
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -30,15 +33,19 @@ $(STAMP): pyproject.toml constraints.txt
 	  --editable '.[$(EXTRAS)]' --group dev
 	@touch $@
 
-demo: $(STAMP) ## start a server, load a table through Spark, show its timeline, read it with hudi-rs (DATA=<folder> for your own files)
+$(SYNC): tools/async_to_sync.py $(wildcard client/chronolake/_async/*.py) | $(STAMP)
+	@$(BIN)/python tools/async_to_sync.py
+	@touch $@
+
+demo: $(READY) ## start a server, load a table through Spark, show its timeline, read it with hudi-rs (DATA=<folder> for your own files)
 	@$(BIN)/python examples/demo.py $(if $(DATA),--data '$(DATA)') $(if $(KEY),--key '$(KEY)') \
 	  $(if $(ORDERING),--ordering '$(ORDERING)') $(if $(PARTITION),--partition '$(PARTITION)') \
 	  $(if $(OP_COLUMN),--op-column '$(OP_COLUMN)')
 
-test: $(STAMP) ## make check and the test suite side by side (what CI runs; WORKERS=4 for the tests, 0 for one after the other)
+test: $(READY) ## make check and the test suite side by side (what CI runs; WORKERS=4 for the tests, 0 for one after the other)
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going $(if $(PYTEST_ARGS),,check) suite
 
-suite: $(STAMP)
+suite: $(READY)
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-long: check ## make check, then all tests, the slow ones too (LONG_SECONDS=240 for the long history and the state machines)
@@ -47,12 +54,12 @@ test-long: check ## make check, then all tests, the slow ones too (LONG_SECONDS=
 	$(MAKE) --no-print-directory test-flink
 
 # Another Spark than Chronolake's, so an environment of its own. HUDI_PYTHON and HUDI_JAR name one that is there.
-test-hudi: $(STAMP) ## the tests with real Hudi (pyspark 3.5.9, Hudi's bundle 1.2.0, Hadoop's S3A: 0.8 GB once, into .hudi-env; or HUDI_PYTHON=… HUDI_JAR=…; EXAMPLES=50 random histories)
+test-hudi: $(READY) ## the tests with real Hudi (pyspark 3.5.9, Hudi's bundle 1.2.0, Hadoop's S3A: 0.8 GB once, into .hudi-env; or HUDI_PYTHON=… HUDI_JAR=…; EXAMPLES=50 random histories)
 	@$(if $(and $(HUDI_PYTHON),$(HUDI_JAR)),,$(BIN)/python tools/make_hudi_env.py .hudi-env)
 	$(if $(EXAMPLES),HUDI_EXAMPLES=$(EXAMPLES) )$(BIN)/python -m pytest -m hudi_spark -rs tests/hudi $(PYTEST_ARGS)
 
 # FLINK_ENV names a folder with Flink's jars that is there.
-test-flink: $(STAMP) ## the tests with a real Flink (Flink 2.3.0: 0.2 GB once, into .flink-env, or FLINK_ENV=…; a JDK 17 or later)
+test-flink: $(READY) ## the tests with a real Flink (Flink 2.3.0: 0.2 GB once, into .flink-env, or FLINK_ENV=…; a JDK 17 or later)
 	@$(if $(FLINK_ENV),,$(BIN)/python tools/make_flink_env.py .flink-env)
 	$(BIN)/python -m pytest -m flink -rs tests/flink $(PYTEST_ARGS)
 
@@ -63,51 +70,51 @@ sync: $(STAMP) ## generate the blocking client from the client for an event loop
 	$(BIN)/python tools/async_to_sync.py
 	$(BIN)/python tools/write_errors.py
 
-format: $(STAMP) ## let ruff put the code in shape
+format: $(READY) ## let ruff put the code in shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench-timeline: $(STAMP) ## the timeline over REST against plain SQL (SECONDS=10 CASES=bcdef INSTANTS=1000000; CHECK=1 fails on a missed target)
+bench-timeline: $(READY) ## the timeline over REST against plain SQL (SECONDS=10 CASES=bcdef INSTANTS=1000000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.timeline
 
-bench-slices: $(STAMP) ## the files of a million slices as Arrow over REST against COPY (CASES=abcde FILES=100000 PARTITIONS=1000; CHECK=1 fails on a missed target)
+bench-slices: $(READY) ## the files of a million slices as Arrow over REST against COPY (CASES=abcde FILES=100000 PARTITIONS=1000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.slices
 
-bench-against: $(STAMP) ## a benchmark beside that of another revision, in turns (REV=<tag or commit> BENCH=timeline TURNS=2, and the benchmark's own variables)
+bench-against: $(READY) ## a benchmark beside that of another revision, in turns (REV=<tag or commit> BENCH=timeline TURNS=2, and the benchmark's own variables)
 	$(BIN)/python -m benchmarks.against
 
-bench-markers: $(STAMP) ## markers over REST against empty requests and files (MARKERS=20000 SECONDS=10; CHECK=1 fails on a missed target)
+bench-markers: $(READY) ## markers over REST against empty requests and files (MARKERS=20000 SECONDS=10; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.markers
 
-bench-streaming: $(STAMP) ## streams: one instant for many tasks, writers that wait and that do not, large checkpoints, Spark (CASES=ac COMPLETIONS=0.2,2 INTERVALS=1; CHECK=1)
+bench-streaming: $(READY) ## streams: one instant for many tasks, writers that wait and that do not, large checkpoints, Spark (CASES=ac COMPLETIONS=0.2,2 INTERVALS=1; CHECK=1)
 	$(BIN)/python -m benchmarks.streaming
 
-bench-followers: $(STAMP) ## reads and memory beside followers of the log (FOLLOWERS=1000; CHECK=1 fails on a missed target)
+bench-followers: $(READY) ## reads and memory beside followers of the log (FOLLOWERS=1000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.followers
 
-bench-publishing: $(STAMP) ## publication for Hudi's readers: rate, lag, cost, opening, adoption (CASES=abcde SECONDS=10 COMMITS=2000; CHECK=1 fails on a missed target)
+bench-publishing: $(READY) ## publication for Hudi's readers: rate, lag, cost, opening, adoption (CASES=abcde SECONDS=10 COMMITS=2000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.publishing
 
-bench-spark: $(STAMP) ## Spark's writes and reads against plain Spark (CASES=abcdefg ROWS=5000000; CHECK=1 fails on a missed target)
+bench-spark: $(READY) ## Spark's writes and reads against plain Spark (CASES=abcdefg ROWS=5000000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.spark
 
-bench-hudi: $(STAMP) ## the same work with Chronolake and with Hudi 1.2.0, in turns (ROWS=5000000; the environment of test-hudi; CHECK=1)
+bench-hudi: $(READY) ## the same work with Chronolake and with Hudi 1.2.0, in turns (ROWS=5000000; the environment of test-hudi; CHECK=1)
 	@$(if $(and $(HUDI_PYTHON),$(HUDI_JAR)),,$(BIN)/python tools/make_hudi_env.py .hudi-env)
 	$(BIN)/python -m benchmarks.hudi
 
-bench-proof: $(STAMP) ## verify and rebuild a long log (EVENTS=100000): seconds, memory, how long commands wait
+bench-proof: $(READY) ## verify and rebuild a long log (EVENTS=100000): seconds, memory, how long commands wait
 	$(BIN)/python -m benchmarks.proof
 
-budgets: $(STAMP) ## write the statements and round trips of each command again
+budgets: $(READY) ## write the statements and round trips of each command again
 	WRITE_BUDGETS=1 $(BIN)/python -m pytest -q tests/store/test_budgets.py
 
-walks: $(STAMP) ## count the files that a begin, a complete and a checkpoint pass in client and server (FILES=1 names them)
+walks: $(READY) ## count the files that a begin, a complete and a checkpoint pass in client and server (FILES=1 names them)
 	@$(BIN)/python tools/walks.py $(if $(FILES),--files)
 
-fuzz: $(STAMP) ## attack the REST API with requests made from its OpenAPI document (SECONDS=600 SEED=1)
+fuzz: $(READY) ## attack the REST API with requests made from its OpenAPI document (SECONDS=600 SEED=1)
 	$(BIN)/python -m tests.fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
-docs: $(STAMP) ## write the generated references again
+docs: $(READY) ## write the generated references again
 	$(BIN)/python -m docs.generate
 	$(BIN)/python docs/vectors.py
 

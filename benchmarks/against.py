@@ -62,6 +62,8 @@ def _unpack(revision: str, folder: str) -> None:
     if archive.returncode:
         sys.exit(f"git has no revision {revision!r}: {archive.stderr.decode().strip()}")
     subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+    if not Path(folder, "client/chronolake/_sync").exists():
+        subprocess.run([sys.executable, Path(folder, "tools/async_to_sync.py")], check=True)
 
 
 def _run(tree: Path) -> Iterator[str]:

@@ -10,6 +10,10 @@ import pytest
 from hypothesis import settings
 
 from tests.scheduling import SparkApart
+from tools import async_to_sync
+
+# Before anything imports the blocking client, which git ignores, so that it is never older than its source.
+async_to_sync.main([])
 
 pytest.register_assert_rewrite("tests.hudi.keyed_table")
 pytest_plugins = ["tests.fix_postgres", "tests.fix_s3", "tests.fix_server", "tests.fix_stores"]

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+import chronolake
+from tools import async_to_sync
 from tools.async_to_sync import to_sync
 
 
@@ -46,3 +52,41 @@ def test_prose_is_generated() -> None:
     """
 '''
     )
+
+
+def test_a_stale_a_missing_and_a_superfluous_file_are_found_and_corrected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = (tmp_path / "client/chronolake" / name for name in ("_async", "_sync"))
+    source.mkdir(parents=True)
+    for name in ("kept", "changed", "added", "removed"):
+        (source / f"{name}.py").write_text("async def f(): ...\n")
+    (source / "added.py").rename(tmp_path / "added.py")
+    assert async_to_sync.main([], tmp_path) == 0
+    (tmp_path / "added.py").rename(source / "added.py")
+    (source / "changed.py").write_text("async def g(): ...\n")
+    (source / "removed.py").unlink()
+
+    assert async_to_sync.main(["--check"], tmp_path) == 1
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        f"client/chronolake/_sync/{name}.py" for name in ("added", "changed", "removed")
+    ]
+    assert async_to_sync.main([], tmp_path) == 0
+    assert async_to_sync.main(["--check"], tmp_path) == 0
+    assert (target / "changed.py").read_text().endswith("def g(): ...\n")
+    assert sorted(path.name for path in target.iterdir()) == ["added.py", "changed.py", "kept.py"]
+
+
+def test_a_checkout_without_the_blocking_client_says_how_to_generate_it(tmp_path: Path) -> None:
+    package = Path(chronolake.__file__).parent
+    for path in (package, *package.parent.glob("chronolake_*")):
+        (tmp_path / path.name).mkdir()
+        for file in path.glob("*"):
+            if file.name not in ("_sync", "__pycache__"):
+                (tmp_path / path.name / file.name).symlink_to(file)
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import chronolake"
+
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert ended.stderr.splitlines()[-1].startswith("ImportError: the blocking client of this checkout is not")
+    assert "make sync" in ended.stderr

@@ -1,16 +1,17 @@
-"""Generates ``chronolake._sync`` from ``chronolake._async``; ``make check`` compares it with the present one.
+"""Generates ``chronolake._sync`` from ``chronolake._async``: in each build, in ``make sync``, before tests.
 
 The rules go by tokens, so comments and layout stay. ``async`` and ``await`` are left out, and names that begin
 with ``Async`` lose that. Code that differs otherwise stands in ``chronolake._concurrency``: two modules with
-the same names, one for each client. See docs/decisions/0035-one-client.md.
+the same names, one for each client. Only the standard library: builds have nothing else. See
+docs/decisions/0035-one-client.md.
 """
 
 from __future__ import annotations
 
 import io
 import keyword
+import os
 import re
-import subprocess
 import sys
 import tokenize
 from collections.abc import Iterator, Sequence
@@ -19,8 +20,8 @@ from tokenize import TokenInfo
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-SOURCE: Final = ROOT / "client/chronolake/_async"
-TARGET: Final = ROOT / "client/chronolake/_sync"
+SOURCE: Final = "client/chronolake/_async"
+TARGET: Final = Path("client/chronolake/_sync")
 
 HEADER: Final = "# Generated from chronolake/_async/{name} by tools/async_to_sync.py: do not edit.\n"
 
@@ -57,34 +58,40 @@ _ASYNC_PREFIX: Final = re.compile(r"Async(?=[A-Z])")
 Edit = tuple[int, int, str]
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Write the package; with ``--check`` only say which files differ. Gives the exit code."""
-    generated = {name: formatted(text, TARGET / name) for name, text in package().items()}
+def main(arguments: Sequence[str], root: Path = ROOT) -> int:
+    """Write the package; with ``--check`` only print which files differ. Returns the exit code."""
+    generated, written = package(root), present(root)
+    differing = sorted(name for name in generated | written if generated.get(name) != written.get(name))
     if arguments == ["--check"]:
-        differing = [
-            name for name in sorted(generated | present()) if present().get(name) != generated.get(name)
-        ]
         for name in differing:
-            print(f"{(TARGET / name).relative_to(ROOT)} differs from its source: run `make sync`")
+            print(f"{TARGET / name} differs from its source: run `make sync`")
         return 1 if differing else 0
-    TARGET.mkdir(exist_ok=True)
-    for name in present().keys() - generated.keys():
-        (TARGET / name).unlink()
-    for name, text in generated.items():
-        (TARGET / name).write_text(text, encoding="utf-8")
+    (root / TARGET).mkdir(exist_ok=True)
+    for name in differing:
+        write(root / TARGET / name, generated.get(name))
     return 0
 
 
-def present() -> dict[str, str]:
-    """The package as checked in: the text of each file by its name."""
-    return {path.name: path.read_text(encoding="utf-8") for path in TARGET.glob("*.py")}
+def write(path: Path, text: str | None) -> None:
+    """Replace or remove a file, so that a process that imports it at the same time sees a whole one."""
+    if text is None:
+        path.unlink(missing_ok=True)
+        return
+    written = path.with_name(f"{path.name}.{os.getpid()}")
+    written.write_text(text, encoding="utf-8")
+    written.replace(path)
 
 
-def package() -> dict[str, str]:
-    """The package as generated, not yet formatted."""
+def present(root: Path) -> dict[str, str]:
+    """The package as it was written last: the text of each file by its name."""
+    return {path.name: path.read_text(encoding="utf-8") for path in (root / TARGET).glob("*.py")}
+
+
+def package(root: Path) -> dict[str, str]:
+    """The package as generated."""
     return {
         path.name: HEADER.format(name=path.name) + to_sync(path.read_text(encoding="utf-8"))
-        for path in sorted(SOURCE.glob("*.py"))
+        for path in sorted((root / SOURCE).glob("*.py"))
     }
 
 
@@ -169,22 +176,6 @@ def _prose(text: str) -> str:
     for pattern, replacement in PROSE:
         text = pattern.sub(replacement, text)
     return text
-
-
-def formatted(source: str, path: Path) -> str:
-    """The module as ruff formats it, without imports that are not used any more."""
-    ruff = Path(sys.executable).with_name("ruff")
-    for command in (["check", "--fix-only", "--select", "F401,I"], ["format"]):
-        done = subprocess.run(
-            [ruff, *command, "--quiet", "--stdin-filename", path, "-"],
-            cwd=ROOT,
-            input=source,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        source = done.stdout
-    return source
 
 
 if __name__ == "__main__":

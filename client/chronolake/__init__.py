@@ -22,7 +22,14 @@ from chronolake._async.timeline import AsyncTimeline
 from chronolake._async.write import AsyncWrite
 from chronolake._filters import Column, col
 from chronolake._http import version as _version
-from chronolake._sync.client import Client, connect
+
+try:
+    from chronolake._sync.client import Client, connect
+except ModuleNotFoundError as exc:
+    if not (exc.name or "").startswith("chronolake._sync"):
+        raise
+    message = "the blocking client of this checkout is not generated yet: run `make sync` in it"
+    raise ImportError(message, name=exc.name) from exc
 from chronolake._sync.markers import Markers
 from chronolake._sync.reading import Reading
 from chronolake._sync.stream_writer import StreamWriter
