@@ -244,3 +244,15 @@ def test_views_without_install_say_to_call_it() -> None:
     program = "import chronolake_spark; chronolake_spark.views(None, 'shop')"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "call chronolake_spark.install() before" in ended.stderr.splitlines()[-1]
+
+
+@pytest.mark.spark
+def test_a_local_session_reports_errors_only() -> None:
+    program = (
+        "import chronolake_spark\n"
+        "spark = chronolake_spark.session(master='local[1]')\n"
+        "spark.range(3).count()"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    lines = [line for line in ended.stderr.splitlines() if "incubator modules" not in line]
+    assert lines == []
