@@ -249,9 +249,7 @@ def test_views_without_install_say_to_call_it() -> None:
 @pytest.mark.spark
 def test_a_local_session_reports_errors_only() -> None:
     program = (
-        "import chronolake_spark\n"
-        "spark = chronolake_spark.session(master='local[1]')\n"
-        "spark.range(3).count()"
+        "import chronolake_spark\nspark = chronolake_spark.session(master='local[1]')\nspark.range(3).count()"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     lines = [line for line in ended.stderr.splitlines() if "incubator modules" not in line]
