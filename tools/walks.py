@@ -28,7 +28,7 @@ import msgspec
 import chronolake
 from chronolake_metastore import embedded, telemetry
 from chronolake_metastore.cli import serving
-from chronolake_metastore.settings import LogFormat, LogLevel, Settings
+from chronolake_metastore.settings import LogLevel, LogLineFormat, Settings
 from chronolake_metastore.store.postgres import statements
 
 ROOT: Final = Path(__file__).parent.parent
@@ -165,7 +165,7 @@ def main() -> None:
     parser.add_argument("--dsn", help="an empty database; otherwise an embedded one is started")
     parser.add_argument("--files", action="store_true", help="print the names of the files")
     given = parser.parse_args()
-    telemetry.configure(LogFormat.CONSOLE, LogLevel.WARNING)
+    telemetry.configure(LogLineFormat.CONSOLE, LogLevel.WARNING)
     walks = measured(given.dsn) if given.dsn else _measured_embedded()
     print("\n".join(report(walks, with_names=given.files)).rstrip())
 

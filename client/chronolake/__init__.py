@@ -53,7 +53,7 @@ from chronolake_model.files import (
 )
 from chronolake_model.filters import Filter
 from chronolake_model.instants import (
-    Conflict,
+    ConflictingInstant,
     Instant,
     Plan,
     RecordedPlan,
@@ -125,7 +125,7 @@ __all__ = [
     "Column",
     "ColumnStats",
     "CompletedInstant",
-    "Conflict",
+    "ConflictingInstant",
     "DataFile",
     "Deletable",
     "DeletedFile",

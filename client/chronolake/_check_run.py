@@ -19,7 +19,7 @@ from chronolake._file_checks import EXAMPLES_MAX, BaseFile, FileLayout
 from chronolake.storage import open_filesystem
 from chronolake_hudi.errors import DamagedFile, UnsupportedFormat
 from chronolake_model.adoption import ADOPTED_PROPERTY
-from chronolake_model.checks import AWAITS_ROLLBACK, Check, Finding, FindingKind, FindingTotal
+from chronolake_model.checks import AWAITS_ROLLBACK, CheckResult, Finding, FindingKind, FindingTotal
 from chronolake_model.file_names import FileKind, bucket_of, parse_file_name
 from chronolake_model.files import DataFile, FileSlice
 from chronolake_model.orphans import Orphan, OrphanReason
@@ -91,10 +91,10 @@ class Run:
         if len(self._findings[finding.kind]) < FINDINGS_MAX:
             self._findings[finding.kind].append(finding)
 
-    def report(self) -> Check:
+    def report(self) -> CheckResult:
         """The report of the findings so far."""
         kinds = [kind for kind in FindingKind if self._totals[kind]]
-        return Check(
+        return CheckResult(
             self._table,
             self._as_of,
             self._files,

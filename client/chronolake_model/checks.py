@@ -85,7 +85,7 @@ class FindingTotal(msgspec.Struct, frozen=True):
     records: int
 
 
-class Check(msgspec.Struct, frozen=True):
+class CheckResult(msgspec.Struct, frozen=True):
     """A table as of a completion time, checked; ``as_of`` is null when nothing had completed.
 
     ``findings`` are bounded, ``totals`` count all. ``not_covered`` says in words what was not read.

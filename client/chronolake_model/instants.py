@@ -347,7 +347,7 @@ class FindConflicts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     file_groups: Annotated[list[TouchedFileGroup], Meta(min_length=1, max_length=FILE_GROUPS_MAX)]
 
 
-class Conflict(msgspec.Struct, frozen=True):
+class ConflictingInstant(msgspec.Struct, frozen=True):
     """Another instant against which a completion would lose.
 
     ``rebase_on`` is the completion time to read the table as of before writing again; null when the winner is
@@ -367,7 +367,7 @@ class Conflicts(msgspec.Struct, frozen=True):
 
     table: str
     requested_time: str
-    conflict: Conflict | None
+    conflict: ConflictingInstant | None
 
 
 class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -113,7 +113,7 @@ class DeleteMarkers(Step[None]):
 
 
 @dataclass
-class Result:
+class DeletionResult:
     """The result for the files so far; it is valid also if the protocol fails."""
 
     listed: int = 0
@@ -140,7 +140,9 @@ def sources_of(action: Action, *, is_planned: bool, by_markers: bool, direct_mar
     return [Source.MARKERS, Source.DIRECT_MARKERS] if direct_markers else [Source.MARKERS]
 
 
-def delete_files(sources: Iterable[Source], result: Result, published: Container[DeletedFile] = ()) -> Protocol:
+def delete_files(
+    sources: Iterable[Source], result: DeletionResult, published: Container[DeletedFile] = ()
+) -> Protocol:
     """Delete and report all files in the sources, except ``published`` ones."""
     for source in sources:
         while (page := (yield from ListFiles(source))) is not None:
@@ -148,7 +150,7 @@ def delete_files(sources: Iterable[Source], result: Result, published: Container
             yield from _delete([file for file in page if file not in published], result)
 
 
-def sweep(result: Result, *, has_direct_markers: bool) -> Protocol:
+def sweep(result: DeletionResult, *, has_direct_markers: bool) -> Protocol:
     """Delete late files, which were written again after their deletion, and report them again.
 
     With ``has_direct_markers``, files with new direct markers are deleted and reported too, also if they do not
@@ -166,7 +168,7 @@ def sweep(result: Result, *, has_direct_markers: bool) -> Protocol:
         yield from ReportFiles(())
 
 
-def _delete(files: Files, result: Result) -> Protocol:
+def _delete(files: Files, result: DeletionResult) -> Protocol:
     for first in range(0, len(files), FILES_AT_ONCE):
         part = files[first : first + FILES_AT_ONCE]
         failures = yield from DeleteFiles(part)

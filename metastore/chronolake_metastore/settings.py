@@ -21,7 +21,7 @@ class RequestLog(enum.StrEnum):
     INFO = "info"
 
 
-class LogFormat(enum.StrEnum):
+class LogLineFormat(enum.StrEnum):
     """The form of log lines."""
 
     CONSOLE = "console"
@@ -306,7 +306,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     request_log: Annotated[
         RequestLog, Option(help="The level at which each answered request is logged, or off.")
     ] = RequestLog.OFF
-    log_format: Annotated[LogFormat, Option(help="The form of log lines.")] = LogFormat.CONSOLE
+    log_format: Annotated[LogLineFormat, Option(help="The form of log lines.")] = LogLineFormat.CONSOLE
     log_level: Annotated[LogLevel, Option(help="The lowest level of log lines that are written.")] = (
         LogLevel.INFO
     )

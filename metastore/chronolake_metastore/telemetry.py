@@ -9,10 +9,10 @@ import psycopg
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
 
-from chronolake_metastore.settings import LogFormat, LogLevel
+from chronolake_metastore.settings import LogLevel, LogLineFormat
 
 
-def configure(log_format: LogFormat, level: LogLevel) -> None:
+def configure(log_format: LogLineFormat, level: LogLevel) -> None:
     """Send every log line of the process, ours and the libraries', to standard error in one form."""
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -22,7 +22,7 @@ def configure(log_format: LogFormat, level: LogLevel) -> None:
     ]
     renderer: Processor = (
         structlog.processors.JSONRenderer()
-        if log_format is LogFormat.JSON
+        if log_format is LogLineFormat.JSON
         else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
     structlog.configure(

@@ -17,7 +17,7 @@ from chronolake_model.vocabulary import IndexType, Operation
 from chronolake_spark import errors
 from chronolake_spark.common import choices
 from chronolake_spark.common.choices import Duplicates, Replaces
-from chronolake_spark.common.format_options import View
+from chronolake_spark.common.format_options import QueryView
 from chronolake_spark.driver import progress, schema
 from chronolake_spark.explain import of_reads, of_writes
 from chronolake_spark.explain.explanations import Explanation
@@ -320,7 +320,7 @@ class SparkTable:
         meta_columns: bool = False,
         *,
         filter: FilterOrText | None = None,
-        view: View | ViewName = View.SNAPSHOT,
+        view: QueryView | ViewName = QueryView.SNAPSHOT,
         columns: Sequence[str] | None = None,
     ) -> DataFrame:
         """The records as of a completion time, or now; Hudi's columns on request.
@@ -337,8 +337,8 @@ class SparkTable:
         them when a merge-on-read table has many, because ``select`` on the frame does not prune the columns of
         file slices with log files.
         """
-        view = choices.of("view", view, View)
-        if view is View.CHANGES:
+        view = choices.of("view", view, QueryView)
+        if view is QueryView.CHANGES:
             raise ValueError("the changes of a table are read by changes(from_, to)")
         if filter is None:
             snapshot = self._table.snapshot(as_of)
@@ -422,7 +422,7 @@ class SparkTable:
         *,
         as_of: Moment | None = None,
         filter: FilterOrText | None = None,
-        view: View | ViewName = View.SNAPSHOT,
+        view: QueryView | ViewName = QueryView.SNAPSHOT,
         columns: Sequence[str] | None = None,
         partitions: Partitions = "dynamic",
     ) -> Explanation:
@@ -434,7 +434,7 @@ class SparkTable:
         choices.word("operation", operation, ["read", *get_args(WriteName)])
         wanted = None if filter is None else self._parsed_filter(filter)
         if operation == "read":
-            return of_reads.explain(self._table, as_of, wanted, choices.of("view", view, View), columns)
+            return of_reads.explain(self._table, as_of, wanted, choices.of("view", view, QueryView), columns)
         replaces_all = choices.of("partitions", partitions, Replaces) is Replaces.TABLE
         return of_writes.written(self._table, operation, df, wanted, replaces_all=replaces_all)
 

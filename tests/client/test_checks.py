@@ -19,7 +19,7 @@ import python_writer
 from chronolake import _check_run, _keys, field_ids
 from chronolake.cli import output
 from chronolake_model import meta_columns as meta
-from chronolake_model.checks import Check, FindingKind
+from chronolake_model.checks import CheckResult, FindingKind
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from tests.client.conftest import Cli
 from tests.fix_s3 import S3
@@ -104,7 +104,7 @@ def put(name: str, row: int, value: Any) -> Change:
     return change
 
 
-def kinds(report: Check) -> dict[FindingKind, tuple[int, int]]:
+def kinds(report: CheckResult) -> dict[FindingKind, tuple[int, int]]:
     return {total.kind: (total.findings, total.records) for total in report.totals}
 
 
@@ -351,7 +351,7 @@ def test_files_of_an_earlier_schema_are_checked_by_it(orders: chronolake.Table) 
 def test_without_pyarrow_the_terminal_names_the_extra(
     cli: Cli, table: chronolake.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def check(*_: object, **__: object) -> Check:
+    def check(*_: object, **__: object) -> CheckResult:
         raise ModuleNotFoundError("No module named 'pyarrow'")
 
     monkeypatch.setattr(chronolake.Table, "check", check)
@@ -372,7 +372,7 @@ def test_the_terminal_shows_each_finding_and_its_remedy(cli: Cli, orders: chrono
     assert "40 records: no finding" in sound.out
     assert "wrong-record-key: 1 file, 1 record" in shown.out
     assert "Correct the writer" in shown.out
-    parsed = msgspec.json.decode(document.out, type=Check)
+    parsed = msgspec.json.decode(document.out, type=CheckResult)
     assert [total.kind for total in parsed.totals] == [FindingKind.WRONG_RECORD_KEY]
     assert cli("check", orders.name, "--sample", "2", "--full").code == output.USAGE
     assert cli("check", orders.name, "--sample", "0").code == output.USAGE

@@ -8,13 +8,13 @@ from hypothesis import given, strategies as st
 
 from chronolake_metastore.domain import inserts
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, GroupChange
-from chronolake_metastore.domain.inserts import Partition
+from chronolake_metastore.domain.inserts import PartitionKey
 from chronolake_model.files import WriteStat
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, State
 
 TABLE = UUID(int=7)
-partitions = st.sampled_from([Partition(TABLE, path) for path in "abc"])
+partitions = st.sampled_from([PartitionKey(TABLE, path) for path in "abc"])
 
 
 def completed(requested: int, after: int) -> ConcurrentInstant:
@@ -28,7 +28,7 @@ others = st.builds(completed, st.integers(0, 20), st.integers(1, 20))
 
 @given(st.integers(0, 40), st.sets(partitions), st.dictionaries(partitions, others))
 def test_an_instant_loses_against_inserts_into_its_partitions_that_completed_since_it_was_requested(
-    mine: int, own: set[Partition], latest: dict[Partition, ConcurrentInstant]
+    mine: int, own: set[PartitionKey], latest: dict[PartitionKey, ConcurrentInstant]
 ) -> None:
     expected = {
         partition

@@ -11,7 +11,13 @@ from chronolake_metastore.domain import resizes, tables
 from chronolake_metastore.domain.actions import RULES
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, GroupChange
 from chronolake_metastore.domain.definitions import NewDefinition
-from chronolake_metastore.domain.events import Event, ImpossibleEvent, InstantCompleted, Plan, TableCreated
+from chronolake_metastore.domain.events import (
+    Event,
+    ImpossibleEvent,
+    InstantCompleted,
+    PlannedWork,
+    TableCreated,
+)
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.domain.tables import Table
@@ -104,8 +110,8 @@ def test_the_former_numbers_of_a_table_are_bounded(monkeypatch: pytest.MonkeyPat
 def test_the_plan_of_a_resize_is_not_kept() -> None:
     rules = RULES[Action.CLUSTERING]
     assert resizes.keeps_plan(rules, None)
-    assert resizes.keeps_plan(rules, Plan())
-    assert not resizes.keeps_plan(rules, Plan(buckets=8))
+    assert resizes.keeps_plan(rules, PlannedWork())
+    assert not resizes.keeps_plan(rules, PlannedWork(buckets=8))
 
 
 def test_a_table_without_buckets_is_never_resized_by_the_log() -> None:

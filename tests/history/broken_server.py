@@ -103,10 +103,10 @@ def _go_by_own_clock(server: MonkeyPatch) -> None:
 def _forget_outcomes(server: MonkeyPatch) -> None:
     find, append = outcomes.find, outcomes.append
 
-    def find_nothing(_: Iterable[str]) -> Query[dict[str, outcomes.Outcome]]:
+    def find_nothing(_: Iterable[str]) -> Query[dict[str, outcomes.StoredOutcome]]:
         return find(())
 
-    def append_unless_there(decided: Sequence[outcomes.Outcome]) -> Statement:
+    def append_unless_there(decided: Sequence[outcomes.StoredOutcome]) -> Statement:
         sql, parameters = append(decided)
         return f"{sql} ON CONFLICT DO NOTHING", parameters
 

@@ -26,7 +26,7 @@ from chronolake_spark.read.slices import base_files, layouts
 from chronolake_spark.read.slices.log_contents import LogFormat
 from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.write.tasks import bucket_writer
-from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, TaskResult, WriteJob
+from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob, WriteTaskResult
 from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import StorageError
@@ -89,12 +89,12 @@ def batch(*rows: Row) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(list(rows), schema=pa.schema([*control, *SCHEMA]))
 
 
-def following(job: WriteJob, written: TaskResult) -> WriteJob:
+def following(job: WriteJob, written: WriteTaskResult) -> WriteJob:
     """The job of the next instant, which reads the existing files."""
     return replace(job, requested_time=SECOND, stored=slices_after(job.stored, written.stats))
 
 
-def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: TaskAttempt) -> TaskResult:
+def write(batches: Iterable[pa.RecordBatch], job: WriteJob, task: TaskAttempt) -> WriteTaskResult:
     """As on an executor that cannot reach the server, when the driver has claimed the base path."""
     table = definition({}, base_path=job.base_path)
     files = opening.open_files(job.base_path)
@@ -131,7 +131,7 @@ def test_rows_are_written_with_hudis_columns_first(job: WriteJob):
 def test_a_bucket_whose_first_file_group_was_replaced_uses_its_present_one(job: WriteJob):
     (first,) = write([batch(row(1))], job, TASK).stats
     second = bucket_file_id(0, 1)
-    following_job = following(job, TaskResult((first,)))
+    following_job = following(job, WriteTaskResult((first,)))
     stored = {
         group: msgspec.structs.replace(file_slice, file_id=second)
         for group, file_slice in following_job.stored.items()
@@ -198,7 +198,7 @@ def test_each_run_of_a_file_group_is_one_file(job: WriteJob):
 
 
 def test_no_rows_write_no_file(job: WriteJob):
-    assert write([], job, TASK) == TaskResult()
+    assert write([], job, TASK) == WriteTaskResult()
     assert files_of(job) == []
 
 
@@ -206,7 +206,7 @@ def test_a_group_where_nothing_changes_writes_no_file(job: WriteJob):
     second = following(job, write([batch(row(1, 5))], job, TASK))
     written = write([batch(row(1, 4), row(9, delete=True))], second, TASK)
 
-    assert written == TaskResult(rows=2, unchanged=2)
+    assert written == WriteTaskResult(rows=2, unchanged=2)
     assert len(files_of(job)) == 1
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from chronolake_spark import errors
 from chronolake_spark.common import format_options
-from chronolake_spark.common.format_options import Use, View, WriteOperation
+from chronolake_spark.common.format_options import QueryView, Use, WriteOperation
 
 
 def test_options_of_any_case_are_read():
@@ -23,10 +23,10 @@ def test_options_of_any_case_are_read():
     assert (options.meta_columns, options.storage_options) == (True, {"secret_key": "s"})
     assert (options.row_order, options.view, options.operation) == (
         ("ts", "`n`"),
-        View.SNAPSHOT,
+        QueryView.SNAPSHOT,
         WriteOperation.UPSERT,
     )
-    assert format_options.parse({"path": "a.b", "from": "earliest"}).view is View.CHANGES
+    assert format_options.parse({"path": "a.b", "from": "earliest"}).view is QueryView.CHANGES
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.read.slices.slice_reader import SliceReader
 from chronolake_spark.read.slices.stored_slices import SliceFile, StoredSlice
 from chronolake_spark.write.tasks import bucket_writer
-from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, TaskResult, WriteJob
+from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob, WriteTaskResult
 from chronolake_spark.write.tasks.stored_groups import GroupNumber
 from tests.examples import examples
 from tests.spark.stored import slices_after
@@ -86,7 +86,7 @@ class Group:
             log_format=self.format,
         )
 
-    def run(self, job: WriteJob, *rows: Row) -> TaskResult:
+    def run(self, job: WriteJob, *rows: Row) -> WriteTaskResult:
         """Write rows as an instant; ``complete`` publishes it."""
         control = [(columns.RECORD_KEY, pa.string()), (columns.PARTITION_PATH, pa.string())]
         control += [(columns.BUCKET, pa.int32()), (columns.DELETE, pa.bool_())]
@@ -94,11 +94,11 @@ class Group:
         self.folder.mkdir(exist_ok=True)
         return bucket_writer.write([batch], job, TaskAttempt(0, "0-0-0"), Markers())  # type: ignore[arg-type]
 
-    def complete(self, written: TaskResult) -> None:
+    def complete(self, written: WriteTaskResult) -> None:
         """Publish what an instant wrote."""
         self.slices = slices_after(self.slices, written.stats, self.version)
 
-    def write(self, time: int, *rows: Row, existing: Existing = Existing.MERGE) -> TaskResult:
+    def write(self, time: int, *rows: Row, existing: Existing = Existing.MERGE) -> WriteTaskResult:
         """Write rows as an instant and publish it."""
         written = self.run(self.job(time, existing), *rows)
         self.complete(written)
@@ -417,7 +417,7 @@ def test_random_histories_leave_what_plain_python_says(
 ):
     group = Group(tmp_path_factory.mktemp("h") / "t", "ts" if is_ordered else None, has_avro_blocks)
     versions: Versions = {}
-    pending: list[tuple[int, TaskResult, Versions]] = []
+    pending: list[tuple[int, WriteTaskResult, Versions]] = []
     for number, step in enumerate([*steps, *[([], 0)] * 3], 1):
         if step is None:
             if group.slices:

@@ -14,10 +14,10 @@ from chronolake_storage import deletions
 from chronolake_storage.deletions import (
     DeleteFiles,
     DeleteMarkers,
+    DeletionResult,
     FindFiles,
     ListFiles,
     ReportFiles,
-    Result,
     Source,
     sources_of,
 )
@@ -84,7 +84,7 @@ def test_reported_files_are_deleted_and_published_files_stay(
 ) -> None:
     world = World({Source.PLAN: plan, Source.MARKERS: marked}, set(FILES), refused)
 
-    world.drive(deletions.delete_files([Source.PLAN, Source.MARKERS], Result(), published), steps)
+    world.drive(deletions.delete_files([Source.PLAN, Source.MARKERS], DeletionResult(), published), steps)
 
     assert not world.reported & world.stored
     assert published <= world.stored
@@ -94,7 +94,7 @@ def test_reported_files_are_deleted_and_published_files_stay(
 def test_at_the_end_each_listed_file_is_deleted_or_failed(
     plan: list[list[DeletedFile]], marked: list[list[DeletedFile]], refused: set[DeletedFile]
 ) -> None:
-    world, result = World({Source.PLAN: plan, Source.MARKERS: marked}, set(FILES), refused), Result()
+    world, result = World({Source.PLAN: plan, Source.MARKERS: marked}, set(FILES), refused), DeletionResult()
     listed = {file for page in [*plan, *marked] for file in page}
 
     world.drive(deletions.delete_files([Source.PLAN, Source.MARKERS], result))
@@ -115,7 +115,7 @@ def test_a_sweep_deletes_late_files_and_reports_none_only_when_there_are_none(
     late = {file for page in deleted for file in page} & stored
     in_storage_since = {file for page in marked for file in page}
 
-    world.drive(deletions.sweep(Result(), has_direct_markers=True))
+    world.drive(deletions.sweep(DeletionResult(), has_direct_markers=True))
 
     assert world.reported == (late | in_storage_since) - refused
     assert world.kept_markers == in_storage_since & refused
@@ -126,7 +126,7 @@ def test_files_are_deleted_and_reported_part_by_part(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(deletions, "FILES_AT_ONCE", 4)
     world = World({Source.PLAN: [FILES]}, set(FILES), set())
 
-    world.drive(deletions.delete_files([Source.PLAN], Result()))
+    world.drive(deletions.delete_files([Source.PLAN], DeletionResult()))
 
     assert world.reports == [FILES[:4], FILES[4:]]
 

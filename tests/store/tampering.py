@@ -31,7 +31,7 @@ from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.markers import CreateMarkers
-from chronolake_metastore.domain.proof import Finding
+from chronolake_metastore.domain.proof import ProofFinding
 from chronolake_metastore.domain.results import AnyResult
 from chronolake_metastore.notes import markers
 from chronolake_metastore.proof import rebuilding, verification
@@ -290,7 +290,7 @@ def verify(
     dsn: str,
     *,
     table: str | None = None,
-    documents: Sequence[Heads | Finding] = (),
+    documents: Sequence[Heads | ProofFinding] = (),
     findings_max: int = verification.FINDINGS_MAX,
 ) -> Report:
     """Verify, as the command does."""

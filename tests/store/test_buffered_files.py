@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from chronolake_metastore.domain import checkpoints
-from chronolake_metastore.domain.proof import Finding
+from chronolake_metastore.domain.proof import ProofFinding
 from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.settings import Settings
 from chronolake_model.file_names import bucket_file_id
@@ -33,7 +33,7 @@ def streamed(dsn: str) -> Iterator[Streamed]:
         assert streamed.rows() == before
 
 
-def _verified(dsn: str) -> list[Finding]:
+def _verified(dsn: str) -> list[ProofFinding]:
     return list(asyncio.run(verification.verify(Settings(dsn=dsn))).findings)
 
 

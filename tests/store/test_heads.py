@@ -13,7 +13,7 @@ import pytest
 
 from chronolake_metastore import errors, object_storage
 from chronolake_metastore.domain.heads import Heads, decode, encode
-from chronolake_metastore.domain.proof import Check, Finding
+from chronolake_metastore.domain.proof import Check, ProofFinding
 from chronolake_metastore.object_storage import Folder
 from chronolake_metastore.proof import heads
 from chronolake_metastore.settings import Settings
@@ -173,7 +173,7 @@ def test_a_document_that_was_changed_is_a_finding(history_dsn: str, tmp_path: Pa
 
     [finding] = heads.read_all(object_storage.open_folder(str(tmp_path)))
 
-    assert isinstance(finding, Finding)
+    assert isinstance(finding, ProofFinding)
     assert document.name in finding.what
     assert not tampering.verify(history_dsn, documents=[finding]).holds
 
@@ -183,7 +183,7 @@ def test_a_document_under_another_name_is_a_finding(history_dsn: str, tmp_path: 
 
     [finding] = heads.read_all(object_storage.open_folder(str(tmp_path)))
 
-    assert isinstance(finding, Finding)
+    assert isinstance(finding, ProofFinding)
 
 
 def test_the_commands_keep_heads_and_hold_the_log_to_them(history_dsn: str, tmp_path: Path) -> None:

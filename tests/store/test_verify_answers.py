@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from chronolake_metastore.domain.proof import Check, Finding
+from chronolake_metastore.domain.proof import Check, ProofFinding
 from tests.fix_postgres import claimed, clone_of
 from tests.store import tampering
 from tests.store.tampering import ORDERS, tamper
@@ -49,7 +49,7 @@ def request_id(dsn: str, query: str) -> str:
     return str(row[0])
 
 
-def findings(dsn: str, table: str | None = None) -> list[Finding]:
+def findings(dsn: str, table: str | None = None) -> list[ProofFinding]:
     """The findings of verify."""
     return tampering.verify(dsn, table=table).findings
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from chronolake._check_run import Run
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._file_checks import BaseFile
-from chronolake_model.checks import Check
+from chronolake_model.checks import CheckResult
 from chronolake_model.times import Moment
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ Progress: TypeAlias = Callable[[int, int, int], None]
 
 async def check(
     table: AsyncTable, as_of: Moment | None, sample: int | None, on_progress: Progress | None
-) -> Check:
+) -> CheckResult:
     """Check the files of a snapshot. A reader's lease keeps cleans from deleting them meanwhile."""
     async with await table.reading(as_of) as reading:
         slices = (await table.snapshot(reading.as_of)).slices if reading.as_of is not None else []

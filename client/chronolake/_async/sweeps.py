@@ -13,7 +13,7 @@ from chronolake_model import operations
 from chronolake_model.markers import DeletedFile
 from chronolake_model.sweeps import LateFile, RecordSweep, Swept, UnsweptInstant
 from chronolake_storage import deletions
-from chronolake_storage.deletions import Files, Result, Source
+from chronolake_storage.deletions import DeletionResult, Files, Source
 
 
 async def sweep(
@@ -37,7 +37,7 @@ async def sweep(
 
 async def _sweep_instant(
     transport: AsyncTransport, location: TableLocation, table: str, unswept: UnsweptInstant
-) -> Result:
+) -> DeletionResult:
     requested_time, marked_by = unswept.requested_time, unswept.direct_markers_of
     instant = await transport.send(calls.call(operations.timeline.GET_INSTANT, table, requested_time))
 
@@ -59,6 +59,6 @@ async def _sweep_instant(
         report=record,
         marked_by=marked_by or requested_time,
     )
-    result = Result()
+    result = DeletionResult()
     await deleter.run(deletions.sweep(result, has_direct_markers=marked_by is not None))
     return result

@@ -26,7 +26,7 @@ from chronolake._http import default_writer
 from chronolake._timeline_filter import PENDING, as_tuple, completion_calls
 from chronolake.calls.timeline import InstantFilter
 from chronolake_model import operations
-from chronolake_model.checks import Check
+from chronolake_model.checks import CheckResult
 from chronolake_model.files import Changes, FileGroupName, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.instants import (
@@ -347,7 +347,7 @@ class AsyncTable(AsyncStoredTable):
         *,
         sample: int | None = None,
         on_progress: Callable[[int, int, int], None] | None = None,
-    ) -> Check:
+    ) -> CheckResult:
         """Read the table's files as of a completion time and report errors in them; nothing is changed.
 
         ``sample`` limits the number of base files that are read. ``on_progress`` is called after each file with

@@ -13,11 +13,11 @@ import httpx
 from chronolake import _http, errors
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._http import RENAMES_MAX, Endpoint, LineSplitter, Retries
-from chronolake.calls.base import Call, Page
+from chronolake.calls.base import Call, CursorPage
 
 _Answer = TypeVar("_Answer")
 _Result = TypeVar("_Result")
-_Page = TypeVar("_Page", bound=Page)
+_Page = TypeVar("_Page", bound=CursorPage)
 _Entry = TypeVar("_Entry")
 
 

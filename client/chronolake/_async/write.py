@@ -19,11 +19,17 @@ from chronolake._progress import BEST_EFFORT_SECONDS, RECONCILIATIONS_MAX, Progr
 from chronolake.calls.base import Call
 from chronolake_model import operations
 from chronolake_model.files import FileGroupName, WriteStat
-from chronolake_model.instants import CompletedTogether, Conflict, Instant, StagedWriteStats, TouchedFileGroup
+from chronolake_model.instants import (
+    CompletedTogether,
+    ConflictingInstant,
+    Instant,
+    StagedWriteStats,
+    TouchedFileGroup,
+)
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, file_at
 from chronolake_model.times import Moment, digits_of
 from chronolake_model.vocabulary import State
-from chronolake_storage.deletions import Files, Result, Source, delete_files
+from chronolake_storage.deletions import DeletionResult, Files, Source, delete_files
 
 _Answer = TypeVar("_Answer")
 
@@ -137,10 +143,7 @@ class AsyncWrite:
         self._progress.cleaned_before = digits_of(completion_time)
 
     def with_schema(self, schema_version: int) -> None:
-        """Set the version of the schema with which the files are written.
-
-        By default it is the version that the table had when the instant was begun.
-        """
+        """Set the version of the schema of the files; by default it is the table's when the instant began."""
         self._progress.schema_version = schema_version
 
     async def inflight(self) -> Instant:
@@ -173,11 +176,10 @@ class AsyncWrite:
         ``buckets`` is for a clustering that resizes the table: the number of its plan.
 
         Raises ``WriteConflict`` (another instant wrote the same file groups first: roll back, write anew),
-        ``UnreconciledMarkers`` (tasks that still run mark new files each time),
-        ``InstantRolledBack`` and ``LeaseLive`` (another writer has taken the instant: stop),
-        ``IllegalTransition``, ``InvalidWriteStat``, ``InvalidPlan``. After ``ConnectionFailed`` or
-        ``ServerUnavailable`` the outcome is unknown: repeat the same call to get it; it is sent with the same
-        idempotency key.
+        ``UnreconciledMarkers`` (tasks that still run mark new files each time), ``InstantRolledBack`` and
+        ``LeaseLive`` (another writer has taken the instant: stop), ``IllegalTransition``, ``InvalidWriteStat``,
+        ``InvalidPlan``. After ``ConnectionFailed`` or ``ServerUnavailable`` the outcome is unknown: repeat
+        the same call to get it; it is sent with the same idempotency key.
         """
         if self.lost is not None:
             raise self.lost
@@ -202,7 +204,9 @@ class AsyncWrite:
             await publishing.publish_if_possible(self._transport, self._location, instant.table)
         return instant
 
-    async def conflicts(self, file_groups: Iterable[TouchedFileGroup] | None = None) -> Conflict | None:
+    async def conflicts(
+        self, file_groups: Iterable[TouchedFileGroup] | None = None
+    ) -> ConflictingInstant | None:
         """The conflict for which ``complete`` would be refused now, or None. Changes nothing.
 
         It checks ``file_groups``; by default those that were added and replaced so far. Another write may still
@@ -235,8 +239,7 @@ class AsyncWrite:
 
         Raises ``InstantRolledBack`` when the instant was rolled back after the lease had ended.
         """
-        call = self._progress.heartbeat_call(lease_seconds)
-        return self._progress.update(await self._transport.send(call))
+        return self._progress.update(await self._transport.send(self._progress.heartbeat_call(lease_seconds)))
 
     async def refresh(self) -> Instant:
         """Fetch the instant again."""
@@ -337,7 +340,7 @@ class AsyncWrite:
         pages: Mapping[Source, AsyncIterator[Files]],
         published: Container[DeletedFile],
     ) -> None:
-        result = Result()
+        result = DeletionResult()
         deleter = AsyncFileDeleter(
             self._location,
             self._progress.deleting,
@@ -417,10 +420,10 @@ async def complete_together(writes: Sequence[AsyncWrite]) -> list[Instant]:
     for write in writes:
         await write._prepare()
     answer = await _reconciled(lambda: _complete_by_names(writes), lambda: _delete_files_of(writes))
-    instants = [write._progress.update(instant) for write, instant in zip(writes, answer.instants, strict=True)]
+    updated = [write._progress.update(instant) for write, instant in zip(writes, answer.instants, strict=True)]
     for write in writes:
         await write._delete_direct_markers()
-    return instants
+    return updated
 
 
 async def _complete_by_names(writes: Sequence[AsyncWrite]) -> CompletedTogether:

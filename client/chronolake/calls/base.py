@@ -35,7 +35,7 @@ _STREAM: Final = re.compile(patterns.of_decoder(STREAM_NAME_PATTERN))
 _KEY: Final = re.compile(r"(?=.{1,255}\Z)[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 
 
-class Page(Protocol):
+class CursorPage(Protocol):
     """A page of a list."""
 
     @property

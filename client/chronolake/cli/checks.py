@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from chronolake.cli import context, options, output
-from chronolake_model.checks import AWAITS_ROLLBACK, Check, Finding, FindingKind
+from chronolake_model.checks import AWAITS_ROLLBACK, CheckResult, Finding, FindingKind
 
 SHOWN_MAX: Final = 10
 """The findings of one kind that are printed; --json has more."""
@@ -111,7 +111,7 @@ class _Progress:
             print(f"{done:,} of {files:,} files read, {records:,} records", file=sys.stderr, flush=True)
 
 
-def _print(console: Console, report: Check) -> None:
+def _print(console: Console, report: CheckResult) -> None:
     for total in report.totals:
         findings = [finding for finding in report.findings if finding.kind is total.kind]
         rows = [

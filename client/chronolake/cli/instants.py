@@ -10,7 +10,7 @@ from rich.console import Console
 
 from chronolake.cli import context, options, output
 from chronolake_model.files import FileGroupName
-from chronolake_model.instants import Conflict, Instant, RecordedPlan, TouchedFileGroup
+from chronolake_model.instants import ConflictingInstant, Instant, RecordedPlan, TouchedFileGroup
 from chronolake_model.vocabulary import Touch
 
 _NAMED_MAX = 10
@@ -132,7 +132,7 @@ def _touched(text: str, how: Touch) -> TouchedFileGroup:
     return TouchedFileGroup(partition_path, file_id, how)
 
 
-def _print_conflict(console: Console, conflict: Conflict | None) -> None:
+def _print_conflict(console: Console, conflict: ConflictingInstant | None) -> None:
     if conflict is None:
         console.print("no conflict now")
         return

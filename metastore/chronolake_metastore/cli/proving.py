@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextCo
 
 from chronolake_metastore import object_storage
 from chronolake_metastore.domain.heads import Heads
-from chronolake_metastore.domain.proof import Finding, SharedBasePath
+from chronolake_metastore.domain.proof import ProofFinding, SharedBasePath
 from chronolake_metastore.proof import heads, rebuilding, verification
 from chronolake_metastore.proof.rebuilding import Rebuilt
 from chronolake_metastore.proof.replay import Progress
@@ -96,7 +96,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: ProofFinding) -> str:
     where = finding.table if finding.version is None else f"{finding.table} version {finding.version}"
     return f"{where}: {finding.check}: {finding.what}; expected {finding.expected}, found {finding.found}"
 

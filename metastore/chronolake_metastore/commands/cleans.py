@@ -15,7 +15,7 @@ from typing_extensions import override
 from chronolake_metastore.commands.answers import instant_of
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, single_query
 from chronolake_metastore.domain import cleans, lists
-from chronolake_metastore.domain.cleans import Deletable, PlanClean
+from chronolake_metastore.domain.cleans import FileToClean, PlanClean
 from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.instants import Instant
@@ -27,11 +27,11 @@ from chronolake_model.times import Micros
 from chronolake_model.vocabulary import FILES_TO_CLEAN_MAX
 
 
-class PlanCleanHandler(Handler[PlanClean, Sequence[Deletable]]):
+class PlanCleanHandler(Handler[PlanClean, Sequence[FileToClean]]):
     """Plans a clean, or continues the pending one. The ``evidence`` is the files that may be deleted."""
 
     command = PlanClean
-    no_evidence: ClassVar[Sequence[Deletable]] = ()
+    no_evidence: ClassVar[Sequence[FileToClean]] = ()
 
     @override
     def names(self, command: PlanClean) -> Names:
@@ -43,14 +43,14 @@ class PlanCleanHandler(Handler[PlanClean, Sequence[Deletable]]):
 
     @override
     def load(
-        self, state: State, command: PlanClean, evidence: Sequence[Deletable], now: Now
-    ) -> Loading[Sequence[Deletable]] | None:
+        self, state: State, command: PlanClean, evidence: Sequence[FileToClean], now: Now
+    ) -> Loading[Sequence[FileToClean]] | None:
         table = state.locked_table(command.table)
         if table is None or _pending(state, table) is not None:
             return None
         return self._load(table, command, now)
 
-    def _load(self, table: Table, command: PlanClean, now: Now) -> Loading[Sequence[Deletable]]:
+    def _load(self, table: Table, command: PlanClean, now: Now) -> Loading[Sequence[FileToClean]]:
         policy = command.retention
         bounds = stored.find_bounds(table.table_id, policy, now.steady)
         yield [readers.lock(table.table_id), readers.delete_expired_of(table.table_id, now.steady), bounds]
@@ -61,7 +61,7 @@ class PlanCleanHandler(Handler[PlanClean, Sequence[Deletable]]):
 
     @override
     def decide(
-        self, state: State, command: PlanClean, evidence: Sequence[Deletable], origin: Origin
+        self, state: State, command: PlanClean, evidence: Sequence[FileToClean], origin: Origin
     ) -> AnyResult:
         table = state.table(command.table)
         pending = _pending(state, table)

@@ -58,11 +58,11 @@ Result = Answer | errors.TimelineError
 class _Records(msgspec.Struct):
     """The outcomes and refusals of a group's commands."""
 
-    known: dict[str, outcomes.Outcome]
-    decided: list[outcomes.Outcome] = []
-    refused: list[refusals.Refusal] = []
+    known: dict[str, outcomes.StoredOutcome]
+    decided: list[outcomes.StoredOutcome] = []
+    refused: list[refusals.RefusedCommand] = []
 
-    def add(self, outcome: outcomes.Outcome) -> None:
+    def add(self, outcome: outcomes.StoredOutcome) -> None:
         """Record an outcome. A later request of the group with the same id gets it too."""
         self.decided.append(outcome)
         self.known[outcome.request_id] = outcome
@@ -201,7 +201,9 @@ def _catalog(names: Names) -> list[UUID]:
     return [CATALOG_ID] if names.catalog else []
 
 
-async def _load_state(tx: Transaction, tasks: Sequence[Task]) -> tuple[State, Now, dict[str, outcomes.Outcome]]:
+async def _load_state(
+    tx: Transaction, tasks: Sequence[Task]
+) -> tuple[State, Now, dict[str, outcomes.StoredOutcome]]:
     """Lock and read what the commands name, in one round trip, or two where something is missing."""
     names = [task.names for task in tasks]
     now = clocks.read_now(appends=True)
@@ -290,7 +292,7 @@ def _record(
     recorded: AnyRecorded,
     log_id: UUID | None,
     records: _Records,
-    refusal: refusals.Refusal | None = None,
+    refusal: refusals.RefusedCommand | None = None,
 ) -> bytes:
     """Record the outcome of a command; gives the body of its answer.
 
@@ -303,10 +305,10 @@ def _record(
     return body
 
 
-def _refusal(state: State, task: Task, now: Now, exc: errors.TimelineError) -> refusals.Refusal:
+def _refusal(state: State, task: Task, now: Now, exc: errors.TimelineError) -> refusals.RefusedCommand:
     request, command = task.request, task.command
     table_id = _table_meant(state, task.names)
-    return refusals.Refusal(
+    return refusals.RefusedCommand(
         request_id=request.ctx.request_id,
         refused_at=now.wall,
         actor=request.ctx.actor,

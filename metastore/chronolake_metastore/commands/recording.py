@@ -14,8 +14,8 @@ from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.results import AnyRecorded, Refused
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.projections.logs import AnswerChains
-from chronolake_metastore.store.outcomes import Outcome
-from chronolake_metastore.store.refusals import Refusal
+from chronolake_metastore.store.outcomes import StoredOutcome
+from chronolake_metastore.store.refusals import RefusedCommand
 from chronolake_model.times import Micros
 
 
@@ -38,7 +38,7 @@ def outcome_of(
     recorded: AnyRecorded,
     log_id: UUID | None,
     code: str | None,
-) -> tuple[Outcome, bytes]:
+) -> tuple[StoredOutcome, bytes]:
     """The outcome of a request, which has no place in a chain yet, and the body of its answer.
 
     A refusal has a ``code``.
@@ -48,7 +48,7 @@ def outcome_of(
     if ctx.dialect is not None:
         body, dialect = ctx.dialect.render(recorded, ctx.request_id), ctx.dialect.name
         digest = digest_of_answer(body)
-    outcome = Outcome(
+    outcome = StoredOutcome(
         request_id=ctx.request_id,
         fingerprint=request.fingerprint,
         table_id=log_id,
@@ -65,7 +65,9 @@ def outcome_of(
     return outcome, body
 
 
-def chained(state: State, chain_id: UUID, outcome: Outcome, refusal: Refusal | None) -> Outcome:
+def chained(
+    state: State, chain_id: UUID, outcome: StoredOutcome, refusal: RefusedCommand | None
+) -> StoredOutcome:
     """The outcome as the next of its chain."""
     columns = None if refusal is None else refusal.columns()
     head = grow(state.answer_heads.get(chain_id, START), chain_id, outcome.columns(), columns)
@@ -73,7 +75,7 @@ def chained(state: State, chain_id: UUID, outcome: Outcome, refusal: Refusal | N
     return msgspec.structs.replace(outcome, chain_id=chain_id, number=head.number, hash=head.hash)
 
 
-def repeated(ctx: Context, outcome: Outcome) -> Answer | errors.TimelineError:
+def repeated(ctx: Context, outcome: StoredOutcome) -> Answer | errors.TimelineError:
     """The first answer of a request, for each repetition of it."""
     try:
         recorded, body = answer_again(outcome, ctx.dialect)

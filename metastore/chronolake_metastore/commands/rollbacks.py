@@ -7,7 +7,7 @@ from typing_extensions import override
 from chronolake_metastore.commands.answers import instant_result
 from chronolake_metastore.commands.handler import Handler, Names
 from chronolake_metastore.domain import lists, rollbacks, streams
-from chronolake_metastore.domain.events import Origin, Plan
+from chronolake_metastore.domain.events import Origin, PlannedWork
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.results import AnyResult
 from chronolake_metastore.domain.rollbacks import RollbackInstant
@@ -46,12 +46,12 @@ class RollbackInstantHandler(Handler[RollbackInstant, None]):
         return instant_result(state, table, target.requested_time)
 
 
-def plan_of(state: State, table: Table, command: RollbackInstant, target: Instant) -> Plan:
+def plan_of(state: State, table: Table, command: RollbackInstant, target: Instant) -> PlannedWork:
     """The plan of the files that a rollback of ``target`` has to delete."""
     return rollbacks.plan(command, target, is_marked=state.has_markers(table, target))
 
 
-def roll_back(state: State, table: Table, command: RollbackInstant, plan: Plan, origin: Origin) -> None:
+def roll_back(state: State, table: Table, command: RollbackInstant, plan: PlannedWork, origin: Origin) -> None:
     """Append the rollback and what it does to its target."""
     entries_by_list = lists.entries_by_list(plan_files=command.files_to_delete)
     request = rollbacks.request(command, plan, origin.now.steady)

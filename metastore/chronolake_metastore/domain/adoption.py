@@ -24,7 +24,7 @@ from chronolake_metastore.domain.events import (
     InstantCompleted,
     InstantRequested,
     Payload,
-    Plan,
+    PlannedWork,
     TableAdopted,
     TableCreated,
 )
@@ -88,7 +88,7 @@ class AdoptTable(Command, frozen=True):
         return CreateTable(self.definition, self.base_path_key)
 
 
-class Step(msgspec.Struct, frozen=True):
+class AdoptionStep(msgspec.Struct, frozen=True):
     """An event to append at a given time, with the rows beside it.
 
     ``instant`` is the requested time of the instant that completes.
@@ -103,7 +103,7 @@ class Step(msgspec.Struct, frozen=True):
 
 def history(
     command: AdoptTable, created: TableCreated, former: FormerHolders, now: Now
-) -> tuple[list[Step], TableAdopted]:
+) -> tuple[list[AdoptionStep], TableAdopted]:
     """The history in the order of its times, and the event that ends it.
 
     ``created`` is the decision for a new table without history.
@@ -123,7 +123,7 @@ def history(
             context = {**exc.context, "requested_time": instant.body.requested_time}
             raise errors.InvalidWriteStat(f"{_place(instant)}: {exc.detail}", **context) from exc
     cleaned_before = _cleaned_before(command, instants)
-    steps = [Step(Micros(first - _TICK), created)]
+    steps = [AdoptionStep(Micros(first - _TICK), created)]
     steps.extend(sorted(_steps(command, instants, now.steady), key=lambda step: step.time))
     adopted = TableAdopted(
         name=command.definition.name,
@@ -315,14 +315,14 @@ def _cleaned_before(command: AdoptTable, instants: Iterable[_Checked]) -> Micros
     return None if command.cleaned_before is None else parse_time(command.cleaned_before)
 
 
-def _steps(command: AdoptTable, instants: Iterable[_Checked], now: Micros) -> Iterator[Step]:
+def _steps(command: AdoptTable, instants: Iterable[_Checked], now: Micros) -> Iterator[AdoptionStep]:
     for instant in instants:
         yield _request_of(command, instant, now)
         if instant.completed is not None:
             yield _completion_of(instant, instant.completed)
 
 
-def _request_of(command: AdoptTable, instant: _Checked, now: Micros) -> Step:
+def _request_of(command: AdoptTable, instant: _Checked, now: Micros) -> AdoptionStep:
     body = instant.body
     groups = body.planned_file_groups
     payload = InstantRequested(
@@ -333,13 +333,13 @@ def _request_of(command: AdoptTable, instant: _Checked, now: Micros) -> Step:
         lease_seconds=command.lease_seconds,
         lease_expires_at=lease_end(now, command.lease_seconds),
         target=None if body.target is None else parse_time(body.target),
-        plan=Plan(file_groups=lists.seal(groups)) if groups else None,
+        plan=PlannedWork(file_groups=lists.seal(groups)) if groups else None,
         schema_version=_FIRST_VERSION if body.action in actions.WRITES else None,
     )
-    return Step(instant.requested, payload, entries=lists.entries_by_list(plan_file_groups=groups))
+    return AdoptionStep(instant.requested, payload, entries=lists.entries_by_list(plan_file_groups=groups))
 
 
-def _completion_of(instant: _Checked, completed: Micros) -> Step:
+def _completion_of(instant: _Checked, completed: Micros) -> AdoptionStep:
     body = instant.body
     replaced = body.replaced_file_groups
     payload = InstantCompleted(
@@ -351,7 +351,7 @@ def _completion_of(instant: _Checked, completed: Micros) -> Step:
         cleaned_before=None if body.cleaned_before is None else parse_time(body.cleaned_before),
     )
     entries = lists.entries_by_list(replaced_file_groups=replaced)
-    return Step(completed, payload, instant.requested, body.write_stats, entries)
+    return AdoptionStep(completed, payload, instant.requested, body.write_stats, entries)
 
 
 def _parsed(text: str, index: int) -> Micros:

@@ -60,7 +60,7 @@ class BufferedVersion(msgspec.Struct, frozen=True):
     requested_time: Micros
 
 
-class Publication(msgspec.Struct, frozen=True):
+class PublishedFiles(msgspec.Struct, frozen=True):
     """An event that published the files of an instant."""
 
     table_id: UUID
@@ -69,7 +69,7 @@ class Publication(msgspec.Struct, frozen=True):
     completion_time: Micros
 
 
-class Replacement(msgspec.Struct, frozen=True):
+class ReplacingInstant(msgspec.Struct, frozen=True):
     """An instant whose completion removes file groups: rows beside its completion."""
 
     table_id: UUID
@@ -111,7 +111,7 @@ class SchemaOfTable(msgspec.Struct, frozen=True):
     schema: Schema
 
 
-class Changes:
+class StateChanges:
     """Events to append, and the rows beside them."""
 
     def __init__(self) -> None:
@@ -122,8 +122,8 @@ class Changes:
         self.written: list[WrittenFiles] = []
         self.reported: list[ReportedFiles] = []
 
-    def copy(self) -> Changes:
+    def copy(self) -> StateChanges:
         """A copy of the changes so far."""
-        copied = Changes()
+        copied = StateChanges()
         vars(copied).update({name: copy.copy(value) for name, value in vars(self).items()})
         return copied

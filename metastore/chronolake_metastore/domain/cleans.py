@@ -12,7 +12,7 @@ from chronolake_metastore.domain import lists, properties
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
 from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.domain.events import InstantInflight, InstantRequested, LeaseRenewed, Plan
+from chronolake_metastore.domain.events import InstantInflight, InstantRequested, LeaseRenewed, PlannedWork
 from chronolake_metastore.domain.instants import Instant, lease_end, refuse_while_leased
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.times import MICROS_MAX, MICROS_PER_SECOND, Micros, format_time
@@ -55,7 +55,7 @@ class PlanClean(Command, frozen=True):
     execute: bool = True
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class CleanBounds(msgspec.Struct, frozen=True):
     """Facts that bound a clean.
 
     ``nth_newest`` is the completion time of the oldest write to retain, None if there are fewer writes.
@@ -86,7 +86,7 @@ class CleanScope(msgspec.Struct, frozen=True):
     protected_times: Sequence[Micros]
 
 
-class Deletable(msgspec.Struct, frozen=True):
+class FileToClean(msgspec.Struct, frozen=True):
     """A file that a clean may delete, and when it left the latest slices."""
 
     path: str
@@ -101,7 +101,7 @@ class Undeleted(msgspec.Struct, frozen=True):
     path: str | None
 
 
-def scope_of(table: Table, policy: Retention, bounds: Bounds, now: Now) -> CleanScope | None:
+def scope_of(table: Table, policy: Retention, bounds: CleanBounds, now: Now) -> CleanScope | None:
     """The scope of a clean by a policy; None if it may delete nothing.
 
     Files that are not served any more may be deleted under every policy. A pending write may read files that
@@ -127,7 +127,7 @@ def scope_of(table: Table, policy: Retention, bounds: Bounds, now: Now) -> Clean
     return CleanScope(last, policy.versions, bounds.protected_times)
 
 
-def plan(files: Sequence[Deletable]) -> Plan | None:
+def plan(files: Sequence[FileToClean]) -> PlannedWork | None:
     """The plan that deletes these files; none, when there are none.
 
     The table is served from the time at which the last of them left the latest slices.
@@ -135,10 +135,10 @@ def plan(files: Sequence[Deletable]) -> Plan | None:
     if not files:
         return None
     paths = lists.seal([file.path for file in files])
-    return Plan(files_to_delete=paths, cleaned_before=max(file.left_at for file in files))
+    return PlannedWork(files_to_delete=paths, cleaned_before=max(file.left_at for file in files))
 
 
-def request(table: Table, command: PlanClean, plan: Plan, now: Micros) -> InstantRequested:
+def request(table: Table, command: PlanClean, plan: PlannedWork, now: Micros) -> InstantRequested:
     """The clean: inflight, with a lease for its executor. Without an executor, the plan waits.
 
     Raises ``IllegalTransition`` while the table is being adopted.

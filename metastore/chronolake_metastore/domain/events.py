@@ -95,7 +95,7 @@ class BasePathTakenOver(Payload, frozen=True, kw_only=True):
     name: str
 
 
-class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
+class PlannedWork(msgspec.Struct, frozen=True, omit_defaults=True):
     """Work that an instant plans. The entries of its lists are rows beside the event (lists.py).
 
     ``instants`` are the instants that a restore rolls back, in that order. ``files_to_delete`` are the files
@@ -133,7 +133,7 @@ class InstantRequested(Payload, frozen=True, kw_only=True):
     lease_seconds: int
     lease_expires_at: Micros | None
     target: Micros | None = None
-    plan: Plan | None = None
+    plan: PlannedWork | None = None
     schema_version: int | None = None
     stream: StreamPlace | None = None
     is_blocking: bool = False
@@ -338,7 +338,7 @@ def lists_of(payload: Payload) -> dict[ListName, Sealed[Any]]:
     match payload:
         case InstantRequested(plan=None):
             return lists
-        case InstantRequested(plan=Plan() as plan):
+        case InstantRequested(plan=PlannedWork() as plan):
             lists[ListName.PLAN_FILE_GROUPS] = plan.file_groups
             lists[ListName.PLAN_FILES] = plan.files_to_delete
             lists[ListName.PLAN_INSTANTS] = plan.instants

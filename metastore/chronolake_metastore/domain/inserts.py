@@ -30,14 +30,14 @@ _SERVICES: Final = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CL
 """They write records that the table has already."""
 
 
-class Partition(msgspec.Struct, frozen=True):
+class PartitionKey(msgspec.Struct, frozen=True):
     """A partition of a table."""
 
     table_id: UUID
     partition_path: str
 
 
-LatestInserts = Mapping[Partition, ConcurrentInstant]
+LatestInserts = Mapping[PartitionKey, ConcurrentInstant]
 """By partition the completed instant that was the last to insert into it."""
 
 
@@ -46,9 +46,9 @@ def may_insert(stat: WriteStat) -> bool:
     return bool(stat.inserts) or not (stat.updates or stat.deletes)
 
 
-def partitions_of(table_id: UUID, stats: Iterable[WriteStat]) -> set[Partition]:
+def partitions_of(table_id: UUID, stats: Iterable[WriteStat]) -> set[PartitionKey]:
     """The partitions into which an instant with these write stats inserts."""
-    return {Partition(table_id, stat.partition_path) for stat in stats if may_insert(stat)}
+    return {PartitionKey(table_id, stat.partition_path) for stat in stats if may_insert(stat)}
 
 
 def completed(instant: Instant, stats: Sequence[WriteStat], table_id: UUID) -> LatestInserts:
@@ -71,8 +71,8 @@ def are_compared(table: Table) -> bool:
 
 
 def find(
-    mine: Micros, partitions: Iterable[Partition], latest: LatestInserts, *, in_any_partition: bool = False
-) -> dict[Partition, ConcurrentInstant]:
+    mine: Micros, partitions: Iterable[PartitionKey], latest: LatestInserts, *, in_any_partition: bool = False
+) -> dict[PartitionKey, ConcurrentInstant]:
     """The partitions, of ``partitions``, into which another instant has inserted since ``mine`` was requested.
 
     With ``in_any_partition`` an instant that inserts conflicts with inserts into any partition.
@@ -89,7 +89,7 @@ def find(
     }
 
 
-def refuse(table: Table, mine: Micros, partitions: Iterable[Partition], latest: LatestInserts) -> None:
+def refuse(table: Table, mine: Micros, partitions: Iterable[PartitionKey], latest: LatestInserts) -> None:
     """Raise ``WriteConflict`` if another instant has inserted into one of the partitions since."""
     is_global = table.definition.index.type is IndexType.RECORD
     lost = find(mine, partitions, latest, in_any_partition=is_global)

@@ -25,7 +25,7 @@ from chronolake_metastore.domain.events import (
     InstantReturnedToRequested,
     InstantRolledBack,
     LeaseRenewed,
-    Plan,
+    PlannedWork,
     SavepointReleased,
     WriteStatsStaged,
 )
@@ -76,7 +76,7 @@ class Instant(msgspec.Struct, frozen=True, omit_defaults=True):
     target: Micros | None = None
     rolled_back_by: Micros | None = None
     undone_completion_time: Micros | None = None
-    plan: Plan | None = None
+    plan: PlannedWork | None = None
     schema_version: int | None = None
     unswept_since: Micros | None = None
     grace_began_at: Micros | None = None
@@ -187,12 +187,12 @@ def begin(
     )
 
 
-def _plan(table: Table, command: BeginInstant) -> Plan | None:
+def _plan(table: Table, command: BeginInstant) -> PlannedWork | None:
     is_direct = (command.markers or table.markers_type) is MarkersType.DIRECT
     if command.plan is None:
-        return Plan(direct_markers=True) if is_direct else None
+        return PlannedWork(direct_markers=True) if is_direct else None
     groups = lists.seal(command.plan.file_groups)
-    return Plan(groups, command.plan.details, direct_markers=is_direct, buckets=command.plan.buckets)
+    return PlannedWork(groups, command.plan.details, direct_markers=is_direct, buckets=command.plan.buckets)
 
 
 def take_inflight(table: Table, instant: Instant, command: TakeInflight, now: Micros) -> InstantInflight:

@@ -13,7 +13,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import conflicts
 from chronolake_metastore.domain.actions import RULES, Rules
 from chronolake_metastore.domain.conflicts import GROUPS_NAMED_MAX, REPLACING, ConcurrentInstants, GroupChange
-from chronolake_metastore.domain.events import Plan
+from chronolake_metastore.domain.events import PlannedWork
 from chronolake_metastore.domain.files import FileGroup, Touched
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.file_names import bucket_file_id, bucket_of, generation_of
@@ -63,7 +63,7 @@ def check(
 
 def check_touched(
     action: Action,
-    plan: Plan | None,
+    plan: PlannedWork | None,
     written: Sequence[Touched],
     replaced: Sequence[FileGroupName],
     unplanned: Sequence[FileGroupName],

@@ -51,7 +51,7 @@ class Check(enum.StrEnum):
     """With ``--heads``: a head that the log does not contain, or a changed document."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class ProofFinding(msgspec.Struct, frozen=True):
     """A finding. ``table`` is a name, or an id if no name is known."""
 
     check: Check
@@ -100,7 +100,7 @@ class Chains:
         """How many tables there were events of, the catalog among them."""
         return len(self._heads)
 
-    def follow(self, event: StoredEvent, table: str) -> list[Finding]:
+    def follow(self, event: StoredEvent, table: str) -> list[ProofFinding]:
         """The findings on the next event, by itself and after its predecessor."""
         if hash_of(event) == event.hash:
             findings = []
@@ -145,7 +145,7 @@ class FollowedAnswers:
     def __init__(self) -> None:
         self.heads: dict[UUID, ChainHead] = {}
 
-    def follow(self, answer: StoredAnswer, table: str) -> list[Finding]:
+    def follow(self, answer: StoredAnswer, table: str) -> list[ProofFinding]:
         """The findings on the next outcome of a chain, by itself and after its predecessor."""
         head = self.heads.get(answer.chain_id, answers.START)
         self.heads[answer.chain_id] = ChainHead(answer.number, answer.hash)
@@ -155,13 +155,15 @@ class FollowedAnswers:
             what = f"{named}: its predecessor"
             expected = f"number {answer.number - 1}"
             actual = f"number {head.number}" if head.number else NOTHING
-            return [Finding(Check.OUTCOME, table, answer.version, what, expected, actual)]
+            return [ProofFinding(Check.OUTCOME, table, answer.version, what, expected, actual)]
         sealed = answers.seal(head.hash, answer.chain_id, answer.number, answer.outcome, answer.refusal)
         if sealed == answer.hash:
             return []
         what = f"{named}: its hash, over its columns and those of its refusal"
-        return [Finding(Check.OUTCOME, table, answer.version, what, sealed.hex(), answer.hash.hex())]
+        return [ProofFinding(Check.OUTCOME, table, answer.version, what, sealed.hex(), answer.hash.hex())]
 
 
-def _finding(check: Check, table: str, event: StoredEvent, what: str, expected: str, actual: str) -> Finding:
-    return Finding(check, table, event.version, f"{event.type}: {what}", expected, actual)
+def _finding(
+    check: Check, table: str, event: StoredEvent, what: str, expected: str, actual: str
+) -> ProofFinding:
+    return ProofFinding(check, table, event.version, f"{event.type}: {what}", expected, actual)

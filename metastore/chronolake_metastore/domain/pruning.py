@@ -24,7 +24,7 @@ COLUMNS_LISTED_MAX: Final = 100
 """Columns that a refusal names, of those that the table has."""
 
 
-class Column(msgspec.Struct, frozen=True):
+class FilterColumn(msgspec.Struct, frozen=True):
     """A column of a table; ``partition`` is the place of its folder in partition paths, if it has one."""
 
     name: str
@@ -51,7 +51,7 @@ class Relation(enum.Enum):
 class Test(msgspec.Struct, frozen=True):
     """A test of one column in a checked filter. Only the test for nulls is true of a null."""
 
-    column: Column
+    column: FilterColumn
     relation: Relation
     values: tuple[Value, ...] = ()
 
@@ -136,7 +136,7 @@ class _Checker:
         self._table = table
         self._parts = 0
         self._columns = {
-            field.name: Column(
+            field.name: FilterColumn(
                 field.name,
                 field.field_id,
                 literals.kind_of(field.type),
@@ -189,7 +189,7 @@ class _Checker:
             case _:
                 assert_never(wanted)
 
-    def _column(self, name: str, place: str) -> Column:
+    def _column(self, name: str, place: str) -> FilterColumn:
         column = self._columns.get(name)
         if column is None:
             columns = list(self._columns)[:COLUMNS_LISTED_MAX]
@@ -201,13 +201,13 @@ class _Checker:
             )
         return column
 
-    def _value(self, column: Column, literal: wire.Literal, place: str) -> Value:
+    def _value(self, column: FilterColumn, literal: wire.Literal, place: str) -> Value:
         try:
             return literals.parse(column.kind, literal)
         except ValueError as exc:
             raise self._mistyped(column, place, str(exc)) from exc
 
-    def _mistyped(self, column: Column, place: str, why: str) -> errors.InvalidFilter:
+    def _mistyped(self, column: FilterColumn, place: str, why: str) -> errors.InvalidFilter:
         type_ = self._types[column.name]
         return _invalid(
             place, f"the column {column.name!r} is of type {type_}: {why}", column=column.name, type=type_

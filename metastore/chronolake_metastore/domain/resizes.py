@@ -15,7 +15,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import conflicts
 from chronolake_metastore.domain.actions import WRITES, Rules
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, GroupChange, LostConflict
-from chronolake_metastore.domain.events import Event, ImpossibleEvent, Plan
+from chronolake_metastore.domain.events import Event, ImpossibleEvent, PlannedWork
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.domain.tables import FormerBuckets, Table
@@ -30,12 +30,12 @@ LeftOut = Sequence[tuple[FileGroup, ConcurrentInstant]]
 """Live file groups that a resize does not replace, each with the instant that wrote to it last."""
 
 
-def buckets_of(plan: Plan | None) -> int | None:
+def buckets_of(plan: PlannedWork | None) -> int | None:
     """The number of buckets to which an instant with this plan resizes the table; None if it does not."""
     return None if plan is None else plan.buckets
 
 
-def keeps_plan(rules: Rules, plan: Plan | None) -> bool:
+def keeps_plan(rules: Rules, plan: PlannedWork | None) -> bool:
     """Whether an instant goes back to requested if its execution fails.
 
     Not a resize: its plan has all file groups of the table at its begin, and any write since makes it lose.
@@ -72,7 +72,7 @@ def refuse_plan(table: Table, action: Action, plan: NewPlan | None, left_out: Le
     refuse_left_out(table, left_out)
 
 
-def refuse_other_number(table: Table, plan: Plan | None, stated: int | None) -> None:
+def refuse_other_number(table: Table, plan: PlannedWork | None, stated: int | None) -> None:
     """Raise ``InvalidPlan`` unless the completion states the number of buckets of its plan.
 
     An executor that does not know of resizes states none. It would place the records by the present number.
@@ -139,7 +139,7 @@ def refuse_left_out(table: Table, left_out: LeftOut) -> None:
     )
 
 
-def placed_by(table: Table, plan: Plan | None) -> Table:
+def placed_by(table: Table, plan: PlannedWork | None) -> Table:
     """The table with the number of buckets by which an instant with this plan places its files."""
     buckets = buckets_of(plan)
     return table if buckets is None else _with_buckets(table, buckets)

@@ -18,7 +18,7 @@ from chronolake_metastore.domain.events import (
     InstantCompleted,
     InstantRequested,
     InstantRolledBack,
-    Plan,
+    PlannedWork,
     StreamClosed,
 )
 from chronolake_metastore.domain.instants import Instant, illegal
@@ -77,7 +77,7 @@ def plan(table: Table, command: RestoreTable, known: Sequence[Instant]) -> list[
 
 def request(command: RestoreTable, undone: Sequence[Instant], now: Micros) -> InstantRequested:
     """The restore, which completes in the same transaction."""
-    plan = Plan(instants=lists.seal([instant.requested_time for instant in undone]))
+    plan = PlannedWork(instants=lists.seal([instant.requested_time for instant in undone]))
     return request_completed_at_once(Action.RESTORE, command.writer, command.savepoint, plan, now)
 
 

@@ -16,7 +16,7 @@ from chronolake_metastore.domain.events import (
     InstantRequested,
     InstantRolledBack,
     LeaseRenewed,
-    Plan,
+    PlannedWork,
 )
 from chronolake_metastore.domain.instants import (
     PENDING,
@@ -86,26 +86,26 @@ def _refuse_files_of_others(table: Table, target: Instant, paths: Sequence[str])
         )
 
 
-def plan(command: RollbackInstant, target: Instant, *, is_marked: bool) -> Plan:
+def plan(command: RollbackInstant, target: Instant, *, is_marked: bool) -> PlannedWork:
     """The files to delete: the named ones, or else those that the target has marked.
 
     The server does not see direct markers, so there may be more.
     """
     named = command.files_to_delete
     is_direct = has_direct_markers(target)
-    return Plan(
+    return PlannedWork(
         files_to_delete=lists.seal(named),
         by_markers=(is_marked or is_direct) and not named,
         direct_markers=is_direct,
     )
 
 
-def has_files(plan: Plan) -> bool:
+def has_files(plan: PlannedWork) -> bool:
     """Whether the plan of a rollback asks for anything to be deleted."""
     return plan.by_markers or plan.files_to_delete.count > 0
 
 
-def request(command: RollbackInstant, plan: Plan, now: Micros) -> InstantRequested:
+def request(command: RollbackInstant, plan: PlannedWork, now: Micros) -> InstantRequested:
     """The instant that undoes the target; inflight, with a lease for the caller if it has files to delete.
 
     If the caller does not delete them, the plan waits for another executor.
@@ -154,7 +154,7 @@ def empty_completion(comment: str = "") -> InstantCompleted:
 
 
 def request_completed_at_once(
-    action: Action, writer: str, target: Micros | None, plan: Plan | None, now: Micros
+    action: Action, writer: str, target: Micros | None, plan: PlannedWork | None, now: Micros
 ) -> InstantRequested:
     """The request of an instant that completes in the transaction that begins it."""
     return InstantRequested(

@@ -29,11 +29,11 @@ from chronolake_metastore.domain import (
 )
 from chronolake_metastore.domain.answers import START, ChainHead
 from chronolake_metastore.domain.changes import (
-    Changes,
     InstantKey,
     ListKey,
     ListOfEvent,
     ReportedFiles,
+    StateChanges,
     WrittenFiles,
 )
 from chronolake_metastore.domain.clock import CATALOG_ID, Clock
@@ -127,10 +127,10 @@ class State:
         self.instants = dict(loaded.instants)
         self.streams = dict(loaded.streams)
         self.concurrent = concurrency.copy_of(loaded.concurrent)
-        self.inserted: dict[inserts.Partition, ConcurrentInstant] = {}
+        self.inserted: dict[inserts.PartitionKey, ConcurrentInstant] = {}
         self.buffered: dict[FileGroup, tuple[BufferedFile, ...]] = {}
         """The files that were reported to streams since the state was loaded."""
-        self.changes = Changes()
+        self.changes = StateChanges()
 
     def table(self, name: str) -> Table:
         """A table whose clock is locked; raises ``TableNotFound``."""

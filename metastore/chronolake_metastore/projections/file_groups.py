@@ -13,8 +13,8 @@ from chronolake_metastore.domain.changes import (
     InstantKey,
     ListKey,
     PlannedGroups,
-    Publication,
-    Replacement,
+    PublishedFiles,
+    ReplacingInstant,
     Restored,
 )
 from chronolake_metastore.domain.events import Event
@@ -48,8 +48,8 @@ class FileGroups(Projection):
         self.planned: list[PlannedGroups] = []
         self.settled: list[InstantKey] = []
         """Instants that have ended: the file groups of their plans are not projected any more."""
-        self.publications: list[Publication] = []
-        self.replacements: list[Replacement] = []
+        self.publications: list[PublishedFiles] = []
+        self.replacements: list[ReplacingInstant] = []
         self.restored: list[Restored] = []
         self.cleaned: list[CleanedFiles] = []
 
@@ -112,11 +112,11 @@ class FileGroups(Projection):
         table_id, requested_time = event.table_id, instant.requested_time
         if payload.summary.files:
             self.publications.extend(
-                Publication(table_id, version, requested_time, event.time)
+                PublishedFiles(table_id, version, requested_time, event.time)
                 for version in payload.staged or [event.version]
             )
         if payload.replaced_file_groups.count:
-            self.replacements.append(Replacement(table_id, requested_time, event.time))
+            self.replacements.append(ReplacingInstant(table_id, requested_time, event.time))
         if instant.action is Action.RESTORE:
             self.restored.append(Restored(table_id, requested_time))
             # Completions after a restore are projected after it, in the order of the log.

@@ -8,7 +8,7 @@ from uuid import UUID
 from chronolake_metastore.domain import answers as domain
 from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.heads import AnswersHead, Heads
-from chronolake_metastore.domain.proof import NOTHING, Check, Finding, FollowedAnswers
+from chronolake_metastore.domain.proof import NOTHING, Check, FollowedAnswers, ProofFinding
 from chronolake_metastore.store import answers
 from chronolake_metastore.store.postgres.transaction import Transaction
 from chronolake_metastore.store.replay_tables import ReplaySession
@@ -24,7 +24,7 @@ class AnswersVerification:
     """
 
     def __init__(
-        self, table_id: UUID | None, name: Callable[[UUID], str], report_finding: Callable[[Finding], None]
+        self, table_id: UUID | None, name: Callable[[UUID], str], report_finding: Callable[[ProofFinding], None]
     ) -> None:
         self._table_id = table_id
         self._name = name
@@ -61,7 +61,7 @@ class AnswersVerification:
         for table_id, name, version, request_id in rows:
             table = name or NO_TABLE if table_id is None else self._name(table_id)
             what = f"the outcome of the refusal {request_id!r}"
-            self._found(Finding(Check.OUTCOME, table, version, what, "an outcome", NOTHING))
+            self._found(ProofFinding(Check.OUTCOME, table, version, what, "an outcome", NOTHING))
 
     async def check_events(self, tx: Transaction, page: Sequence[StoredEvent]) -> None:
         """Compare the head of the answers that each event carries with the outcome of that number."""
@@ -76,7 +76,7 @@ class AnswersVerification:
                 )
                 expected = _hex(event.answers_hash)
                 table = self._name(event.table_id)
-                self._found(Finding(Check.OUTCOME, table, event.version, what, expected, _hex(digest)))
+                self._found(ProofFinding(Check.OUTCOME, table, event.version, what, expected, _hex(digest)))
 
     async def check_heads(self, tx: Transaction, document: Heads) -> None:
         """Look for the heads of answers that a document keeps."""
@@ -87,7 +87,7 @@ class AnswersVerification:
             if digest != head.hash:
                 what = f"the outcome with number {head.number} of its chain, whose hash {document.name} keeps"
                 table = head.table or self.name_of(UUID(head.chain_id))
-                self._found(Finding(Check.HEAD, table, None, what, head.hash, digest))
+                self._found(ProofFinding(Check.HEAD, table, None, what, head.hash, digest))
 
     def name_of(self, chain_id: UUID) -> str:
         """The name of the table whose chain it is."""

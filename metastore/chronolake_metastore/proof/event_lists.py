@@ -12,12 +12,12 @@ from chronolake_metastore.domain.changes import ListKey
 from chronolake_metastore.domain.digests import Digest
 from chronolake_metastore.domain.events import Event, lists_of
 from chronolake_metastore.domain.lists import ListEntry, Sealed, entries_of
-from chronolake_metastore.domain.proof import NOTHING, Check, Finding
+from chronolake_metastore.domain.proof import NOTHING, Check, ProofFinding
 from chronolake_metastore.store import event_lists
 from chronolake_metastore.store.event_lists import StoredEntry
 from chronolake_metastore.store.postgres.transaction import Transaction
 
-ReportFinding = Callable[[Finding, UUID], None]
+ReportFinding = Callable[[ProofFinding, UUID], None]
 """Takes a finding on a table's log."""
 
 
@@ -61,7 +61,9 @@ async def check(
 
     def note(key: tuple[UUID, Any, Any], difference: tuple[str, str, str]) -> None:
         what, expected, seen = difference
-        report_finding(Finding(Check.LISTS, name_of(key[0]), of_version[key], what, expected, seen), key[0])
+        report_finding(
+            ProofFinding(Check.LISTS, name_of(key[0]), of_version[key], what, expected, seen), key[0]
+        )
 
     async for stored in event_lists.entries(tx, [of for of, _ in _lists(events)]):
         key = stored.of.table_id, stored.of.instant, stored.of.name
@@ -74,10 +76,10 @@ async def check(
 
 async def find_orphans(
     tx: Transaction, table_id: UUID | None, limit: int, name_of: Callable[[UUID], str]
-) -> list[Finding]:
+) -> list[ProofFinding]:
     """The first ``limit`` lists that no event names."""
     return [
-        Finding(
+        ProofFinding(
             Check.LISTS, name_of(of_table), version, f"{name} that no event names", NOTHING, f"{count} entries"
         )
         for of_table, version, name, count in await event_lists.without_event(tx, table_id, limit)

@@ -8,7 +8,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import heads
 from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.heads import AnswersHead, Head, Heads
-from chronolake_metastore.domain.proof import Check, Finding
+from chronolake_metastore.domain.proof import Check, ProofFinding
 from chronolake_metastore.object_storage import Folder
 from chronolake_metastore.proof.verification import CATALOG
 from chronolake_metastore.settings import Settings
@@ -62,7 +62,7 @@ def write(folder: Folder, document: Heads) -> None:
     folder.create(document.name, heads.encode(document))
 
 
-def read_all(folder: Folder) -> Iterator[Heads | Finding]:
+def read_all(folder: Folder) -> Iterator[Heads | ProofFinding]:
     """The documents in a folder, oldest first; a finding in the place of one that is not as it was written.
 
     Raises ``ConfigurationError`` when there is none: the folder is probably the wrong one, or was emptied.
@@ -76,4 +76,4 @@ def read_all(folder: Folder) -> Iterator[Heads | Finding]:
         try:
             yield heads.decode(name, folder.read(name))
         except ValueError as exc:
-            yield Finding(Check.HEAD, "", None, f"the document {name}", "as it was written", str(exc))
+            yield ProofFinding(Check.HEAD, "", None, f"the document {name}", "as it was written", str(exc))

@@ -14,7 +14,7 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.domain.events import StoredEvent, decode
 from chronolake_metastore.projections.registry import TABLES
-from chronolake_metastore.proof.replay import LogReader, Progress, Refusal, Replay, no_progress
+from chronolake_metastore.proof.replay import InvalidEvent, LogReader, Progress, Replay, no_progress
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import answers, proof, replay_tables
 from chronolake_metastore.store.postgres.engine import Database
@@ -74,7 +74,7 @@ async def rebuild(settings: Settings, progress: Progress = no_progress) -> Rebui
 _ADVICE = "chronolake-metastore verify says what is wrong with it"
 
 
-def _refusal(refusal: Refusal) -> str:
+def _refusal(refusal: InvalidEvent) -> str:
     event = refusal.event
     return (
         f"the log cannot be replayed: version {event.version} of table {event.table_id}, {event.type}: "

@@ -38,7 +38,7 @@ _ROUNDS_MAX: Final = 20
 """If servers write faster than this reads, the last transaction reads the rest."""
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class InvalidEvent(msgspec.Struct, frozen=True):
     """An event that does not follow from the earlier ones."""
 
     event: Event
@@ -92,7 +92,7 @@ class Replay:
     def __init__(self) -> None:
         self._state = projections.state_of(EMPTY)
         self._clocks: dict[UUID, Clock] = dict(self._state.clocks)
-        self.refused: dict[UUID, Refusal] = {}
+        self.refused: dict[UUID, InvalidEvent] = {}
         """By table, the first event that could not be applied. Later ones of the table are skipped."""
 
     async def begin(self, tx: Transaction) -> None:
@@ -132,7 +132,7 @@ class Replay:
         try:
             self._state.evolve(event)
         except ImpossibleEvent as exc:
-            self.refused[event.table_id] = Refusal(event, str(exc))
+            self.refused[event.table_id] = InvalidEvent(event, str(exc))
 
 
 def _tables(events: Iterable[Event]) -> set[UUID]:

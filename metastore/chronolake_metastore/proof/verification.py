@@ -27,7 +27,7 @@ from chronolake_metastore.domain.events import (
     decode,
 )
 from chronolake_metastore.domain.heads import Heads
-from chronolake_metastore.domain.proof import NOTHING, Chains, Check, Finding, SharedBasePath
+from chronolake_metastore.domain.proof import NOTHING, Chains, Check, ProofFinding, SharedBasePath
 from chronolake_metastore.projections.registry import TABLES
 from chronolake_metastore.proof import event_lists
 from chronolake_metastore.proof.answer_chains import AnswersVerification
@@ -58,7 +58,7 @@ class Report(msgspec.Struct, frozen=True):
     files: int
     documents: int
     seconds: float
-    findings: list[Finding]
+    findings: list[ProofFinding]
     findings_left_out: int
     not_compared: list[str]
     shared_base_paths: list[SharedBasePath]
@@ -74,7 +74,7 @@ async def verify(
     progress: Progress = no_progress,
     *,
     table: str | None = None,
-    documents: Iterable[Heads | Finding] = (),
+    documents: Iterable[Heads | ProofFinding] = (),
     findings_max: int = FINDINGS_MAX,
 ) -> Report:
     """Verify the log and the projections, of all tables or of one, and that the heads are still in the log.
@@ -93,7 +93,7 @@ async def verify(
                 await verification.run(session, documents)
             except replay_tables.Unreplayable as exc:
                 verification.add_finding(
-                    Finding(Check.REPLAY, "", None, str(exc), "events that agree", "others")
+                    ProofFinding(Check.REPLAY, "", None, str(exc), "events that agree", "others")
                 )
     finally:
         await database.close()
@@ -129,11 +129,11 @@ class _Verification:
         self._damaged: set[UUID] = set()
         self._files = 0
         self._documents = 0
-        self._findings: list[Finding] = []
+        self._findings: list[ProofFinding] = []
         self._left_out = 0
         self._shared_base_paths: list[SharedBasePath] = []
 
-    async def run(self, session: ReplaySession, documents: Iterable[Heads | Finding]) -> None:
+    async def run(self, session: ReplaySession, documents: Iterable[Heads | ProofFinding]) -> None:
         """Go through the log, then through what must agree with it."""
         async with session.replaying() as tx:
             await self._replay.begin(tx)
@@ -147,7 +147,7 @@ class _Verification:
             self._shared_base_paths = await proof.shared_base_paths(tx, self._table_id, self._findings_max)
         for document in documents:
             self._documents += 1
-            if isinstance(document, Finding):
+            if isinstance(document, ProofFinding):
                 self.add_finding(document)
                 continue
             # The next document is fetched from storage outside of a transaction, because it may take long.
@@ -178,7 +178,7 @@ class _Verification:
             shared_base_paths=self._shared_base_paths,
         )
 
-    def add_finding(self, finding: Finding, table_id: UUID | None = None) -> None:
+    def add_finding(self, finding: ProofFinding, table_id: UUID | None = None) -> None:
         """Note a finding. With ``table_id``, the table's log cannot be replayed."""
         if len(self._findings) < self._findings_max:
             self._findings.append(finding)
@@ -208,7 +208,9 @@ class _Verification:
             event = decode(stored)
         except ValueError as exc:
             name = self._name(stored.table_id)
-            finding = Finding(Check.PAYLOAD, name, stored.version, str(exc), stored.type, stored.payload[:200])
+            finding = ProofFinding(
+                Check.PAYLOAD, name, stored.version, str(exc), stored.type, stored.payload[:200]
+            )
             self.add_finding(finding, stored.table_id)
             return None
         match event.payload:
@@ -229,7 +231,7 @@ class _Verification:
             if stored.request_id in without:
                 what = f"{stored.type}: the outcome of its request {stored.request_id!r}"
                 name = self._name(stored.table_id)
-                self.add_finding(Finding(Check.OUTCOME, name, stored.version, what, "an outcome", NOTHING))
+                self.add_finding(ProofFinding(Check.OUTCOME, name, stored.version, what, "an outcome", NOTHING))
 
     async def _check_write_stats(self, tx: Transaction, events: Sequence[Event]) -> None:
         sealed = {(event.table_id, event.version): event.payload for event in events if _seals(event)}
@@ -260,7 +262,7 @@ class _Verification:
                 self._write_stats_differ(key, what, payload.write_stats_digest, digests[key].hexdigest())
 
     def _write_stats_differ(self, key: proof.EventKey, what: str, expected: str, actual: str) -> None:
-        finding = Finding(Check.WRITE_STATS, self._name(key[0]), key[1], what, expected, actual)
+        finding = ProofFinding(Check.WRITE_STATS, self._name(key[0]), key[1], what, expected, actual)
         self.add_finding(finding, key[0])
 
     async def _check_deletions(self, tx: Transaction, events: Sequence[Event]) -> None:
@@ -292,25 +294,27 @@ class _Verification:
 
     def _deletions_differ(self, key: proof.EventKey, what: str, expected: str, actual: str) -> None:
         # Nothing is projected from them: the table's log can be replayed all the same.
-        self.add_finding(Finding(Check.DELETIONS, self._name(key[0]), key[1], what, expected, actual))
+        self.add_finding(ProofFinding(Check.DELETIONS, self._name(key[0]), key[1], what, expected, actual))
 
     async def _find_orphans(self, tx: Transaction) -> None:
         limit = self._findings_max + 1
         for (table_id, version), count in await proof.write_stats_without_event(tx, self._table_id, limit):
             what = "write stats that no event published"
             self.add_finding(
-                Finding(Check.WRITE_STATS, self._name(table_id), version, what, NOTHING, f"{count} files")
+                ProofFinding(Check.WRITE_STATS, self._name(table_id), version, what, NOTHING, f"{count} files")
             )
         for (table_id, version), count in await proof.deleted_files_without_event(tx, self._table_id, limit):
             what = "deleted files that no event reported"
             self.add_finding(
-                Finding(Check.DELETIONS, self._name(table_id), version, what, NOTHING, f"{count} files")
+                ProofFinding(Check.DELETIONS, self._name(table_id), version, what, NOTHING, f"{count} files")
             )
         for finding in await event_lists.find_orphans(tx, self._table_id, limit, self._name):
             self.add_finding(finding)
         for (table_id, version), request_id in await proof.outcomes_without_event(tx, self._table_id, limit):
             what = f"the version that the outcome of {request_id!r} names"
-            self.add_finding(Finding(Check.OUTCOME, self._name(table_id), version, what, "an event", NOTHING))
+            self.add_finding(
+                ProofFinding(Check.OUTCOME, self._name(table_id), version, what, "an event", NOTHING)
+            )
 
     async def _check_heads(self, tx: Transaction, document: Heads) -> None:
         heads = [
@@ -323,12 +327,14 @@ class _Verification:
             if actual != head.hash:
                 what = f"the head that {document.name} keeps"
                 name = head.table or self._name(UUID(head.table_id))
-                self.add_finding(Finding(Check.HEAD, name, head.version, what, head.hash, actual))
+                self.add_finding(ProofFinding(Check.HEAD, name, head.version, what, head.hash, actual))
 
     def _close_the_log(self) -> None:
         """Note the findings that are only known at the end of the log."""
         for table_id, version in self._chains.missing():
-            finding = Finding(Check.VERSION, self._name(table_id), version, "the event", "an event", NOTHING)
+            finding = ProofFinding(
+                Check.VERSION, self._name(table_id), version, "the event", "an event", NOTHING
+            )
             self.add_finding(finding, table_id)
         for table_id, refusal in self._replay.refused.items():
             if table_id not in self._damaged:
@@ -336,11 +342,11 @@ class _Verification:
                 what = f"{event.type}: {refusal.reason}"
                 expected = "an event that may follow"
                 self.add_finding(
-                    Finding(Check.REPLAY, self._name(table_id), event.version, what, expected, event.type),
+                    ProofFinding(Check.REPLAY, self._name(table_id), event.version, what, expected, event.type),
                     table_id,
                 )
 
-    def _differs(self, difference: Difference) -> Finding:
+    def _differs(self, difference: Difference) -> ProofFinding:
         expected, actual = _row(difference.expected), _row(difference.found)
         either = expected or actual
         assert either is not None
@@ -352,7 +358,7 @@ class _Verification:
         if expected is not None and actual is not None:
             differing = [column for column in expected if expected[column] != actual[column]]
         version = either.get("version")
-        return Finding(
+        return ProofFinding(
             Check.PROJECTION,
             table,
             version if isinstance(version, int) else None,

@@ -44,7 +44,7 @@ async def find(
     return wire.Conflicts(
         table=table.name,
         requested_time=format_time(requested_time, table.definition.tick),
-        conflict=None if fields is None else wire.Conflict(**fields),
+        conflict=None if fields is None else wire.ConflictingInstant(**fields),
     )
 
 

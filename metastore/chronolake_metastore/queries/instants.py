@@ -9,7 +9,7 @@ import msgspec
 
 from chronolake_metastore.domain import instants
 from chronolake_metastore.domain.context import Context
-from chronolake_metastore.domain.events import Plan
+from chronolake_metastore.domain.events import PlannedWork
 from chronolake_metastore.domain.instants import TableInstant, by_wall, format_if
 from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import clocks, instants as stored
@@ -111,7 +111,7 @@ def document(shown: TableInstant) -> wire.Instant:
     )
 
 
-def _plan_document(plan: Plan, tick: Tick) -> wire.RecordedPlan:
+def _plan_document(plan: PlannedWork, tick: Tick) -> wire.RecordedPlan:
     return wire.RecordedPlan(
         file_groups=plan.file_groups.first,
         file_groups_count=plan.file_groups.count,

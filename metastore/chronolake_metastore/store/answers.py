@@ -59,7 +59,7 @@ BEGINNING: Final[AnswerKey] = (_FIRST, -(1 << 63))
 """Before every outcome of every chain."""
 
 
-class AnswersHead(msgspec.Struct, frozen=True):
+class StoredAnswersHead(msgspec.Struct, frozen=True):
     """The last outcome of a chain; ``table`` is empty unless the chain is that of a table."""
 
     table: str
@@ -117,16 +117,16 @@ async def read(tx: Transaction, after: AnswerKey, *, only: UUID | None = None) -
     return [_stored(row) for row in rows]
 
 
-async def heads(tx: Transaction, only: UUID | None = None) -> list[AnswersHead]:
+async def heads(tx: Transaction, only: UUID | None = None) -> list[StoredAnswersHead]:
     """The last outcome of each chain, or of ``only`` one, in the order of the chains."""
     rows = await tx.query(_HEADS, {"chain_id": only})
     return [
-        AnswersHead(name or "", chain_id, ChainHead(number, bytes(digest)))
+        StoredAnswersHead(name or "", chain_id, ChainHead(number, bytes(digest)))
         for chain_id, number, digest, name in rows
     ]
 
 
-def project(heads: Iterable[AnswersHead]) -> Statement:
+def project(heads: Iterable[StoredAnswersHead]) -> Statement:
     """Save the heads that ``heads`` read."""
     return save({last.chain_id: last.head for last in heads})
 

@@ -11,10 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chronolake_metastore.domain.changes import CleanedFiles
 from chronolake_metastore.domain.cleans import (
     MICROS_PER_HOUR,
-    Bounds,
+    CleanBounds,
     CleanHistory,
     CleanScope,
-    Deletable,
+    FileToClean,
     Retention,
     Undeleted,
 )
@@ -54,7 +54,7 @@ def find_pending(table: str) -> Query[FoundInstants]:
     return Query(_FIND_PENDING, {"namespace": namespace, "name": name}, instants.decode)
 
 
-def find_bounds(table_id: UUID, retention: Retention, now: Micros) -> Query[Bounds]:
+def find_bounds(table_id: UUID, retention: Retention, now: Micros) -> Query[CleanBounds]:
     """The bounds of a clean at ``now``, by the steady clock."""
     hours = retention.hours
     parameters = {
@@ -66,13 +66,13 @@ def find_bounds(table_id: UUID, retention: Retention, now: Micros) -> Query[Boun
     return Query(_FIND_BOUNDS, parameters, _bounds)
 
 
-def _bounds(rows: Rows) -> Bounds:
+def _bounds(rows: Rows) -> CleanBounds:
     [[nth_newest, oldest_pending, protected_times, published, followed, jumped_ahead_us]] = rows
     protected = [Micros(time) for time in protected_times]
-    return Bounds(nth_newest, oldest_pending, protected, published, followed, int(jumped_ahead_us))
+    return CleanBounds(nth_newest, oldest_pending, protected, published, followed, int(jumped_ahead_us))
 
 
-def find_deletable(table_id: UUID, scope: CleanScope, files: int) -> Query[list[Deletable]]:
+def find_deletable(table_id: UUID, scope: CleanScope, files: int) -> Query[list[FileToClean]]:
     """The first ``files`` files that a clean may delete, in the order in which they left the slices."""
     parameters = {
         "table_id": table_id,
@@ -84,8 +84,8 @@ def find_deletable(table_id: UUID, scope: CleanScope, files: int) -> Query[list[
     return Query(_FIND_DELETABLE, parameters, _deletable)
 
 
-def _deletable(rows: Rows) -> list[Deletable]:
-    return [Deletable(relative_path(partition, name), size, at) for partition, name, size, at in rows]
+def _deletable(rows: Rows) -> list[FileToClean]:
+    return [FileToClean(relative_path(partition, name), size, at) for partition, name, size, at in rows]
 
 
 def count_undeleted(table_id: UUID, requested_time: Micros) -> Query[Undeleted]:
@@ -112,7 +112,9 @@ def project(cleaned: Sequence[tuple[CleanedFiles, Sequence[ListEntry]]]) -> Stat
     }
 
 
-async def read_bounds(connection: AsyncConnection, table_id: UUID, retention: Retention) -> tuple[Bounds, Now]:
+async def read_bounds(
+    connection: AsyncConnection, table_id: UUID, retention: Retention
+) -> tuple[CleanBounds, Now]:
     """The bounds of a clean now, and the present time, for reading."""
     now = await clocks.now(connection)
     return await read(connection, find_bounds(table_id, retention, now.steady)), now
@@ -120,6 +122,6 @@ async def read_bounds(connection: AsyncConnection, table_id: UUID, retention: Re
 
 async def read_deletable(
     connection: AsyncConnection, table_id: UUID, scope: CleanScope, files: int
-) -> list[Deletable]:
+) -> list[FileToClean]:
     """The first ``files`` files that a clean may delete, for reading."""
     return await read(connection, find_deletable(table_id, scope, files))

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import begun_as
-from chronolake_metastore.domain.changes import PlannedGroups, Replacement, Restored
+from chronolake_metastore.domain.changes import PlannedGroups, ReplacingInstant, Restored
 from chronolake_metastore.domain.conflicts import GROUPS_NAMED_MAX, ConcurrentInstant, change_of, planned_change
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.plans import previous_group
@@ -136,7 +136,7 @@ def project_plans(plans: Sequence[PlannedGroups], settled: Sequence[tuple[UUID, 
     return written
 
 
-def project_replacements(replacements: Sequence[Replacement]) -> list[Statement]:
+def project_replacements(replacements: Sequence[ReplacingInstant]) -> list[Statement]:
     """Take replaced file groups out of the latest slices."""
     instants: dict[str, list[object]] = {
         "table_id": [replacement.table_id for replacement in replacements],

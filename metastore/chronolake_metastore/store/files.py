@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chronolake_metastore.domain.changes import Publication
+from chronolake_metastore.domain.changes import PublishedFiles
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Statement
 from chronolake_model.file_names import FileKind
@@ -48,7 +48,7 @@ class FileOfInstant(msgspec.Struct, frozen=True):
         return self.partition_path, self.file_id
 
 
-def project(publications: Sequence[Publication]) -> list[Statement]:
+def project(publications: Sequence[PublishedFiles]) -> list[Statement]:
     """Show the files of these publications, and take out of the latest slices what they supersede."""
     parameters = {
         name: [getattr(publication, name) for publication in publications]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, GroupChange
-from chronolake_metastore.domain.inserts import LatestInserts, Partition, may_insert
+from chronolake_metastore.domain.inserts import LatestInserts, PartitionKey, may_insert
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows
 from chronolake_model.files import WriteStat
@@ -42,7 +42,7 @@ def find_since(
 
 def _latest(rows: Rows) -> LatestInserts:
     return {
-        Partition(table_id, partition_path): ConcurrentInstant(
+        PartitionKey(table_id, partition_path): ConcurrentInstant(
             change=GroupChange.WRITE,
             action=Action(action),
             state=State(state),

@@ -21,7 +21,7 @@ _GET: Final = statements.load("outcomes/get")
 _BY_REQUEST_ID: Final = operator.attrgetter("request_id")
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class StoredOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a command, or its refusal, which has a ``code``.
 
     ``version`` is that of the table's log right after it; a refusal may concern no table. ``dialect`` and
@@ -75,14 +75,14 @@ class FoundOutcome(msgspec.Struct, frozen=True):
     recorded_at: Micros | None
 
 
-def find(request_ids: Iterable[str]) -> Query[dict[str, Outcome]]:
+def find(request_ids: Iterable[str]) -> Query[dict[str, StoredOutcome]]:
     """The outcomes of requests that were decided before, by request id."""
     return Query(_FIND, {"request_ids": list(request_ids)}, _by_request_id)
 
 
-def _by_request_id(rows: Rows) -> dict[str, Outcome]:
+def _by_request_id(rows: Rows) -> dict[str, StoredOutcome]:
     return {
-        request_id: Outcome(
+        request_id: StoredOutcome(
             request_id=request_id,
             fingerprint=bytes(fingerprint),
             table_id=table_id,
@@ -96,11 +96,11 @@ def _by_request_id(rows: Rows) -> dict[str, Outcome]:
     }
 
 
-def append(outcomes: Sequence[Outcome]) -> Statement:
+def append(outcomes: Sequence[StoredOutcome]) -> Statement:
     """Record outcomes. A request id that is there already fails the transaction (``OutcomeRaced``)."""
     ordered = sorted(outcomes, key=_BY_REQUEST_ID)
     columns = zip(*map(msgspec.structs.astuple, ordered), strict=True)
-    return _APPEND, dict(zip(Outcome.__struct_fields__, map(list, columns), strict=True))
+    return _APPEND, dict(zip(StoredOutcome.__struct_fields__, map(list, columns), strict=True))
 
 
 async def get(connection: AsyncConnection, request_id: str) -> FoundOutcome | None:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain.events import Plan
+from chronolake_metastore.domain.events import PlannedWork
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_model import decoding
@@ -38,7 +38,7 @@ class PendingPlan(msgspec.Struct, frozen=True):
     action: Action
     requested_time: Micros
     marked_by: Micros
-    plan: Plan
+    plan: PlannedWork
 
 
 async def page(connection: Reader, left_out: Iterable[UUID], limit: int) -> list[PendingPlan]:
@@ -53,7 +53,7 @@ async def page(connection: Reader, left_out: Iterable[UUID], limit: int) -> list
             Action(action),
             Micros(requested_time),
             Micros(marked_by),
-            decoding.decode(plan, Plan),
+            decoding.decode(plan, PlannedWork),
         )
         for *place, action, requested_time, marked_by, plan in rows
     ]

@@ -64,7 +64,7 @@ class StoredDeletedFile(msgspec.Struct, frozen=True):
     file: DeletedFile
 
 
-class ChainHead(msgspec.Struct, frozen=True):
+class EventChainHead(msgspec.Struct, frozen=True):
     """The last event of a table's log; the name of the catalog, and of a table without a row, is empty."""
 
     table: str
@@ -119,11 +119,11 @@ async def outcomes_without_event(
     return [((of_table, version), request_id) for of_table, version, request_id in rows]
 
 
-async def chain_heads(tx: Transaction) -> list[ChainHead]:
+async def chain_heads(tx: Transaction) -> list[EventChainHead]:
     """The head of each table that has events, in the order of the ids."""
     rows = await tx.query(_CHAIN_HEADS, {})
     return [
-        ChainHead(name or "", table_id, version, Micros(time), bytes(digest))
+        EventChainHead(name or "", table_id, version, Micros(time), bytes(digest))
         for name, table_id, version, time, digest in rows
     ]
 

@@ -15,7 +15,7 @@ from chronolake_model.times import Micros
 _APPEND: Final = statements.load("refusals/append")
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class RefusedCommand(msgspec.Struct, frozen=True):
     """A refused command. ``table_id`` is that of the table meant, if there is one; ``version`` is its log's."""
 
     request_id: str
@@ -37,10 +37,10 @@ class Refusal(msgspec.Struct, frozen=True):
         return msgspec.structs.asdict(self)
 
 
-def append(refusals: Sequence[Refusal]) -> Statement:
+def append(refusals: Sequence[RefusedCommand]) -> Statement:
     """Record refusals, in their order."""
     parameters: dict[str, list[Any]] = {
-        name: [getattr(refusal, name) for refusal in refusals] for name in Refusal.__struct_fields__
+        name: [getattr(refusal, name) for refusal in refusals] for name in RefusedCommand.__struct_fields__
     }
     # The database states it.
     del parameters["transaction_id"]

@@ -28,7 +28,7 @@ from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
 from chronolake_metastore.workers.worker import Resources, Worker, run_periodically, submit
 from chronolake_model.times import format_time
 from chronolake_storage import deletions
-from chronolake_storage.deletions import Result, Source
+from chronolake_storage.deletions import DeletionResult, Source
 
 NAME: Final = "deleter"
 AT_ONCE: Final = 4
@@ -47,7 +47,7 @@ class LeasedPlan(msgspec.Struct, frozen=True):
 class Execution(msgspec.Struct):
     """How far the execution of a plan has come; ``failure`` says why it failed."""
 
-    result: Result = msgspec.field(default_factory=Result)
+    result: DeletionResult = msgspec.field(default_factory=DeletionResult)
     failure: str = ""
 
 
@@ -146,7 +146,7 @@ class Deleter:
         self._storage.end_backoff(plan.place.table_id)
         _log.info(f"{plan.action} executed", **log_context, seconds=round(time.monotonic() - began, 3))
 
-    async def _delete(self, taken: LeasedPlan, result: Result) -> None:
+    async def _delete(self, taken: LeasedPlan, result: DeletionResult) -> None:
         """Delete and report the files of a plan, page by page."""
         plan = taken.plan
 
@@ -166,7 +166,7 @@ class Deleter:
         )
         await deleter.run(deletions.delete_files(files_to_delete.sources_of(plan), result))
 
-    async def _delete_markers(self, taken: LeasedPlan, result: Result) -> None:
+    async def _delete_markers(self, taken: LeasedPlan, result: DeletionResult) -> None:
         """Delete the direct markers of a rollback that has completed; a sweep deletes those that stay."""
         plan = taken.plan
         target = files_to_delete.target_of(plan)

@@ -98,7 +98,7 @@ class Counts(msgspec.Struct):
     foreign_files: int = 0
 
 
-class Publisher:
+class ServerPublisher:
     """The publisher of one server. Of its ``name`` only one runs at a time."""
 
     def __init__(

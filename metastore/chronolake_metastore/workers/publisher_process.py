@@ -26,7 +26,7 @@ from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_metastore.workers.publisher import Counts, Publisher
+from chronolake_metastore.workers.publisher import Counts, ServerPublisher
 from chronolake_metastore.workers.worker import Resources, Worker
 from chronolake_model import decoding
 
@@ -50,7 +50,7 @@ _log = telemetry.logger(__name__)
 
 async def run(resources: Resources) -> None:
     """Keep the process running until cancelled."""
-    publisher, metrics = Publisher.new_name(), resources.metrics
+    publisher, metrics = ServerPublisher.new_name(), resources.metrics
     while True:
         try:
             async with _started(resources.settings, publisher) as process, asyncio.TaskGroup() as tasks:
@@ -127,7 +127,7 @@ async def _publish(name: str) -> None:
     notifier, counts = Notifier(), Counts()
     try:
         async with asyncio.TaskGroup() as tasks:
-            publisher = Publisher(database, notifier, counts, settings, name)
+            publisher = ServerPublisher(database, notifier, counts, settings, name)
             working = [tasks.create_task(publisher.run()), tasks.create_task(_tell(counts))]
             while await reader.readline():
                 notifier.notify()

@@ -20,7 +20,7 @@ from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
 from chronolake_metastore.workers.worker import Resources, Worker, run_periodically, submit
 from chronolake_model.times import format_time
 from chronolake_storage import deletions
-from chronolake_storage.deletions import Result, Source
+from chronolake_storage.deletions import DeletionResult, Source
 
 NAME: Final = "sweeper"
 WRITER: Final = "chronolake-sweeper"
@@ -96,7 +96,7 @@ class Sweeper:
             marked_by=marked_by,
             metrics=self._metrics,
         )
-        result = Result()
+        result = DeletionResult()
         await deleter.run(deletions.sweep(result, has_direct_markers=due.direct_markers_of is not None))
         if result.deleted:
             self._metrics.files_deleted.inc(len(result.deleted))

@@ -85,7 +85,7 @@ NO_TABLE: Final = (
 _Choice = TypeVar("_Choice", bound=enum.StrEnum)
 
 
-class View(enum.StrEnum):
+class QueryView(enum.StrEnum):
     """The view of a table that a read shows (Hudi: hoodie.datasource.query.type)."""
 
     SNAPSHOT = "snapshot"
@@ -116,7 +116,7 @@ class FormatOptions:
     from_: Moment | None = None
     to: Moment | None = None
     filter: str | None = None
-    view: View = View.SNAPSHOT
+    view: QueryView = QueryView.SNAPSHOT
     meta_columns: bool = False
     operation: WriteOperation = WriteOperation.UPSERT
     duplicates: Duplicates | None = None
@@ -286,19 +286,19 @@ def _moment(given: Mapping[str, str], name: str) -> Moment | None:
         raise errors.InvalidOption(f"the option {name}: {exc}", {"option": name}) from None
 
 
-def _view(given: Mapping[str, str]) -> View:
-    view = _choice(given, "view", View)
+def _view(given: Mapping[str, str]) -> QueryView:
+    view = _choice(given, "view", QueryView)
     of_changes = [name for name in ("from", "to") if name in given]
-    if of_changes and view not in (None, View.CHANGES):
+    if of_changes and view not in (None, QueryView.CHANGES):
         raise errors.InvalidOption(f"the option {of_changes[0]} is for the view changes, not for {view}")
-    if of_changes or view is View.CHANGES:
+    if of_changes or view is QueryView.CHANGES:
         if "as_of" in given:
             raise errors.InvalidOption(
                 "as_of is for snapshots. Changes are read with from and to, and streams begin with from: give "
                 "one or the other"
             )
-        return View.CHANGES
-    return view or View.SNAPSHOT
+        return QueryView.CHANGES
+    return view or QueryView.SNAPSHOT
 
 
 def _boolean(given: Mapping[str, str], name: str) -> bool:

@@ -47,11 +47,11 @@ def explain(
 
     Nothing is read, and Spark is not started.
     """
-    from chronolake_spark.common.format_options import View  # noqa: PLC0415
+    from chronolake_spark.common.format_options import QueryView  # noqa: PLC0415
     from chronolake_spark.explain import of_reads  # noqa: PLC0415  # PyArrow
 
     with context.client() as client:
         lake_table = client.table(table)
         wanted = None if filter is None else filters.parsed(filter, lake_table, "--filter / --where")
-        explanation = of_reads.explain(lake_table, as_of, wanted, View(view), None)
+        explanation = of_reads.explain(lake_table, as_of, wanted, QueryView(view), None)
     output.show(explanation, lambda console: console.print(str(explanation), soft_wrap=True, markup=False))

@@ -12,7 +12,7 @@ from chronolake_model.filters import And, Filter, Not, Or
 from chronolake_model.tables import Table
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark.common.format_options import View
+from chronolake_spark.common.format_options import QueryView
 from chronolake_spark.explain import explanations
 from chronolake_spark.explain.explanations import Explanation, Part
 from chronolake_spark.read.slices import stored_slices
@@ -26,14 +26,14 @@ def explain(
     table: chronolake.Table,
     as_of: Moment | None,
     wanted: Filter | None,
-    view: View,
+    view: QueryView,
     names: Sequence[str] | None,
 ) -> Explanation:
     """Explain which file groups ``SparkTable.read`` with these parameters touches. Raises as it does."""
     definition = table.reload().definition
     snapshot = table.snapshot(as_of)
     chosen, pruned = split(table, snapshot, wanted)
-    if view is View.READ_OPTIMIZED:
+    if view is QueryView.READ_OPTIMIZED:
         without_base = [slice_ for slice_ in chosen if slice_.base_file is None]
         pruned += part("because they have log files only", without_base)
         chosen = stored_slices.base_only(chosen)

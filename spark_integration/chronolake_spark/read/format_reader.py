@@ -25,7 +25,7 @@ from chronolake_model.filters import Filter
 from chronolake_model.tables import SchemaField, Table
 from chronolake_spark import errors
 from chronolake_spark.common import arrow_types, columns, format_options
-from chronolake_spark.common.format_options import FormatOptions, View
+from chronolake_spark.common.format_options import FormatOptions, QueryView
 from chronolake_spark.driver import schema
 from chronolake_spark.read import evolution, filter_meanings, slice_frames
 from chronolake_spark.read.slices import arrow_filters, stored_slices
@@ -60,7 +60,7 @@ def view_of(options: Mapping[str, str]) -> TableView:
     # The begin of a stream may have other forms than that of a range.
     others = {name: text for name, text in options.items() if name.lower() != "from"}
     parsed = format_options.parse(others)
-    is_of_changes = parsed.view is View.CHANGES or len(others) < len(options)
+    is_of_changes = parsed.view is QueryView.CHANGES or len(others) < len(options)
     with _connected(parsed) as client:
         fields = client.table(parsed.table).definition.schema
     return TableView(fields, parsed.meta_columns, is_of_changes)
@@ -188,7 +188,7 @@ def _names_now(fields: Sequence[SchemaField], table: Table) -> dict[str, str]:
 
 
 def _refuse_changes(options: FormatOptions) -> None:
-    if options.view is View.CHANGES:
+    if options.view is QueryView.CHANGES:
         raise errors.InvalidOption(
             "changes are read by spark.read in a driver that has called chronolake_spark.install(), or by "
             f"chronolake_spark.table(spark, {options.table!r}).changes(from_, to); createOrReplaceTempView "
@@ -201,7 +201,7 @@ def _connected(options: FormatOptions) -> chronolake.Client:
 
 
 def _slices_of(options: FormatOptions, snapshot: Snapshot) -> list[FileSlice]:
-    if options.view is not View.READ_OPTIMIZED:
+    if options.view is not QueryView.READ_OPTIMIZED:
         return snapshot.slices
     return stored_slices.base_only(snapshot.slices)
 

@@ -20,7 +20,7 @@ from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
 from chronolake_spark.common import columns
-from chronolake_spark.common.format_options import View
+from chronolake_spark.common.format_options import QueryView
 from chronolake_spark.driver import schema
 from chronolake_spark.read import evolution, filters, slice_frames
 from chronolake_spark.read.slices import stored_slices
@@ -35,12 +35,12 @@ def snapshot(
     contents: Snapshot,
     *,
     meta_columns: bool,
-    view: View = View.SNAPSHOT,
+    view: QueryView = QueryView.SNAPSHOT,
     names: Sequence[str] | None = None,
 ) -> DataFrame:
     """The records of a snapshot, with the columns that the table has now, or those of ``names``."""
     slices = contents.slices
-    if view is View.READ_OPTIMIZED:
+    if view is QueryView.READ_OPTIMIZED:
         slices = stored_slices.base_only(slices)
     # Fetched after the slices: so it knows every column that they may have.
     written = evolution.versions(table, table.reload().definition, slices)

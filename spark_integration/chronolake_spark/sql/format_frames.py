@@ -15,7 +15,7 @@ import chronolake
 from chronolake_spark import errors, tables
 from chronolake_spark.common import format_options
 from chronolake_spark.common.choices import Replaces
-from chronolake_spark.common.format_options import FormatOptions, Use, View, WriteOperation
+from chronolake_spark.common.format_options import FormatOptions, QueryView, Use, WriteOperation
 from chronolake_spark.driver import schema
 from chronolake_spark.tables import SparkTable
 from chronolake_spark.write.instant_options import InstantOptions
@@ -30,7 +30,7 @@ def load(spark: SparkSession, options: Mapping[str, str], columns: list[str] | N
     format_options.refuse_options_of_read_streams(parsed)
     with _connected(parsed) as client:
         table = tables.table(spark, parsed.table, client=client)
-        if parsed.view is not View.CHANGES:
+        if parsed.view is not QueryView.CHANGES:
             as_of, meta_columns, filter_ = parsed.as_of, parsed.meta_columns, parsed.filter
             return table.read(as_of, meta_columns, filter=filter_, view=parsed.view, columns=columns)
         frame = table.changes(parsed.from_, parsed.to, parsed.meta_columns, filter=parsed.filter)

@@ -12,7 +12,7 @@ from chronolake_model import decoding
 from chronolake_model.times import Bound, digits_of
 from chronolake_spark import errors
 from chronolake_spark.common import format_options
-from chronolake_spark.common.format_options import FormatOptions, Use, View
+from chronolake_spark.common.format_options import FormatOptions, QueryView, Use
 from chronolake_spark.stream.offsets import StreamOffset
 from chronolake_spark.stream.plans import BatchLimits
 
@@ -63,7 +63,7 @@ def parse(options: Mapping[str, str]) -> StreamOptions:
     table = format_options.parse(
         {name: text for name, text in given.items() if name != "from"}, Use.READ_STREAM
     )
-    if table.view is not View.CHANGES and ("view" in given or "from" not in given):
+    if table.view is not QueryView.CHANGES and ("view" in given or "from" not in given):
         _refuse_view(table, is_given="view" in given)
     return StreamOptions(
         table=table,

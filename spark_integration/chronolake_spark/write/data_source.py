@@ -36,7 +36,7 @@ from chronolake_spark.read.slices.stored_slices import NumberedGroup, StoredSlic
 from chronolake_spark.write import source_states
 from chronolake_spark.write.counts import RowCounts
 from chronolake_spark.write.tasks import bucket_writer, new_groups, open_groups, task_rows
-from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, TaskResult, WriteJob
+from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob, WriteTaskResult
 from chronolake_spark.write.tasks.open_groups import OpenedGroups
 from chronolake_spark.write.tasks.options import STREAM_TASK, WRITE_OPTION, BatchOptions, Fetched, WriteOptions
 from chronolake_spark.write.tasks.stored_groups import GroupNumber, ServerLookup
@@ -99,7 +99,7 @@ class Message(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyped 
     unchanged: int
 
 
-def message_of(written: TaskResult) -> Message:
+def message_of(written: WriteTaskResult) -> Message:
     """The message of a task to the committer."""
     return Message(
         msgspec.json.encode(written.stats),

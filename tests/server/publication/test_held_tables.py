@@ -15,7 +15,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import held_tables
 from chronolake_metastore.workers.held_tables import PAUSED, UNREACHABLE, UNTIL_ALTERED, HeldTables
-from chronolake_metastore.workers.publisher import Counts, Publisher
+from chronolake_metastore.workers.publisher import Counts, ServerPublisher
 from chronolake_model.schemas import RenameColumn
 from chronolake_model.tables import Field
 from tests.fix_server import ServerProcess
@@ -204,7 +204,7 @@ def test_a_publisher_leaves_a_table_that_is_not_published_alone_until_it_is_alte
     async def looks() -> tuple[bool, bool, bool]:
         settings = Settings(dsn=dsn)
         database = Database(settings)
-        worker = Publisher(database, Notifier(), Counts(), settings, "one")
+        worker = ServerPublisher(database, Notifier(), Counts(), settings, "one")
         try:
             async with asyncio.TaskGroup() as tasks:
                 worker._waiting[table_id] = None

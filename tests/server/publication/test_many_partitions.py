@@ -19,7 +19,7 @@ from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.workers import publisher, table_storage
-from chronolake_metastore.workers.publisher import Counts, Publisher
+from chronolake_metastore.workers.publisher import Counts, ServerPublisher
 from chronolake_metastore.workers.table_storage import TableFiles
 from chronolake_model.publication import PUBLICATION_LEASE_SECONDS_MAX, PublicationStep, PublishedFile
 from chronolake_model.times import Tick
@@ -112,7 +112,7 @@ def test_a_publisher_that_was_fenced_takes_a_longer_lease(monkeypatch: pytest.Mo
         return queries.Target(place, has_work=True, is_of_server=True, is_hidden=False, needs_storage=False)
 
     async def publish_twice() -> None:
-        worker = Publisher(mock.Mock(), mock.Mock(), Counts(), Settings(), "one")
+        worker = ServerPublisher(mock.Mock(), mock.Mock(), Counts(), Settings(), "one")
         for _ in range(2):
             worker._running[place.table_id] = mock.Mock()
             await worker._publish(place.table_id)
@@ -142,7 +142,7 @@ def test_a_publisher_that_was_fenced_takes_the_lease_again_without_new_events(
         )
 
     async def publish_twice() -> list[bool]:
-        worker = Publisher(mock.Mock(), mock.Mock(), Counts(), Settings(), "one")
+        worker = ServerPublisher(mock.Mock(), mock.Mock(), Counts(), Settings(), "one")
         is_waiting = []
         for _ in range(2):
             worker._running[place.table_id] = mock.Mock()
@@ -170,8 +170,8 @@ def test_a_publisher_keeps_nothing_of_a_dropped_table(monkeypatch: pytest.Monkey
     async def target(*_: object) -> queries.Target | None:
         return targets.pop(0)
 
-    async def publish_twice() -> Publisher:
-        worker = Publisher(mock.Mock(), mock.Mock(), Counts(), Settings(), "one")
+    async def publish_twice() -> ServerPublisher:
+        worker = ServerPublisher(mock.Mock(), mock.Mock(), Counts(), Settings(), "one")
         worker._looked[place.table_id] = 1.0
         for is_kept in (True, False):
             worker._running[place.table_id] = mock.Mock()

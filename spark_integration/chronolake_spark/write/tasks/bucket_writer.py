@@ -95,7 +95,7 @@ class TaskAttempt:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskResult:
+class WriteTaskResult:
     """The result of a task: the files written, and the number and an example of duplicate keys of an insert.
 
     ``rows`` counts the rows of the task, ``superseded`` those that lost to another row of the same key,
@@ -116,7 +116,7 @@ def write(
     task: TaskAttempt,
     markers: chronolake.Markers,
     lookup: Lookup | None = None,
-) -> TaskResult:
+) -> WriteTaskResult:
     """Merge the rows of one task, which come file group by file group.
 
     The file groups are looked up in ``lookup``; without it ``job`` has them. Each file gets its marker before
@@ -144,7 +144,7 @@ def write(
     except BaseException:
         _discard(job, [marker.path for marker in task_markers.created])
         raise
-    return TaskResult(tuple(stats), duplicates, sample, read, superseded, unchanged)
+    return WriteTaskResult(tuple(stats), duplicates, sample, read, superseded, unchanged)
 
 
 def _discard(job: WriteJob, paths: Iterable[str]) -> None:
