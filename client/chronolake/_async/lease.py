@@ -7,10 +7,13 @@ writer may roll its instant back.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from chronolake import errors
 from chronolake._concurrency import awaiting as concurrency
-from chronolake._renewals import lease_loss, pause_seconds_of
+
+RENEWALS_PER_LEASE: Final = 3
+_RETRIES_PER_RENEWAL: Final = 4
 
 
 class AsyncLeaseRenewal:
@@ -40,13 +43,24 @@ class AsyncLeaseRenewal:
 
     async def _run(self) -> None:
         arrived = True
-        while await self._task.pause(pause_seconds_of(self._lease_seconds, arrived)):
+        while await self._task.pause(_pause_seconds(self._lease_seconds, arrived)):
             try:
                 await self._renew()
                 arrived = True
             except errors.RequestRefused as refused:
-                self._lost = None if self._task.is_stopped else lease_loss(refused)
+                self._lost = None if self._task.is_stopped else _loss(refused)
                 return
             except errors.ChronolakeError:
                 # The lease may outlive a short outage. If it does not, the server refuses the next renewal.
                 arrived = False
+
+
+def _pause_seconds(lease_seconds: float, arrived: bool) -> float:
+    """The pause before the next renewal: a third of the lease period, or less after a failed renewal."""
+    period_seconds = lease_seconds / RENEWALS_PER_LEASE
+    return period_seconds if arrived else period_seconds / _RETRIES_PER_RENEWAL
+
+
+def _loss(refused: errors.RequestRefused) -> errors.RequestRefused | None:
+    """``refused`` if it means that the lease is lost; None if it means that the instant has completed."""
+    return None if isinstance(refused, errors.IllegalTransition) else refused

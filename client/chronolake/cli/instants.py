@@ -1,4 +1,4 @@
-"""``chronolake instant``, ``chronolake rollback`` and ``chronolake conflicts``."""
+"""``chronolake instant``, ``rollback``, ``finish-rollbacks``, ``conflicts`` and ``markers``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.console import Console
 from chronolake.cli import context, options, output
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import ConflictingInstant, Instant, RecordedPlan, TouchedFileGroup
+from chronolake_model.markers import Marker
 from chronolake_model.vocabulary import Touch
 
 _NAMED_MAX = 10
@@ -100,6 +101,25 @@ def conflicts(
     output.show(document, lambda console: _print_conflict(console, conflict))
     if conflict is not None:
         raise typer.Exit(output.CONFLICT)
+
+
+def markers(
+    table: options.TableArgument,
+    requested_time: options.TimeArgument,
+    unpublished: Annotated[
+        bool,
+        typer.Option(
+            "--unpublished",
+            help="Only markers of files that the instant has not published. Failed or repeated attempts of "
+            "tasks may have left them.",
+        ),
+    ] = False,
+) -> None:
+    """List the markers of an instant, by path: the data files that it may have written."""
+    with context.client() as client:
+        listed = list(client.table(table).markers(requested_time, unpublished=unpublished))
+    document = {"table": table, "requested_time": requested_time, "markers": listed}
+    output.show(document, lambda console: _print_markers(console, listed))
 
 
 def _print_rollbacks(
@@ -205,3 +225,8 @@ def _some(names: Sequence[str], count: int | None = None) -> list[str]:
 
 def _time(time: str | None) -> str:
     return "-" if time is None else f"{time}  {output.utc(time)} UTC"
+
+
+def _print_markers(console: Console, markers: list[Marker]) -> None:
+    rows = ((marker.path, marker.kind) for marker in markers)
+    output.print_table(console, output.table_of(("data file~", "kind"), rows))

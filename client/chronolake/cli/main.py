@@ -20,7 +20,6 @@ from chronolake.cli import (
     health,
     hudi,
     instants,
-    markers,
     namespaces,
     options,
     orphans,
@@ -86,7 +85,7 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("rollback")(options.with_common_options(instants.rollback))
     app.command("finish-rollbacks")(options.with_common_options(instants.finish_rollbacks))
     app.command("streams")(options.with_common_options(streams.streams))
-    app.command("markers")(options.with_common_options(markers.markers))
+    app.command("markers")(options.with_common_options(instants.markers))
     app.command("conflicts")(options.with_common_options(instants.conflicts))
     app.add_typer(savepoints.app())
     app.command("restore")(options.with_common_options(savepoints.restore))
