@@ -9,7 +9,7 @@ from chronolake import calls, errors
 from chronolake._location import owner_of
 from chronolake.calls.base import Call
 from chronolake_model import operations
-from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
+from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans, LogHead
 from chronolake_model.markers import DELETIONS_MAX, DeletedFile, file_at
 from chronolake_model.publication import Publication
 from chronolake_model.tables import DroppedTablePage, Table, TablePage
@@ -55,12 +55,14 @@ class RestMetastore:
             )
             dropped_call = None if dropped.next_cursor is None else dropped_call.page_at(dropped.next_cursor)
 
-    def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
-        """As ``Metastore.needed_files``. Raises ``TableNotFound`` if the table was dropped."""
+    def needed_files(
+        self, deleting: Deleting, paths: Sequence[str], recorded: LogHead | None
+    ) -> Mapping[str, str]:
+        """As ``Metastore.needed_files``. Raises ``MetastoreMoved``; ``TableNotFound`` for a dropped table."""
         reasons: dict[str, str] = {}
         for first in range(0, len(paths), DELETIONS_MAX):
             files = [file_at(path) for path in paths[first : first + DELETIONS_MAX]]
-            answer: Deletable = self._send(self._deletable_call(deleting, files))
+            answer: Deletable = self._send(self._deletable_call(deleting, files, recorded))
             reasons |= {refused.path: refused.why for refused in answer.refused}
         return reasons
 
@@ -69,13 +71,14 @@ class RestMetastore:
         publication: Publication = self._send(calls.call(operations.streams.GET_PUBLICATION, self._name))
         return publication.is_hidden
 
-    def _deletable_call(self, deleting: Deleting, files: list[DeletedFile]) -> Call[Deletable]:
+    def _deletable_call(
+        self, deleting: Deleting, files: list[DeletedFile], recorded: LogHead | None
+    ) -> Call[Deletable]:
         if deleting.by is None:
             return calls.call(
                 operations.files.FIND_DELETABLE_ORPHANS,
                 self._name,
-                body=FindDeletableOrphans(files, deleting.unknown_instants),
+                body=FindDeletableOrphans(files, deleting.unknown_instants, recorded),
             )
-        return calls.call(
-            operations.files.FIND_DELETABLE, self._name, deleting.by, body=FindDeletable(files, deleting.writer)
-        )
+        body = FindDeletable(files, deleting.writer, recorded)
+        return calls.call(operations.files.FIND_DELETABLE, self._name, deleting.by, body=body)

@@ -17,25 +17,35 @@ __all__ = ["Refusal"]
 """Words of the vocabulary that these bodies have."""
 
 
+class LogHead(msgspec.Struct, frozen=True):
+    """The last event of a table's log: its version, and its hash in hexadecimal digits."""
+
+    version: Annotated[int, Meta(ge=1, le=2**63 - 1)]
+    hash: Annotated[str, Meta(pattern="^[0-9a-f]{1,64}$")]
+
+
 class FindDeletable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Ask which files may be deleted for an instant; ``writer`` is the client that would delete them.
 
-    Without a ``writer``, no file of a pending instant may be deleted.
+    Without a ``writer``, no file of a pending instant may be deleted. ``recorded`` is the event that the claim
+    in the table's storage records: a database that lacks it is an earlier state, and no file may be deleted.
     """
 
     files: Annotated[list[DeletedFile], Meta(min_length=1, max_length=DELETIONS_MAX)]
     writer: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    recorded: LogHead | None = None
 
 
 class FindDeletableOrphans(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Ask which orphans may be deleted, each by the instant in its name.
 
     With ``unknown_instants``, this includes files whose instant the table's timeline does not have, if its time
-    is in the past.
+    is in the past. ``recorded`` is as for ``FindDeletable``.
     """
 
     files: Annotated[list[DeletedFile], Meta(min_length=1, max_length=DELETIONS_MAX)]
     unknown_instants: bool = False
+    recorded: LogHead | None = None
 
 
 class RefusedDeletion(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 import msgspec
 
 from chronolake_model import decoding
+from chronolake_model.deletable import LogHead
 from chronolake_storage.errors import ClaimRefused, LinkRefused, LogBehind
 from chronolake_storage.files import METADATA_FOLDER, Content, Files
 from chronolake_storage.local import LocalFiles
@@ -52,13 +53,6 @@ class Owner(msgspec.Struct, frozen=True):
     table_id: str
     table: str
     took_over: Sequence[str] = ()
-
-
-class LogHead(msgspec.Struct, frozen=True):
-    """The last event of a table's log: its version, and its hash in hexadecimal digits."""
-
-    version: int
-    hash: str
 
 
 class LogState(msgspec.Struct, frozen=True):
@@ -121,8 +115,8 @@ def ensure_claim(
     claim is replaced: two live tables of one metastore may share a folder that has two names. Files in a folder
     without a claim do not matter: they are older than claims.
 
-    With a ``log``, its head is recorded in the claim, and returned. Of two copies of a database that have
-    diverged, only the one that records its head first goes on.
+    With a ``log``, its head is recorded in the claim. Of two copies of a database that have diverged, only the
+    one that records its head first goes on. Returns the event that the claim records, if there is one.
 
     Raises ``LogBehind`` when the log lacks the event that the claim records; ``ClaimRefused`` when another
     table has the claim, the folder overlaps that of another table, or the claim cannot be read;
@@ -144,7 +138,7 @@ def ensure_claim(
                     return None
                 continue
         if log is None:
-            return None
+            return claim.log_head
         head = _record_head(files, stored, claim, log)
         if head is not None:
             return head

@@ -16,10 +16,11 @@ from typing import Final, Protocol
 
 import msgspec
 
+from chronolake_model.deletable import LogHead
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.markers import Marker, file_at, is_file_of, parse_marker
 from chronolake_storage import claims, visibility
-from chronolake_storage.claims import Log, LogHead, Owner
+from chronolake_storage.claims import Log, Owner
 from chronolake_storage.errors import StorageError
 from chronolake_storage.files import METADATA_FOLDER, Deletion, Files, check_path
 from chronolake_storage.overlaps import TablePlace
@@ -89,8 +90,13 @@ class Metastore(Protocol):
         It is called before first claims and before deletions on a local disk.
         """
 
-    def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
-        """The files that may not be deleted, with the reasons."""
+    def needed_files(
+        self, deleting: Deleting, paths: Sequence[str], recorded: LogHead | None
+    ) -> Mapping[str, str]:
+        """The files that may not be deleted, with the reasons.
+
+        ``recorded`` is the event that the claim records. Raises if the log lacks it.
+        """
 
     def is_hidden(self) -> bool:
         """Whether the table is hidden from Hudi's readers; called before a clean deletes, if they find it."""
@@ -143,10 +149,14 @@ class Guard:
         yield from self.delete(Deleting(None, instant), (f"{folder}/{marker.name}" for marker in markers))
         self._files.remove_empty_folders_unguarded(folder)
 
-    def check_claim(self) -> None:
-        """Raise ``ClaimRefused`` unless the base path is this table's; claim it if it is unclaimed."""
+    def check_claim(self) -> LogHead | None:
+        """Raise ``ClaimRefused`` unless the base path is this table's; claim it if it is unclaimed.
+
+        Returns the event of the log that the claim records.
+        """
         head = check_claim(self._files, self._owner, self._metastore, self._log)
         self._recorded_version = 0 if head is None else head.version
+        return head
 
     def record_version(self, version: int) -> None:
         """Make sure that the claim records the log up to ``version``, whose files are published next."""
@@ -191,7 +201,7 @@ class Guard:
 
     def _ask(self, kind: Deleting | Removing, paths: Sequence[str]) -> Answers:
         """Ask all questions about some files. Raises ``StorageError`` if none of the table may be deleted."""
-        self.check_claim()
+        recorded = self.check_claim()
         by_name = {path: reason for path in paths if (reason := refusal(kind, path)) is not None}
         named = [path for path in paths if path not in by_name]
         by_claims = check_other_claims(self._files, named)
@@ -200,7 +210,7 @@ class Guard:
             check_overlaps(self._files, self._owner, self._metastore)
         if left and kind.is_clean:
             check_hidden(self._files, self._owner, self._metastore)
-        by_need = find_needed(self._metastore, kind, left)
+        by_need = find_needed(self._metastore, kind, left, recorded)
         return Answers(by_path_and_name=by_name, by_claims=by_claims, by_need=by_need)
 
 
@@ -288,12 +298,14 @@ def _check_instant(deleting: Deleting, path: str) -> str | None:
     return None if is_file_of(file, instant) else f"it is not a data file of the instant {instant}"
 
 
-def find_needed(metastore: Metastore, kind: Deleting | Removing, paths: Sequence[str]) -> Mapping[str, str]:
+def find_needed(
+    metastore: Metastore, kind: Deleting | Removing, paths: Sequence[str], recorded: LogHead | None
+) -> Mapping[str, str]:
     """The paths that are needed, with the reasons; see ``Metastore.needed_files``. Only data files are."""
     data_files = [path for path in paths if not is_marker(path)]
     if isinstance(kind, Removing) or not data_files:
         return {}
-    return metastore.needed_files(kind, data_files)
+    return metastore.needed_files(kind, data_files, recorded)
 
 
 def is_marker(path: str) -> bool:

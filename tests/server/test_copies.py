@@ -306,6 +306,32 @@ def test_a_copy_from_the_past_with_the_identity_of_its_original_publishes_and_de
         run_watch(past, acts)
 
 
+def test_a_client_of_an_earlier_state_does_not_delete_what_was_published_since(
+    new_server: NewServer, dsn: str, copied: Callable[[], str], tmp_path: Path
+) -> None:
+    original = new_server(dsn, *PUBLISHES)
+    with chronolake.connect(original.url) as client:
+        table = PublishedTable(client, tmp_path / "lake")
+        write = table.table.begin(writer="w")
+        files = table.files(write.requested_time, [row(1)])
+        write.mark(*table.markers(files))
+        past = copied()
+        keep_identity(past)
+        # It reads the claim when it starts, and then only after a minute.
+        earlier = ServerProcess(past, tmp_path / "past.log")
+        earlier.start()
+        try:
+            write.complete(files)
+            table.published()
+            with chronolake.connect(earlier.url) as late:
+                same = late.table(table.table.name)
+                with pytest.raises(errors.MetastoreMoved, match="which this database lacks"):
+                    same.rollback(write.requested_time, writer="w")
+        finally:
+            earlier.stop()
+        assert table.rows() == [row(1)]
+
+
 def test_a_copy_from_the_past_finds_the_one_table_of_fifty_that_went_on(
     new_server: NewServer, dsn: str, copied: Callable[[], str], tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from chronolake_model.deletable import LogHead
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_storage import claims
 from chronolake_storage.claims import Owner
@@ -29,7 +30,9 @@ class NeedsNothing:
     def tables(self) -> Sequence[TablePlace]:
         return tables
 
-    def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
+    def needed_files(
+        self, deleting: Deleting, paths: Sequence[str], recorded: LogHead | None
+    ) -> Mapping[str, str]:
         return {}
 
     def is_hidden(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from chronolake_model.deletable import LogHead
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner
@@ -32,7 +33,9 @@ class NeedsNothing:
     def tables(self) -> Sequence[TablePlace]:
         return []
 
-    def needed_files(self, _deleting: Deleting, _paths: Sequence[str]) -> Mapping[str, str]:
+    def needed_files(
+        self, _deleting: Deleting, _paths: Sequence[str], _recorded: LogHead | None
+    ) -> Mapping[str, str]:
         return {}
 
     def is_hidden(self) -> bool:

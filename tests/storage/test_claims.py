@@ -11,8 +11,9 @@ import msgspec
 import pytest
 from typing_extensions import override
 
+from chronolake_model.deletable import LogHead
 from chronolake_storage import claims, opening
-from chronolake_storage.claims import Claim, LogHead, LogState, Owner, Renewal
+from chronolake_storage.claims import Claim, LogState, Owner, Renewal
 from chronolake_storage.errors import BasePathMissing, ClaimRefused, LogBehind, StorageError
 from chronolake_storage.files import CONTENT_BYTES_MAX, Files
 from chronolake_storage.overlaps import TablePlace
@@ -253,7 +254,7 @@ def test_the_claim_records_how_far_the_log_has_come_and_an_earlier_state_is_refu
 
 
 def test_of_two_states_that_diverged_only_the_one_that_records_its_head_first_goes_on(files: Files) -> None:
-    first, other = StoredLog("a", "b"), StoredLog("a", "B", "C")
+    first, other = StoredLog("a", "b"), StoredLog("a", "d", "e")
     claims.ensure_claim(files, OURS, never, alone, StoredLog("a"))
 
     claims.ensure_claim(files, OURS, never, alone, first)
@@ -268,12 +269,12 @@ def test_a_head_that_another_process_records_at_the_same_time_is_compared_too(fi
         @override
         def state(self, recorded: LogHead | None) -> LogState:
             if recorded is None:
-                claims.ensure_claim(files, OURS, never, alone, StoredLog("a", "B"))
+                claims.ensure_claim(files, OURS, never, alone, StoredLog("a", "d"))
             return super().state(recorded)
 
     with pytest.raises(LogBehind):
         claims.ensure_claim(files, OURS, never, alone, Overtaken("a", "b"))
-    assert claimed(files).log_head == LogHead(2, "B")
+    assert claimed(files).log_head == LogHead(2, "d")
 
 
 def test_a_claim_without_a_head_is_of_an_earlier_version_and_refuses_nothing(files: Files) -> None:

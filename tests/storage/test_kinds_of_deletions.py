@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from chronolake_model.deletable import LogHead
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_storage import claims
@@ -41,7 +42,9 @@ class Metastore:
     def tables(self) -> Sequence[TablePlace]:
         return self.places
 
-    def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
+    def needed_files(
+        self, deleting: Deleting, paths: Sequence[str], recorded: LogHead | None
+    ) -> Mapping[str, str]:
         return {path: "a table needs it" for path in paths if path in self.needs}
 
     def is_hidden(self) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from chronolake_model.deletable import LogHead
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_storage import claims, opening, overlaps
 from chronolake_storage.claims import Owner
@@ -128,7 +129,9 @@ class Lists:
     def tables(self) -> Sequence[TablePlace]:
         return self._tables
 
-    def needed_files(self, _deleting: Deleting, _paths: Sequence[str]) -> Mapping[str, str]:
+    def needed_files(
+        self, _deleting: Deleting, _paths: Sequence[str], _recorded: LogHead | None
+    ) -> Mapping[str, str]:
         return {}
 
     def is_hidden(self) -> bool:

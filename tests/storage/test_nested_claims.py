@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from chronolake_model.deletable import LogHead
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner
@@ -32,7 +33,9 @@ class Willing:
     def tables(self) -> Sequence[TablePlace]:
         return []
 
-    def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
+    def needed_files(
+        self, deleting: Deleting, paths: Sequence[str], recorded: LogHead | None
+    ) -> Mapping[str, str]:
         return {}
 
     def is_hidden(self) -> bool:

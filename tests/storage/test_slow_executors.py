@@ -14,6 +14,7 @@ import pytest
 
 import chronolake
 from chronolake import Marker, MarkerKind, State, WriteStat, errors
+from chronolake_model.deletable import LogHead
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_storage.claims import Owner
 from chronolake_storage.guard import Deleting, Metastore
@@ -38,8 +39,10 @@ class Interrupted:
     def tables(self) -> Iterable[TablePlace]:
         return self._metastore.tables()
 
-    def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
-        answer = self._metastore.needed_files(deleting, paths)
+    def needed_files(
+        self, deleting: Deleting, paths: Sequence[str], recorded: LogHead | None
+    ) -> Mapping[str, str]:
+        answer = self._metastore.needed_files(deleting, paths, recorded)
         while self._left:
             self._left.pop()()
         return answer

@@ -21,9 +21,13 @@ from chronolake_model.times import Micros
 async def find_deletable(
     ctx: Context, database: Database, table_name: str, requested_time: Micros, body: FindDeletable
 ) -> Deletable:
-    """The files that may not be deleted for an instant; raises as ``refusals``."""
+    """The files that may not be deleted for an instant; raises as ``refusals``.
+
+    The client has read the claim in the storage, which a server may not have done yet.
+    """
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
+        await identity.refuse_earlier_state(connection, table.table_id, body.recorded)
         refused = await refusals(connection, table.table_id, requested_time, body.files, body.writer)
         return await _answer(connection, table, refused)
 
@@ -34,6 +38,7 @@ async def find_deletable_orphans(
     """The files that may not be deleted as orphans; raises as ``orphan_refusals``."""
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
+        await identity.refuse_earlier_state(connection, table.table_id, body.recorded)
         refused = await orphan_refusals(
             connection, table.table_id, body.files, unknown_instants=body.unknown_instants
         )

@@ -9,6 +9,7 @@ from chronolake_metastore.store import event_log, identity
 from chronolake_metastore.store.identity import Identity, LastEvent
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_model.deletable import LogHead
 from chronolake_storage.claims import Claim
 
 
@@ -28,6 +29,15 @@ async def is_behind(database: Database, place: Place, claim: Claim | None, metas
     """As ``event_log.is_behind``."""
     async with database.reading() as connection:
         return await event_log.is_behind(connection, place.table_id, claim, metastore_id)
+
+
+async def refuse_earlier_state(connection: Reader, table_id: UUID, recorded: LogHead | None) -> None:
+    """Raise ``MetastoreMoved`` when the table's log lacks the event that a claim records."""
+    if recorded is None or (await event_log.state(connection, table_id, recorded)).has_recorded:
+        return
+    present = await identity.get(connection)
+    reason = f"the claim of a table records its event {recorded.version}, which this database lacks"
+    raise errors.MetastoreMoved(str(present.metastore_id), f"its database is an earlier state: {reason}")
 
 
 async def refuse_foreign_database(connection: Reader) -> UUID:

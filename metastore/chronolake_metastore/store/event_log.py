@@ -17,9 +17,10 @@ from chronolake_metastore.domain.events import Event, StoredEvent
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_metastore.store.postgres.transaction import Statement, Transaction
+from chronolake_model.deletable import LogHead
 from chronolake_model.files import WriteStat
 from chronolake_model.times import Micros
-from chronolake_storage.claims import Claim, LogHead, LogState
+from chronolake_storage.claims import Claim, LogState
 
 _APPEND: Final = statements.load("events/append")
 _APPEND_WRITE_STATS: Final = statements.load("write_stats/append")

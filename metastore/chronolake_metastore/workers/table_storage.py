@@ -28,14 +28,14 @@ from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_metastore.workers.threads import in_thread
 from chronolake_metastore.workers.worker import context_of
 from chronolake_model.backoff import Backoff
-from chronolake_model.deletable import RefusedDeletion
+from chronolake_model.deletable import LogHead, RefusedDeletion
 from chronolake_model.markers import DeletedFile, Marker, file_at
 from chronolake_model.publication import PublicationStep, PublishedFile
 from chronolake_model.storage import options_of
 from chronolake_model.tables import DroppedTable
 from chronolake_model.times import parse_time
 from chronolake_storage import claims, opening, publishing
-from chronolake_storage.claims import Claim, LogHead, LogState, Owner
+from chronolake_storage.claims import Claim, LogState, Owner
 from chronolake_storage.errors import StorageError
 from chronolake_storage.files import Deletion, Files
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, marker_of
@@ -88,8 +88,10 @@ class MetastoreOfThread:
             yield from (TablePlace(t.table_id, t.name, t.base_path, is_dropped=True) for t in dropped)
             after = UUID(dropped[-1].table_id)
 
-    def needed_files(self, deleting: Deleting, paths: Sequence[str]) -> Mapping[str, str]:
-        """As ``Metastore.needed_files``."""
+    def needed_files(
+        self, deleting: Deleting, paths: Sequence[str], _recorded: LogHead | None
+    ) -> Mapping[str, str]:
+        """As ``Metastore.needed_files``; ``state`` has compared the event already."""
         refusals = self._wait_for(self._needed(deleting, list(map(file_at, paths))))
         return {file.path: file.why for file in refusals}
 

@@ -74,7 +74,7 @@ class NoMetastore:
     def tables(self) -> list[Any]:
         return []
 
-    def needed_files(self, deleting: Any, paths: Any) -> dict[str, str]:
+    def needed_files(self, deleting: Any, paths: Any, recorded: Any) -> dict[str, str]:
         raise AssertionError
 
     def is_hidden(self) -> bool:

@@ -14,6 +14,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from chronolake import storage
+from chronolake_model.deletable import LogHead
 from chronolake_spark import errors
 from chronolake_spark.common import columns
 from chronolake_storage import opening
@@ -70,7 +71,9 @@ class UnreportedFiles:
         """As ``Metastore.tables``: an executor makes no first claim, because it cannot compare folders."""
         raise ClaimRefused("the claim of the table's base path, which the driver made, does not exist any more")
 
-    def needed_files(self, _deleting: Deleting, _paths: Sequence[str]) -> Mapping[str, str]:
+    def needed_files(
+        self, _deleting: Deleting, _paths: Sequence[str], _recorded: LogHead | None
+    ) -> Mapping[str, str]:
         """As ``Metastore.needed_files``."""
         return {}
 
