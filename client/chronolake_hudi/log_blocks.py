@@ -24,7 +24,7 @@ import enum
 import functools
 import io
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -42,7 +42,9 @@ CONTENT_VERSION: Final = 3
 _ROLLBACK: Final = "0"
 """The number of the command, as text (Hudi: HoodieCommandBlockTypeEnum)."""
 _SEVERAL: Final = "ArrayWrapper"
-"""Holds the values of several ordering fields, which tables of version 9 may have."""
+"""Holds the values of several ordering fields."""
+_LOCAL_DATE: Final = "LocalDateWrapper"
+"""A date, in days since 1970, among several values."""
 _INT: Final = struct.Struct(">i")
 COMPACT: Final = "compact the table with the Hudi that wrote it"
 """The advice for a block that cannot be read."""
@@ -82,17 +84,18 @@ class OrderingValue(msgspec.Struct, frozen=True):
 class DeletedRecord(msgspec.Struct, frozen=True):
     """A key that a delete block deletes.
 
-    With ``ordering_value`` the delete holds against records before it with a smaller or the same value, without
-    one against all records before it. Hudi writes and reads an int 0 for none: an int or a date that is 0 does
-    not come back, and its delete holds against all records.
+    With ``ordering_values``, one for each ordering field, the delete holds against records before it with
+    smaller or the same values, without against all records before it. Hudi writes and reads an int 0 for none:
+    a single int or date that is 0 does not come back, and its delete holds against all records.
     """
 
     record_key: str
     partition_path: str = ""
-    ordering_value: OrderingValue | None = None
+    ordering_values: tuple[OrderingValue | None, ...] = ()
 
 
-_NO_ORDERING_VALUE: Final = OrderingValue(Wrapper.INT, 0)
+NO_VALUE: Final = OrderingValue(Wrapper.INT, 0)
+"""Hudi's ordering value for none, also among several."""
 
 # A date goes as an int and timestamps as longs: Hudi fails on the wrappers that are named after them.
 _WRAPPERS: Final[Mapping[str, Wrapper]] = {
@@ -202,11 +205,11 @@ def rolled_back_instant(block: LogBlock, path: str) -> str:
     return target
 
 
-def obstacle(block: LogBlock, ordering_field: str | None = None) -> str | None:
+def obstacle(block: LogBlock, ordering_fields: Collection[str] = ()) -> str | None:
     """Why a block cannot be read; None if it can. ``COMPACT`` says what to do.
 
-    ``ordering_field`` is that of a table whose records are merged by it. Of the block's content only the first
-    bytes matter, so that ``log_files.heads`` is enough. Blocks that are cut off are found there.
+    ``ordering_fields`` are those of a table whose records are merged by them. Of the block's content only the
+    first bytes matter, so that ``log_files.heads`` is enough. Blocks that are cut off are found there.
     """
     match block.type:
         case BlockType.HFILE_DATA:
@@ -215,8 +218,9 @@ def obstacle(block: LogBlock, ordering_field: str | None = None) -> str | None:
             reason = f"the command {block.header.get(HeaderKey.COMMAND_BLOCK_TYPE)} is unknown"
         case BlockType.AVRO_DATA | BlockType.DELETE if (version := _content_version(block)) != CONTENT_VERSION:
             reason = f"its content has version {version}, not {CONTENT_VERSION}"
-        case _ if block.is_partial and ordering_field not in (None, *columns_of(block)):
-            reason = f"its records have some of the columns, and not the ordering field {ordering_field}"
+        case _ if block.is_partial and (missing := {*ordering_fields}.difference(columns_of(block))):
+            names = ", ".join(sorted(missing))
+            reason = f"its records have some of the columns, and not the ordering field {names}"
         case _:
             return None
     return f"a block of the type {block.type.name} cannot be read: {reason}"
@@ -379,7 +383,7 @@ def _header(instant_time: str, schema: str) -> dict[int, str]:
 def _delete_list() -> dict[str, Any]:
     # A value is written as the number of its wrapper in this list: the order is part of the format.
     wrappers = [record(wrapper, value=value_type) for wrapper, value_type in _VALUE_TYPES.items()]
-    items = ["null", *Wrapper, record("LocalDateWrapper", value="int")]
+    items = ["null", *Wrapper, record(_LOCAL_DATE, value="int")]
     deleted = record(
         "HoodieDeleteRecord",
         recordKey=nullable("string"),
@@ -390,25 +394,37 @@ def _delete_list() -> dict[str, Any]:
 
 
 def _to_avro(deleted: DeletedRecord) -> dict[str, object]:
-    # Null is allowed too, but Java fails on it if the log has a record of the key before.
-    ordering_value = deleted.ordering_value or _NO_ORDERING_VALUE
     return {
         "recordKey": deleted.record_key,
         "partitionPath": deleted.partition_path,
-        "orderingVal": (f"{NAMESPACE}.{ordering_value.wrapper}", {"value": ordering_value.value}),
+        "orderingVal": _wrapped(deleted.ordering_values),
     }
+
+
+def _wrapped(values: Sequence[OrderingValue | None]) -> tuple[str, dict[str, object]]:
+    if len(values) > 1:
+        return f"{NAMESPACE}.{_SEVERAL}", {"wrappedValues": [_wrapped([value]) for value in values]}
+    # Null is allowed too, but Java fails on it if the log has a record of the key before.
+    value = next(iter(values), None) or NO_VALUE
+    return f"{NAMESPACE}.{value.wrapper}", {"value": value.value}
 
 
 def _from_avro(values: Mapping[str, Any], path: str) -> DeletedRecord:
     if values["recordKey"] is None:
         raise DamagedFile(path, "a delete block deletes a record without key", _ADVICE)
-    ordering_value = None
-    if values["orderingVal"] is not None:
-        full_name, wrapped = values["orderingVal"]
-        name = full_name.rpartition(".")[2]
-        if name == _SEVERAL:
-            raise UnsupportedFormat(path, "a delete block has values of several ordering fields", COMPACT)
-        ordering_value = OrderingValue(Wrapper(name), wrapped["value"])
-    if ordering_value == _NO_ORDERING_VALUE:
-        ordering_value = None
-    return DeletedRecord(values["recordKey"], values["partitionPath"] or "", ordering_value)
+    return DeletedRecord(values["recordKey"], values["partitionPath"] or "", _unwrapped(values["orderingVal"]))
+
+
+def _unwrapped(ordering: tuple[str, Mapping[str, Any]] | None) -> tuple[OrderingValue | None, ...]:
+    if ordering is None:
+        return ()
+    name, wrapped = ordering[0].rpartition(".")[2], ordering[1]
+    if name == _SEVERAL:
+        return tuple(None if part is None else _value(part) for part in wrapped["wrappedValues"] or ())
+    value = _value(ordering)
+    return () if value == NO_VALUE else (value,)
+
+
+def _value(wrapped: tuple[str, Mapping[str, Any]]) -> OrderingValue:
+    name = wrapped[0].rpartition(".")[2]
+    return OrderingValue(Wrapper.DATE if name == _LOCAL_DATE else Wrapper(name), wrapped[1]["value"])

@@ -125,7 +125,7 @@ _MERGE_STRATEGIES: Final = {
 def encode(config: TableConfig) -> bytes:
     """The content of hoodie.properties. The same properties give the same bytes.
 
-    Raises ``UnsupportedFormat`` for version 6 and for several ordering fields under version 8.
+    Raises ``UnsupportedFormat`` for version 6.
     """
     return java_properties.encode(
         _stated(config), "Written by Chronolake; change the table through Chronolake only"
@@ -242,12 +242,9 @@ def _of_version(config: TableConfig) -> dict[str, str]:
 
 
 def _of_version_8(config: TableConfig) -> dict[str, str]:
-    if len(config.ordering_fields) > 1:
-        fields = ", ".join(config.ordering_fields)
-        raise UnsupportedFormat(
-            PATH, f"a table of version 8 has one ordering field at most, not {fields}", "use version 9"
-        )
-    stated = {_PRECOMBINE: config.ordering_fields[0]} if config.ordering_fields else {}
+    # Several fields are of Hudi 1.1 and later, which names them so in tables of all versions.
+    name = _PRECOMBINE if len(config.ordering_fields) == 1 else _ORDERING
+    stated = {name: ",".join(config.ordering_fields)} if config.ordering_fields else {}
     if config.merge_mode in _PAYLOAD_CLASSES:
         stated |= {
             _PAYLOAD: config.others.get(_PAYLOAD, _PAYLOAD_CLASSES[config.merge_mode]),

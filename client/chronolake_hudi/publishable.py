@@ -87,10 +87,15 @@ def log_obstacle(table: Publishable) -> str | None:
 
     A merge-on-read table without log files is read rightly: only the merge compares ordering values.
     """
-    merge_field = merge_modes.merge_field(table.ordering_field, table.properties)
-    if table.type is not TableType.MERGE_ON_READ or merge_field is None:
+    if table.type is not TableType.MERGE_ON_READ:
         return None
-    field = next(field for field in table.schema if field.name == merge_field)
+    merge_fields = merge_modes.merge_fields(table.ordering_field, table.properties)
+    fields = (field for field in table.schema if field.name in merge_fields)
+    return next((reason for field in fields if (reason := _log_obstacle(table, field)) is not None), None)
+
+
+def _log_obstacle(table: Publishable, field: Field) -> str | None:
+    """Why Hudi's readers cannot read log files of a table with this ordering field."""
     if field.type.strip().lower() == "string" and table.properties.get(LOG_BLOCKS_PROPERTY) != "avro":
         return (
             f"its ordering field {field.name!r} is a string: Hudi's readers lose updates that are in Parquet "

@@ -29,12 +29,22 @@ class MergeMode(enum.StrEnum):
     """As the default; and an upsert may lack columns, which keep their stored values."""
 
 
+def ordering_fields(ordering_field: str | None, properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The ordering fields of a table. Of several, the first that differs decides."""
+    if (several := properties.get(ORDERING_FIELDS_PROPERTY)) is not None:
+        return tuple(several.split(","))
+    return () if ordering_field is None else (ordering_field,)
+
+
 def mode_of(ordering_field: str | None, properties: Mapping[str, str]) -> MergeMode:
     """The merge mode of a table with this ordering field and these properties."""
-    default = MergeMode.COMMIT_TIME if ordering_field is None else MergeMode.EVENT_TIME
+    has_order = ordering_fields(ordering_field, properties)
+    default = MergeMode.EVENT_TIME if has_order else MergeMode.COMMIT_TIME
     return MergeMode(properties.get(MERGE_MODE_PROPERTY, default))
 
 
-def merge_field(ordering_field: str | None, properties: Mapping[str, str]) -> str | None:
-    """The field whose larger value wins against stored records; None if the later write wins."""
-    return None if mode_of(ordering_field, properties) is MergeMode.COMMIT_TIME else ordering_field
+def merge_fields(ordering_field: str | None, properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The fields whose larger values win against stored records; none if the later write wins."""
+    if mode_of(ordering_field, properties) is MergeMode.COMMIT_TIME:
+        return ()
+    return ordering_fields(ordering_field, properties)

@@ -243,9 +243,14 @@ class Table(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, index=BucketIndex(self.index.type, buckets))
 
     @property
-    def merge_field(self) -> str | None:
-        """The field whose larger value wins against stored records; None if the later write wins."""
-        return merge_modes.merge_field(self.ordering_field, self.properties)
+    def ordering_fields(self) -> tuple[str, ...]:
+        """The ordering fields. Of several, which only an adopted table has, the first that differs decides."""
+        return merge_modes.ordering_fields(self.ordering_field, self.properties)
+
+    @property
+    def merge_fields(self) -> tuple[str, ...]:
+        """The fields whose larger values win against stored records; none if the later write wins."""
+        return merge_modes.merge_fields(self.ordering_field, self.properties)
 
 
 class DroppedTable(msgspec.Struct, frozen=True):

@@ -53,8 +53,8 @@ def create_table(  # noqa: PLR0913  # one keyword per part of a table's definiti
     fields = schema.fields_of(_struct(struct))
     type_, index_type = choices.of("type", type, TableType), choices.of("index", index, IndexType)
     mode = (properties or {}).get(MERGE_MODE_PROPERTY)  # The server refuses one that it does not know.
-    merge_field = None if mode == MergeMode.COMMIT_TIME else ordering_field
-    refuse_unmovable(name, fields, type_, index_type, partition_fields, merge_field)
+    ordering = [] if ordering_field is None or mode == MergeMode.COMMIT_TIME else [ordering_field]
+    refuse_unmovable(name, fields, type_, index_type, partition_fields, ordering)
     return client.create_table(
         name,
         base_path=base_path,
@@ -95,13 +95,13 @@ def refuse_unmovable(
     type_: TableType,
     index: IndexType,
     partition_fields: Sequence[str],
-    merge_field: str | None,
+    merge_fields: Sequence[str],
 ) -> None:
     """Refuse an ordering field whose values deletes in log files cannot have: a record that moves needs one.
 
     Raises ``SchemaMismatch``.
     """
-    ordering = next((field for field in fields if field.name == merge_field), None)
+    ordering = next((field for field in fields if field.name in merge_fields), None)
     is_concerned = index is IndexType.RECORD and type_ is TableType.MERGE_ON_READ and partition_fields
     if ordering is None or not is_concerned:
         return

@@ -311,14 +311,15 @@ class KeyedTable(PublishedTable):
     def _delete_block(self, requested: str, rows: Sequence[Row]) -> LogBlock:
         schema = avro_schema.encode(avro_schema.of_table("orders", self.table.definition.schema, meta=True))
         deleted = [
-            DeletedRecord(str(row["id"]), partition_path(row["day"]), self._ordering_value(row)) for row in rows
+            DeletedRecord(str(row["id"]), partition_path(row["day"]), self._ordering_values(row))
+            for row in rows
         ]
         return log_blocks.delete_block(requested, schema, deleted)
 
-    def _ordering_value(self, row: Row) -> OrderingValue | None:
+    def _ordering_values(self, row: Row) -> tuple[OrderingValue, ...]:
         if self.table.definition.ordering_field is None:
-            return None
-        return OrderingValue(self._wrapper(), _comparable(row["ts"]))
+            return ()
+        return (OrderingValue(self._wrapper(), _comparable(row["ts"])),)
 
     def _wrapper(self) -> Wrapper:
         [ordering] = [field for field in self.table.definition.schema if field.name == "ts"]
@@ -342,7 +343,7 @@ class KeyedTable(PublishedTable):
         if block.type is BlockType.DELETE:
             deleted = log_blocks.read_deletes(block, path)
             return [
-                (record.record_key, Kept(record.ordering_value and record.ordering_value.value, None))
+                (record.record_key, Kept(next((v.value for v in record.ordering_values if v), None), None))
                 for record in deleted
             ]
         if block.type is BlockType.AVRO_DATA:

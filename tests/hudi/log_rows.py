@@ -22,7 +22,7 @@ def rows_of(table: chronolake.Table, slices: list[FileSlice]) -> Rows:
     """The rows of file slices, by id."""
     definition = table.definition
     layout = arrow_types.file_layout(definition.schema)
-    ordering = slice_reader.ordering_of(layout, definition.merge_field)
+    ordering = slice_reader.ordering_of(layout, definition.merge_fields)
     reader = SliceReader(
         TableFolder.of(definition.base_path, table.storage_options), layout, {1: definition.schema}, ordering
     )

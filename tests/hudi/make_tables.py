@@ -363,6 +363,26 @@ def ordered(table: HudiTable) -> None:
     table.write([(2, "older by price", 50.0, DAYS[2], 5), (4, "newer by ts", 0.0, DAYS[1], 6)])
 
 
+def ordered_logs(table: HudiTable) -> None:
+    """As ``ordered``, and deletes: with both ordering values, by a flag, and without any, by the operation."""
+
+    def write(rows: list[Row], deleted: str = "false", operation: str = "upsert") -> None:
+        frame = table.spark.createDataFrame(rows, COLUMNS)
+        table.write_frame(frame.selectExpr("*", f"{deleted} as _hoodie_is_deleted"), operation)
+
+    write(_rows(range(8), 5), operation="insert")
+    write([(2, "newer by price", 100.0, DAYS[2], 5), (3, "older by ts", 100.0, DAYS[0], 4)])
+    write([(2, "older by price", 50.0, DAYS[2], 5), (4, "newer by ts", 0.0, DAYS[1], 6)])
+    gone = [
+        (0, "equal", 0.0, DAYS[0], 5),
+        (1, "older by price", 1.0, DAYS[1], 5),
+        (5, "by ts", 0.0, DAYS[2], 6),
+    ]
+    write([*gone, (6, "by price", 9.5, DAYS[0], 5)], deleted="true")
+    write([(0, "back by price", 0.5, DAYS[0], 5), (5, "still gone", -1.0, DAYS[2], 6)])
+    table.write(_rows([7], 1), "delete")
+
+
 def slashed(table: HudiTable) -> None:
     """Partition values with slashes, which are not escaped."""
     for ids, ts in ((range(6), 1), ([2, 3], 2)):
@@ -409,7 +429,8 @@ RECIPES: dict[str, Recipe] = {
     "double9": (9, {"hoodie__datasource__write__recordkey__field": "ratio"}, doubles),
     "flagged9": (9, PARTITIONED, flagged),
     "ordered9": (9, {**PARTITIONED, **ORDERED}, ordered),
-    "orderedmor9": (9, {**ORDERED, **MERGE_ON_READ}, ordered),
+    "orderedmor9": (9, {**ORDERED, **MERGE_ON_READ}, ordered_logs),
+    "orderedmor6": (6, {**ORDERED, **MERGE_ON_READ}, ordered_logs),
     "timestamp9": (9, TIMESTAMPS, upserted),
     "custom8": (8, {**MERGE_ON_READ, **CUSTOM}, merge_on_read),
     "slashed8": (8, PLAIN, slashed),

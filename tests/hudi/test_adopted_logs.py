@@ -25,7 +25,8 @@ def adopted(client: chronolake.Client, namespace: str, path: Path) -> chronolake
 
 
 @pytest.mark.parametrize(
-    "name", ["mor8", "mor9", "partial9", "logcompacted9", "logonly9", "compacted6", *VERSION_6_LOGS]
+    "name",
+    ["mor8", "mor9", "partial9", "logcompacted9", "logonly9", "compacted6", "orderedmor9", *VERSION_6_LOGS],
 )
 def test_rows_in_log_files_are_those_that_hudi_read(
     client: chronolake.Client, namespace: str, tmp_path: Path, name: str

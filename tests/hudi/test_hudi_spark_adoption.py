@@ -48,6 +48,7 @@ def adopt(client: chronolake.Client, namespace: str) -> Callable[[Path], chronol
         "slashed8",
         "flagged9",
         "ordered9",
+        "orderedmor9",
         "upgraded9",
     ],
 )

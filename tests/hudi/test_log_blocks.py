@@ -6,7 +6,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -50,7 +49,8 @@ ordering_values = st.one_of(
     st.builds(OrderingValue, st.just(Wrapper.BOOLEAN), st.booleans()),
     st.builds(OrderingValue, st.just(Wrapper.DECIMAL), st.just(Decimal("1.500000000000000"))),
 )
-deleted_records = st.builds(DeletedRecord, texts, texts, st.none() | ordering_values)
+several = st.tuples(st.just(log_blocks.NO_VALUE) | ordering_values, ordering_values, ordering_values)
+deleted_records = st.builds(DeletedRecord, texts, texts, st.tuples() | st.tuples(ordering_values) | several)
 
 
 @given(st.lists(records, max_size=4))
@@ -136,7 +136,7 @@ AVRO = log_blocks.avro_block(
     * 2,
 )
 DELETE = log_blocks.delete_block(
-    INSTANT, SCHEMA, [DeletedRecord("a", "p", OrderingValue(Wrapper.LONG, 5)), DeletedRecord("b")]
+    INSTANT, SCHEMA, [DeletedRecord("a", "p", (OrderingValue(Wrapper.LONG, 5),)), DeletedRecord("b")]
 )
 
 
@@ -180,20 +180,6 @@ def test_an_avro_block_without_a_schema_is_damage(header: dict[int, str]) -> Non
 def test_a_record_that_does_not_fit_the_schema_is_refused(record: dict[str, object]) -> None:
     with pytest.raises(UnsupportedFormat, match="does not fit its schema"):
         log_blocks.avro_block(INSTANT, SCHEMA, [record])
-
-
-def test_values_of_several_ordering_fields_are_refused() -> None:
-    encoded = io.BytesIO()
-    several: tuple[str, dict[str, list[object]]] = (
-        "org.apache.hudi.avro.model.ArrayWrapper",
-        {"wrappedValues": []},
-    )
-    values = {"deleteRecordList": [{"recordKey": "a", "partitionPath": "", "orderingVal": several}]}
-    fastavro.schemaless_writer(encoded, log_blocks._delete_list(), values)
-    content = b"\0\0\0\3" + len(encoded.getvalue()).to_bytes(4, "big") + encoded.getvalue()
-
-    with pytest.raises(UnsupportedFormat, match="several ordering fields"):
-        log_blocks.read_deletes(LogBlock(BlockType.DELETE, {}, content), "p")
 
 
 @pytest.mark.parametrize(

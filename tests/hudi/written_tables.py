@@ -199,8 +199,8 @@ class WrittenTable:
             for record in records:
                 group.delete(record.key, ts, requested)
             if self.table_type is TableType.MERGE_ON_READ:
-                ordering_value = None if ts is None else OrderingValue(Wrapper.LONG, ts)
-                deleted = [DeletedRecord(str(record.key), partition, ordering_value) for record in records]
+                values = () if ts is None else (OrderingValue(Wrapper.LONG, ts),)
+                deleted = [DeletedRecord(str(record.key), partition, values) for record in records]
                 block = log_blocks.delete_block(requested, self._schema(meta=True), deleted)
                 stats.append(self._append(group, [block], requested))
             else:

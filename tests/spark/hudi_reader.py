@@ -52,7 +52,7 @@ def rows_of_slices(table: chronolake.Table, slices: Sequence[FileSlice]) -> pa.T
     """The rows of file slices, with Hudi's five columns, as executors read them."""
     versions = evolution.versions(table, table.reload().definition, slices)
     layout = layout_of(table)
-    ordering = slice_reader.ordering_of(layout, table.definition.merge_field)
+    ordering = slice_reader.ordering_of(layout, table.definition.merge_fields)
     folder = TableFolder.of(table.definition.base_path, table.storage_options)
     reader = ExecutorReader(SliceReader(folder, layout, versions.all_fields(), ordering))
     texts = [stored_slices.of(file_slice).to_json() for file_slice in slices]

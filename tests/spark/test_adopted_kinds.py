@@ -41,7 +41,7 @@ def rows(table: SparkTable, **how: Any) -> list[Any]:
     return sorted(json.loads(json.dumps(values)), key=repr)
 
 
-@pytest.mark.parametrize("name", ["timestamp9", "custom8", "schema9", "flagged9"])
+@pytest.mark.parametrize("name", ["timestamp9", "custom8", "schema9", "flagged9", "orderedmor9"])
 def test_spark_reads_what_hudi_read(
     spark: SparkSession, client: chronolake.Client, tmp_path: Path, name: str
 ) -> None:
@@ -98,3 +98,29 @@ def test_a_row_that_hudi_takes_for_a_delete_is_deleted_or_refused(
     table.metastore.publish()
     left = {row.id for row in stored} - {1}
     assert {row.id for row in table.read().collect()} == {row[1] for row in rows_by_hudi_rs(path)} == left
+
+
+@pytest.mark.parametrize("name", ["ordered9", "orderedmor9"])
+def test_of_several_ordering_fields_the_first_that_differs_decides(
+    spark: SparkSession, client: chronolake.Client, tmp_path: Path, name: str
+) -> None:
+    table = adopted(spark, client, unpacked(name, tmp_path))
+    # By id: 1 and 2 have ts 5, and 2 the price 100.0.
+    upserted = [
+        ["2026-01-02", 1, "less", 1.0, 5],
+        ["2026-01-03", 2, "more", 200.0, 5],
+        ["2026-01-01", 3, "newer", 0.0, 6],
+        ["2026-01-03", 5, "older", 900.0, 4],
+    ]
+    table.upsert(spark.createDataFrame(upserted, COLUMNS))
+    lost = [["2026-01-01", 0, 5, -1.0], ["2026-01-02", 4, 6, 0.0]]
+    table.delete(spark.createDataFrame(lost, ["day", "id", "ts", "price"]))
+    with pytest.raises(chronolake_spark.errors.SchemaMismatch, match="it lacks price"):
+        table.delete(spark.createDataFrame([["2026-01-01", 0, 5]], ["day", "id", "ts"]))
+    table.delete("id = 5")
+
+    names = {row[1]: row[2] for row in rows(table)}
+    stored = {row[1]: row[2] for row in rows_of_table(name)}
+    assert names == {0: stored[0], 1: stored[1], 2: "more", 3: "newer"}
+    with pytest.raises(chronolake.errors.IncompatibleSchema):
+        table.metastore.change_schema([chronolake.DropColumn("price")])

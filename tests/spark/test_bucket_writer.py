@@ -55,7 +55,7 @@ def job(tmp_path: Path) -> WriteJob:
         schema=SCHEMA,
         fields=FIELDS,
         required=("id",),
-        ordering_field="ts",
+        ordering_fields=("ts",),
         existing=Existing.MERGE,
         stored={},
         owner=Owner("metastore", "table", "shop.orders"),
@@ -372,8 +372,8 @@ ROWS = st.lists(st.tuples(st.integers(1, 5), st.integers(0, 4), st.booleans()), 
 def test_every_row_of_every_batch_is_counted_once(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[tuple[int, int, bool]]], ordered: bool
 ):
-    field = "ts" if ordered else None
-    job = WriteJob(str(tmp_path_factory.mktemp("t")), FIRST, SCHEMA, FIELDS, (), field, Existing.MERGE, {})
+    ordering = ["ts"] if ordered else []
+    job = WriteJob(str(tmp_path_factory.mktemp("t")), FIRST, SCHEMA, FIELDS, (), ordering, Existing.MERGE, {})
     records = 0
     for number, rows in enumerate(batches):
         of_one_group = batch(*(row(id, ts, delete=delete) for id, ts, delete in rows))

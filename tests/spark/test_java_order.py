@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from chronolake_spark.common import columns
+from chronolake_spark.common import columns, ordering_values
 from chronolake_spark.read.slices import log_merge
 from chronolake_spark.read.slices.log_merge import LogContents
 
@@ -17,7 +17,7 @@ ASCENDING = [-math.inf, -1.5, -5e-324, -0.0, 0.0, 5e-324, 1.5, math.inf, NAN]
 
 
 def test_values_ascend_as_in_java() -> None:
-    integers = log_merge.comparable(pa.chunked_array([ASCENDING])).to_pylist()
+    integers = ordering_values.comparable(pa.chunked_array([ASCENDING])).to_pylist()
     assert integers == sorted(set(integers))
 
 
@@ -25,14 +25,14 @@ def test_values_ascend_as_in_java() -> None:
 @given(values=st.lists(st.none() | st.floats(width=32)))
 def test_values_come_back_bit_by_bit(type_: pa.DataType, values: list[float | None]) -> None:
     array = pa.chunked_array([pa.array(values, type_)])
-    back = log_merge.restored(log_merge.comparable(array), type_)
+    back = ordering_values.restored(ordering_values.comparable(array), type_)
     assert back.type == type_
     assert list(map(repr, back.to_pylist())) == list(map(repr, array.to_pylist()))
 
 
 def test_values_of_other_types_stay() -> None:
     texts = pa.chunked_array([["b", None, "a"]])
-    assert log_merge.comparable(texts) == texts == log_merge.restored(texts, texts.type)
+    assert ordering_values.comparable(texts) == texts == ordering_values.restored(texts, texts.type)
 
 
 @pytest.mark.parametrize("stored", ASCENDING)
@@ -43,9 +43,9 @@ def test_of_a_record_and_a_later_one_in_a_log_the_larger_value_wins_and_of_equal
     base = pa.table({columns.RECORD_KEY: ["1"], "ts": [stored]})
     records = pa.table({columns.RECORD_KEY: ["1"], "ts": [later], columns.COMMIT_TIME: ["2"]})
     deletes = pa.table({log_merge.KEY: pa.array([], pa.string()), log_merge.TIME: pa.array([], pa.string())})
-    deletes = deletes.append_column(log_merge.ORDERING, pa.array([], pa.float64()))
+    deletes = deletes.append_column(*log_merge.orderings(1), pa.array([], pa.float64()))
 
-    changes = log_merge.latest_changes(LogContents(records, deletes, records[columns.COMMIT_TIME]), "ts")
+    changes = log_merge.latest_changes(LogContents(records, deletes, records[columns.COMMIT_TIME]), ["ts"])
     [is_kept], _ = log_merge.surviving(base, changes)
 
     assert is_kept == (_place(stored) > _place(later))

@@ -61,7 +61,7 @@ class History:
             schema=pa.schema([layout.field(of.name) for of in definition.schema]),
             fields=definition.schema,
             required=(),
-            ordering_field=definition.ordering_field,
+            ordering_fields=definition.ordering_fields,
             existing=existing,
             stored=dict(zip([GROUP], map(stored_slices.of, self.table.snapshot().slices), strict=False)),
             versions={1: definition.schema},

@@ -86,10 +86,10 @@ def with_header(block: LogBlock, key: HeaderKey, text: str) -> LogBlock:
     return msgspec.structs.replace(block, header={**block.header, key: text})
 
 
-@pytest.fixture(params=["ts", None], ids=["event-time", "commit-time"])
+@pytest.fixture(params=[("ts",), ()], ids=["event-time", "commit-time"])
 def group(request: pytest.FixtureRequest, tmp_path: Path) -> Group:
     """A group with a base file with the records 1, 2 and 3."""
-    group = Group(tmp_path / "t", ordering_field=request.param)
+    group = Group(tmp_path / "t", ordering_fields=request.param)
     group.write(10, *(upsert(id, 0, 5) for id in (1, 2, 3)))
     group.compact(10)
     return group
@@ -178,13 +178,13 @@ def test_a_log_compaction_of_later_instants_is_damaged(group: Group) -> None:
 @pytest.fixture
 def wide(tmp_path: Path) -> Group:
     """A group with an ordering field and one more column, with a base file of the records 1, 2 and 3."""
-    return _wide(tmp_path / "t", "ts")
+    return _wide(tmp_path / "t", ["ts"])
 
 
-def _wide(folder: Path, ordering_field: str | None) -> Group:
+def _wide(folder: Path, ordering_fields: Sequence[str]) -> Group:
     schema = pa.schema([*SCHEMA, ("more", pa.int64())])
     fields = [*FIELDS, SchemaField("more", "bigint", field_id=5)]
-    group = Group(folder, ordering_field=ordering_field, schema=schema, fields=fields)
+    group = Group(folder, ordering_fields=ordering_fields, schema=schema, fields=fields)
     group.write(10, *({**upsert(id, 0, 5), "more": 0} for id in (1, 2, 3)))
     group.compact(10)
     return group
@@ -246,7 +246,7 @@ UPDATES = st.dictionaries(
 def test_partial_updates_are_laid_as_in_plain_python(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[dict[int, Row], str]], is_ordered: bool
 ) -> None:
-    group = _wide(tmp_path_factory.mktemp("t") / "t", "ts" if is_ordered else None)
+    group = _wide(tmp_path_factory.mktemp("t") / "t", ["ts"] if is_ordered else [])
     log: dict[int, Row] = {}
     for number, (updates, kind) in enumerate(steps, 11):
         if kind == "delete":

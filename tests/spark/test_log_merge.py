@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -55,7 +56,7 @@ class Group:
     """A file group in a folder: each write is an instant, whose requested time is a number of 17 digits."""
 
     folder: Path
-    ordering_field: str | None = "ts"
+    ordering_fields: Sequence[str] = ("ts",)
     has_avro_blocks: bool = False
     schema: pa.Schema = SCHEMA
     fields: list[SchemaField] = field(default_factory=lambda: FIELDS)
@@ -79,7 +80,7 @@ class Group:
             schema=self.schema,
             fields=self.fields,
             required=(),
-            ordering_field=self.ordering_field,
+            ordering_fields=self.ordering_fields,
             existing=existing,
             stored=self.slices,
             versions=self.versions,
@@ -107,7 +108,7 @@ class Group:
     def reader(self, *names: str) -> SliceReader:
         """A reader of these columns, of all by default."""
         layout = layouts.file_schema(self.schema, self.fields)
-        ordering = slice_reader.ordering_of(layout, self.ordering_field)
+        ordering = slice_reader.ordering_of(layout, self.ordering_fields)
         wanted = pa.schema([layout.field(name) for name in names]) if names else layout
         return SliceReader(base_files.TableFolder.of(str(self.folder)), wanted, self.versions, ordering)
 
@@ -245,7 +246,7 @@ def test_a_delete_of_another_writer_without_ordering_value_deletes_what_was_befo
     group.write(10, *(upsert(id, 0, 5) for id in (1, 2, 3)))
     group.write(12, upsert(1, 1, 9))
     group.write(14, upsert(1, 2, 1), upsert(2, 2, 1), upsert(4, 2, 1))
-    foreign = [DeletedRecord(str(id), "", None) for id in (1, 2, 3)]
+    foreign = [DeletedRecord(str(id)) for id in (1, 2, 3)]
     size = log_contents.write(
         base_files.TableFolder.of(str(group.folder)),
         "log",
@@ -343,11 +344,14 @@ def test_files_of_an_earlier_schema_are_merged_by_field_ids(group: Group):
     assert sorted(merged) == [(2, 2, None), (3, 2**40, "n")]
 
 
+Ordering = tuple[int | None, ...]
+
+
 @dataclass(frozen=True)
 class Version:
     """A version of a key: a record, or a delete of it."""
 
-    ordering: int | None
+    ordering: Ordering
     time: int
     value: int | None
     is_delete: bool = False
@@ -364,27 +368,28 @@ def winner(versions: list[Version]) -> Version | None:
     return max(alive, key=lambda version: (*rank(version.ordering), version.time), default=None)
 
 
-def rank(ordering: int | None) -> tuple[bool, int]:
-    return ordering is not None, ordering or 0
+def rank(ordering: Ordering) -> tuple[tuple[bool, int], ...]:
+    """Null is the smallest bigint. In ``part``, an int that is one of several fields, it is 0."""
+    return tuple((value is not None or number == 1, value or 0) for number, value in enumerate(ordering))
 
 
-def written_by(seen: Versions, time: int, rows: list[Row], *, is_new: bool, is_ordered: bool) -> Versions:
+def written_by(seen: Versions, time: int, rows: list[Row], *, is_new: bool, fields: Sequence[str]) -> Versions:
     """The additions of an instant to each key, if it sees these versions."""
     added: Versions = {}
     for row in rows:
-        id, ts = int(row[columns.RECORD_KEY]), row["ts"] if is_ordered else None
+        id, ordering = int(row[columns.RECORD_KEY]), tuple(row[name] for name in fields)
         known = winner(seen.get(id, []))
         if not row[columns.DELETE]:
-            added[id] = [Version(ts, time, row["value"])]
+            added[id] = [Version(ordering, time, row["value"])]
         elif is_new:
             continue
-        elif not is_ordered:
-            added[id] = [Version(None, time, None, is_delete=True)]
-        elif ts is not None:
-            if known is None or rank(known.ordering) <= rank(ts):
-                added[id] = [Version(ts, time, None, is_delete=True)]
+        elif not fields:
+            added[id] = [Version((), time, None, is_delete=True)]
+        elif any(value is not None for value in ordering):
+            if known is None or rank(known.ordering) <= rank(ordering):
+                added[id] = [Version(ordering, time, None, is_delete=True)]
         elif known is not None and not known.is_delete:
-            is_barrier = known.ordering is None
+            is_barrier = not any(has_value for has_value, _ in rank(known.ordering))
             added[id] = [Version(known.ordering, time, None, is_delete=True, is_barrier=is_barrier)]
     return added
 
@@ -395,11 +400,17 @@ def live(versions: Versions) -> Versions:
     return {id: [replace(won, time=0)] for id, won in winners.items() if won is not None and not won.is_delete}
 
 
+WIDE = pa.schema([*SCHEMA, ("part", pa.int32())])
+WIDE_FIELDS = [*FIELDS, SchemaField("part", "int", field_id=5)]
 ROW = st.builds(
-    lambda id, value, ts, is_delete: delete(id, ts) if is_delete else upsert(id, value, ts),
+    lambda id, value, ts, part, is_delete: {
+        **(delete(id, ts) if is_delete else upsert(id, value, ts)),
+        "part": part,
+    },
     st.integers(0, 4),
     st.integers(0, 99),
     st.none() | st.integers(1, 4),
+    st.none() | st.integers(-1, 2),
     st.booleans(),
 )
 ROWS = st.lists(ROW, min_size=1, max_size=4, unique_by=lambda row: row[columns.RECORD_KEY])
@@ -407,15 +418,16 @@ STEPS = st.lists(st.tuples(ROWS, st.integers(0, 2)) | st.none(), min_size=2, max
 """Rows of an instant and the number of steps until it completes; None is a compaction."""
 
 
-@given(steps=STEPS, is_ordered=st.booleans(), has_avro_blocks=st.booleans())
+@given(steps=STEPS, fields=st.sampled_from([(), ("ts",), ("ts", "part")]), has_avro_blocks=st.booleans())
 @settings(max_examples=examples(150), deadline=None)
 def test_random_histories_leave_what_plain_python_says(
     tmp_path_factory: pytest.TempPathFactory,
     steps: list[tuple[list[Row], int] | None],
-    is_ordered: bool,
+    fields: Sequence[str],
     has_avro_blocks: bool,
 ):
-    group = Group(tmp_path_factory.mktemp("h") / "t", "ts" if is_ordered else None, has_avro_blocks)
+    folder = tmp_path_factory.mktemp("h") / "t"
+    group = Group(folder, fields, has_avro_blocks, schema=WIDE, fields=WIDE_FIELDS)
     versions: Versions = {}
     pending: list[tuple[int, WriteTaskResult, Versions]] = []
     for number, step in enumerate([*steps, *[([], 0)] * 3], 1):
@@ -427,7 +439,7 @@ def test_random_histories_leave_what_plain_python_says(
             rows, delay = step
             job = group.job(number)
             written = group.run(job, *rows)
-            added = written_by(versions, number, rows, is_new=not group.slices, is_ordered=is_ordered)
+            added = written_by(versions, number, rows, is_new=not group.slices, fields=fields)
             counted = [stat.inserts + stat.updates + stat.deletes for stat in written.stats]
             assert written.rows == len(rows) == sum(counted) + written.unchanged
             # Of two instants that open a file group, one loses.

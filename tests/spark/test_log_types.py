@@ -61,7 +61,7 @@ def test_values_at_the_edges_of_a_type_come_back_from_a_log_file(
     size = log_contents.write(folder, "log", f"{11:017d}", format_, records, [])
 
     file = SliceFile("log", size, 1, has_field_ids=True)
-    contents = log_contents.read(folder, [(file, fields)], layout, None)
+    contents = log_contents.read(folder, [(file, fields)], layout, ())
     stored = contents.records["c"].combine_chunks().cast(column.type)
     assert stored.equals(column)
     # -0.0 equals 0.0.

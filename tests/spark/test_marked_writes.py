@@ -81,7 +81,7 @@ def job_of(table: chronolake.Table, write: chronolake.Write, *stored: WriteStat)
         schema=SCHEMA,
         fields=FIELDS,
         required=(),
-        ordering_field=None,
+        ordering_fields=(),
         existing=Existing.MERGE,
         stored=slices_after({}, stored),
         storage_options=table.storage_options,
@@ -124,7 +124,7 @@ def test_executors_read_the_written_records(table: chronolake.Table, store: Stor
     job = job_of(table, second, stat)
     [two] = bucket_writer.write([batch(0, 1, delete=True)], job, TASK, markers_of(table, second)).stats
     folder = base_files.TableFolder.of(store.base_path, store.options)
-    slices = SliceReader(folder, layouts.file_schema(SCHEMA, FIELDS), {}, None)
+    slices = SliceReader(folder, layouts.file_schema(SCHEMA, FIELDS), {}, ())
     reader = slice_reader.ExecutorReader(slices)
     [before], [after] = (slices_after({}, [of]).values() for of in (stat, two))
 
@@ -155,7 +155,7 @@ def test_executors_append_log_files_and_merge_them(
     [stored] = slices.values()
     assert stored_slices.of(table.snapshot().slices[0]).logs == stored.logs
     reader = SliceReader(
-        base_files.TableFolder.of(store.base_path, store.options), file_layout(FIELDS), {1: FIELDS}, None
+        base_files.TableFolder.of(store.base_path, store.options), file_layout(FIELDS), {1: FIELDS}, ()
     )
     parts = slice_reader.ExecutorReader(reader).rows_of([stored.to_json()])
     assert [id for part in parts for id in part["id"].to_pylist()] == [2, 3]

@@ -86,10 +86,10 @@ def run(
     stored: list[Record], incoming: list[Record], *, ordered: bool, existing: Existing = Existing.MERGE
 ) -> tuple[merge.Decision, list[Record]]:
     """The decision, and the records of the file that follows from it."""
-    field = "ordering" if ordered else None
-    winners = merge.latest_per_key(as_table(incoming), field).records
+    fields = ["ordering"] if ordered else []
+    winners = merge.latest_per_key(as_table(incoming), fields).records
     base = as_table(stored)
-    decision = merge.decide(base, winners, ordering_field=field, existing=existing)
+    decision = merge.decide(base, winners, ordering_fields=fields, existing=existing)
     kept = as_records(base.filter(pa.array(decision.kept)))
     return decision, kept + as_records(winners.filter(pa.array(decision.written)))
 
@@ -174,9 +174,9 @@ def test_every_type_of_ordering_field_orders(small: pa.Scalar, large: pa.Scalar)
     values = pa.array([large.as_py(), small.as_py()], large.type)
     table = twice.set_column(3, "ordering", values)
 
-    assert merge.latest_per_key(table, "ordering").records["value"].to_pylist() == [1]
+    assert merge.latest_per_key(table, ["ordering"]).records["value"].to_pylist() == [1]
     decision = merge.decide(
-        table.slice(0, 1), table.slice(1), ordering_field="ordering", existing=Existing.MERGE
+        table.slice(0, 1), table.slice(1), ordering_fields=["ordering"], existing=Existing.MERGE
     )
     assert not decision.changed
 
@@ -187,7 +187,7 @@ def test_rows_that_differ_and_that_nothing_orders_are_ambiguous_and_no_others(
     incoming: list[Record], ordered: bool
 ):
     table = as_table(incoming).drop_columns([f"{columns.ORDER_PREFIX}0"])
-    result = merge.latest_per_key(table, "ordering" if ordered else None)
+    result = merge.latest_per_key(table, ["ordering"] if ordered else [])
     outcomes = {
         tuple(sorted(map(outcome, latest(order, ordered=ordered).values())))
         for order in (incoming, incoming[::-1])
@@ -215,10 +215,10 @@ def test_nulls_nans_and_nested_values_are_compared_by_value():
     same = as_table([Record("a", None, 1), Record("a", None, 1)]).drop_columns([f"{columns.ORDER_PREFIX}0"])
     equal = same.append_column("f", pa.array([math.nan] * 2)).append_column("n", pa.array([[1, None]] * 2))
 
-    assert merge.latest_per_key(equal, None).ambiguous == 0
-    assert merge.latest_per_key(same.append_column("f", pa.array([math.nan, None])), None).ambiguous == 1
-    assert merge.latest_per_key(same.append_column("n", pa.array([[1], [2]])), None).ambiguous == 1
+    assert merge.latest_per_key(equal, ()).ambiguous == 0
+    assert merge.latest_per_key(same.append_column("f", pa.array([math.nan, None])), ()).ambiguous == 1
+    assert merge.latest_per_key(same.append_column("n", pa.array([[1], [2]])), ()).ambiguous == 1
     nested = pa.array([[math.nan], [float("nan")]])
-    assert merge.latest_per_key(same.append_column("n", nested), None).ambiguous == 0
+    assert merge.latest_per_key(same.append_column("n", nested), ()).ambiguous == 0
     far = pa.array([[2**31 - 1], [2**31 - 1]], pa.list_(pa.date32()))
-    assert merge.latest_per_key(same.append_column("d", far), None).ambiguous == 0
+    assert merge.latest_per_key(same.append_column("d", far), ()).ambiguous == 0

@@ -77,7 +77,7 @@ def written(
         schema=SCHEMA,
         fields=definition.schema,
         required=(),
-        ordering_field=None,
+        ordering_fields=(),
         existing=Existing.MERGE,
         stored={},
         versions={definition.schema_version: definition.schema},

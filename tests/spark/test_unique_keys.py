@@ -125,7 +125,7 @@ def test_spark_and_arrow_choose_the_same_winner_of_the_rows_of_a_key(
     deleting = writes.tagged(frame, table, delete_when=frame.gone, row_order=by)
 
     for written in (tagged, deleting):
-        of_arrow = merge.latest_per_key(written.toArrow(), table.merge_field)
+        of_arrow = merge.latest_per_key(written.toArrow(), table.merge_fields)
         assert not of_arrow.ambiguous
         places = [columns.RECORD_KEY, columns.PARTITION_PATH, columns.DELETE]
         chosen = {tuple(row) for row in unique_keys._winners(written, table).select(places).collect()}

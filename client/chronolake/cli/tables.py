@@ -209,7 +209,7 @@ def _print_definition(console: Console, table: Table) -> None:
         ("base path", table.base_path),
         ("record key", table.record_key_fields),
         ("partition", table.partition_fields),
-        ("ordering", table.ordering_field),
+        ("ordering", list(table.ordering_fields) or None),
         ("index", _index(table)),
         ("tick", table.tick),
         ("properties", _properties(table)),

@@ -68,17 +68,10 @@ def definition_of(table: StoredTable, options: Options) -> CreateTable:
             ADOPTED_PROPERTY: _kept_properties(table),
             ADOPTING_PROPERTY: timeline_digest(path for instant in table.instants for path in instant.paths),
             # Readers that know the table's version go on; version 6 becomes the first that we write.
-            TABLE_VERSION_PROPERTY: str(_published_version(table).value),
+            TABLE_VERSION_PROPERTY: str(max(config.version, TableVersion.EIGHT).value),
         },
         reuse_base_path=options.reuse_base_path,
     )
-
-
-def _published_version(table: StoredTable) -> TableVersion:
-    config = table.config
-    # Version 8 has no form for several ordering fields.
-    least = TableVersion.NINE if len(config.ordering_fields) > 1 else TableVersion.EIGHT
-    return max(config.version, least)
 
 
 def _spelling(table: StoredTable) -> Spelling:

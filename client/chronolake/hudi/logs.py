@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -41,13 +41,13 @@ def with_facts(table: StoredTable, filesystem: Any, root: str) -> StoredTable:
 
     ``filesystem`` is pyarrow's, ``root`` the base path in it.
     """
-    field = _ordering_field(table)
+    fields = _ordering_fields(table)
 
     def facts(file: StoredFile) -> LogFacts:
         try:
             with filesystem.open_input_file(f"{root}/{file.path}") as raw:
                 stream = io.BufferedReader(raw, _BUFFER_BYTES)
-                return _facts(log_files.heads(stream, file.size_bytes, file.path), field)
+                return _facts(log_files.heads(stream, file.size_bytes, file.path), fields)
         except HudiFormatError as exc:
             return LogFacts(problem=f"{exc.problem}; {exc.advice}")
 
@@ -121,17 +121,16 @@ def notes(table: StoredTable) -> Iterator[str]:
         )
 
 
-def _ordering_field(table: StoredTable) -> str | None:
-    fields = table.config.ordering_fields
+def _ordering_fields(table: StoredTable) -> Sequence[str]:
     is_ordered = requirements.merge_mode_of(table.config) is HudiMergeMode.EVENT_TIME
-    return fields[0] if fields and is_ordered else None
+    return table.config.ordering_fields if is_ordered else ()
 
 
-def _facts(blocks: Iterable[log_files.LogBlock], ordering_field: str | None) -> LogFacts:
+def _facts(blocks: Iterable[log_files.LogBlock], ordering_fields: Sequence[str]) -> LogFacts:
     instants: set[str] = set()
     problem: str | None = None
     for block in blocks:
-        reason = log_blocks.obstacle(block, ordering_field)
+        reason = log_blocks.obstacle(block, ordering_fields)
         if reason is not None and problem is None:
             problem = f"{reason}; {log_blocks.COMPACT}"
         if block.type is not BlockType.COMMAND:

@@ -11,7 +11,6 @@ from chronolake_hudi.errors import UnsupportedFormat
 from chronolake_hudi.metadata import SCHEMA_KEY
 from chronolake_hudi.properties import HudiMergeMode, TableConfig
 from chronolake_hudi.timeline_files import Layout
-from chronolake_model.file_names import FileKind
 from chronolake_model.tables import Field
 from chronolake_model.vocabulary import Action, State
 
@@ -127,13 +126,6 @@ def _of_switches(others: Mapping[str, str]) -> Iterator[str]:
 
 
 def _of_merging(table: StoredTable) -> Iterator[str]:
-    log = next((file.path for file, name in table.data_files if name.kind is FileKind.LOG), None)
-    if len(table.config.ordering_fields) > 1 and log is not None:
-        fields = ", ".join(table.config.ordering_fields)
-        yield (
-            f"it has several ordering fields, {fields}, by which Chronolake does not merge log files, such as "
-            f"{log}: compact all file groups with Hudi, and let a clean of Hudi delete the log files"
-        )
     if merge_mode_of(table.config) is None:
         yield (
             "it merges records with a class of its own, by its merge mode or payload class; only commit time "

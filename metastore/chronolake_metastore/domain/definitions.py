@@ -9,7 +9,7 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import properties
-from chronolake_model import column_types, meta_columns, nested_fields, record_keys
+from chronolake_model import column_types, merge_modes, meta_columns, nested_fields, record_keys
 from chronolake_model.column_types import DataType, StructType
 from chronolake_model.columns import COLUMNS_MAX, TYPE_CHARACTERS_MAX, BucketIndex, Field
 from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, ORDERING_FIELDS_PROPERTY, MergeMode
@@ -51,7 +51,7 @@ def check(definition: NewDefinition) -> None:
     properties.refuse_unknown(definition.properties)
     properties.check(definition.properties)
     names = {field.name for field in definition.schema}
-    ordering = [definition.ordering_field] if definition.ordering_field is not None else []
+    ordering = merge_modes.ordering_fields(definition.ordering_field, definition.properties)
     if not is_adopted:
         _refuse_adopted_only(definition)
     _check_named("record_key_fields", definition.record_key_fields, names)

@@ -306,9 +306,8 @@ class Builder:
 def config_of(table_id: str, definition: Definition) -> TableConfig:
     """The properties of the table for Hudi's readers, guarded against Hudi's writers."""
     namespace, name = split_table_name(definition.name)
-    # Where the later write wins, Hudi's readers must not compare the ordering field.
-    merge_field = merge_modes.merge_field(definition.ordering_field, definition.properties)
-    ordering = () if merge_field is None else (merge_field,)
+    # Where the later write wins, Hudi's readers must not compare the ordering fields.
+    ordering = merge_modes.merge_fields(definition.ordering_field, definition.properties)
     mode = HudiMergeMode.EVENT_TIME if ordering else HudiMergeMode.COMMIT_TIME
     version = TableVersion(int(definition.properties.get(TABLE_VERSION_PROPERTY, TableVersion.EIGHT)))
     before = definition.properties.get(ADOPTED_PROPERTY)

@@ -18,7 +18,7 @@ from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import ImpossibleEvent, TableSchemaChanged
 from chronolake_metastore.domain.nested_changes import RefusedChangeError
 from chronolake_metastore.domain.tables import Definition, Table
-from chronolake_model import nested_fields
+from chronolake_model import merge_modes, nested_fields
 from chronolake_model.columns import (
     COLUMNS_MAX,
     NAME_CHARACTERS_MAX,
@@ -287,7 +287,7 @@ def _count(column: SchemaField) -> int:
 
 def _roles(definition: Definition) -> dict[str, str]:
     """The columns by which records are placed and ordered, and what they are."""
-    ordering = [] if definition.ordering_field is None else [definition.ordering_field]
+    ordering = merge_modes.ordering_fields(definition.ordering_field, definition.properties)
     return {
         **dict.fromkeys(ordering, "an ordering"),
         **dict.fromkeys(definition.partition_fields, "a partition"),

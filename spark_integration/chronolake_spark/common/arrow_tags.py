@@ -20,7 +20,14 @@ from chronolake_model.partition_paths import Spelling
 from chronolake_model.record_keys import DEFAULT_PARTITION
 from chronolake_model.tables import SchemaField, Table
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_types, column_names, columns, partition_lengths, text_checks
+from chronolake_spark.common import (
+    arrow_types,
+    column_names,
+    columns,
+    ordering_values,
+    partition_lengths,
+    text_checks,
+)
 
 _VECTORIZED: Final = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "string"})
 """The types of key fields whose texts Arrow makes without a call in Python for each value."""
@@ -60,9 +67,8 @@ def order_columns(table: Table) -> dict[str, str]:
 
     Where the later write wins, an ordering field still decides between the rows of one frame.
     """
-    if table.merge_field is not None or table.ordering_field is None:
-        return {}
-    return {f"{columns.ORDER_PREFIX}0": table.ordering_field}
+    fields = () if table.merge_fields else table.ordering_fields
+    return {f"{columns.ORDER_PREFIX}{number}": name for number, name in enumerate(fields)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +94,9 @@ class Tagging:
             columns.BUCKET: pa.array(_keys.buckets(texts, self.table.index.buckets), pa.int32()),
             columns.DELETE: pa.repeat(pa.scalar(self.deletes), len(rows)),
         }
-        order = {
-            name: arrow_types.ordering_values(own, field) for name, field in order_columns(self.table).items()
-        }
-        return pa.table(control | order | own)
+        order = order_columns(self.table)
+        values = ordering_values.of(own, list(order.values()))
+        return pa.table(control | dict(zip(order, values, strict=True)) | own)
 
     def _column(self, rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
         source = self.sources.get(field.name)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, assert_never
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chronolake import field_ids
 from chronolake_model import column_types
@@ -98,12 +97,3 @@ def _numbers_for_times(data_type: pa.DataType) -> pa.DataType:
     if pa.types.is_date32(data_type):
         return pa.int32()
     return pa.int64() if pa.types.is_timestamp(data_type) else data_type
-
-
-def ordering_values(table: pa.Table | Mapping[str, pa.ChunkedArray], ordering_field: str) -> pa.ChunkedArray:
-    """The ordering values of the rows. NaN is null."""
-    ordering = table[ordering_field]
-    if pa.types.is_floating(ordering.type):
-        # NaN compares with nothing, not even itself: the outcome would depend on the order of arrival.
-        ordering = pc.if_else(pc.is_nan(ordering), pa.scalar(None, ordering.type), ordering)
-    return ordering

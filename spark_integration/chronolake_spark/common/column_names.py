@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from chronolake_model.tables import Table
@@ -75,15 +75,30 @@ def refuse_missing_of_delete(table: Table, missing: Sequence[str], names: Iterab
     )
 
 
+def refuse_some_of_ordering(table: Table, given: Collection[str]) -> None:
+    """Raise ``SchemaMismatch`` if rows that delete have some of several ordering fields, and not all.
+
+    They would be earlier than the records with the same values in these.
+    """
+    missing = [name for name in table.merge_fields if name not in given]
+    if 0 < len(missing) < len(table.merge_fields):
+        raise errors.SchemaMismatch(
+            f"the frame does not fit {table.name}: of the ordering fields {', '.join(table.merge_fields)} it "
+            f"lacks {', '.join(missing)}. Give all of them, or none to delete the stored records in any case",
+            {"missing": missing, "unknown": []},
+        )
+
+
 def _needs_of_delete(table: Table) -> str:
     needed = needed_for_delete(table)
     partition = " and the partition columns" if len(needed) > len(table.record_key_fields) else ""
     needs = (
         f"A delete needs the record key{partition}, with the values of the stored records: {', '.join(needed)}"
     )
-    if table.ordering_field is None:
+    if not table.ordering_fields:
         return needs
-    return f"{needs}. With the ordering field {table.ordering_field}, stored records with a larger value stay"
+    ordering = f"ordering field {', '.join(table.ordering_fields)}"
+    return f"{needs}. With the {ordering}, stored records with a larger value stay"
 
 
 def _mismatch(table: Table, missing: Sequence[str], unknown: Sequence[str]) -> str:

@@ -293,5 +293,5 @@ def _reader(table: chronolake.Table, definition: Table, slices: Sequence[FileSli
         TableFolder.of(definition.base_path, table.storage_options),
         layout,
         {**fields, definition.schema_version: definition.schema},
-        slice_reader.ordering_of(layout, definition.merge_field),
+        slice_reader.ordering_of(layout, definition.merge_fields),
     )

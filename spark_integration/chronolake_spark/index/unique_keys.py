@@ -135,7 +135,7 @@ def _winners(rows: DataFrame, table: Table) -> DataFrame:
         return rows.select(columns.RECORD_KEY).distinct()
     ordering = _ordering(table)
     order = [sf.col(name) for name in rows.columns if name.startswith(columns.ORDER_PREFIX)]
-    ranked = [] if table.merge_field is None else [_rank(ordering, sf.col(columns.DELETE)), ordering]
+    ranked = [] if _merge_field(table) is None else [_rank(ordering, sf.col(columns.DELETE)), ordering]
     by = sf.struct(*ranked, *order) if ranked or order else sf.lit(0)
     return rows.groupBy(columns.RECORD_KEY).agg(
         sf.max_by(columns.PARTITION_PATH, by).alias(columns.PARTITION_PATH),
@@ -145,13 +145,22 @@ def _winners(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def _ordering(table: Table) -> Column:
-    """The ordering value. NaN is null, as in ``arrow_types.ordering_values``."""
-    if table.merge_field is None:
+    """The ordering value. NaN is null, as in ``ordering_values.of``."""
+    if (name := _merge_field(table)) is None:
         return sf.lit(None).cast("int")
-    field = next(field for field in table.schema if field.name == table.merge_field)
-    value = sf.col(schema.quoted(table.merge_field))
+    field = next(field for field in table.schema if field.name == name)
+    value = sf.col(schema.quoted(name))
     is_floating = field.type.strip().lower() in ("float", "double")
     return sf.when(~sf.isnan(value), value) if is_floating else value
+
+
+def _merge_field(table: Table) -> str | None:
+    """The field whose larger value wins; None if the later write wins.
+
+    Several have only tables that were adopted, which have no index of all keys.
+    """
+    assert len(table.merge_fields) <= 1
+    return next(iter(table.merge_fields), None)
 
 
 def _rank(ordering: Column, deletes: Column) -> Column:
@@ -218,7 +227,7 @@ def _compared(known: DataFrame, written: Versions, slices: Sequence[FileSlice], 
     An entry of the index may be of a record that was deleted.
     """
     table = written.table
-    names = [columns.RECORD_KEY, *([table.merge_field] if table.merge_field else [])]
+    names = [columns.RECORD_KEY, *table.merge_fields]
     known = known.withColumn(_DELETED_ORDERING, sf.lit(None).cast(known.schema[_ORDERING].dataType))
     if not slices:
         return known.withColumns(
@@ -243,7 +252,7 @@ def _with_deletes(
     compared: DataFrame, written: Versions, slices: Sequence[FileSlice], moved: Column
 ) -> DataFrame:
     """``compared`` with the ordering value of the delete of a key that a log file in another partition has."""
-    field = written.table.merge_field
+    field = _merge_field(written.table)
     if field is None or not any(slice_.log_files for slice_ in slices):
         return compared
     deletes = slice_frames.log_deletes(compared.sparkSession, written, slices, field)
@@ -259,7 +268,7 @@ def _places(compared: DataFrame, table: Table, existing: Existing) -> DataFrame:
     is_same = sf.col(_STORED_PATH) == sf.col(columns.PARTITION_PATH)
     is_elsewhere = sf.col(_IS_STORED).isNotNull()
     new, old = sf.col(_ORDERING), sf.col(_STORED_ORDERING)
-    wins = sf.lit(True) if table.merge_field is None else old.isNull() | sf.coalesce(new >= old, sf.lit(False))
+    wins = sf.lit(True) if not table.merge_fields else old.isNull() | sf.coalesce(new >= old, sf.lit(False))
     moves = is_elsewhere & ~sf.col(columns.DELETE) & wins & sf.lit(existing is Existing.MERGE)
     deleted = sf.col(_DELETED_ORDERING)
     is_late = deleted.isNotNull() & (sf.col(columns.DELETE) | new.isNull() | (new < deleted))
@@ -286,8 +295,8 @@ def _deletes(places: DataFrame, rows: DataFrame, table: Table) -> DataFrame:
         columns.BUCKET: sf.col(_STORED_GROUP),
         columns.DELETE: sf.lit(True),
     }
-    if table.merge_field is not None:
-        values = {**values, table.merge_field: sf.col(_ORDERING)}
+    if (name := _merge_field(table)) is not None:
+        values = {**values, name: sf.col(_ORDERING)}
     selected = [
         values.get(field.name, sf.lit(None)).cast(field.dataType).alias(field.name) for field in rows.schema
     ]

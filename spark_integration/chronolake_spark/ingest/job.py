@@ -344,7 +344,7 @@ class IngestJob:
             definition.type,
             definition.index.type,
             definition.partition_fields,
-            definition.merge_field,
+            definition.merge_fields,
         )
         return CreateTable(
             name=request.table,
@@ -476,7 +476,7 @@ def warned_by_caller() -> Iterator[None]:
 
 
 def _check_changed(changed: Sequence[Path], table: Table | None, request: IngestRequest) -> None:
-    if not changed or table is None or table.ordering_field is not None or request.load_changed_files:
+    if not changed or table is None or table.ordering_fields or request.load_changed_files:
         return
     raise errors.SourceChanged(
         f"files changed after they were loaded into {table.name}: {', '.join(map(str, changed))}; the table "

@@ -241,8 +241,7 @@ def check_same(table: Table, request: IngestRequest, stated: Mapping[str, str]) 
 
 def fixed_columns(table: Table) -> list[str]:
     """The columns whose types no change of the schema widens."""
-    ordering = [] if table.ordering_field is None else [table.ordering_field]
-    return [*table.record_key_fields, *table.partition_fields, *ordering]
+    return [*table.record_key_fields, *table.partition_fields, *table.ordering_fields]
 
 
 def _or_widen(table: Table, field: Field, type_: str) -> str:
@@ -260,7 +259,7 @@ def check_options(table: Table, request: IngestRequest) -> None:
     own_path, given_path = _comparable(table.base_path), _comparable(request.base_path or table.base_path)
     options = (
         ("--key", "record key", request.key, table.record_key_fields),
-        ("--ordering", "ordering field", _as_list(request.ordering), _as_list(table.ordering_field)),
+        ("--ordering", "ordering field", _as_list(request.ordering), table.ordering_fields),
         ("--partition", "partition fields", partition_fields(request), table.partition_fields),
         ("--buckets", "number of buckets", _as_list(request.buckets), [table.index.buckets]),
         ("--index", "index", _as_list(request.index), [table.index.type]),

@@ -62,7 +62,7 @@ class Versions:
             TableFolder.of(self.table.base_path, self.storage_options),
             pa.schema([layout.field(name) for name in names]),
             self.all_fields(),
-            slice_reader.ordering_of(layout, self.table.merge_field),
+            slice_reader.ordering_of(layout, self.table.merge_fields),
         )
 
 

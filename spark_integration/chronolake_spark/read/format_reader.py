@@ -28,7 +28,7 @@ from chronolake_spark.common import arrow_types, columns, format_options
 from chronolake_spark.common.format_options import FormatOptions, QueryView
 from chronolake_spark.driver import schema
 from chronolake_spark.read import evolution, filter_meanings, slice_frames
-from chronolake_spark.read.slices import arrow_filters, stored_slices
+from chronolake_spark.read.slices import arrow_filters, slice_reader, stored_slices
 from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.slice_reader import SliceReader
 from chronolake_spark.read.slices.stored_slices import StoredSlice
@@ -83,7 +83,7 @@ class SlicesPartition(InputPartition):  # type: ignore[misc]  # pyspark is untyp
     storage_options: Mapping[str, str]
     layout: pa.Schema
     fields: Mapping[int, Sequence[SchemaField]]
-    ordering: pa.Field | None
+    ordering: Sequence[pa.Field]
     filter: Filter | None
     types: Mapping[str, str]
 
@@ -206,10 +206,11 @@ def _slices_of(options: FormatOptions, snapshot: Snapshot) -> list[FileSlice]:
     return stored_slices.base_only(snapshot.slices)
 
 
-def _ordering(table: Table, fields: Sequence[SchemaField]) -> pa.Field | None:
-    """The ordering field, by its name in the frame if it is there."""
-    if table.merge_field is None:
-        return None
-    [present] = [field for field in table.schema if field.name == table.merge_field]
-    field = next((field for field in fields if field.field_id == present.field_id), present)
-    return arrow_types.file_layout([field]).field(field.name)
+def _ordering(table: Table, fields: Sequence[SchemaField]) -> list[pa.Field]:
+    """The ordering fields, by their names in the frame if they are there."""
+    present = {field.name: field for field in table.schema}
+    in_frame = {field.field_id: field for field in fields}
+    ordering = [present[name] for name in table.merge_fields]
+    used = [in_frame.get(field.field_id, field) for field in ordering]
+    layout = arrow_types.file_layout(used)
+    return slice_reader.ordering_of(layout, [field.name for field in used])

@@ -184,7 +184,7 @@ class OnExecutor:
         own = to_arrow_schema(schema.struct_of(written.table.schema), timezone="UTC")
         layout = layouts.file_schema(own, written.table.schema)
         self._layout = pa.schema([layout.field(name) for name in struct.names])
-        self._ordering = slice_reader.ordering_of(layout, written.table.merge_field)
+        self._ordering = slice_reader.ordering_of(layout, written.table.merge_fields)
 
     def reader(self) -> ExecutorReader:
         """The reader of the slices, made on the executor."""

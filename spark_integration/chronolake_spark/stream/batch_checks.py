@@ -82,4 +82,4 @@ def _reads(table: Table, how: Mapping[str, Any], *, is_delete: bool) -> bool:
     """Whether an append to the log reads the records that it changes: ordered deletes, or partial updates."""
     has_deletes = is_delete or how.get("delete_when") is not None
     mode = merge_modes.mode_of(table.ordering_field, table.properties)
-    return (has_deletes and table.merge_field is not None) or mode is MergeMode.PARTIAL_UPDATE
+    return (has_deletes and bool(table.merge_fields)) or mode is MergeMode.PARTIAL_UPDATE

@@ -102,7 +102,7 @@ class StreamFiles:
 
     def latest(self, rows: pa.Table) -> pa.Table:
         """The row of each key with the largest value of the ordering field, or that has arrived last."""
-        return merge.latest_per_key(rows, self._definition.merge_field).records
+        return merge.latest_per_key(rows, self._definition.merge_fields).records
 
     def write(
         self,
@@ -159,8 +159,8 @@ class StreamFiles:
 
     def _columns_of_deletes(self) -> list[str]:
         definition = self._definition
-        ordering = [] if definition.merge_field is None else [definition.merge_field]
-        return list(dict.fromkeys([*definition.record_key_fields, *definition.partition_fields, *ordering]))
+        needed = (*definition.record_key_fields, *definition.partition_fields, *definition.merge_fields)
+        return list(dict.fromkeys(needed))
 
     def _check(self, tagged: pa.Table) -> None:
         """Refuse rows that cannot be written, before any of them is buffered."""
@@ -169,20 +169,20 @@ class StreamFiles:
         if not self._is_log:
             return
         row_checks.check_delete_flags(tagged)
-        row_checks.check_ordering(tagged, definition.merge_field)
-        if (ordering := definition.merge_field) is None:
-            return
+        row_checks.check_ordering(tagged, definition.merge_fields)
         deletes = tagged.filter(tagged[columns.DELETE])
-        if nulls := deletes[ordering].null_count:
-            raise errors.InvalidOrderingValue(
-                f"the ordering field {ordering!r} is null in {nulls} rows that delete: a stream writes logs "
-                "without a look at the stored records, so give each delete its place in the order",
-                {"column": ordering},
-            )
+        for ordering in definition.merge_fields:
+            if nulls := deletes[ordering].null_count:
+                raise errors.InvalidOrderingValue(
+                    f"the ordering field {ordering!r} is null in {nulls} rows that delete: a stream writes "
+                    "logs without a look at the stored records, so give each delete its place in the order",
+                    {"column": ordering},
+                )
         if len(deletes):
-            field = next(field for field in definition.schema if field.name == ordering)
+            by_name = {field.name: field for field in definition.schema}
             none = deletes.slice(0, 0)
-            log_contents.deleted_records(none, "", field, none[ordering])
+            fields = [by_name[name] for name in definition.merge_fields]
+            log_contents.deleted_records(none, "", fields, [none[field.name] for field in fields])
 
     def _job_of(self, instant: StreamInstant) -> WriteJob:
         if self._job is not None and self._job.requested_time == instant.requested_time:
@@ -196,7 +196,7 @@ class StreamFiles:
             schema=self._layout,
             fields=definition.schema,
             required=(),  # Checked before.
-            ordering_field=definition.merge_field,
+            ordering_fields=definition.merge_fields,
             existing=Existing.MERGE,
             stored={},
             versions={definition.schema_version: definition.schema},

@@ -37,7 +37,7 @@ class StreamedTable:
     layout: pa.Schema
     shown: pa.Schema
     fields: Mapping[int, Sequence[SchemaField]]
-    ordering: pa.Field | None
+    ordering: Sequence[pa.Field]
 
     def reader(self) -> SliceReader:
         """The reader of the table's slices."""

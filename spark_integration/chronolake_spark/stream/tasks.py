@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructType
@@ -19,7 +18,7 @@ from chronolake_spark import errors
 from chronolake_spark.common import arrow_types, columns
 from chronolake_spark.read import evolution, frames, slice_frames
 from chronolake_spark.read.format_reader import TableView
-from chronolake_spark.read.slices import stored_slices
+from chronolake_spark.read.slices import slice_reader, stored_slices
 from chronolake_spark.stream import plans
 from chronolake_spark.stream.offsets import BEGINNING
 from chronolake_spark.stream.task_reads import DeletesPartition, StreamedTable, UpsertsPartition
@@ -103,14 +102,8 @@ def _source(
         layout=field_ids.with_field_ids(to_arrow_schema(read_columns, timezone="UTC"), fields),
         shown=shown,
         fields=written.all_fields(),
-        ordering=_ordering(definition),
+        ordering=slice_reader.ordering_of(arrow_types.file_layout(definition.schema), definition.merge_fields),
     )
-
-
-def _ordering(table: Table) -> pa.Field | None:
-    if table.merge_field is None:
-        return None
-    return arrow_types.file_layout(table.schema).field(table.merge_field)
 
 
 def _upserts(

@@ -47,9 +47,11 @@ def keys_where(spark: SparkSession, table: chronolake.Table, condition: str | Co
 
     def keys(as_of: str) -> DataFrame:
         matching = _matching(spark, table, as_of, condition)
-        names = [*definition.record_key_fields, *definition.partition_fields]
-        if definition.ordering_field is not None:
-            names.append(definition.ordering_field)
+        names = [
+            *definition.record_key_fields,
+            *definition.partition_fields,
+            *definition.ordering_fields,
+        ]
         by_name = {field.name: field for field in definition.schema}
         stored_keys = matching.select(*(_place(by_name[name], definition) for name in dict.fromkeys(names)))
         return writes.tagged(stored_keys, definition, keys_only=True)

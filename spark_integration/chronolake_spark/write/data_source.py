@@ -270,7 +270,7 @@ def _job_of(options: WriteOptions, storage_options: dict[str, str]) -> WriteJob:
         schema=arrow_types.own_layout(table.schema),
         fields=table.schema,
         required=tuple(field.name for field in table.schema if not field.nullable),
-        ordering_field=table.merge_field,
+        ordering_fields=table.merge_fields,
         existing=options.existing,
         refuses_repeated_keys=options.refuses_repeated_keys,
         kept_columns=options.kept_columns,

@@ -65,7 +65,7 @@ def _changed(table: Table, df: DataFrame, used: Sequence[Column]) -> tuple[list[
     added = schema.fields_of(df.select(*map(schema.quoted, unknown)).schema)
     wanted: list[SchemaChange] = [AddColumn(schema.plain(field.name), field.type) for field in added]
     sources = writes.sources_of(df, [field.name for field in table.schema])
-    fixed = {*table.record_key_fields, *table.partition_fields, table.ordering_field}
+    fixed = {*table.record_key_fields, *table.partition_fields, *table.ordering_fields}
     fields: list[SchemaField] = []
     for field in table.schema:
         type_, of_field = field.type, list[SchemaChange]()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from chronolake_model.merge_modes import ORDERING_FIELDS_PROPERTY
 from chronolake_model.partition_paths import KEPT_PROPERTY
 from chronolake_model.record_keys import KEPT_KEYS_PROPERTY
 from chronolake_model.tables import Table
@@ -16,7 +15,6 @@ from chronolake_spark.index import locating
 _NOT_WRITTEN: Final[Mapping[str, str]] = {
     KEPT_KEYS_PROPERTY: "its record keys are made in another way than Chronolake's",
     KEPT_PROPERTY: "its partition paths are made in another way than Chronolake's",
-    ORDERING_FIELDS_PROPERTY: "it has several ordering fields",
 }
 
 

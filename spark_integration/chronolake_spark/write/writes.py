@@ -79,10 +79,10 @@ def tagged(
     by = columns_of(row_order)
     used = [*by, *([] if delete_when is None else [delete_when])]
     sources = _sources(df, table, used, keys_only=keys_only, optional=lacking(df, table) if may_lack else ())
-    if table.merge_field is None and table.ordering_field in sources:
-        # It decides between the rows of one frame also where the later write wins.
-        [ordering] = _fields(table, [table.ordering_field])
-        by = [_converted(df, ordering, sources[ordering.name]), *by]
+    if not table.merge_fields:
+        # They decide between the rows of one frame also where the later write wins.
+        ordering = _fields(table, [name for name in table.ordering_fields if name in sources])
+        by = [*(_converted(df, field, sources[field.name]) for field in ordering), *by]
     given = {field.name: field.dataType for field in df.schema}
     own = [_cast(df, given, field, sources.get(field.name)) for field in table.schema]
     is_delete = sf.lit(True) if keys_only else _flag(delete_when)
@@ -389,9 +389,10 @@ def _sources(
     required = wanted
     if keys_only:
         required = column_names.needed_for_delete(table)
-        ordering = [table.ordering_field] if table.ordering_field else []
-        wanted = [*table.record_key_fields, *table.partition_fields, *ordering]
+        wanted = [*table.record_key_fields, *table.partition_fields, *table.ordering_fields]
     sources = sources_of(df, wanted)
+    if keys_only:
+        column_names.refuse_some_of_ordering(table, sources)
     missing = [name for name in required if name not in sources and name not in optional]
     if keys_only:
         column_names.refuse_missing_of_delete(table, missing, df.columns)

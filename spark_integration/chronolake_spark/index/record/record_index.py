@@ -230,7 +230,7 @@ class RecordIndex:
             definition = self._table.reload().definition
             unknown = used - {definition.schema_version}
         fields = {version: self._table.schema(version).fields for version in unknown}
-        ordering = slice_reader.ordering_of(arrow_types.file_layout(definition.schema), definition.merge_field)
+        ordering = slice_reader.ordering_of(arrow_types.file_layout(definition.schema), definition.merge_fields)
         fields[definition.schema_version] = definition.schema
         return SliceReader(self.folder, index_entries.LAYOUT, fields, ordering)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,14 +20,15 @@ import pyarrow.parquet as pq
 from chronolake import field_ids
 from chronolake_hudi import avro_schema, log_blocks, log_files
 from chronolake_hudi.errors import DamagedFile, HudiFormatError, UnsupportedFormat
-from chronolake_hudi.log_blocks import DeletedRecord, OrderingValue
+from chronolake_hudi.log_blocks import DeletedRecord, OrderingValue, Wrapper
 from chronolake_hudi.log_files import BlockType, LogBlock
 from chronolake_model.meta_columns import IS_DELETED
 from chronolake_model.publication import LOG_BLOCKS_PROPERTY
 from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_types, columns
+from chronolake_spark.common import arrow_types, columns, ordering_values
+from chronolake_spark.common.ordering_values import Values
 from chronolake_spark.read.slices import base_files, layouts, log_merge
 from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.log_merge import LogContents
@@ -110,7 +111,7 @@ def read(
     folder: TableFolder,
     files: Iterable[tuple[SliceFile, Sequence[SchemaField]]],
     layout: pa.Schema,
-    ordering_field: str | None,
+    ordering_fields: Sequence[str],
 ) -> LogContents:
     """The contents of log files, each with the columns of the schema version that it was written with.
 
@@ -120,32 +121,43 @@ def read(
     for file, fields in files:
         with _errors_of(file.path), _opened(folder, file) as stream:
             for block in log_files.read(stream, file.size_bytes, file.path):
-                if (problem := log_blocks.obstacle(block, ordering_field)) is not None:
+                if (problem := log_blocks.obstacle(block, ordering_fields)) is not None:
                     raise UnsupportedFormat(file.path, problem, log_blocks.COMPACT)
                 if block.type is BlockType.COMMAND:
                     undone = log_blocks.rolled_back_instant(block, file.path)
                     blocks = [other for other in blocks if other.instant != undone]
                 elif block.type is not BlockType.CDC_DATA:
                     blocks.append(_block(block, file, fields, layout))
-    return _contents(_compacted(blocks), layout, ordering_field)
+    return _contents(_compacted(blocks), layout, ordering_fields)
 
 
 def deleted_records(
-    keys: pa.Table, partition_path: str, field: SchemaField | None, values: pa.ChunkedArray | None
+    keys: pa.Table, partition_path: str, fields: Sequence[SchemaField], values: Values
 ) -> list[DeletedRecord]:
-    """Deletes of keys; ``values`` are their ordering values in the column ``field``, null for none.
+    """Deletes of keys; ``values`` are their ordering values in the columns ``fields``, none or null for none.
 
     Raises ``LogFileUnsupported`` if the ordering values have a type that delete blocks do not hold.
     """
     names = keys[columns.RECORD_KEY].to_pylist()
-    if field is None or values is None:
+    if not values:
         return [DeletedRecord(name, partition_path) for name in names]
     with _errors_of("a log file"):
-        wrapper = log_blocks.wrapper_of(field.type)
+        wrappers = [log_blocks.wrapper_of(field.type) for field in fields]
+    rows = zip(*(_plain(array).to_pylist() for array in values), strict=True)
     return [
-        DeletedRecord(name, partition_path, None if value is None else OrderingValue(wrapper, value))
-        for name, value in zip(names, _plain(values).to_pylist(), strict=True)
+        DeletedRecord(name, partition_path, _ordering_values(wrappers, row))
+        for name, row in zip(names, rows, strict=True)
     ]
+
+
+def _ordering_values(wrappers: Sequence[Wrapper], row: Sequence[Any]) -> tuple[OrderingValue | None, ...]:
+    """The ordering values of a delete; empty if all are null."""
+    if all(value is None for value in row):
+        return ()
+    return tuple(
+        None if value is None else OrderingValue(wrapper, value)
+        for wrapper, value in zip(wrappers, row, strict=True)
+    )
 
 
 def _data_block(time: str, format_: LogFormat, records: pa.Table) -> LogBlock:
@@ -195,9 +207,9 @@ def _compacted(blocks: Sequence[_Block]) -> Iterator[_Block]:
             yield dataclasses.replace(block, place=place(block.instant))
 
 
-def _contents(blocks: Iterable[_Block], layout: pa.Schema, ordering_field: str | None) -> LogContents:
-    ordering_type = None if ordering_field is None else layout.field(ordering_field).type
-    records, deletes = [layout.empty_table()], [_deletes([], "", ordering_type)]
+def _contents(blocks: Iterable[_Block], layout: pa.Schema, ordering_fields: Sequence[str]) -> LogContents:
+    types = log_merge.types_of(layout, ordering_fields)
+    records, deletes = [layout.empty_table()], [_deletes([], "", types)]
     times: list[pa.Array] = []
     partial: list[frozenset[str]] = []
     of_record: list[npt.NDArray[np.int64]] = []
@@ -206,8 +218,8 @@ def _contents(blocks: Iterable[_Block], layout: pa.Schema, ordering_field: str |
         # The record's own commit time, for that is what a base file would have.
         own = block.records[columns.COMMIT_TIME].cast(pa.string())
         times += own.chunks if block.place == block.instant else [pa.repeat(block.place, len(own))]
-        deletes.append(_deletes(block.deletes, block.place, ordering_type))
-        deletes.append(_flagged(block, ordering_field))
+        deletes.append(_deletes(block.deletes, block.place, types))
+        deletes.append(_flagged(block, ordering_fields))
         if block.columns is not None:
             partial.append(block.columns)
         of_record.append(np.full(len(own), 0 if block.columns is None else len(partial), np.int64))
@@ -261,26 +273,34 @@ def _present(stored: pa.Schema, layout: pa.Schema, names: Collection[str] | None
     return frozenset(field.name for field in layout if field_ids.of(field) in known)
 
 
-def _deletes(deleted: Sequence[DeletedRecord], time: str, ordering_type: pa.DataType | None) -> pa.Table:
+def _deletes(deleted: Sequence[DeletedRecord], time: str, types: Mapping[str, pa.DataType]) -> pa.Table:
     arrays = {
         log_merge.KEY: pa.array([record.record_key for record in deleted], pa.large_string()),
         log_merge.TIME: pa.array([time] * len(deleted), pa.string()),
     }
-    if ordering_type is not None:
-        values = [None if (value := record.ordering_value) is None else value.value for record in deleted]
-        arrays[log_merge.ORDERING] = _typed(values, ordering_type)
+    for number, (name, type_) in enumerate(types.items()):
+        # Deletes may be older than some of the ordering fields. So in Hudi, fewer values come before more.
+        values = [_value_at(record.ordering_values, number, type_) for record in deleted]
+        arrays[name] = _typed(values, type_)
     return pa.table(arrays)
 
 
-def _flagged(block: _Block, ordering_field: str | None) -> pa.Table:
+def _value_at(values: Sequence[OrderingValue | None], number: int, type_: pa.DataType) -> Any:
+    value = values[number] if number < len(values) else None
+    if value is None or (value == log_blocks.NO_VALUE and not ordering_values.is_zero_for_null(type_)):
+        return None
+    return value.value
+
+
+def _flagged(block: _Block, ordering_fields: Sequence[str]) -> pa.Table:
     """The deletes of keys by flagged records, with their ordering values."""
     arrays = {
         log_merge.KEY: block.flagged[columns.RECORD_KEY].cast(pa.large_string()),
         log_merge.TIME: pa.repeat(block.place, len(block.flagged)).cast(pa.string()),
     }
-    if ordering_field is not None:
-        arrays[log_merge.ORDERING] = block.flagged[ordering_field]
-    return pa.table(arrays)
+    names = log_merge.orderings(len(ordering_fields))
+    own = [block.flagged[name] for name in ordering_fields]
+    return pa.table(arrays | dict(zip(names, own, strict=True)))
 
 
 def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:

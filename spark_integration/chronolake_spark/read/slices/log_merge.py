@@ -1,39 +1,36 @@
 """The merge of the log files of a file slice, in Arrow: which change of a key counts. No storage.
 
-All versions of a key are compared: the larger ordering value wins. At equal values, or without an ordering
-field, the later commit wins, by its requested time (``_hoodie_commit_time``), and any log file against the base
-file. So do Hudi's readers, and so ties of two writes that overlap depend on a compaction between them. The
-larger ordering value wins wherever it falls, except that a compaction forgets deletes. A record without
-ordering value is the smallest. A delete is compared by the ordering value that its writer gave it. One without,
-in a table with an ordering field, holds against the base file and the records of earlier commits. Records with
-some of the columns are laid over others (``log_partials``).
+All versions of a key are compared: the larger ordering value wins (``ordering_values``). At equal values, or
+without an ordering field, the later commit wins, by its requested time (``_hoodie_commit_time``), and any log
+file against the base file. So do Hudi's readers, and so ties of two writes that overlap depend on a compaction
+between them. The larger ordering value wins wherever it falls, except that a compaction forgets deletes. A
+record without ordering value is the smallest. A delete is compared by the ordering value that its writer gave
+it. One without, in a table with an ordering field, holds against the base file and the records of earlier
+commits. Records with some of the columns are laid over others (``log_partials``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark.common import columns
+from chronolake_spark.common import columns, ordering_values
+from chronolake_spark.common.ordering_values import Values
 from chronolake_spark.read.slices import log_partials
 from chronolake_spark.read.slices.log_partials import Laid, Parts
 from chronolake_spark.read.slices.merge import Mask
 
-KEY, ORDERING, TIME = "key", "ordering", "time"
-"""The columns of deletes: key, ordering value if the table has an ordering field, and commit time."""
+KEY, TIME = "key", "time"
+"""The columns of deletes: key and commit time; and those of ``orderings``."""
+_ORDERING: Final = "ordering"
 _RANK, _ROW, _BARRIER = "rank", "row", "barrier"
-_NO_VERSION, _WITHOUT_VALUE, _WITH_VALUE = -1, 0, 1
-
-_INTEGERS: Final[dict[pa.DataType, np.dtype[Any]]] = {
-    pa.float32(): np.dtype(np.int32),
-    pa.float64(): np.dtype(np.int64),
-}
+_NO_VERSION, _VERSION = -1, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,7 @@ class LatestChanges:
 
     records: pa.Table
     versions: pa.Table
-    ordering_field: str | None
+    ordering_fields: Sequence[str]
     lacking: Mapping[str, Mask] = field(default_factory=dict)
 
     @property
@@ -79,10 +76,9 @@ class LatestChanges:
         """The keys whose latest change is a delete with an ordering value, with this value."""
         is_delete = pc.and_(pc.less(self.versions[_ROW], 0), pc.greater(self.versions[_RANK], _NO_VERSION))
         deletes = self.versions.filter(is_delete)
-        if self.ordering_field is None:
-            return deletes.select([KEY])
-        type_ = self.records.schema.field(self.ordering_field).type
-        return pa.table({KEY: deletes[KEY], ORDERING: restored(deletes[ORDERING], type_)})
+        types = types_of(self.records.schema, self.ordering_fields)
+        values = {name: ordering_values.restored(deletes[name], type_) for name, type_ in types.items()}
+        return pa.table({KEY: deletes[KEY], **values})
 
     @property
     def deleted_keys(self) -> pa.Table:
@@ -91,23 +87,33 @@ class LatestChanges:
         return pa.table({KEY: gone[KEY], TIME: pc.coalesce(gone[TIME], gone[_BARRIER])})
 
 
-def latest_changes(contents: LogContents, ordering_field: str | None) -> LatestChanges:
-    """The latest change of each key. The records have at least key, commit time and ordering field."""
+def orderings(count: int) -> list[str]:
+    """The columns with the values of ``count`` ordering fields."""
+    return [f"{_ORDERING}{number}" for number in range(count)]
+
+
+def types_of(layout: pa.Schema, ordering_fields: Sequence[str]) -> dict[str, pa.DataType]:
+    """The types of ordering fields, by the columns of ``orderings``."""
+    types = [layout.field(name).type for name in ordering_fields]
+    return dict(zip(orderings(len(types)), types, strict=True))
+
+
+def latest_changes(contents: LogContents, ordering_fields: Sequence[str]) -> LatestChanges:
+    """The latest change of each key. The records have at least key, commit time and ordering fields."""
     records = contents.records
-    ordering_type = None if ordering_field is None else records.schema.field(ordering_field).type
     versions = pa.concat_tables(
         [
-            _versions_of_records(records, contents.times, ordering_field),
-            _versions_of_deletes(contents.deletes, ordering_type),
+            _versions_of_records(records, contents.times, ordering_fields),
+            _versions_of_deletes(contents.deletes, types_of(records.schema, ordering_fields)),
         ]
     )
     barriers = None
-    if ordering_field is not None:
+    if ordering_fields:
         versions, barriers = _without_barriers(versions)
     if contents.parts is None:
-        return LatestChanges(records, _with_barriers(_last_per_key(versions), barriers), ordering_field)
+        return LatestChanges(records, _with_barriers(_last_per_key(versions), barriers), ordering_fields)
     versions, laid = _laid_per_key(versions, records, contents.parts)
-    return LatestChanges(laid.records, _with_barriers(versions, barriers), ordering_field, laid.lacking)
+    return LatestChanges(laid.records, _with_barriers(versions, barriers), ordering_fields, laid.lacking)
 
 
 def filled(base: pa.Table, changes: LatestChanges, kept: Mask) -> tuple[pa.Table, Mask]:
@@ -143,9 +149,8 @@ def surviving(base: pa.Table, changes: LatestChanges) -> tuple[Mask, Mask]:
     if not is_matched.any():
         return ~is_matched, stays
     positions = pc.drop_null(match)
-    compared = [] if changes.ordering_field is None else [changes.ordering_field]
-    old = base.select(compared).filter(pa.array(is_matched))
-    wins = _wins(old, changes.versions.drop_columns([KEY, TIME]).take(positions), changes.ordering_field)
+    old = base.select(changes.ordering_fields).filter(pa.array(is_matched))
+    wins = _wins(old, changes.versions.drop_columns([KEY, TIME]).take(positions))
     kept = ~is_matched
     kept[is_matched] = wins
     stays[positions.to_numpy()[wins]] = True
@@ -158,74 +163,57 @@ def records_left(changes: LatestChanges, stays: Mask) -> pa.Table:
     return changes.records.take(pa.array(rows[(rows >= 0) & ~stays]))
 
 
-def comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values in Java's order: integers for floating-point values, others as they are. Null stays null.
-
-    In Java, and so for Hudi's readers, NaN is the largest value, and -0.0 is less than 0.0. Writes refuse both,
-    but the logs of an adopted table may have them. Arrow compares NaN with nothing.
-    """
-    integers = _INTEGERS.get(values.type)
-    if integers is None:
-        return values
-    numbers: npt.NDArray[np.floating] = values.fill_null(0.0).to_numpy()
-    # Java takes each NaN for one value.
-    bits = np.where(np.isnan(numbers), np.array(np.nan, numbers.dtype), numbers).view(integers)
-    return _masked(_flipped(bits), values)
-
-
-def restored(values: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
-    """The values of ``type_`` from which ``comparable`` made these."""
-    integers = _INTEGERS.get(type_)
-    if integers is None:
-        return values
-    bits: npt.NDArray[np.signedinteger] = values.fill_null(0).to_numpy().astype(integers)
-    return _masked(_flipped(bits).view(type_.to_pandas_dtype()), values)
-
-
 def _matched(base: pa.Table, changes: LatestChanges) -> pa.ChunkedArray:
     """For each row of the base file the position of its key in the changes, or null."""
     keys = base[columns.RECORD_KEY].cast(pa.large_string())
     return pc.index_in(keys, value_set=changes.versions[KEY].combine_chunks())
 
 
-def _wins(base: pa.Table, changes: pa.Table, ordering_field: str | None) -> Mask:
-    """Row by row: whether the record of the base file wins against the change of its key."""
-    if ordering_field is None:
+def _wins(base: pa.Table, changes: pa.Table) -> Mask:
+    """Row by row: whether the record of the base file wins against the change of its key.
+
+    ``base`` has the ordering fields.
+    """
+    if not base.columns:
         return np.zeros(len(changes), dtype=np.bool_)
-    ordering = comparable(base[ordering_field])
-    ranks: npt.NDArray[np.int8] = changes[_RANK].to_numpy()
-    is_greater = _mask(pc.fill_null(pc.greater(ordering, changes[ORDERING]), False))
-    # Without a barrier, the rank of a change is never less than that of null.
-    wins: Mask = ((_ranks(ordering) > ranks) | is_greater) & _mask(pc.is_null(changes[_BARRIER]))
+    old = ordering_values.in_java(base, base.column_names)
+    new = [changes[name] for name in orderings(len(old))]
+    wins: Mask = (ordering_values.signs(old, new) > 0) & _mask(pc.is_null(changes[_BARRIER]))
     return wins
 
 
-def _versions_of_records(records: pa.Table, times: pa.ChunkedArray, ordering_field: str | None) -> pa.Table:
+def _versions_of_records(records: pa.Table, times: pa.ChunkedArray, ordering_fields: Sequence[str]) -> pa.Table:
     arrays = {
         KEY: records[columns.RECORD_KEY].cast(pa.large_string()),
         TIME: times,
         _ROW: pa.array(np.arange(len(records))),
-        _RANK: pa.array(np.full(len(records), _WITH_VALUE, np.int8)),
     }
-    if ordering_field is not None:
-        arrays[ORDERING] = comparable(records[ordering_field])
-        arrays[_RANK] = pa.array(_ranks(arrays[ORDERING]))
-    return pa.table(arrays)
+    return _versions(arrays, ordering_values.in_java(records, ordering_fields))
 
 
-def _versions_of_deletes(deletes: pa.Table, ordering_type: pa.DataType | None) -> pa.Table:
+def _versions_of_deletes(deletes: pa.Table, ordering_types: Mapping[str, pa.DataType]) -> pa.Table:
     """Rank and row of a delete without ordering value, in a table with an ordering field, are -1."""
     arrays = {
         KEY: deletes[KEY].cast(pa.large_string()),
         TIME: deletes[TIME].cast(pa.string()),
         _ROW: pa.array(np.full(len(deletes), -1, np.int64)),
-        _RANK: pa.array(np.full(len(deletes), _WITH_VALUE, np.int8)),
     }
-    if ordering_type is not None:
-        arrays[ORDERING] = comparable(deletes[ORDERING].cast(ordering_type))
-        has_value = _mask(pc.is_valid(arrays[ORDERING]))
-        arrays[_RANK] = pa.array(np.where(has_value, _WITH_VALUE, _NO_VERSION).astype(np.int8))
-    return pa.table(arrays)
+    if not ordering_types:
+        return _versions(arrays, ())
+    stated = {name: deletes[name].cast(type_) for name, type_ in ordering_types.items()}
+    is_barrier = ordering_values.missing(stated, list(stated))
+    return _versions(arrays, ordering_values.in_java(stated, list(stated)), is_barrier)
+
+
+def _versions(
+    arrays: Mapping[str, pa.ChunkedArray], values: Values, is_barrier: Mask | None = None
+) -> pa.Table:
+    """Versions of keys with their ordering values."""
+    ranks = np.full(len(arrays[KEY]), _VERSION, np.int8)
+    if is_barrier is not None:
+        ranks[is_barrier] = _NO_VERSION
+    named = dict(zip(orderings(len(values)), values, strict=True))
+    return pa.table({**arrays, _RANK: pa.array(ranks), **named})
 
 
 def _without_barriers(versions: pa.Table) -> tuple[pa.Table, pa.Table | None]:
@@ -252,8 +240,8 @@ def _with_barriers(versions: pa.Table, barriers: pa.Table | None) -> pa.Table:
         TIME: pa.nulls(count, pa.string()),
         _ROW: pa.array(np.full(count, -1, np.int64)),
         _RANK: pa.array(np.full(count, _NO_VERSION, np.int8)),
-        ORDERING: pa.nulls(count, versions.schema.field(ORDERING).type),
         _BARRIER: gone[_BARRIER],
+        **{name: pa.nulls(count, versions.schema.field(name).type) for name in _orderings_of(versions)},
     }
     return pa.concat_tables([known, pa.table({name: arrays[name] for name in known.column_names})])
 
@@ -271,7 +259,7 @@ def _last_per_key(versions: pa.Table) -> pa.Table:
         return versions
     sortable = {
         KEY: pc.index_in(keys, value_set=distinct),
-        **{name: versions[name] for name in (_RANK, ORDERING, TIME) if name in versions.column_names},
+        **{name: versions[name] for name in (*_orderings_of(versions), TIME)},
         "number": pa.array(np.arange(len(versions))),
     }
     order = pc.sort_indices(
@@ -288,37 +276,20 @@ def _laid_per_key(versions: pa.Table, records: pa.Table, parts: Parts) -> tuple[
     by_commit = {KEY: keys, TIME: versions[TIME], "number": pa.array(np.arange(len(versions)))}
     order = pc.sort_indices(pa.table(by_commit), sort_keys=[(name, "ascending") for name in by_commit])
     ordered = versions.take(order)
+    values = [ordered[name] for name in _orderings_of(ordered)]
+    levels = ordering_values.levels(values) if values else np.zeros(len(ordered), np.int64)
     laid = log_partials.lay(
-        keys.take(order).to_numpy().astype(np.int64), _levels(ordered), ordered[_ROW].to_numpy(), records, parts
+        keys.take(order).to_numpy().astype(np.int64), levels, ordered[_ROW].to_numpy(), records, parts
     )
     winners = ordered.take(pa.array(laid.winners))
     at = winners.column_names.index(_ROW)
     return winners.set_column(at, _ROW, pa.array(laid.rows)), laid
 
 
-def _levels(versions: pa.Table) -> npt.NDArray[np.int64]:
-    """Numbers in the order of the ordering values; all the same without an ordering field."""
-    if ORDERING not in versions.column_names:
-        return np.zeros(len(versions), np.int64)
-    values = versions[ORDERING].combine_chunks()
-    levels = pc.rank(values, "ascending", tiebreaker="dense").to_numpy()
-    return np.where(_mask(pc.is_valid(values)), levels.astype(np.int64), 0)
-
-
-def _ranks(ordering: pa.ChunkedArray) -> npt.NDArray[np.int8]:
-    return np.where(_mask(pc.is_valid(ordering)), _WITH_VALUE, _WITHOUT_VALUE).astype(np.int8)
+def _orderings_of(versions: pa.Table) -> list[str]:
+    return [name for name in versions.column_names if name.startswith(_ORDERING)]
 
 
 def _mask(booleans: pa.Array | pa.ChunkedArray) -> Mask:
     mask: Mask = booleans.to_numpy(zero_copy_only=False)
     return mask
-
-
-def _flipped(bits: npt.NDArray[np.signedinteger]) -> npt.NDArray[np.signedinteger]:
-    """Integers that ascend as the numbers do: bits of negative numbers turned around, but for the sign."""
-    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
-
-
-def _masked(numbers: npt.NDArray[np.number], values: pa.ChunkedArray) -> pa.ChunkedArray:
-    is_null = values.is_null().to_numpy()
-    return pa.chunked_array([pa.array(numbers, mask=is_null)])

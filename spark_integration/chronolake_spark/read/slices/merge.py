@@ -1,7 +1,7 @@
 """The merge of one file group in Arrow, which decides which record of a key wins. No storage.
 
-With an ordering field the larger value wins in any order of arrival of the records (Hudi: EVENT_TIME_ORDERING);
-a null counts as the smallest. Without one, and at equal values, the later commit wins (Hudi:
+With ordering fields the larger values win in any order of arrival of the records (Hudi: EVENT_TIME_ORDERING);
+a null counts as the smallest. Without, and at equal values, the later commit wins (Hudi:
 COMMIT_TIME_ORDERING); within one commit the row that comes later by the columns of the row order. Rows of one
 key that differ and that nothing orders are ambiguous: the caller refuses them, because the winner would
 depend on how Spark distributed them. A delete is compared like any record; a delete without an ordering value
@@ -12,7 +12,7 @@ again.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark.common import arrow_types, columns
+from chronolake_spark.common import arrow_types, columns, ordering_values
 
 Mask = npt.NDArray[np.bool_]
 
@@ -82,7 +82,7 @@ class Latest:
     ambiguous_key: str | None = None
 
 
-def latest_per_key(incoming: pa.Table, ordering_field: str | None) -> Latest:
+def latest_per_key(incoming: pa.Table, ordering_fields: Sequence[str]) -> Latest:
     """One record per key of ``incoming``: the winner. The winners keep their order."""
     keys = _keys(incoming)
     if are_distinct(keys):
@@ -90,7 +90,7 @@ def latest_per_key(incoming: pa.Table, ordering_field: str | None) -> Latest:
     distinct = pc.unique(keys)
     if len(distinct) == len(keys):
         return Latest(incoming)
-    sortable = pa.table(_sortable(incoming, pc.index_in(keys, value_set=distinct), ordering_field))
+    sortable = pa.table(_sortable(incoming, pc.index_in(keys, value_set=distinct), ordering_fields))
     sort_keys = [(name, "ascending", "at_start") for name in sortable.column_names]
     order = pc.sort_indices(sortable, sort_keys=sort_keys).to_numpy()
     in_order = sortable.take(pa.array(order))
@@ -102,8 +102,10 @@ def latest_per_key(incoming: pa.Table, ordering_field: str | None) -> Latest:
     return Latest(winners, len(ambiguous), keys[int(ambiguous[0])].as_py())
 
 
-def decide(stored: pa.Table, incoming: pa.Table, *, ordering_field: str | None, existing: Existing) -> Decision:
-    """Merge ``incoming`` (one record per key) into ``stored`` (record key and ordering field suffice)."""
+def decide(
+    stored: pa.Table, incoming: pa.Table, *, ordering_fields: Sequence[str], existing: Existing
+) -> Decision:
+    """Merge ``incoming`` (one record per key) into ``stored`` (record key and ordering fields suffice)."""
     match = pa.nulls(0, pa.int32())
     if len(stored):
         match = pc.index_in(_keys(stored), value_set=_keys(incoming))
@@ -113,7 +115,7 @@ def decide(stored: pa.Table, incoming: pa.Table, *, ordering_field: str | None, 
     exists[matches] = True
     if existing is not Existing.MERGE:
         return _insert(stored, incoming, exists, existing)
-    wins = _wins(stored.filter(pa.array(is_matched)), incoming.take(pa.array(matches)), ordering_field)
+    wins = _wins(stored.filter(pa.array(is_matched)), incoming.take(pa.array(matches)), ordering_fields)
     kept = ~is_matched
     kept[is_matched] = ~wins
     loses = np.zeros(len(incoming), dtype=np.bool_)
@@ -179,13 +181,14 @@ def are_distinct(keys: pa.LargeStringArray) -> bool:
 
 
 def _sortable(
-    incoming: pa.Table, key_numbers: pa.Array, ordering_field: str | None
+    incoming: pa.Table, key_numbers: pa.Array, ordering_fields: Sequence[str]
 ) -> dict[str, pa.Array | pa.ChunkedArray]:
     """The sort columns of the rows: key, ordering value, row order."""
     sortable: dict[str, pa.Array | pa.ChunkedArray] = {"key": key_numbers}
-    if ordering_field is not None:
-        ordering = arrow_types.ordering_values(incoming, ordering_field)
-        sortable |= {"rank": pa.array(_rank(incoming, ordering)), "ordering": ordering}
+    if ordering_fields:
+        values = ordering_values.of(incoming, ordering_fields)
+        sortable |= {"rank": pa.array(_always_wins(incoming, ordering_fields))}
+        sortable |= {f"ordering{number}": array for number, array in enumerate(values)}
     return sortable | {
         name: incoming[name] for name in incoming.column_names if name.startswith(columns.ORDER_PREFIX)
     }
@@ -254,23 +257,18 @@ def _insert(stored: pa.Table, incoming: pa.Table, exists: Mask, existing: Existi
     )
 
 
-def _wins(stored: pa.Table, incoming: pa.Table, ordering_field: str | None) -> Mask:
+def _wins(stored: pa.Table, incoming: pa.Table, ordering_fields: Sequence[str]) -> Mask:
     """Row by row: whether the incoming record replaces the stored one of the same key."""
-    if ordering_field is None:
+    if not ordering_fields:
         return np.ones(len(stored), dtype=np.bool_)
-    old = arrow_types.ordering_values(stored, ordering_field)
-    new = arrow_types.ordering_values(incoming, ordering_field)
-    is_later = _mask(pc.fill_null(pc.greater_equal(new, old), False))
-    old_is_null = _mask(pc.is_null(old))
-    wins: Mask = is_later | old_is_null | (_rank(incoming, new) == 2)
+    old, new = (ordering_values.of(rows, ordering_fields) for rows in (stored, incoming))
+    wins: Mask = (ordering_values.signs(new, old) >= 0) | _always_wins(incoming, ordering_fields)
     return wins
 
 
-def _rank(incoming: pa.Table, ordering: pa.ChunkedArray) -> npt.NDArray[np.int8]:
-    """The rank of a record without ordering value: before all others, but a delete after all others."""
-    is_delete = _mask(incoming[columns.DELETE])
-    without = _mask(pc.is_null(ordering))
-    return np.where(without, np.where(is_delete, 2, 0), 1).astype(np.int8)
+def _always_wins(incoming: pa.Table, ordering_fields: Sequence[str]) -> Mask:
+    """The deletes without ordering value."""
+    return _mask(incoming[columns.DELETE]) & ordering_values.missing(incoming, ordering_fields)
 
 
 def _mask(booleans: pa.Array | pa.ChunkedArray) -> Mask:

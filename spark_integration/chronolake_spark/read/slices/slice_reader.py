@@ -41,20 +41,20 @@ class SliceReader:
     """Reads slices from a table's folder, in a layout of the table.
 
     ``fields`` has the columns of each version of the schema that files were written with, ``ordering`` the
-    ordering field of the table with its field id. With ``keys`` (texts) only records with one of these record
-    keys are read.
+    ordering fields of the table with their field ids. With ``keys`` (texts) only records with one of these
+    record keys are read.
     """
 
     folder: base_files.TableFolder
     layout: pa.Schema
     fields: Mapping[int, Sequence[SchemaField]]
-    ordering: pa.Field | None
+    ordering: Sequence[pa.Field]
     keys: pa.Array | None = None
 
     @property
-    def ordering_field(self) -> str | None:
-        """The name of the ordering field."""
-        return None if self.ordering is None else str(self.ordering.name)
+    def ordering_fields(self) -> list[str]:
+        """The names of the ordering fields."""
+        return [str(field.name) for field in self.ordering]
 
     def of_keys(self) -> SliceReader:
         """The same reader for record keys and ordering values only."""
@@ -66,7 +66,7 @@ class SliceReader:
 
     def base_keys(self, stored: StoredSlice) -> list[pa.Array]:
         """The record keys of the base file."""
-        layout = _with_columns(pa.schema([]), None, columns.RECORD_KEY)
+        layout = _with_columns(pa.schema([]), (), columns.RECORD_KEY)
         return _texts(rows[columns.RECORD_KEY] for rows in self._base_rows(stored.base, layout))
 
     def log_keys(self, stored: StoredSlice) -> list[pa.Array]:
@@ -81,9 +81,8 @@ class SliceReader:
 
         The table has an ordering field.
         """
-        assert self.ordering is not None
         deletes = self.of_keys().changes(stored).deletes
-        return deletes.rename_columns([columns.RECORD_KEY, self.ordering.name])
+        return deletes.rename_columns([columns.RECORD_KEY, *self.ordering_fields])
 
     def footer(self, file: SliceFile) -> Mapping[bytes, bytes] | None:
         """The metadata in the footer of a base file."""
@@ -101,7 +100,7 @@ class SliceReader:
     def changes(self, stored: StoredSlice) -> LatestChanges:
         """The changes by the log files of a slice, in the columns that a merge needs."""
         contents = self._log_contents(stored, self.layout)
-        return log_merge.latest_changes(contents, self.ordering_field)
+        return log_merge.latest_changes(contents, self.ordering_fields)
 
     def merged(self, stored: StoredSlice, changes: LatestChanges) -> Iterator[pa.Table]:
         """The records of a slice with these changes."""
@@ -118,7 +117,7 @@ class SliceReader:
     def _log_contents(self, stored: StoredSlice, layout: pa.Schema) -> LogContents:
         layout = _with_columns(layout, self.ordering, columns.RECORD_KEY, columns.COMMIT_TIME)
         files = [(file, self.fields[file.schema_version]) for file in stored.logs]
-        contents = log_contents.read(self.folder, files, layout, self.ordering_field)
+        contents = log_contents.read(self.folder, files, layout, self.ordering_fields)
         return contents if self.keys is None else contents.only(self.keys)
 
     def _base_rows(self, file: SliceFile | None, layout: pa.Schema) -> Iterator[pa.Table]:
@@ -145,9 +144,9 @@ def _texts(keys: Iterable[pa.ChunkedArray]) -> list[pa.Array]:
     return [chunk.cast(pa.string()) for array in keys for chunk in array.chunks]
 
 
-def ordering_of(layout: pa.Schema, ordering_field: str | None) -> pa.Field | None:
-    """The ordering field in a table's layout."""
-    return None if ordering_field is None else layout.field(ordering_field)
+def ordering_of(layout: pa.Schema, ordering_fields: Sequence[str]) -> list[pa.Field]:
+    """The ordering fields in a table's layout."""
+    return [layout.field(name) for name in ordering_fields]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +194,10 @@ class ExecutorReader:
         return pa.concat_tables([no_keys, *(keys.select([columns.RECORD_KEY]) for keys in rows)])
 
 
-def _with_columns(layout: pa.Schema, ordering: pa.Field | None, *meta_columns: str) -> pa.Schema:
+def _with_columns(layout: pa.Schema, ordering: Sequence[pa.Field], *meta_columns: str) -> pa.Schema:
     """The layout with the columns by which versions of a record are compared."""
     meta = field_ids.by_names(pa.schema([pa.field(name, pa.string()) for name in meta_columns]), [])
-    needed = [*meta, *([] if ordering is None else [ordering])]
-    return pa.schema([*layout, *(field for field in needed if field.name not in layout.names)])
+    return pa.schema([*layout, *(field for field in (*meta, *ordering) if field.name not in layout.names)])
 
 
 def _of_times(rows: pa.Table, times: pa.Array) -> pa.Table:

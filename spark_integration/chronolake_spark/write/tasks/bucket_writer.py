@@ -69,7 +69,7 @@ class WriteJob:
     schema: pa.Schema
     fields: Sequence[SchemaField]
     required: tuple[str, ...]
-    ordering_field: str | None
+    ordering_fields: Sequence[str]
     existing: Existing
     stored: dict[GroupNumber, StoredSlice]
     versions: Mapping[int, Sequence[SchemaField]] = field(default_factory=dict)
@@ -215,7 +215,7 @@ def _log_format(job: WriteJob, group: GroupNumber, stored: StoredGroup) -> LogFo
 
 def _is_written(job: WriteJob, group: GroupNumber, stored: StoredGroup) -> bool:
     """Whether any upsert changes the file group."""
-    is_always_written = _log_format(job, group, stored) is not None or job.ordering_field is None
+    is_always_written = _log_format(job, group, stored) is not None or not job.ordering_fields
     if stored.slice is None or job.existing is Existing.UNCHECKED:
         return True
     return job.existing is Existing.MERGE and is_always_written
@@ -257,7 +257,8 @@ class _GroupWriter:
         self._marker = _marker(job, task, group, stored_group)
         self._file_name = self._marker.file_name
         self._schema = layouts.with_dictionaries(layouts.file_schema(job.schema, job.fields))
-        self._ordering = next((field for field in job.fields if field.name == job.ordering_field), None)
+        by_name = {field.name: field for field in job.fields}
+        self._ordering = [by_name[name] for name in job.ordering_fields]
         self.superseded = 0
         """The rows that lost to another row of the same key; known after the write."""
 
@@ -268,8 +269,8 @@ class _GroupWriter:
         kept_columns, has_log = self._job.kept_columns, self._job.log_format is not None
         row_checks.check_required(rows, [name for name in self._job.required if name not in kept_columns])
         row_checks.check_delete_flags(rows)
-        row_checks.check_ordering(rows, self._job.ordering_field if has_log else None)
-        latest = merge.latest_per_key(rows, self._job.ordering_field)
+        row_checks.check_ordering(rows, self._job.ordering_fields if has_log else ())
+        latest = merge.latest_per_key(rows, self._job.ordering_fields)
         incoming = latest.records
         if self._job.refuses_repeated_keys and len(incoming) < len(rows):
             raise row_checks.repeated_keys(rows)
@@ -351,7 +352,7 @@ class _GroupWriter:
         if self._job.existing is Existing.UNCHECKED:
             return merge.unchecked(len(known), incoming)
         return merge.decide(
-            known, incoming, ordering_field=self._job.ordering_field, existing=self._job.existing
+            known, incoming, ordering_fields=self._job.ordering_fields, existing=self._job.existing
         )
 
     def _with_repeated(self, decision: Decision, rows: pa.Table, incoming: pa.Table) -> Decision:
@@ -363,13 +364,11 @@ class _GroupWriter:
         return StatsCollector(self._schema, {field.name: field.field_id for field in self._job.fields})
 
     def _reader(self) -> SliceReader:
-        ordering = slice_reader.ordering_of(self._schema, self._job.ordering_field)
+        ordering = slice_reader.ordering_of(self._schema, self._job.ordering_fields)
         return SliceReader(self._folder, self._schema, self._fields, ordering)
 
     def _stored_keys(self, file: pq.ParquetFile | None) -> pa.Table:
-        wanted = [columns.RECORD_KEY]
-        if self._job.ordering_field is not None:
-            wanted.append(self._job.ordering_field)
+        wanted = [columns.RECORD_KEY, *self._job.ordering_fields]
         return file.read(columns=wanted) if file else self._schema.empty_table().select(wanted)
 
     def _file_rows(

@@ -13,13 +13,15 @@ left out.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark.common import arrow_types, columns
+from chronolake_spark.common import columns, ordering_values
+from chronolake_spark.common.ordering_values import Values
 from chronolake_spark.read.slices import log_merge, merge
 from chronolake_spark.read.slices.merge import Decision, Existing, Mask
 from chronolake_spark.read.slices.slice_reader import SliceReader
@@ -30,12 +32,12 @@ from chronolake_spark.read.slices.stored_slices import StoredSlice
 class Append:
     """Rows and deletes to append: the rows that ``decision`` marks as written, and deletes of keys.
 
-    ``delete_values`` are the ordering values of the deletes, null for none; None without ordering field.
+    ``delete_values`` are the ordering values of the deletes, null for none; empty without ordering field.
     """
 
     decision: Decision
     deletes: pa.Table
-    delete_values: pa.ChunkedArray | None
+    delete_values: Values
 
 
 def decide(
@@ -46,20 +48,21 @@ def decide(
     Unless it ``counts_new_keys``, all records that are appended count as updates.
     """
     if existing is Existing.UNCHECKED:
-        return Append(merge.unchecked(0, incoming), incoming.slice(0, 0), None)
+        return Append(merge.unchecked(0, incoming), incoming.slice(0, 0), ())
     if existing is not Existing.MERGE:
-        return Append(_inserted(reader.of_keys(), stored, incoming, existing), incoming.slice(0, 0), None)
+        return Append(_inserted(reader.of_keys(), stored, incoming, existing), incoming.slice(0, 0), ())
     is_delete: Mask = incoming[columns.DELETE].to_numpy()
     deletes, upserts = incoming.filter(pa.array(is_delete)), incoming.filter(pa.array(~is_delete))
-    ordering_field = reader.ordering_field if len(deletes) else None
-    values, unchanged, inserts = None, 0, 0
-    if ordering_field is not None or (counts_new_keys and len(upserts)):
+    ordering_fields = reader.ordering_fields if len(deletes) else []
+    values: Values = ()
+    unchanged, inserts = 0, 0
+    if ordering_fields or (counts_new_keys and len(upserts)):
         looked_up = incoming if counts_new_keys else deletes
         live, gone = _known(reader, stored, looked_up[columns.RECORD_KEY])
         if counts_new_keys:
             inserts = int(_places(upserts, live[columns.RECORD_KEY]).null_count)
-        if ordering_field is not None:
-            deletes, values, hits = _deciding(ordering_field, live, gone, deletes)
+        if ordering_fields:
+            deletes, values, hits = _deciding(ordering_fields, live, gone, deletes)
             unchanged = int(np.sum(is_delete)) - hits
     decision = Decision(
         kept=np.zeros(0, dtype=np.bool_),
@@ -76,15 +79,12 @@ def _inserted(reader: SliceReader, stored: StoredSlice, incoming: pa.Table, exis
     """The rows of an insert whose keys are new. A row that a stored delete is later than changes nothing."""
     changes = reader.changes(stored)
     keys = pa.concat_tables(reader.merged(stored, changes))
-    decision = merge.decide(keys, incoming, ordering_field=reader.ordering_field, existing=existing)
-    if reader.ordering_field is None or not len(gone := changes.deletes):
+    decision = merge.decide(keys, incoming, ordering_fields=reader.ordering_fields, existing=existing)
+    if not reader.ordering_fields or not len(gone := changes.deletes):
         return decision
-    deleted_at = gone[log_merge.ORDERING].take(_places(incoming, gone[log_merge.KEY]))
-    own = arrow_types.ordering_values(incoming, reader.ordering_field)
-    is_late = pc.or_(
-        pc.fill_null(pc.less(own, deleted_at), False), pc.and_(pc.is_null(own), pc.is_valid(deleted_at))
-    )
-    lost: Mask = decision.written & is_late.to_numpy()
+    deleted_at = _deleted_at(gone, incoming)
+    own = ordering_values.of(incoming, reader.ordering_fields)
+    lost: Mask = decision.written & (ordering_values.signs(own, deleted_at) < 0)
     count = int(np.sum(lost))
     return dataclasses.replace(
         decision,
@@ -95,26 +95,37 @@ def _inserted(reader: SliceReader, stored: StoredSlice, incoming: pa.Table, exis
 
 
 def _deciding(
-    ordering_field: str, live: pa.Table, gone: pa.Table, deletes: pa.Table
-) -> tuple[pa.Table, pa.ChunkedArray, int]:
+    ordering_fields: Sequence[str], live: pa.Table, gone: pa.Table, deletes: pa.Table
+) -> tuple[pa.Table, Values, int]:
     """The deletes that are appended, their ordering values, and how many of them delete a stored record.
 
     ``live`` has the stored records of their keys, ``gone`` the stored deletes.
     """
     is_live = pc.is_valid(at_live := _places(deletes, live[columns.RECORD_KEY]))
-    known = pc.if_else(
-        is_live,
-        arrow_types.ordering_values(live, ordering_field).take(at_live),
-        gone[log_merge.ORDERING].take(_places(deletes, gone[log_merge.KEY])),
-    )
+    known = [
+        pc.if_else(is_live, stored.take(at_live), deleted)
+        for stored, deleted in zip(
+            ordering_values.of(live, ordering_fields), _deleted_at(gone, deletes), strict=True
+        )
+    ]
     # The times of a session have its zone, those of files UTC: the moments are the same.
-    own = arrow_types.ordering_values(deletes, ordering_field).cast(known.type)
-    has_value = pc.is_valid(own)
-    is_late = pc.fill_null(pc.less(own, known), False)
-    is_kept = pc.if_else(has_value, pc.invert(is_late), is_live)
-    values = pc.if_else(has_value, own, known)
-    hits = pc.sum(pc.and_(is_kept, is_live)).as_py() or 0
-    return deletes.filter(is_kept), pa.chunked_array(values).filter(is_kept), int(hits)
+    own = [
+        values.cast(stored.type)
+        for values, stored in zip(ordering_values.of(deletes, ordering_fields), known, strict=True)
+    ]
+    has_value = ~ordering_values.missing(deletes, ordering_fields)
+    is_late = ordering_values.signs(own, known) < 0
+    was_live: Mask = is_live.to_numpy()
+    is_kept = np.where(has_value, ~is_late, was_live)
+    kept = pa.array(is_kept)
+    values = [pc.if_else(pa.array(has_value), *pair).filter(kept) for pair in zip(own, known, strict=True)]
+    return deletes.filter(kept), values, int(np.sum(is_kept & was_live))
+
+
+def _deleted_at(gone: pa.Table, rows: pa.Table) -> Values:
+    """The ordering values of the stored deletes of the keys of rows; null for keys without."""
+    places = _places(rows, gone[log_merge.KEY])
+    return [gone[name].take(places) for name in gone.column_names if name != log_merge.KEY]
 
 
 def _known(reader: SliceReader, stored: StoredSlice, keys: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:

@@ -44,11 +44,14 @@ def check_delete_flags(rows: pa.Table) -> None:
         )
 
 
-def check_ordering(rows: pa.Table, ordering_field: str | None) -> None:
+def check_ordering(rows: pa.Table, ordering_fields: Sequence[str]) -> None:
     """Raise ``InvalidOrderingValue`` for values by which readers of log files order in several ways."""
-    if ordering_field is None or not pa.types.is_floating(rows[ordering_field].type):
-        return
-    values = rows[ordering_field]
+    for name in ordering_fields:
+        if pa.types.is_floating(rows[name].type):
+            _check_floating(rows[name], name)
+
+
+def _check_floating(values: pa.ChunkedArray, ordering_field: str) -> None:
     # Hudi's readers take -0.0 for less than 0.0, to which it is equal elsewhere.
     is_negative_zero = pc.and_(pc.equal(values, 0.0), pc.less(pc.divide(1.0, values), 0.0))
     for value, advice, is_it in (
@@ -57,8 +60,8 @@ def check_ordering(rows: pa.Table, ordering_field: str | None) -> None:
     ):
         if count := pc.sum(is_it).as_py():
             raise errors.InvalidOrderingValue(
-                f"the ordering field {ordering_field!r} is {value} in {count} rows (of the {len(rows)} of one "
-                f"file group); {advice}",
+                f"the ordering field {ordering_field!r} is {value} in {count} rows (of the {len(values)} of "
+                f"one file group); {advice}",
                 {"column": ordering_field},
             )
 
