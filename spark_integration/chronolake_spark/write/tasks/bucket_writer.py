@@ -26,16 +26,15 @@ from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_model.tables import SchemaField
 from chronolake_spark.common import columns
-from chronolake_spark.index.keys.stored_keys import KeyCollector
 from chronolake_spark.read.slices import base_files, layouts, log_contents, merge, slice_reader
-from chronolake_spark.read.slices.column_stats import StatsCollector
 from chronolake_spark.read.slices.log_contents import LogFormat
 from chronolake_spark.read.slices.merge import Decision, Existing
 from chronolake_spark.read.slices.slice_reader import SliceReader
 from chronolake_spark.read.slices.stored_slices import StoredSlice
-from chronolake_spark.write.tasks import log_appends, partial_updates, row_checks
+from chronolake_spark.write.tasks import log_appends, partial_updates, row_checks, written_files
 from chronolake_spark.write.tasks.stored_groups import GroupNumber, Lookup, StoredGroup, StoredGroups
 from chronolake_spark.write.tasks.task_markers import TaskMarkers
+from chronolake_spark.write.tasks.written_files import FileFormat
 from chronolake_storage.claims import Owner
 
 Outcome: TypeAlias = "tuple[Decision, WriteStat | None]"
@@ -257,6 +256,7 @@ class _GroupWriter:
         self._marker = _marker(job, task, group, stored_group)
         self._file_name = self._marker.file_name
         self._schema = layouts.with_dictionaries(layouts.file_schema(job.schema, job.fields))
+        self._format = FileFormat(self._schema, job.fields, job.has_key_filters)
         by_name = {field.name: field for field in job.fields}
         self._ordering = [by_name[name] for name in job.ordering_fields]
         self.superseded = 0
@@ -313,7 +313,7 @@ class _GroupWriter:
         deletes = log_contents.deleted_records(
             appended.deletes, self._group.partition_path, self._ordering, appended.delete_values
         )
-        collector = self._collector()
+        collector = self._format.collector()
         self._marking.create([self._marker])
         (records,) = collector.watch([new])
         size = log_contents.write(
@@ -338,15 +338,10 @@ class _GroupWriter:
         return decision, self._base_file([self._stamped(rows)], decision, len(rows))
 
     def _base_file(self, tables: Iterable[pa.Table], decision: Decision, records: int) -> WriteStat:
-        collector = self._collector()
-        self._marking.create([self._marker])
-        metadata: base_files.FooterMetadata = dict
-        tables = collector.watch(tables)
-        if self._job.has_key_filters:
-            keys = KeyCollector(records)
-            tables, metadata = keys.watch(tables), keys.metadata
-        size = base_files.write(self._folder, self._marker.path, self._schema, tables, metadata)
-        return self._stat(decision, records, size, collector.stats())
+        written = written_files.write_base_file(
+            self._folder, self._marking, self._marker, self._format, tables, records
+        )
+        return self._stat(decision, written.records, written.size_bytes, written.column_stats)
 
     def _decision(self, known: pa.Table, incoming: pa.Table) -> Decision:
         if self._job.existing is Existing.UNCHECKED:
@@ -359,9 +354,6 @@ class _GroupWriter:
         if self._job.existing is not Existing.FAIL or len(incoming) == len(rows):
             return decision
         return row_checks.with_repeated(decision, rows, len(rows) - len(incoming))
-
-    def _collector(self) -> StatsCollector:
-        return StatsCollector(self._schema, {field.name: field.field_id for field in self._job.fields})
 
     def _reader(self) -> SliceReader:
         ordering = slice_reader.ordering_of(self._schema, self._job.ordering_fields)

@@ -38,7 +38,7 @@ def by_file_group(
     """
     pieces: dict[GroupNumber, list[pa.RecordBatch | int]] = defaultdict(list)
     held = 0
-    with contextlib.closing(_Spill()) as spill:
+    with contextlib.closing(Spill()) as spill:
         for run in _runs(batches):
             held += run.nbytes
             for group, rows in _grouped(run):
@@ -63,7 +63,7 @@ def _is_large(batches: Sequence[pa.RecordBatch]) -> bool:
     return sum(map(len, batches)) >= _BATCH_ROWS or sum(batch.nbytes for batch in batches) >= _RUN_BYTES
 
 
-class _Spill:
+class Spill:
     """Batches in a temporary file, which is made for the first one."""
 
     def __init__(self) -> None:
