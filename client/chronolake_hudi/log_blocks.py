@@ -186,6 +186,11 @@ def delete_block(instant_time: str, schema: str, deleted: Sequence[DeletedRecord
     return LogBlock(BlockType.DELETE, _header(instant_time, schema), content)
 
 
+def with_header(block: LogBlock, entries: Mapping[HeaderKey, str]) -> LogBlock:
+    """The block with more entries in its header."""
+    return LogBlock(block.type, {**block.header, **entries}, block.content, block.footer)
+
+
 def rollback_block(instant_time: str, target_instant_time: str) -> LogBlock:
     """A block that takes back the blocks of another instant before it in the file."""
     header: dict[int, str] = {

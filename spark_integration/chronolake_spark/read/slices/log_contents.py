@@ -21,7 +21,8 @@ from chronolake import field_ids
 from chronolake_hudi import avro_schema, log_blocks, log_files
 from chronolake_hudi.errors import DamagedFile, HudiFormatError, UnsupportedFormat
 from chronolake_hudi.log_blocks import DeletedRecord, OrderingValue, Wrapper
-from chronolake_hudi.log_files import BlockType, LogBlock
+from chronolake_hudi.log_files import BlockType, HeaderKey, LogBlock
+from chronolake_model.file_names import parse_file_name
 from chronolake_model.meta_columns import IS_DELETED
 from chronolake_model.publication import LOG_BLOCKS_PROPERTY
 from chronolake_model.tables import SchemaField, Table
@@ -69,8 +70,12 @@ class LogFormat:
         """The format of a merge-on-read table; None for another."""
         if table.type is not TableType.MERGE_ON_READ:
             return None
-        has_avro_blocks = table.properties.get(LOG_BLOCKS_PROPERTY) == "avro"
-        return cls.of(table.name, table.schema, has_avro_blocks=has_avro_blocks)
+        return cls.of(table.name, table.schema, has_avro_blocks=has_avro_blocks(table))
+
+
+def has_avro_blocks(table: Table) -> bool:
+    """Whether blocks of records of a table are Avro, and not Parquet."""
+    return table.properties.get(LOG_BLOCKS_PROPERTY) == "avro"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,13 @@ class _Block:
     columns: frozenset[str] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Undone:
+    """The command that takes back the blocks of an instant before it."""
+
+    instant: str
+
+
 def write(
     folder: TableFolder,
     path: str,
@@ -107,6 +119,39 @@ def write(
         return int(sink.tell())
 
 
+@dataclass(frozen=True, slots=True)
+class CompactedContents:
+    """What a log compaction writes: the latest change of each key in the blocks of the ``instants``.
+
+    Each of ``records`` has the records with the same columns, and whether they lack some of the table's.
+    """
+
+    instants: Sequence[str]
+    records: Sequence[tuple[pa.Table, bool]]
+    deleted: Sequence[DeletedRecord]
+
+
+def write_compacted(
+    folder: TableFolder, path: str, time: str, table: Table, contents: CompactedContents
+) -> int:
+    """Write the log file of the log compaction ``time`` and return its size in bytes."""
+    times = {HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(contents.instants)}
+    is_avro = has_avro_blocks(table)
+    all_columns = LogFormat.of(table.name, table.schema, has_avro_blocks=is_avro)
+    with folder.create(path) as sink:
+        for records, is_partial in contents.records:
+            present = [field for field in table.schema if field.name in records.column_names]
+            format_ = LogFormat.of(table.name, present, has_avro_blocks=is_avro)
+            header = times | {HeaderKey.IS_PARTIAL: "true"} if is_partial else times
+            for first in range(0, len(records), BLOCK_ROWS):
+                block = _data_block(time, format_, records.slice(first, BLOCK_ROWS))
+                sink.write(log_files.encode(log_blocks.with_header(block, header)))
+        if contents.deleted or not contents.records:
+            block = log_blocks.delete_block(time, all_columns.schema, contents.deleted)
+            sink.write(log_files.encode(log_blocks.with_header(block, times)))
+        return int(sink.tell())
+
+
 def read(
     folder: TableFolder,
     files: Iterable[tuple[SliceFile, Sequence[SchemaField]]],
@@ -117,18 +162,57 @@ def read(
 
     Raises ``LogFileDamaged`` and ``LogFileUnsupported``.
     """
-    blocks: list[_Block] = []
-    for file, fields in files:
+    parts: list[list[_Block | _Undone]] = []
+    replaced: set[str] = set()
+    # A log compaction is later than the files that it replaces: they need not be read.
+    for file, fields in reversed(list(files)):
+        if _instant_of(file.path) in replaced:
+            continue
         with _errors_of(file.path), _opened(folder, file) as stream:
-            for block in log_files.read(stream, file.size_bytes, file.path):
-                if (problem := log_blocks.obstacle(block, ordering_fields)) is not None:
-                    raise UnsupportedFormat(file.path, problem, log_blocks.COMPACT)
-                if block.type is BlockType.COMMAND:
-                    undone = log_blocks.rolled_back_instant(block, file.path)
-                    blocks = [other for other in blocks if other.instant != undone]
-                elif block.type is not BlockType.CDC_DATA:
-                    blocks.append(_block(block, file, fields, layout))
-    return _contents(_compacted(blocks), layout, ordering_fields)
+            blocks = log_files.read(stream, file.size_bytes, file.path)
+            parts.append(list(_read_blocks(blocks, file, fields, layout, ordering_fields)))
+        replaced.update(
+            instant for block in parts[-1] if isinstance(block, _Block) for instant in block.compacted
+        )
+    counting = _not_undone(block for part in reversed(parts) for block in part)
+    contents = _contents(_compacted(counting), layout, ordering_fields)
+    return dataclasses.replace(
+        contents, instants=frozenset(replaced.union(block.instant for block in counting))
+    )
+
+
+def _instant_of(path: str) -> str | None:
+    """The instant in the name of a log file; None for another name."""
+    try:
+        return parse_file_name(path.rpartition("/")[2]).requested_time
+    except ValueError:
+        return None
+
+
+def _read_blocks(
+    blocks: Iterable[LogBlock],
+    file: SliceFile,
+    fields: Sequence[SchemaField],
+    layout: pa.Schema,
+    ordering_fields: Sequence[str],
+) -> Iterator[_Block | _Undone]:
+    for block in blocks:
+        if (problem := log_blocks.obstacle(block, ordering_fields)) is not None:
+            raise UnsupportedFormat(file.path, problem, log_blocks.COMPACT)
+        if block.type is BlockType.COMMAND:
+            yield _Undone(log_blocks.rolled_back_instant(block, file.path))
+        elif block.type is not BlockType.CDC_DATA:
+            yield _block(block, file, fields, layout)
+
+
+def _not_undone(blocks: Iterable[_Block | _Undone]) -> list[_Block]:
+    counting: list[_Block] = []
+    for block in blocks:
+        if isinstance(block, _Undone):
+            counting = [other for other in counting if other.instant != block.instant]
+        else:
+            counting.append(block)
+    return counting
 
 
 def deleted_records(
@@ -217,7 +301,7 @@ def _contents(blocks: Iterable[_Block], layout: pa.Schema, ordering_fields: Sequ
         records.append(block.records)
         # The record's own commit time, for that is what a base file would have.
         own = block.records[columns.COMMIT_TIME].cast(pa.string())
-        times += own.chunks if block.place == block.instant else [pa.repeat(block.place, len(own))]
+        times += _compared_times(own, block).chunks
         deletes.append(_deletes(block.deletes, block.place, types))
         deletes.append(_flagged(block, ordering_fields))
         if block.columns is not None:
@@ -229,6 +313,17 @@ def _contents(blocks: Iterable[_Block], layout: pa.Schema, ordering_fields: Sequ
         pa.chunked_array(times, pa.string()),
         Parts(np.concatenate(of_record), partial) if partial else None,
     )
+
+
+def _compared_times(own: pa.ChunkedArray, block: _Block) -> pa.ChunkedArray:
+    """The commit times by which the records of a block are compared.
+
+    Records of Hudi's log compactions have the time of the compaction, which is later than their place. Those of
+    Chronolake's keep their own.
+    """
+    if block.place == block.instant:
+        return own
+    return pc.if_else(pc.equal(own, block.instant), block.place, own)
 
 
 def _records(

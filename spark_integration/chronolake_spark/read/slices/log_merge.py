@@ -29,7 +29,9 @@ from chronolake_spark.read.slices.merge import Mask
 KEY, TIME = "key", "time"
 """The columns of deletes: key and commit time; and those of ``orderings``."""
 _ORDERING: Final = "ordering"
-_RANK, _ROW, _BARRIER = "rank", "row", "barrier"
+ROW: Final = "row"
+"""The column of versions with the row of the record, or -1."""
+_RANK, _BARRIER = "rank", "barrier"
 _NO_VERSION, _VERSION = -1, 0
 
 
@@ -39,22 +41,22 @@ class LogContents:
 
     ``times`` has for each record the commit time by which it is compared. Of a record that a log compaction has
     written it is an earlier one than the record's own. ``parts`` says which columns the records have, None that
-    all have all.
+    all have all. ``instants`` are those of the blocks, and those whose blocks the blocks take the place of.
     """
 
     records: pa.Table
     deletes: pa.Table
     times: pa.ChunkedArray
     parts: Parts | None = None
+    instants: frozenset[str] = frozenset()
 
     def only(self, keys: pa.Array) -> LogContents:
         """The contents with one of these record keys (texts)."""
         is_wanted = pc.is_in(self.records[columns.RECORD_KEY], value_set=keys)
         is_deleted = pc.is_in(self.deletes[KEY], value_set=keys.cast(self.deletes[KEY].type))
         parts = None if self.parts is None else self.parts.filter(_mask(is_wanted))
-        return LogContents(
-            self.records.filter(is_wanted), self.deletes.filter(is_deleted), self.times.filter(is_wanted), parts
-        )
+        records, times = self.records.filter(is_wanted), self.times.filter(is_wanted)
+        return LogContents(records, self.deletes.filter(is_deleted), times, parts, self.instants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +76,27 @@ class LatestChanges:
     @property
     def deletes(self) -> pa.Table:
         """The keys whose latest change is a delete with an ordering value, with this value."""
-        is_delete = pc.and_(pc.less(self.versions[_ROW], 0), pc.greater(self.versions[_RANK], _NO_VERSION))
+        is_delete = pc.and_(pc.less(self.versions[ROW], 0), pc.greater(self.versions[_RANK], _NO_VERSION))
         deletes = self.versions.filter(is_delete)
         types = types_of(self.records.schema, self.ordering_fields)
         values = {name: ordering_values.restored(deletes[name], type_) for name, type_ in types.items()}
         return pa.table({KEY: deletes[KEY], **values})
 
     @property
+    def bare_deletes(self) -> pa.ChunkedArray:
+        """The keys that only deletes without ordering value change, in a table with an ordering field."""
+        return self.versions.filter(pc.equal(self.versions[_RANK], _NO_VERSION))[KEY]
+
+    @property
+    def has_versions_after_bare_deletes(self) -> bool:
+        """Whether a key has a delete without ordering value, which hides the base file, and a later change."""
+        is_later = pc.and_(pc.is_valid(self.versions[_BARRIER]), pc.greater(self.versions[_RANK], _NO_VERSION))
+        return bool(pc.any(is_later).as_py())
+
+    @property
     def deleted_keys(self) -> pa.Table:
         """The keys whose latest change is a delete, and its commit time."""
-        gone = self.versions.filter(pc.less(self.versions[_ROW], 0))
+        gone = self.versions.filter(pc.less(self.versions[ROW], 0))
         return pa.table({KEY: gone[KEY], TIME: pc.coalesce(gone[TIME], gone[_BARRIER])})
 
 
@@ -127,7 +140,7 @@ def filled(base: pa.Table, changes: LatestChanges, kept: Mask) -> tuple[pa.Table
         return base.slice(0, 0), is_filled
     match = _matched(base, changes)
     is_lacking = np.logical_or.reduce(list(changes.lacking.values()))
-    rows_of_keys: npt.NDArray[np.int64] = changes.versions[_ROW].to_numpy()
+    rows_of_keys: npt.NDArray[np.int64] = changes.versions[ROW].to_numpy()
     positions = pc.fill_null(match, 0).to_numpy()
     # A key with a delete without ordering value has no record beneath its changes.
     has_barrier = _mask(pc.is_valid(changes.versions[_BARRIER]))[positions]
@@ -159,7 +172,7 @@ def surviving(base: pa.Table, changes: LatestChanges) -> tuple[Mask, Mask]:
 
 def records_left(changes: LatestChanges, stays: Mask) -> pa.Table:
     """The records of the log files that count, except where ``stays`` says that the base file has the key."""
-    rows: npt.NDArray[np.int64] = changes.versions[_ROW].to_numpy()
+    rows: npt.NDArray[np.int64] = changes.versions[ROW].to_numpy()
     return changes.records.take(pa.array(rows[(rows >= 0) & ~stays]))
 
 
@@ -186,7 +199,7 @@ def _versions_of_records(records: pa.Table, times: pa.ChunkedArray, ordering_fie
     arrays = {
         KEY: records[columns.RECORD_KEY].cast(pa.large_string()),
         TIME: times,
-        _ROW: pa.array(np.arange(len(records))),
+        ROW: pa.array(np.arange(len(records))),
     }
     return _versions(arrays, ordering_values.in_java(records, ordering_fields))
 
@@ -196,7 +209,7 @@ def _versions_of_deletes(deletes: pa.Table, ordering_types: Mapping[str, pa.Data
     arrays = {
         KEY: deletes[KEY].cast(pa.large_string()),
         TIME: deletes[TIME].cast(pa.string()),
-        _ROW: pa.array(np.full(len(deletes), -1, np.int64)),
+        ROW: pa.array(np.full(len(deletes), -1, np.int64)),
     }
     if not ordering_types:
         return _versions(arrays, ())
@@ -238,7 +251,7 @@ def _with_barriers(versions: pa.Table, barriers: pa.Table | None) -> pa.Table:
     arrays = {
         KEY: gone[KEY],
         TIME: pa.nulls(count, pa.string()),
-        _ROW: pa.array(np.full(count, -1, np.int64)),
+        ROW: pa.array(np.full(count, -1, np.int64)),
         _RANK: pa.array(np.full(count, _NO_VERSION, np.int8)),
         _BARRIER: gone[_BARRIER],
         **{name: pa.nulls(count, versions.schema.field(name).type) for name in _orderings_of(versions)},
@@ -279,11 +292,11 @@ def _laid_per_key(versions: pa.Table, records: pa.Table, parts: Parts) -> tuple[
     values = [ordered[name] for name in _orderings_of(ordered)]
     levels = ordering_values.levels(values) if values else np.zeros(len(ordered), np.int64)
     laid = log_partials.lay(
-        keys.take(order).to_numpy().astype(np.int64), levels, ordered[_ROW].to_numpy(), records, parts
+        keys.take(order).to_numpy().astype(np.int64), levels, ordered[ROW].to_numpy(), records, parts
     )
     winners = ordered.take(pa.array(laid.winners))
-    at = winners.column_names.index(_ROW)
-    return winners.set_column(at, _ROW, pa.array(laid.rows)), laid
+    at = winners.column_names.index(ROW)
+    return winners.set_column(at, ROW, pa.array(laid.rows)), laid
 
 
 def _orderings_of(versions: pa.Table) -> list[str]:

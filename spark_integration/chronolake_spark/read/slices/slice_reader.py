@@ -99,8 +99,11 @@ class SliceReader:
 
     def changes(self, stored: StoredSlice) -> LatestChanges:
         """The changes by the log files of a slice, in the columns that a merge needs."""
-        contents = self._log_contents(stored, self.layout)
-        return log_merge.latest_changes(contents, self.ordering_fields)
+        return log_merge.latest_changes(self.log_contents(stored), self.ordering_fields)
+
+    def log_contents(self, stored: StoredSlice) -> LogContents:
+        """The contents of the log files of a slice, in the columns that a merge needs."""
+        return self._log_contents(stored, self.layout)
 
     def merged(self, stored: StoredSlice, changes: LatestChanges) -> Iterator[pa.Table]:
         """The records of a slice with these changes."""
