@@ -188,7 +188,9 @@ def delete_block(instant_time: str, schema: str, deleted: Sequence[DeletedRecord
 
 def with_header(block: LogBlock, entries: Mapping[HeaderKey, str]) -> LogBlock:
     """The block with more entries in its header."""
-    return LogBlock(block.type, {**block.header, **entries}, block.content, block.footer)
+    header: dict[int, str] = {**block.header}
+    header.update({int(key): text for key, text in entries.items()})
+    return LogBlock(block.type, header, block.content, block.footer)
 
 
 def rollback_block(instant_time: str, target_instant_time: str) -> LogBlock:

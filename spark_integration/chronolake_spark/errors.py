@@ -19,6 +19,7 @@
         ├── StreamMismatch        a batch of a stream may be another one than the written one of its id
         ├── StreamBehind          a clean has deleted what a stream has still to read
         ├── TableMismatch         the table has another definition than the request
+        ├── ServiceStopped        the execution of a table service was stopped before its end
         ├── SourceUnreadable      files to ingest are missing or cannot be read
         ├── SourceChanged         files to ingest changed after or while they were loaded
         ├── SparkJobFailed        Spark itself failed
@@ -169,6 +170,12 @@ class TableMismatch(SparkIntegrationError):
     """The table has another definition than the request, or is of a kind that Spark does not write."""
 
     CODE = "table-mismatch"
+
+
+class ServiceStopped(SparkIntegrationError):
+    """The execution of a table service was stopped before its end. Its plan returns to requested."""
+
+    CODE = "service-stopped"
 
 
 class SourceUnreadable(SparkIntegrationError):

@@ -11,8 +11,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from chronolake_hudi import log_blocks
 from chronolake_hudi.log_blocks import DeletedRecord, OrderingValue, Wrapper
 from chronolake_model.file_names import log_file_name
+from chronolake_model.merge_modes import ORDERING_FIELDS_PROPERTY
 from chronolake_spark.read.slices import base_files, log_contents
 from chronolake_spark.read.slices.stored_slices import SliceFile
 from chronolake_spark.services import log_compaction
@@ -31,8 +33,13 @@ def log_compact(group: Group, time: int, count: int) -> bool:
     table = msgspec.structs.replace(
         definition({}),
         schema=group.fields,
-        ordering_field=group.ordering_field,
-        properties={"hudi.log-blocks": "avro" if group.has_avro_blocks else "parquet"},
+        ordering_field=next(iter(group.ordering_fields), None),
+        properties={
+            "hudi.log-blocks": "avro" if group.has_avro_blocks else "parquet",
+            **(
+                {ORDERING_FIELDS_PROPERTY: ",".join(group.ordering_fields)} if group.ordering_fields[1:] else {}
+            ),
+        },
     )
     chosen = msgspec.structs.replace(stored, logs=stored.logs[:count])
     contents = log_compaction.contents_of(group.reader(), chosen, table)
@@ -46,31 +53,31 @@ def log_compact(group: Group, time: int, count: int) -> bool:
 
 
 def apply(group: Group, time: int, changes: Sequence[Change]) -> None:
-    """One instant with these changes, each of another key."""
-    upserts = [
-        {**upsert(key, value, ts), "more": value}
-        for kind, key, (value, ts) in map(_change, changes)
-        if kind == "upsert"
+    """One instant with these changes, each of another key; ``more`` has larger values than ``ts``."""
+    of_kind: dict[str, list[dict[str, int]]] = {kind: [] for kind in ("upsert", "part", "delete", "bare")}
+    for kind, key, number in changes:
+        of_kind[kind].append({"id": key, "value": number, "ts": number % 3, "more": number % 10})
+    upserts = [{**upsert(row["id"], row["value"], row["ts"]), "more": row["more"]} for row in of_kind["upsert"]]
+    present = {"value", "ts", *group.ordering_fields}
+    updates = [
+        update(row["id"], **{name: row[name] for name in ("value", "ts", "more") if name in present})
+        for row in of_kind["part"]
     ]
     deleted = [
-        DeletedRecord(str(key), "", OrderingValue(Wrapper.LONG, ts) if kind == "delete" else None)
-        for kind, key, (_, ts) in map(_change, changes)
-        if kind in ("delete", "bare")
+        DeletedRecord(
+            str(row["id"]), "", tuple(OrderingValue(Wrapper.LONG, row[name]) for name in group.ordering_fields)
+        )
+        for row in of_kind["delete"]
     ]
-    name, instant = log_file_name("g", "0-0-0", f"{time:017d}"), f"{time:017d}"
-    blocks = [records(group, time, *upserts)] if upserts else []
-    updates = [
-        update(key, value=value, ts=ts) for kind, key, (value, ts) in map(_change, changes) if kind == "part"
-    ]
-    blocks += [partial(group, time, *updates)] if updates else []
-    if deleted:
-        blocks.append(log_contents.log_blocks.delete_block(instant, group.format.schema, deleted))
-    append(group, name, *blocks)
-
-
-def _change(change: Change) -> tuple[str, int, tuple[int, int]]:
-    kind, key, number = change
-    return kind, key, (number, number % 10)
+    deleted += [DeletedRecord(str(row["id"])) for row in of_kind["bare"]]
+    instant, schema = f"{time:017d}", group.format.schema
+    append(
+        group,
+        log_file_name("g", "0-0-0", instant),
+        *([records(group, time, *upserts)] if upserts else []),
+        *([partial(group, time, *updates)] if updates else []),
+        *([log_blocks.delete_block(instant, schema, deleted)] if deleted else []),
+    )
 
 
 def changes_of(*kinds: str) -> st.SearchStrategy[list[Change]]:
@@ -78,13 +85,13 @@ def changes_of(*kinds: str) -> st.SearchStrategy[list[Change]]:
     return st.lists(change, min_size=1, max_size=4, unique_by=lambda change: change[1])
 
 
-@pytest.mark.parametrize("ordering_field", ["ts", None])
+@pytest.mark.parametrize("ordering_fields", [("ts",), (), ("ts", "more")])
 @pytest.mark.parametrize("has_avro_blocks", [False, True])
 @pytest.mark.parametrize(
     "kinds", [("upsert", "delete"), ("upsert", "delete", "bare"), ("upsert", "part", "delete")]
 )
 def test_a_log_compaction_changes_no_row_of_any_history(
-    ordering_field: str | None, has_avro_blocks: bool, kinds: tuple[str, ...]
+    ordering_fields: Sequence[str], has_avro_blocks: bool, kinds: tuple[str, ...]
 ) -> None:
     @given(
         st.lists(changes_of(*kinds), min_size=2, max_size=5),
@@ -94,7 +101,7 @@ def test_a_log_compaction_changes_no_row_of_any_history(
     @settings(max_examples=examples(12), deadline=None)
     def check(before: list[list[Change]], after: list[list[Change]], count: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            group = _wide(Path(folder) / "t", ordering_field)
+            group = _wide(Path(folder) / "t", ordering_fields)
             group.has_avro_blocks = has_avro_blocks
             for time, changes in enumerate(before, start=11):
                 apply(group, time, changes)

@@ -18,6 +18,7 @@ from chronolake._metastore import RestMetastore
 from chronolake_model import operations, tables as model
 from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean
 from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
+from chronolake_model.files import FileGroupName
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
 from chronolake_model.markers import DeletedFile, Marker, MarkerOutcome, MarkersType
 from chronolake_model.orphans import Orphans
@@ -259,6 +260,11 @@ class AsyncStoredTable:
         ``MetastoreMoved``, also if nothing is due.
         """
         return await sweeps.sweep(self._transport, self._location, self.name, grace_seconds)
+
+    def planned_file_groups(self, requested_time: str) -> AsyncIterator[FileGroupName]:
+        """All file groups of the plan of an instant, in its order. Raises ``InstantNotFound``."""
+        call = calls.timeline.planned_file_groups(self.name, requested_time)
+        return self._transport.entries(call, lambda page: page.file_groups)
 
     def deletions(self, requested_time: str) -> AsyncIterator[DeletedFile]:
         """The files that were reported deleted for an instant, by path; for a rollback those of its target.

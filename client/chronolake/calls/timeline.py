@@ -15,6 +15,7 @@ from chronolake_model.instants import (
     CreateSavepoint,
     Instant,
     InstantPage,
+    PlannedFileGroups,
     PlannedFiles,
     RequestedTimes,
     RestoreTable,
@@ -71,6 +72,12 @@ def completion_times(name: str, requested_times: Sequence[str]) -> Call[Completi
     """The completion times of instants, by their requested times."""
     body = RequestedTimes(list(requested_times))
     return call(operations.timeline.LOOK_UP_COMPLETION_TIMES, name, body=body)
+
+
+def planned_file_groups(name: str, requested_time: str) -> Call[PlannedFileGroups]:
+    """The file groups of the plan of an instant."""
+    pairs = query(limit=base.FILES_LIMIT_MAX)
+    return call(operations.timeline.LIST_PLANNED_FILE_GROUPS, name, requested_time, query=pairs)
 
 
 def planned_files(name: str, requested_time: str) -> Call[PlannedFiles]:

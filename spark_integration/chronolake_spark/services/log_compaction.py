@@ -31,7 +31,7 @@ def contents_of(reader: SliceReader, stored: StoredSlice, table: Table) -> Compa
     are decimals or binary, which only other engines write, as records with a flag.
     """
     contents = reader.log_contents(stored)
-    changes = log_merge.latest_changes(contents, reader.ordering_field)
+    changes = log_merge.latest_changes(contents, reader.ordering_fields)
     if changes.has_versions_after_bare_deletes:
         return None
     try:
@@ -43,11 +43,11 @@ def contents_of(reader: SliceReader, stored: StoredSlice, table: Table) -> Compa
 
 def _deleted(changes: LatestChanges, partition_path: str, table: Table) -> list[DeletedRecord]:
     deletes = changes.deletes
-    field = next((field for field in table.schema if field.name == table.merge_field), None)
-    values = None if field is None else deletes[log_merge.ORDERING]
+    by_name = {field.name: field for field in table.schema}
+    fields = [by_name[name] for name in table.merge_fields]
     keys = deletes.select([log_merge.KEY]).rename_columns([columns.RECORD_KEY])
     bare = [DeletedRecord(key, partition_path) for key in changes.bare_deletes.to_pylist()]
-    return [*log_contents.deleted_records(keys, partition_path, field, values), *bare]
+    return [*log_contents.deleted_records(keys, partition_path, fields, deletes.columns[1:]), *bare]
 
 
 def _records(changes: LatestChanges) -> Iterator[tuple[pa.Table, bool]]:

@@ -25,6 +25,8 @@ from chronolake_storage.local import LocalFiles
 from chronolake_storage.overlaps import TablePlace
 
 ROW_GROUP_ROWS = 500_000
+ROW_GROUP_BYTES = 128 * 2**20
+"""Bytes in memory from which on a row group of fewer rows is full: readers and merges hold one of them."""
 _SAMPLE_ROWS = 20_000
 _FIRST_ROWS = 1_000
 _DICTIONARY_SHARE_MAX = 0.25
@@ -206,13 +208,14 @@ def _repeats(sample: pa.ChunkedArray) -> bool:
 def _in_row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same rows in tables of at least a row group each: each call of the writer starts a row group."""
     held: list[pa.Table] = []
-    rows = 0
+    rows, size = 0, 0
     for table in tables:
         held.append(table)
         rows += len(table)
-        if rows >= ROW_GROUP_ROWS:
+        size += table.nbytes
+        if rows >= ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES:
             yield _concatenated(held)
-            held, rows = [], 0
+            held, rows, size = [], 0, 0
     if rows:
         yield _concatenated(held)
 

@@ -121,7 +121,7 @@ def write(
 
 @dataclass(frozen=True, slots=True)
 class CompactedContents:
-    """What a log compaction writes: the latest change of each key in the blocks of the ``instants``.
+    """The contents of a log compaction: the latest change of each key in the blocks of the ``instants``.
 
     Each of ``records`` has the records with the same columns, and whether they lack some of the table's.
     """

@@ -31,7 +31,7 @@ class FileFormat:
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenFile:
+class WrittenBaseFile:
     """A file in storage: its size, its rows, and their column stats."""
 
     size_bytes: int
@@ -46,7 +46,7 @@ def write_base_file(
     format_: FileFormat,
     tables: Iterable[pa.Table],
     records_max: int,
-) -> WrittenFile:
+) -> WrittenBaseFile:
     """Write a base file, whose marker is created before. ``records_max`` is the number of its rows, or more."""
     markers.create([marker])
     counter = _Counter()
@@ -57,7 +57,7 @@ def write_base_file(
         keys = KeyCollector(records_max)
         tables, metadata = keys.watch(tables), keys.metadata
     size = base_files.write(folder, marker.path, format_.schema, tables, metadata)
-    return WrittenFile(size, counter.rows, collector.stats())
+    return WrittenBaseFile(size, counter.rows, collector.stats())
 
 
 class _Counter:

@@ -1,0 +1,435 @@
+"""Compaction, log compaction and clustering by Arrow: the rows stay as they are, for every reader."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import chronolake
+from chronolake import Action, Field
+from chronolake.errors import NotPublished
+from chronolake_model.files import FileGroupName, FileSlice
+from chronolake_model.instants import Instant
+from chronolake_model.schemas import SchemaChange
+from chronolake_model.tables import BucketIndex
+from chronolake_model.vocabulary import IndexType, Operation, State, TableType
+from chronolake_spark import errors, services
+from chronolake_spark.common import columns
+from chronolake_spark.index.keys import stored_keys
+from chronolake_spark.index.record.record_index import RecordIndex
+from tests.examples import examples
+from tests.spark import hudi_reader
+from tests.spark.arrow_writes import group_of, row, upsert, write_rows
+
+_NUMBERS = itertools.count(1)
+NewTable = Callable[..., chronolake.Table]
+SCHEMA = [Field("id", "bigint"), Field("value", "string"), Field("ts", "bigint", nullable=False)]
+SLOW = pytest.mark.slow
+HISTORIES = [
+    (IndexType.BUCKET, "event-time", "parquet"),
+    (IndexType.SIMPLE, "commit-time", "avro"),
+    (IndexType.BLOOM, "partial-update", "parquet"),
+    (IndexType.RECORD, "event-time", "avro"),
+    pytest.param(IndexType.BUCKET, "commit-time", "parquet", marks=SLOW),
+    pytest.param(IndexType.SIMPLE, "event-time", "parquet", marks=SLOW),
+    pytest.param(IndexType.BLOOM, "commit-time", "avro", marks=SLOW),
+    pytest.param(IndexType.RECORD, "commit-time", "parquet", marks=SLOW),
+]
+"""Index, merge mode, format of log blocks."""
+BY_SIZE = {"hoodie.clustering.plan.strategy.target.file.max.bytes": "3000"}
+
+
+@pytest.fixture(scope="module")
+def new_table(shared_server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewTable]:
+    with chronolake.connect(shared_server_url) as client:
+        client.create_namespace("services", if_not_exists=True)
+
+        def make(**definition: Any) -> chronolake.Table:
+            name = f"services.t{next(_NUMBERS)}"
+            defaults = {
+                "base_path": str(tmp_path_factory.mktemp("tables") / name),
+                "schema": SCHEMA,
+                "record_key_fields": ["id"],
+                "type": TableType.MERGE_ON_READ,
+                "ordering_field": "ts",
+            }
+            table = client.create_table(name, **{**defaults, **definition})
+            table.claim_storage()
+            return table
+
+        yield make
+
+
+def plan(table: chronolake.Table, action: Action, details: Mapping[str, str] | None = None) -> Instant:
+    groups = [FileGroupName(of.partition_path, of.file_id) for of in table.snapshot().slices]
+    planned = table.plan(action, groups, details, writer="planner")
+    publish(table)
+    return planned
+
+
+def publish(table: chronolake.Table) -> None:
+    """Publish the plan of a compaction: it is not executed before."""
+    with contextlib.suppress(NotPublished):
+        table.publish()
+
+
+def run(table: chronolake.Table, action: Action, details: Mapping[str, str] | None = None) -> Instant:
+    """Run a service over all file groups: the rows are the same after it, for every reader."""
+    before = digest(table)
+    planned = plan(table, action, details)
+    instant = services.execute(table, planned.requested_time)
+    assert digest(table) == before
+    hudi_reader.publish_and_compare(table)
+    assert_no_orphans(table)
+    return instant
+
+
+def assert_no_orphans(table: chronolake.Table) -> None:
+    allowed = ("not-a-data-file", "pending")
+    assert [orphan for orphan in table.orphans().orphans if orphan.reason not in allowed] == []
+
+
+def digest(table: chronolake.Table) -> list[tuple[Any, ...]]:
+    """All rows with Hudi's columns, but for the names of files."""
+    rows = hudi_reader.rows_of(table).drop_columns([columns.FILE_NAME])
+    return sorted((tuple(row.values()) for row in rows.to_pylist()), key=repr)
+
+
+def values(table: chronolake.Table) -> dict[int, str]:
+    """The value of each record."""
+    return {row["id"]: row["value"] for row in hudi_reader.rows_of(table).to_pylist()}
+
+
+def write_history(table: chronolake.Table, paths: Sequence[str] = ("",)) -> None:
+    """Inserts, updates, deletes, and changes that are late by their ordering value, in two file groups."""
+    for path in paths:
+        upsert(table, *(row(id, group=id % 2, path=path, id=id, value="a", ts=5) for id in range(8)))
+    for path in paths:
+        upsert(
+            table,
+            row(0, group=0, path=path, id=0, value="b", ts=6),
+            row(1, group=1, path=path, id=1, value="late", ts=4),
+            row(2, group=0, path=path, id=2, delete=True, ts=7),
+            row(8, group=0, path=path, id=8, value="new", ts=1),
+        )
+        upsert(
+            table,
+            row(2, group=0, path=path, id=2, value="late", ts=6),
+            row(3, group=1, path=path, id=3, value="c", ts=9),
+            row(4, group=0, path=path, id=4, delete=True),
+        )
+
+
+@pytest.mark.parametrize(("index", "mode", "blocks"), HISTORIES)
+def test_a_compaction_after_a_log_compaction_leaves_the_rows_as_they_are(
+    new_table: NewTable, index: IndexType, mode: str, blocks: str
+) -> None:
+    table = new_table(index=BucketIndex(index), properties={"merge.mode": mode, "hudi.log-blocks": blocks})
+    write_history(table)
+    instant = run(table, Action.LOGCOMPACTION)
+    assert (instant.action, instant.operation) == (Action.DELTACOMMIT, Operation.LOG_COMPACT)
+    upsert(table, row(1, group=1, id=1, value="d", ts=5), row(2, group=0, id=2, value="d", ts=7))
+    instant = run(table, Action.COMPACTION)
+    assert (instant.action, instant.operation) == (Action.COMMIT, Operation.COMPACT)
+    assert instant.summary is not None
+    assert (instant.summary.inserts, instant.summary.updates, instant.summary.deletes) == (0, 0, 0)
+    assert instant.summary.records == len(digest(table))
+    assert all(not of.log_files for of in table.snapshot().slices)
+    assert all(has_stats(table, of) for of in table.snapshot().slices)
+
+
+def has_stats(table: chronolake.Table, slice_: FileSlice) -> bool:
+    """Whether a filter that no record matches prunes the slice: its file has column stats."""
+    found = table.scan(chronolake.col("id") < -1).slices
+    return slice_ not in found
+
+
+@pytest.mark.parametrize(
+    ("type_", "index", "strategy", "sort_columns"),
+    [
+        (TableType.COPY_ON_WRITE, IndexType.SIMPLE, "linear", ""),
+        (TableType.MERGE_ON_READ, IndexType.BLOOM, "linear", "value,id"),
+        (TableType.MERGE_ON_READ, IndexType.RECORD, "zorder", "id,ts"),
+        (TableType.COPY_ON_WRITE, IndexType.BLOOM, "hilbert", "ts, VALUE,price"),
+    ],
+)
+def test_a_clustering_moves_the_records_of_a_partition_to_files_of_the_target_size(
+    new_table: NewTable, type_: TableType, index: IndexType, strategy: str, sort_columns: str
+) -> None:
+    table = new_table(
+        type=type_,
+        index=BucketIndex(index),
+        schema=[*SCHEMA, Field("day", "string"), Field("price", "double")],
+        partition_fields=["day"],
+    )
+    write_history(table, ["day=1", "day=2"])
+    before = {of.file_id for of in table.snapshot().slices}
+    details = {
+        **BY_SIZE,
+        "hoodie.layout.optimize.strategy": strategy,
+        "hoodie.clustering.plan.strategy.sort.columns": sort_columns,
+    }
+    instant = run(table, Action.CLUSTERING, details)
+    assert (instant.action, instant.operation) == (Action.REPLACECOMMIT, Operation.CLUSTER)
+    after = table.snapshot().slices
+    assert before.isdisjoint(of.file_id for of in after)
+    assert len(after) > 2
+    if sort_columns == "value,id":
+        for path in ("day=1", "day=2"):
+            files = [hudi_reader.rows_of_slices(table, [of]) for of in after if of.partition_path == path]
+            keys = [[(row["value"], row["id"]) for row in file.to_pylist()] for file in files]
+            assert all(part == sorted(part) for part in keys)
+            together = [key for part in sorted(keys) for key in part]
+            assert together == sorted(together)
+
+
+def test_an_upsert_through_the_record_index_finds_records_that_a_clustering_moved(new_table: NewTable) -> None:
+    table = new_table(index=BucketIndex(IndexType.RECORD))
+    write_history(table)
+    RecordIndex(table).catch_up()
+    run(table, Action.CLUSTERING)
+    upsert(table, row(100, group=7, id=100, value="new", ts=1))
+    manifest = RecordIndex(table).catch_up()
+    assert manifest is not None
+    keys = [str(row["id"]) for row in hudi_reader.rows_of(table).to_pylist()]
+    found = RecordIndex(table).find(manifest, pa.array(keys))
+    live = {of.file_id for of in table.snapshot().slices}
+    assert len(found) == len(keys)
+    assert set(found["file_id"].to_pylist()) == live
+
+
+def test_a_bloom_filter_of_a_compacted_or_clustered_file_admits_its_keys_alone(new_table: NewTable) -> None:
+    table = new_table(index=BucketIndex(IndexType.BLOOM))
+    write_history(table)
+    for action in (Action.COMPACTION, Action.CLUSTERING):
+        run(table, action)
+        for slice_ in table.snapshot().slices:
+            assert slice_.base_file is not None
+            footer = pq.read_metadata(f"{table.definition.base_path}/{slice_.base_file.path}").metadata
+            keys = hudi_reader.rows_of_slices(table, [slice_])[columns.RECORD_KEY].cast(pa.string())
+            admitted = stored_keys.possible(
+                footer, pa.array([*keys.to_pylist(), *map(str, range(1_000, 1_100))])
+            )
+            assert admitted.to_pylist() == keys.to_pylist()
+
+
+def test_a_group_whose_records_are_all_deleted_gets_an_empty_base_file(new_table: NewTable) -> None:
+    table = new_table()
+    upsert(table, row(1, id=1, value="a", ts=1), row(2, id=2, value="a", ts=1))
+    upsert(table, row(1, delete=True, ts=2), row(2, delete=True, ts=2))
+    instant = run(table, Action.COMPACTION)
+    assert instant.summary is not None
+    assert (instant.summary.files, instant.summary.records) == (1, 0)
+    assert digest(table) == []
+    upsert(table, row(1, id=1, value="b", ts=3))
+    assert values(table) == {1: "b"}
+
+
+def test_a_clustering_of_no_records_leaves_no_file_group(new_table: NewTable) -> None:
+    table = new_table(index=BucketIndex(IndexType.SIMPLE))
+    upsert(table, row(1, id=1, value="a", ts=1))
+    upsert(table, row(1, delete=True, ts=2))
+    run(table, Action.CLUSTERING)
+    assert table.snapshot().slices == []
+
+
+def test_files_of_earlier_schemas_are_written_with_the_present_one(new_table: NewTable) -> None:
+    table = new_table(
+        schema=[Field("id", "bigint"), Field("value", "int"), Field("ts", "bigint", nullable=False)],
+        properties={"hudi.publish": "false"},
+    )
+    upsert(table, row(1, id=1, value=1, ts=1), row(2, id=2, value=2, ts=1))
+    changes: list[SchemaChange] = [
+        chronolake.RenameColumn("value", "amount"),
+        chronolake.WidenColumn("amount", "bigint"),
+        chronolake.AddColumn("more", "struct<a:int>"),
+    ]
+    upsert(table, row(1, id=1, value=3, ts=2))
+    table.change_schema(changes)
+    upsert(table, row(2, id=2, amount=4, ts=2, more={"a": 1}))
+    for action in (Action.LOGCOMPACTION, Action.COMPACTION):
+        run(table, action)
+    [slice_] = table.snapshot().slices
+    assert slice_.base_file is not None
+    assert (slice_.base_file.schema_version, slice_.base_file.has_field_ids) == (2, True)
+    rows = {row["id"]: (row["amount"], row["more"]) for row in hudi_reader.rows_of(table).to_pylist()}
+    assert rows == {1: (3, None), 2: (4, {"a": 1})}
+
+
+def test_a_log_compaction_leaves_out_what_is_later_than_a_write_that_was_pending(new_table: NewTable) -> None:
+    table = new_table()
+    upsert(table, row(1, id=1, value="base", ts=1), row(2, id=2, value="base", ts=1))
+    upsert(table, row(1, id=1, value="first", ts=1))
+    upsert(table, row(2, id=2, value="second", ts=1))
+    with table.begin() as pending:
+        written = write_rows(table, pending, [row(1, id=1, value="pending", ts=1)])
+        upsert(table, row(2, id=2, value="later", ts=1))
+        run(table, Action.LOGCOMPACTION)
+        for stat in written.stats:
+            pending.add(stat)
+    # At equal ordering values the write that was requested later wins: also against a log compaction.
+    expected = {1: "pending", 2: "later"}
+    assert values(table) == expected
+    hudi_reader.publish_and_compare(table)
+    run(table, Action.LOGCOMPACTION)
+    run(table, Action.COMPACTION)
+    assert values(table) == expected
+
+
+def test_appends_to_a_group_in_compaction_belong_to_the_next_slice(new_table: NewTable) -> None:
+    table = new_table()
+    write_history(table)
+    planned = plan(table, Action.COMPACTION)
+    upsert(table, row(5, group=1, id=5, value="meanwhile", ts=9))
+    before = digest(table)
+    services.compact(table, planned.requested_time)
+    assert digest(table) == before
+    hudi_reader.publish_and_compare(table)
+    assert sum(len(of.log_files) for of in table.snapshot().slices) == 1
+
+
+def test_a_write_wins_against_a_clustering_that_began_before_it(new_table: NewTable) -> None:
+    table = new_table(index=BucketIndex(IndexType.SIMPLE))
+    write_history(table)
+    planned = plan(table, Action.CLUSTERING)
+    upsert(table, row(5, group=1, id=5, value="meanwhile", ts=9))
+    with pytest.raises((chronolake.errors.WriteConflict, chronolake.errors.InstantRolledBack)):
+        services.cluster(table, planned.requested_time)
+    table.finish_rollbacks()
+    assert table.instant(planned.requested_time).state is State.ROLLED_BACK
+    assert values(table)[5] == "meanwhile"
+    assert_no_orphans(table)
+
+
+def test_a_table_with_buckets_is_not_clustered_and_the_message_says_what_to_do(new_table: NewTable) -> None:
+    table = new_table()
+    write_history(table)
+    planned = plan(table, Action.CLUSTERING)
+    with pytest.raises(errors.TableMismatch, match=r"chronolake rollback .*resize_buckets"):
+        services.cluster(table, planned.requested_time)
+    assert table.instant(planned.requested_time).state is State.REQUESTED
+
+
+@pytest.mark.parametrize(
+    ("details", "message"),
+    [
+        ({"hoodie.clustering.plan.strategy.sort.columns": "nothing"}, "no column nothing"),
+        ({"hoodie.clustering.plan.strategy.sort.columns": "tags"}, "tags has the type list"),
+        ({"hoodie.layout.optimize.strategy": "spiral"}, "linear, zorder, z-order, hilbert"),
+        ({"hoodie.clustering.plan.strategy.target.file.max.bytes": "1 GB"}, "number of bytes"),
+    ],
+)
+def test_a_layout_that_a_table_cannot_have_is_refused_and_the_plan_stays(
+    new_table: NewTable, details: dict[str, str], message: str
+) -> None:
+    table = new_table(index=BucketIndex(IndexType.SIMPLE), schema=[*SCHEMA, Field("tags", "array<string>")])
+    upsert(table, row(1, id=1, value="a", ts=1))
+    planned = plan(table, Action.CLUSTERING, details)
+    with pytest.raises(errors.TableMismatch, match=message):
+        services.cluster(table, planned.requested_time)
+    assert table.instant(planned.requested_time).state is State.REQUESTED
+    assert_no_orphans(table)
+
+
+def test_a_failed_task_stops_the_others_and_the_plan_returns(new_table: NewTable) -> None:
+    table = new_table()
+    write_history(table)
+    planned = plan(table, Action.COMPACTION)
+    [_, second] = table.snapshot().slices
+    assert second.base_file is not None
+    lost = Path(table.definition.base_path, second.base_file.path)
+    kept = lost.read_bytes()
+    lost.unlink()
+    with pytest.raises(errors.BaseFileDamaged, match="not in storage"):
+        services.compact(table, planned.requested_time)
+    assert table.instant(planned.requested_time).state is State.REQUESTED
+    lost.write_bytes(kept)
+    publish(table)
+    services.compact(table, planned.requested_time)
+    assert_no_orphans(table)
+
+
+def test_an_execution_that_is_stopped_returns_its_plan(new_table: NewTable) -> None:
+    table = new_table()
+    write_history(table)
+    planned = plan(table, Action.COMPACTION)
+
+    def stop() -> None:
+        raise errors.ServiceStopped("the process ends")
+
+    with pytest.raises(errors.ServiceStopped):
+        services.execute(table, planned.requested_time, check=stop)
+    assert table.instant(planned.requested_time).state is State.REQUESTED
+    publish(table)
+    services.execute(table, planned.requested_time)
+    assert_no_orphans(table)
+
+
+@pytest.mark.parametrize("index", [IndexType.SIMPLE, IndexType.BUCKET])
+def test_random_histories_of_a_table_are_the_same_with_services(new_table: NewTable, index: IndexType) -> None:
+    """Against a plain dictionary: the larger ordering value wins, at equal ones the later write."""
+    change = st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans())
+    writes = st.lists(change, min_size=1, max_size=4, unique_by=lambda change: change[0])
+    kinds = [Action.COMPACTION, Action.LOGCOMPACTION]
+    service = st.sampled_from([*kinds, Action.CLUSTERING] if index is IndexType.SIMPLE else kinds)
+
+    @given(st.lists(st.one_of(writes, writes, service), min_size=1, max_size=8))
+    @settings(max_examples=examples(16), deadline=None, suppress_health_check=list(HealthCheck))
+    def check(steps: list[list[Change] | Action]) -> None:
+        history = History(new_table(index=BucketIndex(index)))
+        for step in steps:
+            if not isinstance(step, Action):
+                history.write(step)
+            elif history.table.snapshot().slices:
+                history.serve(step)
+        assert values(history.table) == history.expected
+
+    check()
+
+
+Change = tuple[int, int, bool]
+"""Key, ordering value, whether it deletes."""
+
+
+@dataclass
+class History:
+    """A table, and of each key the change that counts: its ordering value, and its value, None for a delete."""
+
+    table: chronolake.Table
+    winners: dict[int, tuple[int, str | None]] = field(default_factory=dict)
+    is_clustered: bool = False
+    writes: int = 0
+
+    @property
+    def expected(self) -> dict[int, str]:
+        return {key: value for key, (_, value) in self.winners.items() if value is not None}
+
+    def write(self, changes: list[Change]) -> None:
+        self.writes += 1
+        known = [group_of(of).bucket for of in self.table.snapshot().slices]
+        rows = []
+        for key, ts, is_delete in changes:
+            group = known[0] if self.is_clustered and known else key % 2
+            value = None if is_delete else f"v{self.writes}"
+            before = self.winners.get(key)
+            # The first file of a group is a base file, which has no deletes.
+            if (before is None or ts >= before[0]) and (not is_delete or group in known):
+                self.winners[key] = (ts, value)
+            rows.append(row(key, group=group, delete=is_delete, id=key, value=value, ts=ts))
+        upsert(self.table, *rows)
+
+    def serve(self, action: Action) -> None:
+        run(self.table, action)
+        if action is not Action.LOGCOMPACTION:
+            # A base file has no deletes.
+            self.winners = {key: winner for key, winner in self.winners.items() if winner[1] is not None}
+        self.is_clustered |= action is Action.CLUSTERING
