@@ -113,6 +113,7 @@ def bucket_prefix(bucket: int) -> str:
     return f"{bucket:08d}"
 
 
+@functools.lru_cache(maxsize=16_384)
 def bucket_of(file_id: str) -> int:
     """The bucket that a bucket index's file id belongs to; raises ``ValueError`` when it names none."""
     if not _BUCKET.match(file_id):
@@ -120,6 +121,7 @@ def bucket_of(file_id: str) -> int:
     return int(file_id[:8])
 
 
+@functools.lru_cache(maxsize=16_384)
 def generation_of(file_id: str) -> int:
     """How many groups of its bucket were replaced before this one; raises ``ValueError`` for another id."""
     match = _BUCKET_FILE_ID.fullmatch(file_id)

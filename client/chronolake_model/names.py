@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 
@@ -21,6 +22,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+@functools.lru_cache(maxsize=16_384)
 def split_table_name(name: str) -> tuple[str, str]:
     """Namespace and table of ``namespace.table``; raises ``ValueError`` when ``name`` is no such thing."""
     if not _TABLE_NAME.fullmatch(name):

@@ -41,8 +41,8 @@ class Application(Litestar):
         if scope["type"] == ScopeType.HTTP:
             http = cast("HTTPScope", scope)
             http["path"] = addresses.decoded_path(http["raw_path"], http["path"])
-            if self.fast_path is not None and (operation := self.fast_path.operation_of(http)) is not None:
-                await self.fast_path.serve(operation, http, cast("Receive", receive), cast("Send", send))
+            if self.fast_path is not None and (routed := self.fast_path.route(http)) is not None:
+                await self.fast_path.serve(routed, http, cast("Receive", receive), cast("Send", send))
                 return
             if http["method"] == HttpMethod.OPTIONS:
                 send = self._allowing_all_methods(http, cast("Send", send))

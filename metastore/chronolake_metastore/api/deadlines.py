@@ -155,7 +155,7 @@ class _Exchange:
 
 
 def _has_body(scope: HTTPScope) -> bool:
-    return any(
-        name == b"transfer-encoding" or (name == b"content-length" and length != b"0")
-        for name, length in scope["headers"]
-    )
+    for name, length in scope["headers"]:
+        if name == b"transfer-encoding" or (name == b"content-length" and length != b"0"):
+            return True
+    return False

@@ -10,7 +10,7 @@ errors.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -48,6 +48,13 @@ class _Operation(msgspec.Struct, frozen=True):
     wants_caller: bool
 
 
+class _Routed(msgspec.Struct, frozen=True):
+    """The operation that a request asks for, and the parts of its path."""
+
+    operation: _Operation
+    parts: Sequence[str]
+
+
 class FastPath:
     """The fast path through an application whose handlers ask the ``service``."""
 
@@ -61,7 +68,7 @@ class FastPath:
             for length, _ in shapes
         }
 
-    def operation_of(self, scope: HTTPScope) -> _Operation | None:
+    def route(self, scope: HTTPScope) -> _Routed | None:
         """The operation that a request asks for, or none if it takes Litestar's path."""
         if scope["query_string"] or not _has_usual_host(scope):
             return None
@@ -72,12 +79,13 @@ class FastPath:
             for place in places:
                 key[place] = ""
             if (operations := self._routes.get(tuple(key))) is not None:
-                return operations.get(scope["method"])
+                operation = operations.get(scope["method"])
+                return None if operation is None else _Routed(operation, parts)
         return None
 
-    async def serve(self, operation: _Operation, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        """Answer a request for the ``operation``."""
-        parts = scope["path"].split("/")
+    async def serve(self, routed: _Routed, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        operation, parts = routed.operation, routed.parts
         scope["app"] = scope["litestar_app"] = self._app
         scope["route_handler"] = operation.handler
         scope["path_template"] = operation.path_template

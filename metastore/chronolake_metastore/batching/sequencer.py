@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
@@ -62,9 +63,10 @@ class _Commands(Work[Task, Decided]):
     def answer(self, batch: Sequence[Waiting[Task, Decided]], results: Sequence[Decided | Exception]) -> None:
         self._metrics.group_size.observe(len(batch))
         self._notifier.notify()
+        names = (type(waiting.request.command).__name__ for waiting in batch)
+        for labels, number in Counter(zip(names, map(_code_of, results), strict=True)).items():
+            self._metrics.commands.labels(*labels).inc(number)
         for waiting, result in zip(batch, results, strict=True):
-            command = type(waiting.request.command).__name__
-            self._metrics.commands.labels(command, _code_of(result)).inc()
             if isinstance(result, Decided) and result.commit_wait:
                 # Only this answer waits: the lane continues with tables whose clocks are not ahead.
                 self._metrics.commit_wait.inc(result.commit_wait)

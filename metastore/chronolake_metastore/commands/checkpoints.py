@@ -256,7 +256,8 @@ class CompleteCheckpointsHandler(Handler[CompleteCheckpoints, list[Completion]])
     ) -> None:
         """Complete an instant, or roll it back if it has no files and the table wants no empty ones."""
         if member.staged or table.definition.properties.get(STREAM_EMPTY_COMMITS) == "true":
-            self._one.complete(state, member, completion, origin)
+            instant = state.instant(table, member.requested_time)
+            self._one.complete(state, table, instant, member, completion, origin)
             return
         reason = "its checkpoint is complete and has no files"
         roll_back_one(state, table, member.requested_time, stream.writer, reason, origin)

@@ -179,14 +179,21 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
     @override
     def decide(self, state: State, command: CompleteInstant, evidence: Completion, origin: Origin) -> AnyResult:
         table = state.table(command.table)
-        streams.refuse_member(table, state.instant(table, command.requested_time), "complete")
-        self.complete(state, command, evidence, origin)
+        instant = state.instant(table, command.requested_time)
+        streams.refuse_member(table, instant, "complete")
+        self.complete(state, table, instant, command, evidence, origin)
         return instant_result(state, table, command.requested_time)
 
-    def complete(self, state: State, command: CompleteInstant, evidence: Completion, origin: Origin) -> None:
+    def complete(
+        self,
+        state: State,
+        table: Table,
+        instant: Instant,
+        command: CompleteInstant,
+        evidence: Completion,
+        origin: Origin,
+    ) -> None:
         """Append the completion of one instant; raises ``TimelineError``."""
-        table = state.table(command.table)
-        instant = state.instant(table, command.requested_time)
         concurrent = {**state.concurrent, **evidence.concurrent} if evidence.concurrent else state.concurrent
         payload = instants.complete(
             table,
@@ -266,8 +273,9 @@ class CompleteTogetherHandler(Handler[CompleteTogether, list[Completion]]):
         tables = [state.table(member.table) for member in command.members]
         with state.all_or_nothing():
             for table, (member, completion) in zip(tables, members, strict=True):
-                streams.refuse_member(table, state.instant(table, member.requested_time), "complete")
-                self._one.complete(state, member, completion, origin)
+                instant = state.instant(table, member.requested_time)
+                streams.refuse_member(table, instant, "complete")
+                self._one.complete(state, table, instant, member, completion, origin)
         completed = [
             instant_of(state, table, member.requested_time)
             for table, member in zip(tables, command.members, strict=True)

@@ -43,13 +43,9 @@ class Task(msgspec.Struct, frozen=True):
     """A request, the handler of its command, and what the command names."""
 
     request: Request
+    command: Command
     handler: AnyHandler
     names: Names
-
-    @property
-    def command(self) -> Command:
-        """The command."""
-        return self.request.command
 
 
 Result = Answer | errors.TimelineError
@@ -89,8 +85,9 @@ def request_of(ctx: Context, command: Command, *, records_refusal: bool = True) 
 
 def task_of(request: Request) -> Task:
     """The request with its handler."""
-    handler = handler_of(request.command)
-    return Task(request, handler, handler.names(request.command))
+    command = request.command
+    handler = handler_of(command)
+    return Task(request, command, handler, handler.names(command))
 
 
 async def run(session: Session, requests: Sequence[Request], drift_max_us: int) -> GroupResult:
@@ -128,7 +125,7 @@ def _split(tasks: Sequence[Task]) -> list[list[Task]]:
 
 async def _run_together(session: Session, tasks: Sequence[Task], drift_max_us: int) -> GroupResult:
     async with session.begin() as tx:
-        ahead = await fetch(tx, combined(_look_ahead(task) for task in tasks))
+        ahead = await _look_ahead(tx, tasks)
         state, now, known = await _load_state(tx, tasks)
         evidence = await _load_evidence(tx, state, tasks, ahead, now)
         before = dict(state.clocks)
@@ -166,9 +163,10 @@ def _execute(
         yield from _append_records(records)
 
 
-def _look_ahead(task: Task) -> Loading[Any]:
-    loading = task.handler.look_ahead(task.command)
-    return task.handler.no_evidence if loading is None else (yield from loading)
+async def _look_ahead(tx: Transaction, tasks: Sequence[Task]) -> list[Any]:
+    """The facts that each handler loads before the locks, in the order of the tasks."""
+    loadings = [task.handler.look_ahead(task.command) for task in tasks]
+    return await _fetch(tx, loadings, [task.handler.no_evidence for task in tasks])
 
 
 async def _load_evidence(
@@ -176,18 +174,23 @@ async def _load_evidence(
 ) -> list[Any]:
     """The facts that each handler loads under the locks, in the order of the tasks."""
     loadings = [
-        _load(state, task, ahead_of_task, now) for task, ahead_of_task in zip(tasks, ahead, strict=True)
+        task.handler.load(state, task.command, ahead_of_task, now)
+        for task, ahead_of_task in zip(tasks, ahead, strict=True)
     ]
     if any(task.handler.locks_instants(state, task.command) for task in tasks):
         # All instants of the transaction, in the order in which transactions that create markers lock them.
-        loadings.insert(0, single_query(reconciling.lock_instants(state.instants)))
-        return (await fetch(tx, combined(loadings)))[1:]
-    return await fetch(tx, combined(loadings))
+        lock = single_query(reconciling.lock_instants(state.instants))
+        return (await _fetch(tx, [lock, *loadings], [None, *ahead]))[1:]
+    return await _fetch(tx, loadings, ahead)
 
 
-def _load(state: State, task: Task, ahead: Any, now: Now) -> Loading[Any]:
-    loading = task.handler.load(state, task.command, ahead, now)
-    return ahead if loading is None else (yield from loading)
+async def _fetch(tx: Transaction, loadings: Sequence[Loading[Any] | None], known: Sequence[Any]) -> list[Any]:
+    """The result of each loading; that in ``known`` where there is none."""
+    running = [loading for loading in loadings if loading is not None]
+    results = iter(await fetch(tx, combined(running))) if running else iter(())
+    return [
+        result if loading is None else next(results) for loading, result in zip(loadings, known, strict=True)
+    ]
 
 
 def _commit_wait(state: State, names: Names, waits: Mapping[UUID, float]) -> float:

@@ -64,16 +64,12 @@ class BeginInstantHandler(Handler[BeginInstant, Beginning]):
         self, state: State, command: BeginInstant, evidence: Beginning, now: Now
     ) -> Loading[Beginning] | None:
         table = state.locked_table(command.table)
-        return None if table is None else self._load(table, command)
-
-    def _load(self, table: Table, command: BeginInstant) -> Loading[Beginning]:
+        if table is None:
+            return None
         if command.action is Action.COMPACTION and command.inflight:
-            return Beginning(gate=(yield from single_query(publication.find_gate(table.table_id))))
+            return _load_gate(table)
         plan = _resizing(command)
-        if plan is None:
-            return self.no_evidence
-        left_out = file_groups.find_left_out(table.table_id, plan.file_groups)
-        return Beginning(left_out=(yield from single_query(left_out)))
+        return None if plan is None else _load_left_out(table, plan)
 
     @override
     def decide(self, state: State, command: BeginInstant, evidence: Beginning, origin: Origin) -> AnyResult:
@@ -94,6 +90,15 @@ class BeginInstantHandler(Handler[BeginInstant, Beginning]):
         times = [event.time for event in requests]
         first = instant_of(state, table, times[0])
         return BegunInstantsResult(log_id=table.table_id, first=first, requested_times=times)
+
+
+def _load_gate(table: Table) -> Loading[Beginning]:
+    return Beginning(gate=(yield from single_query(publication.find_gate(table.table_id))))
+
+
+def _load_left_out(table: Table, plan: NewPlan) -> Loading[Beginning]:
+    left_out = file_groups.find_left_out(table.table_id, plan.file_groups)
+    return Beginning(left_out=(yield from single_query(left_out)))
 
 
 def _resizing(command: BeginInstant) -> NewPlan | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from chronolake_metastore.domain import conflicts
@@ -66,8 +66,3 @@ def _without_plan(others: Sequence[ConcurrentInstant], instant: Instant) -> tupl
         for other in others
         if other.completion_time is not None or other.requested_time != instant.requested_time
     )
-
-
-def copy_of(known: Mapping[FileGroup, Sequence[ConcurrentInstant]]) -> KnownGroups:
-    """A mutable copy."""
-    return {group: tuple(others) for group, others in known.items()}

@@ -222,10 +222,11 @@ def find(
     """
     in_common: dict[FileGroup, None] = {}
     winner: ConcurrentInstant | None = None
+    yields = table.yields
     for change, name in touched:
         group = FileGroup(table.table_id, name.partition_path, name.file_id)
         for other in concurrent.get(group, ()):
-            if other.requested_time != mine and _conflicts(table.yields, change, mine, other, now):
+            if other.requested_time != mine and _conflicts(yields, change, mine, other, now):
                 in_common[group] = None
                 winner = other if winner is None else max(winner, other, key=_precedence)
     return None if winner is None else LostConflict(winner, list(in_common))

@@ -62,12 +62,14 @@ def check(table: Table, requested_time: str, stats: Sequence[WriteStat], *, is_a
     With ``is_adopted`` a log file may have an earlier time in its name, as in table version 6: that of its base
     file.
     """
-    columns = column_stats.columns_of(table)
+    has_columns = any(stat.column_stats for stat in stats)
+    columns = column_stats.columns_of(table) if has_columns else None
     seen: set[tuple[str, str]] = set()
     bases: set[tuple[str, str]] = set()
     for index, stat in enumerate(stats):
         kind = _check_one(table, requested_time, index, stat, is_adopted=is_adopted)
-        _check_columns(columns, index, stat)
+        if columns is not None:
+            _check_columns(columns, index, stat)
         _check_new(index, stat, "file", (stat.partition_path, stat.file_name), seen)
         if kind is FileKind.BASE:
             _check_new(index, stat, "base file of a group", (stat.partition_path, stat.file_id), bases)
@@ -156,10 +158,12 @@ def _check_bucket(table: Table, index: int, stat: WriteStat) -> None:
         return
     buckets = table.definition.index.buckets
     try:
-        bucket, generation = bucket_of(stat.file_id), generation_of(stat.file_id)
+        # Raises for a file id that is not of a bucket's file group.
+        generation_of(stat.file_id)
+        is_of_bucket = bucket_of(stat.file_id) < buckets
     except ValueError:
-        bucket = generation = -1
-    if bucket_file_id(max(bucket, 0), max(generation, 0)) != stat.file_id or bucket >= buckets:
+        is_of_bucket = False
+    if not is_of_bucket:
         # Two file groups of one bucket would hide two writers of one record from each other.
         raise _invalid(
             index,

@@ -71,7 +71,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     present_names: Mapping[UUID, str] = {}
     instants: Mapping[InstantKey, Instant] = {}
     marks: Mapping[InstantKey, Marks] = {}
-    concurrent: Mapping[FileGroup, Sequence[ConcurrentInstant]] = {}
+    concurrent: Mapping[FileGroup, tuple[ConcurrentInstant, ...]] = {}
     streams: Mapping[StreamKey, Stream] = {}
     wall_offset: int = 0
 
@@ -126,7 +126,7 @@ class State:
         self.tables = dict(loaded.tables)
         self.instants = dict(loaded.instants)
         self.streams = dict(loaded.streams)
-        self.concurrent = concurrency.copy_of(loaded.concurrent)
+        self.concurrent = dict(loaded.concurrent)
         self.inserted: dict[inserts.PartitionKey, ConcurrentInstant] = {}
         self.buffered: dict[FileGroup, tuple[BufferedFile, ...]] = {}
         """The files that were reported to streams since the state was loaded."""

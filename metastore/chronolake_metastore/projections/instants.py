@@ -102,8 +102,9 @@ class Instants(Projection):
 
 def _all_marks(results: Sequence[FoundInstants]) -> dict[InstantKey, Marks]:
     """The marks by instant, merged, because one query may know less than another."""
-    known: dict[InstantKey, Marks] = {}
-    for result in results:
+    first, *others = results
+    known = dict(first.marks)
+    for result in others:
         for key, marks in result.marks.items():
             before = known.get(key, marks)
             known[key] = Marks(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -33,6 +34,8 @@ _FIND_PENDING: Final = """
     LIMIT 10
 """
 _SAVE_TABLES: Final = statements.load("tables/save")
+_KNOWN_LENGTH_MAX: Final = 8 * 1024
+"""Definitions up to this length are kept decoded."""
 
 
 def find_namespaces(names: Iterable[str]) -> Query[list[tuple[Namespace, int]]]:
@@ -109,10 +112,20 @@ def table_of(table_id: UUID, definition: str, created_at: int, cleaned_before: i
     """A live table, from its columns."""
     return Table(
         table_id,
-        decoding.decode(definition, Definition),
+        _definition(definition),
         Micros(created_at),
         cleaned_before=None if cleaned_before is None else Micros(cleaned_before),
     )
+
+
+def _definition(text: str) -> Definition:
+    # Nearly every group of commands reads the tables of the groups before it again.
+    return _known_definition(text) if len(text) <= _KNOWN_LENGTH_MAX else decoding.decode(text, Definition)
+
+
+@functools.lru_cache(maxsize=4_096)
+def _known_definition(text: str) -> Definition:
+    return decoding.decode(text, Definition)
 
 
 def save_tables(tables: Sequence[Table]) -> Statement:

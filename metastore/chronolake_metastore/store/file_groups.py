@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Final
 from uuid import UUID
@@ -10,7 +11,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import begun_as
 from chronolake_metastore.domain.changes import PlannedGroups, ReplacingInstant, Restored
-from chronolake_metastore.domain.conflicts import GROUPS_NAMED_MAX, ConcurrentInstant, change_of, planned_change
+from chronolake_metastore.domain.conflicts import (
+    GROUPS_NAMED_MAX,
+    ConcurrentInstant,
+    GroupChange,
+    change_of,
+    planned_change,
+)
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.plans import previous_group
 from chronolake_metastore.domain.resizes import LeftOut
@@ -36,6 +43,8 @@ _RESTORE: Final = tuple(
     for name in ("file_groups/withdraw_files", "file_groups/withdraw_replaced", "file_groups/restore_files")
 )
 _PLANNED: Final = "planned"
+_ACTIONS: Final = {action.value: action for action in Action}
+_STATES: Final = {state.value: state for state in State}
 
 Concurrent = dict[FileGroup, tuple[ConcurrentInstant, ...]]
 
@@ -70,21 +79,27 @@ def find_concurrent(named: Iterable[tuple[str, str, str]]) -> Query[Concurrent]:
 def _concurrent(rows: Rows) -> Concurrent:
     by_group: dict[FileGroup, tuple[ConcurrentInstant, ...]] = {}
     for table_id, partition_path, file_id, touch, action, operation, state, requested, completed, lease in rows:
-        begun = begun_as(Action(action), Operation(operation))
-        change = planned_change(begun) if touch == _PLANNED else change_of(begun, Touch(touch))
+        change = _change(touch, action, operation)
         if change is None:
             continue
         group = FileGroup(table_id, partition_path, file_id)
         other = ConcurrentInstant(
             change=change,
-            action=Action(action),
-            state=State(state),
+            action=_ACTIONS[action],
+            state=_STATES[state],
             requested_time=Micros(requested),
             completion_time=None if completed is None else Micros(completed),
             lease_expires_at=None if lease is None else Micros(lease),
         )
         by_group[group] = (*by_group.get(group, ()), other)
     return by_group
+
+
+@functools.cache
+def _change(touch: str, action: str, operation: str) -> GroupChange | None:
+    """The change to a file group by a completed instant, or by one that has planned it."""
+    begun = begun_as(Action(action), Operation(operation))
+    return planned_change(begun) if touch == _PLANNED else change_of(begun, Touch(touch))
 
 
 def find_left_out(table_id: UUID, named: Sequence[FileGroupName]) -> Query[LeftOut]:
@@ -101,10 +116,12 @@ def find_left_out(table_id: UUID, named: Sequence[FileGroupName]) -> Query[LeftO
 def _left_out(table_id: UUID, rows: Rows) -> LeftOut:
     left_out: dict[FileGroup, ConcurrentInstant] = {}
     for partition_path, file_id, touch, action, operation, state, requested, completed in rows:
+        change = _change(touch, action, operation)
+        assert change is not None, "a live file was written"
         other = ConcurrentInstant(
-            change=change_of(begun_as(Action(action), Operation(operation)), Touch(touch)),
-            action=Action(action),
-            state=State(state),
+            change=change,
+            action=_ACTIONS[action],
+            state=_STATES[state],
             requested_time=Micros(requested),
             completion_time=Micros(completed),
         )

@@ -12,7 +12,7 @@ import functools
 import itertools
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -43,9 +43,8 @@ class _ArrayDumper(adapt.Dumper):
         return obj
 
 
-def _text(value: str) -> bytes:
-    encoded = value.encode()
-    return _LENGTH(len(encoded)) + encoded
+def _bytes(value: bytes) -> bytes:
+    return _LENGTH(len(value)) + value
 
 
 def _number(type_name: str) -> Callable[[Any], bytes]:
@@ -55,8 +54,8 @@ def _number(type_name: str) -> Callable[[Any], bytes]:
 
 _ELEMENTS: Final[dict[str, Callable[[Any], bytes]]] = {
     **{type_name: _number(type_name) for type_name in _NUMBERS},
-    "text": _text,
-    "bytea": lambda value: _LENGTH(len(value)) + value,
+    "text": lambda value: _bytes(value.encode()),
+    "bytea": _bytes,
     "uuid": lambda value: _UUID_LENGTH + value.bytes,
 }
 """The wire format of an element of a type, after its length."""
@@ -121,7 +120,7 @@ def _encode(type_name: str, values: Sequence[Any]) -> bytes:
     return array(b"".join([head, *_elements(type_name, values)]))
 
 
-def _elements(type_name: str, values: Sequence[Any]) -> Sequence[bytes]:
+def _elements(type_name: str, values: Sequence[Any]) -> Iterable[bytes]:
     element = _ELEMENTS[type_name]
     # Most columns of a group have one value in all rows, or are null.
     if values[0] == values[-1] and values.count(values[0]) == len(values):
@@ -132,6 +131,9 @@ def _elements(type_name: str, values: Sequence[Any]) -> Sequence[bytes]:
         # Hashes: by one call for all.
         length = _LENGTH(len(values[0]))
         return [length, length.join(values)]
+    if type_name == "text" and None not in values:
+        texts = [value.encode() for value in values]
+        return itertools.chain.from_iterable(zip(map(_LENGTH, map(len, texts)), texts, strict=True))
     return [_NULL if value is None else element(value) for value in values]
 
 
