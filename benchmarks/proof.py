@@ -25,7 +25,7 @@ from rich.table import Table
 
 from chronolake_metastore import embedded
 from chronolake_metastore.commands import group
-from chronolake_metastore.commands.answers import Answer
+from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import instants, namespaces, tables
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context

@@ -18,10 +18,10 @@ FOLDERS: Final = ("client", "metastore", "spark_integration")
 GENERATED: Final = "client/chronolake/_sync/"
 SAME: Final = (
     {"client/chronolake/errors.py", "metastore/chronolake_metastore/errors.py"},
-    {"client/chronolake/errors.py", "metastore/chronolake_metastore/api/media_types.py"},
     {"client/chronolake_model/files.py", "metastore/chronolake_metastore/domain/slices.py"},
     {"client/chronolake_model/streams.py", "metastore/chronolake_metastore/domain/table_streams.py"},
     {"client/chronolake_model/tables.py", "metastore/chronolake_metastore/domain/namespaces.py"},
+    {"client/chronolake/errors.py", "metastore/chronolake_metastore/api/requests.py"},
     {"client/chronolake/_concurrency/awaiting.py", "client/chronolake/_concurrency/blocking.py"},
 )
 """Modules in which a name means the same thing."""

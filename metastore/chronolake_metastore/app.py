@@ -17,7 +17,6 @@ from chronolake_metastore.api import (
     adoption,
     callers,
     cleans,
-    conflicts,
     deletable,
     deletions,
     events,
@@ -25,40 +24,31 @@ from chronolake_metastore.api import (
     files,
     health,
     instants,
-    leases,
     markers,
     namespaces,
     openapi,
     outcomes,
-    partitions,
     plans,
     problems,
     publication,
     readers,
-    restores,
-    rollbacks,
     routes,
     savepoints,
     scans,
     schemas,
-    staging,
     stalled_clients,
     streams,
     sweeps,
-    table_health,
     tables,
     time,
-    transactions,
 )
-from chronolake_metastore.api.application import Application
-from chronolake_metastore.api.fast_path import FastPath
+from chronolake_metastore.api.application import Application, FastPath
 from chronolake_metastore.api.parameters import check_request
 from chronolake_metastore.api.requests import StrictRequest
 from chronolake_metastore.batching.markers import MarkerBatcher
-from chronolake_metastore.batching.sequencer import Sequencer
+from chronolake_metastore.batching.sequencer import Notifier, Sequencer
 from chronolake_metastore.followers import Followers
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.queries.following import CatchingUp
 from chronolake_metastore.service.service import Service
@@ -75,19 +65,12 @@ _NOUNS: Final = (
     adoption,
     schemas,
     instants,
-    staging,
     plans,
-    conflicts,
-    rollbacks,
     savepoints,
-    restores,
     cleans,
     deletable,
     readers,
     publication,
-    table_health,
-    transactions,
-    leases,
     streams,
     markers,
     deletions,
@@ -95,7 +78,6 @@ _NOUNS: Final = (
     files,
     scans,
     file_groups,
-    partitions,
     events,
     outcomes,
     time,

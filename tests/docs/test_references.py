@@ -145,7 +145,7 @@ def test_each_decision_has_a_number_of_its_own() -> None:
         "chronolake_spark.write.writes:run",
         "chronolake_spark.write.shuffles",
         "chronolake_spark.write.data_source",
-        "chronolake_metastore.api.fast_path",
+        "chronolake_metastore.api.application:FastPath",
         "chronolake_metastore.api.instants:complete_instant",
         "chronolake_metastore.service.service:Service.execute",
         "chronolake_metastore.batching.sequencer:Sequencer.submit",
@@ -154,7 +154,7 @@ def test_each_decision_has_a_number_of_its_own() -> None:
         "chronolake_metastore.domain.instants:complete",
         "chronolake_metastore.domain.state:State.append",
         "chronolake_metastore.domain.state:State.evolve",
-        "chronolake_metastore.commands.projecting",
+        "chronolake_metastore.commands.recording:write",
     ],
 )
 def test_the_life_of_an_upsert_names_code_that_exists(name: str) -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from chronolake_metastore.domain.clock import Clock, commit_wait, drift, next_time
+from chronolake_metastore.domain.logs import Clock, commit_wait, drift, next_time
 from chronolake_model.times import Micros, Tick
 
 NOW: Final = Micros(1_800_000_000_000_000)

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from hypothesis import given, strategies as st
 
-from chronolake_metastore.domain import inserts
+from chronolake_metastore.domain import concurrency
+from chronolake_metastore.domain.concurrency import PartitionKey
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, GroupChange
-from chronolake_metastore.domain.inserts import PartitionKey
 from chronolake_model.files import WriteStat
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, State
@@ -35,13 +35,13 @@ def test_an_instant_loses_against_inserts_into_its_partitions_that_completed_sin
         for partition, other in latest.items()
         if partition in own and mine < (other.completion_time or 0) and other.requested_time != mine
     }
-    assert set(inserts.find(Micros(mine), own, latest)) == expected
+    assert set(concurrency.find_inserts(Micros(mine), own, latest)) == expected
 
 
 def test_a_file_inserts_if_it_counts_inserts_or_counts_nothing() -> None:
     def of(inserts_: int = 0, updates: int = 0, deletes: int = 0) -> bool:
         name = "f_0-0-0_20261121120000001.parquet"
-        return inserts.may_insert(WriteStat("", "f", name, 1, 9, inserts_, updates, deletes))
+        return concurrency.may_insert(WriteStat("", "f", name, 1, 9, inserts_, updates, deletes))
 
     assert of(inserts_=1, updates=8)
     assert of()

@@ -8,10 +8,8 @@ import pytest
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import actions, instants, leases, rollbacks, tables
-from chronolake_metastore.domain.clock import Clock, Now
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, GroupChange
 from chronolake_metastore.domain.definitions import NewDefinition
-from chronolake_metastore.domain.event_chain import advance, next_event
 from chronolake_metastore.domain.events import (
     Event,
     InstantCompleted,
@@ -19,12 +17,14 @@ from chronolake_metastore.domain.events import (
     InstantRequested,
     InstantRolledBack,
     LeaseRenewed,
+    Now,
     Origin,
     Payload,
     TableCreated,
 )
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import Instant
+from chronolake_metastore.domain.logs import Clock, advance, next_event
 from chronolake_metastore.domain.plans import NewPlan
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.files import FileGroupName

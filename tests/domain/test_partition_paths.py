@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import partition_paths, partition_values, publication_steps, tables
+from chronolake_metastore.domain import files, partition_values, publication_steps, tables
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_metastore.domain.literals import LiteralKind
@@ -39,17 +39,17 @@ def test_the_paths_of_a_spelling_are_the_tables_and_the_other_style_is_not(spell
         for texts in (["2026-01-01", "x"], [None, ""], ["name:x", "b"]):
             path = partition_path(fields, texts, other)
             if other.hive_style is spelling.hive_style:
-                partition_paths.check(table, path)
+                files.check_partition_path(table, path)
                 continue
             with pytest.raises(ValueError, match="of the partition path"):
-                partition_paths.check(table, path)
+                files.check_partition_path(table, path)
 
 
 @pytest.mark.parametrize("path", ["", "day=1", "2026", "day=1/a=b=2/c=3", "1/2/3"])
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_path_has_one_part_for_each_field(spelling: Spelling, path: str) -> None:
     with pytest.raises(ValueError, match="one part for each"):
-        partition_paths.check(table_of(spelling), path)
+        files.check_partition_path(table_of(spelling), path)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import resizes, tables
+from chronolake_metastore.domain import plans, tables
 from chronolake_metastore.domain.actions import RULES
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, GroupChange
 from chronolake_metastore.domain.definitions import NewDefinition
@@ -51,7 +51,7 @@ def resized(table: Table, buckets: int, requested: int, completed: int) -> Table
         summary=WriteSummary(), extra_metadata={}, write_stats_digest="", buckets=buckets
     )
     event = Event(table.table_id, 2, at(completed), at(requested), "ann", "key", payload, b"", b"")
-    return resizes.evolve(table, buckets, event)
+    return plans.evolve_resized(table, buckets, event)
 
 
 TWICE: Final = resized(resized(a_table(), 8, 1, 2), 2, 5, 6)
@@ -63,7 +63,7 @@ def test_each_time_has_the_number_of_buckets_of_the_last_resize_before_it(minute
     document = queries.document(TWICE, UUID(int=1))
     assert document.buckets_as_of(format_time(at(minute), Tick.MILLISECOND)) == buckets
     assert document.buckets_as_of(None) == 2
-    assert resizes.number_after_restore(TWICE, at(minute)) == (None if buckets == 2 else buckets)
+    assert plans.number_after_restore(TWICE, at(minute)) == (None if buckets == 2 else buckets)
 
 
 def test_a_definition_without_former_numbers_is_stored_as_before() -> None:
@@ -76,42 +76,42 @@ def test_a_definition_without_former_numbers_is_stored_as_before() -> None:
 @pytest.mark.parametrize("action", [Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.CLUSTERING])
 def test_an_instant_that_was_requested_before_the_last_resize_completed_loses(action: Action) -> None:
     for requested in (0, 3, 5):
-        lost = resizes.find_later(TWICE, action, at(requested))
+        lost = plans.find_later_resize(TWICE, action, at(requested))
         assert lost is not None
         assert (lost.winner.requested_time, lost.winner.completion_time) == (at(5), at(6))
-    assert resizes.find_later(TWICE, action, at(7)) is None
-    assert resizes.find_later(a_table(), action, at(0)) is None
+    assert plans.find_later_resize(TWICE, action, at(7)) is None
+    assert plans.find_later_resize(a_table(), action, at(0)) is None
 
 
 @pytest.mark.parametrize("action", [Action.CLEAN, Action.ROLLBACK, Action.SAVEPOINT, Action.INDEXING])
 def test_what_writes_no_records_does_not_lose(action: Action) -> None:
-    assert resizes.find_later(TWICE, action, at(0)) is None
+    assert plans.find_later_resize(TWICE, action, at(0)) is None
 
 
 def test_a_plan_is_checked_only_if_it_resizes() -> None:
     group = FileGroup(UUID(int=7), "", "f")
     writer = ConcurrentInstant(GroupChange.WRITE, Action.COMMIT, State.COMPLETED, at(0), at(1))
-    resizes.refuse_plan(a_table(IndexType.SIMPLE), Action.COMMIT, NewPlan(buckets=None), [])
-    resizes.refuse_plan(a_table(), Action.CLUSTERING, NewPlan(buckets=8), [])
+    plans.refuse_resize(a_table(IndexType.SIMPLE), Action.COMMIT, NewPlan(buckets=None), [])
+    plans.refuse_resize(a_table(), Action.CLUSTERING, NewPlan(buckets=8), [])
     with pytest.raises(errors.InvalidPlan, match="only a clustering"):
-        resizes.refuse_plan(a_table(), Action.COMPACTION, NewPlan(buckets=8), [])
+        plans.refuse_resize(a_table(), Action.COMPACTION, NewPlan(buckets=8), [])
     with pytest.raises(errors.InvalidPlan, match="has the index bloom"):
-        resizes.refuse_plan(a_table(IndexType.BLOOM), Action.CLUSTERING, NewPlan(buckets=8), [])
+        plans.refuse_resize(a_table(IndexType.BLOOM), Action.CLUSTERING, NewPlan(buckets=8), [])
     with pytest.raises(errors.WriteConflict, match="the plan lacks f"):
-        resizes.refuse_plan(a_table(), Action.CLUSTERING, NewPlan(buckets=8), [(group, writer)])
+        plans.refuse_resize(a_table(), Action.CLUSTERING, NewPlan(buckets=8), [(group, writer)])
 
 
 def test_the_former_numbers_of_a_table_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resizes, "FORMER_MAX", 2)
+    monkeypatch.setattr(plans, "FORMER_MAX", 2)
     with pytest.raises(errors.InvalidPlan, match="has had 2 other numbers"):
-        resizes.refuse_plan(TWICE, Action.CLUSTERING, NewPlan(buckets=8), [])
+        plans.refuse_resize(TWICE, Action.CLUSTERING, NewPlan(buckets=8), [])
 
 
 def test_the_plan_of_a_resize_is_not_kept() -> None:
     rules = RULES[Action.CLUSTERING]
-    assert resizes.keeps_plan(rules, None)
-    assert resizes.keeps_plan(rules, PlannedWork())
-    assert not resizes.keeps_plan(rules, PlannedWork(buckets=8))
+    assert plans.keeps_plan(rules, None)
+    assert plans.keeps_plan(rules, PlannedWork())
+    assert not plans.keeps_plan(rules, PlannedWork(buckets=8))
 
 
 def test_a_table_without_buckets_is_never_resized_by_the_log() -> None:

@@ -12,8 +12,8 @@ from hypothesis import given, strategies as st
 from chronolake_metastore import errors
 from chronolake_metastore.domain import schemas, tables
 from chronolake_metastore.domain.definitions import NewDefinition
-from chronolake_metastore.domain.event_chain import encode_payload
 from chronolake_metastore.domain.events import TableCreated, TableSchemaChanged
+from chronolake_metastore.domain.logs import encode_payload
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.schemas import (
     AddColumn,

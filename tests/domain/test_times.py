@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given, strategies as st
 
-from chronolake_metastore.domain.clock import Clock, next_time
+from chronolake_metastore.domain.logs import Clock, next_time
 from chronolake_model.times import (
     MICROS_MAX,
     Micros,

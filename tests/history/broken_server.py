@@ -24,9 +24,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore import errors
 from chronolake_metastore.cli.main import main as serve
-from chronolake_metastore.domain import conflicts, event_chain, events
-from chronolake_metastore.domain.clock import Clock
+from chronolake_metastore.domain import conflicts, events, logs
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.logs import Clock
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import files as queried_files
@@ -96,8 +96,8 @@ def _go_by_own_clock(server: MonkeyPatch) -> None:
     def advance(clock: Clock, event: events.Event) -> Clock:
         return msgspec.structs.replace(clock, last_time=event.time, version=event.version, head=event.hash)
 
-    server.setattr(event_chain, "next_time", next_time)
-    server.setattr(event_chain, "advance", advance)
+    server.setattr(logs, "next_time", next_time)
+    server.setattr(logs, "advance", advance)
 
 
 def _forget_outcomes(server: MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 from litestar import Litestar
 
-from chronolake_metastore.api import known_fields, times_in_openapi
+from chronolake_metastore.api import known_fields, parameters_in_openapi
 from chronolake_metastore.app import create_app
 from chronolake_metastore.settings import Settings
 from chronolake_model.instants import BeginInstant
@@ -306,7 +306,7 @@ def test_the_document_has_the_patterns_of_times() -> None:
     """So a time in a body is among those that the test before takes from the document."""
     document = msgspec.json.encode(operations.DOCUMENT["components"])
 
-    assert all(msgspec.json.encode(pattern) in document for pattern in times_in_openapi.PATTERNS.values())
+    assert all(msgspec.json.encode(pattern) in document for pattern in parameters_in_openapi.PATTERNS.values())
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from chronolake_metastore import errors
-from chronolake_metastore.batching.queue import BatchQueue, Bounds
+from chronolake_metastore.batching.batcher import BatchQueue, Bounds
 
 SOON = 0.0
 NEVER = 3_600.0

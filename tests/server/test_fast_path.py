@@ -10,7 +10,7 @@ import pytest
 from litestar import Litestar
 
 from chronolake_metastore import app as composition
-from chronolake_metastore.api.fast_path import takes_fast_path
+from chronolake_metastore.api.application import takes_fast_path
 from chronolake_metastore.settings import Settings
 
 NO_DATABASE = "postgresql://nobody@127.0.0.1:1/nothing"

@@ -13,14 +13,13 @@ import psycopg
 import pytest
 
 from chronolake_metastore import errors
-from chronolake_metastore.batching.sequencer import Sequencer
+from chronolake_metastore.batching.sequencer import Notifier, Sequencer
 from chronolake_metastore.commands import group
-from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Task
+from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import namespaces
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres import engine
 from chronolake_metastore.store.postgres.engine import Database

@@ -11,12 +11,11 @@ import psycopg
 import pytest
 import structlog
 
-from chronolake_metastore.batching.sequencer import Sequencer
+from chronolake_metastore.batching.sequencer import Notifier, Sequencer
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.postgres import leader_election
+from chronolake_metastore.store.postgres import advisory_locks
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import reaper
 from tests.fix_server import ServerProcess
@@ -102,7 +101,7 @@ def test_of_two_replicas_one_looks_at_a_time(server: ServerProcess, table: rest.
     async def while_another_looks() -> int:
         async with (
             a_replica(server.dsn) as (database, *_),
-            leader_election.leadership(database, reaper.NAME) as theirs,
+            advisory_locks.leadership(database, reaper.NAME) as theirs,
         ):
             assert theirs
             return await reap_once(server.dsn)

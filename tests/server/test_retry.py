@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from chronolake_metastore import errors
-from chronolake_metastore.batching import retry
+from chronolake_metastore.batching import batcher
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.store.postgres.transaction import MarkedMeanwhile, OutcomeRaced
 
@@ -25,7 +25,7 @@ def run(failures: Iterator[Exception], seconds: float = 60.0) -> tuple[str, int]
             raise failure
         return "done"
 
-    result = asyncio.run(retry.run_until(batch, Metrics(), time.monotonic() + seconds))
+    result = asyncio.run(batcher.run_until(batch, Metrics(), time.monotonic() + seconds))
     return result, runs
 
 

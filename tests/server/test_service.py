@@ -10,12 +10,11 @@ from structlog.testing import capture_logs
 
 from chronolake_metastore import errors
 from chronolake_metastore.batching.markers import MarkerBatcher
-from chronolake_metastore.batching.sequencer import Sequencer
+from chronolake_metastore.batching.sequencer import Notifier, Sequencer
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.tables import DropTable
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.notes import markers, metastore, readers
-from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.queries import tables
 from chronolake_metastore.service import service as door
 from chronolake_metastore.service.service import Service

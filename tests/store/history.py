@@ -12,7 +12,7 @@ import psycopg
 
 from chronolake_metastore import errors
 from chronolake_metastore.commands import group
-from chronolake_metastore.commands.answers import Answer
+from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import (
     deletions,
     instants,

@@ -12,24 +12,24 @@ import pytest
 from msgspec import UNSET
 
 from chronolake_metastore.commands import group
-from chronolake_metastore.commands.answers import Answer
+from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import (
     deletions,
-    event_chain,
     events,
     instants,
     leases,
+    logs,
     namespaces,
     rollbacks,
     schemas,
     staging,
     tables,
 )
-from chronolake_metastore.domain.answers import START, ChainHead, grow
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.heads import Heads
+from chronolake_metastore.domain.logs import START, ChainHead, grow
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.domain.proof import ProofFinding
 from chronolake_metastore.domain.results import AnyResult
@@ -241,7 +241,7 @@ def reseal(dsn: str, version: int) -> None:
     """Give a version of shop.orders the hash of its present contents."""
     [table_id] = {event.table_id for event in _log(dsn) if "shop.orders" in event.payload}
     [event] = [event for event in _log(dsn) if (event.table_id, event.version) == (table_id, version)]
-    digest = event_chain.hash_of(event).hex()
+    digest = logs.hash_of(event).hex()
     tamper(dsn, rf"UPDATE event SET hash = '\x{digest}' WHERE table_id = '{table_id}' AND version = {version}")
 
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from psycopg.rows import dict_row
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Result
+from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.definitions import NewDefinition

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from msgspec.structs import asdict
 
-from chronolake_metastore.commands.answers import Answer
+from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import deletions, instants, restores, rollbacks, savepoints, tables
 from chronolake_metastore.domain.cleans import PlanClean, Retention
 from chronolake_metastore.domain.commands import Command

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands.answers import Answer
+from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import instants, leases, tables, transactions
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.plans import NewPlan

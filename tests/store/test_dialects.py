@@ -10,8 +10,8 @@ import pytest
 
 from chronolake_metastore import errors
 from chronolake_metastore.api.v1 import rendering
-from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Result
+from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import results
 from chronolake_metastore.domain.context import Dialect
 from chronolake_metastore.domain.instants import BeginInstant

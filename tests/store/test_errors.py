@@ -9,12 +9,11 @@ import pytest
 from psycopg import errors as postgres_errors
 
 from chronolake_metastore import errors
-from chronolake_metastore.batching.sequencer import Sequencer
+from chronolake_metastore.batching.sequencer import Notifier, Sequencer
 from chronolake_metastore.commands import group
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.namespaces import DropNamespace
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres import engine
 from chronolake_metastore.store.postgres.engine import Database

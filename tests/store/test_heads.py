@@ -17,7 +17,7 @@ from chronolake_metastore.domain.proof import Check, ProofFinding
 from chronolake_metastore.object_storage import Folder
 from chronolake_metastore.proof import heads
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import answers
+from chronolake_metastore.store import clocks
 from tests.command_line import run
 from tests.fix_stores import Store
 from tests.store import tampering
@@ -97,7 +97,7 @@ def test_outcomes_that_were_cut_off_with_the_head_of_their_chain_show_only_in_th
         SET_BACK,
         "DELETE FROM refusal WHERE table_name = 'shop.none'",
         "DELETE FROM outcome WHERE table_id IS NULL",
-        f"DELETE FROM answer_chain WHERE chain_id = '{answers.chain_of('shop.none')}'",
+        f"DELETE FROM answer_chain WHERE chain_id = '{clocks.chain_of('shop.none')}'",
     )
 
     assert failed_checks(history_dsn) == set()

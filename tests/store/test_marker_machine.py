@@ -22,8 +22,8 @@ from typing_extensions import override
 
 from chronolake_metastore import errors
 from chronolake_metastore.commands import group
-from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Result
+from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.commands.recording import Request
 from chronolake_metastore.domain import (
     deletions,

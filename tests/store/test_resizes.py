@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands.answers import Answer
+from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import instants
 from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.queries import file_groups as group_queries, tables as table_queries

@@ -23,13 +23,12 @@ from hypothesis.stateful import (
 from hypothesis.strategies import DataObject
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Result
+from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.commands.recording import Request
 from chronolake_metastore.domain import instants, namespaces
-from chronolake_metastore.domain.clock import CATALOG_ID
-from chronolake_metastore.domain.event_chain import hash_of
 from chronolake_metastore.domain.events import Event, TableCreated, decode
+from chronolake_metastore.domain.logs import CATALOG_ID, hash_of
 from chronolake_metastore.domain.results import Refused
 from chronolake_metastore.notes import readers
 from chronolake_metastore.projections.registry import TABLES as PROJECTIONS

@@ -13,12 +13,11 @@ from msgspec.structs import asdict
 
 from chronolake_metastore import errors
 from chronolake_metastore.commands.completing import Completion
-from chronolake_metastore.commands.registry import handler_of
+from chronolake_metastore.commands.registry import HANDLERS
 from chronolake_metastore.domain import checkpoints, files, streams
-from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.definitions import NewDefinition
-from chronolake_metastore.domain.events import InstantCompleted, Origin
+from chronolake_metastore.domain.events import InstantCompleted, Now, Origin
 from chronolake_metastore.domain.files import Staged
 from chronolake_metastore.domain.instants import Marks
 from chronolake_metastore.domain.namespaces import CreateNamespace
@@ -57,7 +56,7 @@ class InMemory:
             ["id"],
             type=TableType.MERGE_ON_READ,
         )
-        handler = handler_of(CreateTable(NewDefinition(**asdict(definition))))
+        handler = HANDLERS[CreateTable]
         self._decide("table", CreateTable(NewDefinition(**asdict(definition))), handler.no_evidence)
         self._table_id: UUID = self.state.tables[TABLE].table_id
 
@@ -144,7 +143,7 @@ class InMemory:
             for time, names in self._markers.items()
         }
         origin = Origin("engine", f"{key}-{uuid4()}", Now(Micros(self._now), Micros(self._now)))
-        return handler_of(command).decide(self.state, command, evidence, origin)
+        return HANDLERS[type(command)].decide(self.state, command, evidence, origin)
 
     def _staged(self, versions: list[int]) -> list[WriteStat]:
         wanted = set(versions)

@@ -18,7 +18,7 @@ from litestar import Request, Response
 from litestar.di import Provide
 from litestar.types import HTTPScope
 
-from chronolake_metastore.api import addresses, parameters, problems
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.parameters import ACTOR_HEADER, KEY_HEADER, ActorHeader, IdempotencyKey
 from chronolake_metastore.api.v1 import rendering
 from chronolake_metastore.domain.commands import Command
@@ -100,7 +100,7 @@ def of_command(scope: HTTPScope, key: str | None, actor: str | None, table_id: U
     With this key the command is executed only once, also if the database fails meanwhile.
     """
     request_id = _new_key() if key is None else parameters.header(KEY_HEADER, key)
-    problems.remember_key(scope, request_id)
+    parameters.remember_key(scope, request_id)
     return _context(scope, request_id, actor, table_id)
 
 
@@ -126,7 +126,7 @@ def _context(scope: HTTPScope, request_id: str, actor: str | None, table_id: UUI
         request_id=request_id,
         # Where the connection comes from: behind a proxy that is the proxy.
         address=None if client is None else client[0],
-        place=addresses.sent(scope),
+        place=parameters.path_as_sent(scope),
         table_id=table_id,
         dialect=rendering.V1,
     )

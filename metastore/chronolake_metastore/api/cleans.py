@@ -12,7 +12,7 @@ from chronolake_metastore.api.parameters import TableInPath
 from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import cleans
 from chronolake_metastore.domain.cleans import Retention
-from chronolake_metastore.queries import clean_plans as queries
+from chronolake_metastore.queries import cleans as queries
 from chronolake_model import operations
 from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean, PlannedClean
 

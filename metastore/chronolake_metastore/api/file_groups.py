@@ -1,4 +1,4 @@
-"""/v1/tables/{table}/file-groups, /file-groups/history, /replaced-file-groups and /pending-file-groups"""
+"""/v1/tables/{table}/file-groups, /replaced-file-groups, /pending-file-groups, /partitions, and conflicts"""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from litestar.params import JSONBody, QueryParameter
 
 from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
-from chronolake_metastore.api.parameters import AsOf, Cursor, FilesLimit, TableInPath
+from chronolake_metastore.api.parameters import AsOf, Cursor, FilesLimit, RequestedTimeInPath, TableInPath
 from chronolake_metastore.api.requests import read_time_in_body
 from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain.commands import refuse_nul
-from chronolake_metastore.queries import file_groups as queries
+from chronolake_metastore.queries import (
+    conflicts as queried_conflicts,
+    file_groups as queries,
+    partitions as queried_partitions,
+)
 from chronolake_model import operations
+from chronolake_model.instants import Conflicts, FindConflicts
 from chronolake_model.slices import (
     FileGroupHistory,
     FindFileGroups,
     FoundFileGroups,
+    Partitions,
     PendingFileGroups,
     ReplacedFileGroups,
 )
@@ -82,3 +88,29 @@ async def list_pending(
     """The file groups in plans that had been requested, and neither completed nor rolled back, page by page."""
     time = parameters.optional_read_time("as_of", as_of)
     return await caller.read(queries.pending, parameters.table(table), time, limit, cursor)
+
+
+@route(operations.timeline.FIND_CONFLICTS)
+async def find_conflicts(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    data: JSONBody[FindConflicts],
+    caller: NamedDependency[Caller],
+) -> Conflicts:
+    """Whether completing the instant with these file groups would conflict now. Nothing changes."""
+    refuse_nul(msgspec.json.encode(data))
+    time = parameters.instant_time("requested_time", requested_time)
+    return await caller.read(queried_conflicts.find, parameters.table(table), time, data)
+
+
+@route(operations.files.LIST_PARTITIONS)
+async def list_partitions(
+    table: TableInPath,
+    caller: NamedDependency[Caller],
+    as_of: AsOf = None,
+    limit: FilesLimit = parameters.FILES_PAGE_DEFAULT,
+    cursor: Cursor = None,
+) -> Partitions:
+    """The partition paths that have live file slices as of a completion time, by name, page by page."""
+    time = parameters.optional_read_time("as_of", as_of)
+    return await caller.read(queried_partitions.page, parameters.table(table), time, limit, cursor)

@@ -1,4 +1,4 @@
-"""/v1/tables/{table}/instants"""
+"""/v1/tables/{table}/instants, and /v1/transactions"""
 
 from __future__ import annotations
 
@@ -15,19 +15,26 @@ from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, Limit, RequestedTimeInPath, TableInPath, time_parameter
 from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.api.routes import route
-from chronolake_metastore.domain import instants
+from chronolake_metastore.domain import instants, transactions
+from chronolake_metastore.domain.leases import RenewLease
 from chronolake_metastore.domain.plans import NewPlan
+from chronolake_metastore.domain.rollbacks import RollbackInstant
+from chronolake_metastore.domain.staging import StageWriteStats
 from chronolake_metastore.queries import instants as queries
 from chronolake_metastore.store.instants import Filter
-from chronolake_model import operations
+from chronolake_model import instants as wire, operations
 from chronolake_model.instants import (
     BeginInstant,
+    CompletedTogether,
     CompleteInstant,
+    CompleteTogether,
     CompletionTimes,
+    Heartbeat,
     Instant,
     InstantPage,
     RequestedTimes,
     ReturnToRequested,
+    StagedWriteStats,
     TakeInflight,
 )
 from chronolake_model.times import Micros
@@ -86,7 +93,7 @@ async def complete_instant(
     An instant with markers completes only if each published file has a marker, and every other marked file was
     deleted from storage and reported as deleted.
     """
-    command = completion(parameters.table(table), _time(requested_time), data)
+    command = _completion(parameters.table(table), _time(requested_time), data)
     return await keyed_caller.execute(command)
 
 
@@ -188,6 +195,63 @@ async def look_up_completion_times(
     return await caller.read(queries.completion_times, parameters.table(table), times)
 
 
+@route(operations.timeline.RENEW_LEASE)
+async def renew_lease(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    data: JSONBody[Heartbeat],
+    keyed_caller: NamedDependency[Caller],
+) -> Response[Instant]:
+    """Renew the lease from now on. 410 means that the instant was rolled back, and the writer must stop."""
+    time = _time(requested_time)
+    return await keyed_caller.execute(RenewLease(parameters.table(table), time, **asdict(data)))
+
+
+@route(operations.timeline.STAGE_WRITE_STATS)
+async def stage_write_stats(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    data: JSONBody[wire.StageWriteStats],
+    keyed_caller: NamedDependency[Caller],
+) -> Response[StagedWriteStats]:
+    """Report files before the instant completes, so that other writers do not wait for very large instants.
+
+    The complete request names the `version` of each answer in `staged`. A conflict is already refused here.
+    """
+    time = _time(requested_time)
+    return await keyed_caller.execute(StageWriteStats(parameters.table(table), time, **asdict(data)))
+
+
+@route(operations.timeline.COMPLETE_TOGETHER)
+async def complete_together(
+    data: JSONBody[CompleteTogether], keyed_caller: NamedDependency[Caller]
+) -> Response[CompletedTogether]:
+    """Publish instants of one or several tables, all or none, at one position in the order of the log."""
+    members = [
+        _completion(
+            member.table, time_in_body(f"instants[{index}].requested_time", member.requested_time), member
+        )
+        for index, member in enumerate(data.instants)
+    ]
+    return await keyed_caller.execute(transactions.CompleteTogether(members))
+
+
+@route(operations.timeline.ROLL_BACK_INSTANT)
+async def roll_back_instant(
+    table: TableInPath,
+    requested_time: RequestedTimeInPath,
+    data: JSONBody[wire.RollbackInstant],
+    keyed_caller: NamedDependency[Caller],
+) -> Response[Instant]:
+    """requested or inflight -> rolled_back, by an instant of its own that `rolled_back_by` names.
+
+    There is one rollback for each instant. A second request gets the instant in its present state, and takes
+    the rollback over if the lease of its executor has ended.
+    """
+    time = _time(requested_time)
+    return await keyed_caller.execute(RollbackInstant(parameters.table(table), time, **asdict(data)))
+
+
 def _time(requested_time: str) -> Micros:
     return parameters.instant_time("requested_time", requested_time)
 
@@ -207,7 +271,7 @@ def _begin(table: str, data: BeginInstant) -> instants.BeginInstant:
     )
 
 
-def completion(table: str, requested_time: Micros, data: CompleteInstant) -> instants.CompleteInstant:
+def _completion(table: str, requested_time: Micros, data: CompleteInstant) -> instants.CompleteInstant:
     """The command of a body, or of one body of several."""
     text = data.cleaned_before
     return instants.CompleteInstant(

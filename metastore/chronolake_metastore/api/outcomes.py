@@ -15,7 +15,7 @@ from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.routes import route
 from chronolake_metastore.api.v1 import rendering
-from chronolake_metastore.domain.answers import answer_again
+from chronolake_metastore.domain.logs import answer_again
 from chronolake_metastore.queries import outcomes as queries
 from chronolake_model import operations
 from chronolake_model.outcomes import Outcome

@@ -6,11 +6,13 @@ import difflib
 import functools
 import re
 from typing import Annotated, Any, Final, get_args, get_origin
+from urllib.parse import quote_from_bytes
 from uuid import UUID
 
 from litestar import Request
 from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath, HeaderParameter, QueryParameter
+from litestar.types import HTTPScope, Scope
 
 from chronolake_metastore import errors
 from chronolake_model.names import NAME_PATTERN, split_table_name
@@ -33,6 +35,8 @@ _SCHEMA_VERSION = re.compile(r"[1-9][0-9]{0,9}")
 _NAME = re.compile(NAME_PATTERN, re.ASCII)
 _NUMBERS: Final = (int, int | None)
 _NUMBER = re.compile(r"[+-]?[0-9]+")
+_SAFE: Final = "/%:@!$&'()*+,;=~-._"
+_KEY_OF_CALLER: Final = "idempotency_key"
 
 TableInPath = FromPath[str]
 RequestedTimeInPath = FromPath[str]
@@ -215,3 +219,19 @@ def _annotations_in_query(handler: BaseRouteHandler) -> dict[str, Any]:
         for name, field in handler.parsed_fn_signature.parameters.items()
         if isinstance(field.kwarg_definition, QueryParameter)
     }
+
+
+def path_as_sent(scope: Scope) -> str:
+    """The path as it was sent, percent-encoded, so that it is always a valid reference to a URI."""
+    return quote_from_bytes(scope["raw_path"], safe=_SAFE)
+
+
+def remember_key(scope: HTTPScope, key: str) -> None:
+    """Remember the idempotency key of a command, for its answer or its problem."""
+    scope["state"][_KEY_OF_CALLER] = key
+
+
+def remembered_key(scope: HTTPScope) -> str | None:
+    """The key that ``remember_key`` remembered for the request of ``scope``."""
+    key: str | None = scope["state"].get(_KEY_OF_CALLER)
+    return key

@@ -11,16 +11,15 @@ from typing import Any, Final
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.types import ExceptionHandlersMap, HTTPScope
+from litestar.types import ExceptionHandlersMap
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.api import addresses
+from chronolake_metastore.api import parameters
 from chronolake_metastore.api.parameters import KEY_HEADER
 from chronolake_model.operations.declaring import ApiOperation
 from chronolake_model.problems import MEDIA_TYPE, Problem, ProblemCode, problem
 
 RETRY_AFTER_SECONDS: Final = "1"
-_KEY_OF_CALLER: Final = "idempotency_key"
 
 _log = telemetry.logger(__name__)
 
@@ -88,27 +87,16 @@ def answer(
     request: Request[Any, Any, Any], code: ProblemCode, detail: str, context: dict[str, Any] | None = None
 ) -> Response[Problem]:
     """The problem ``code`` as an answer to ``request``."""
-    key = request.scope["state"].get(_KEY_OF_CALLER)
-    document = problem(code, detail, addresses.sent(request.scope), context or {}, idempotency_key=key)
+    key = parameters.remembered_key(request.scope)
+    document = problem(code, detail, parameters.path_as_sent(request.scope), context or {}, idempotency_key=key)
     headers = _headers(request)
     if code.status in (429, 503) or code is ProblemCode.NOT_PUBLISHED_YET:
         headers["Retry-After"] = RETRY_AFTER_SECONDS
     return Response(document, status_code=code.status, media_type=MEDIA_TYPE, headers=headers)
 
 
-def remember_key(scope: HTTPScope, key: str) -> None:
-    """Remember the idempotency key of a command, for its answer or its problem."""
-    scope["state"][_KEY_OF_CALLER] = key
-
-
-def remembered_key(scope: HTTPScope) -> str | None:
-    """The key that ``remember_key`` remembered for the request of ``scope``."""
-    key: str | None = scope["state"].get(_KEY_OF_CALLER)
-    return key
-
-
 def _headers(request: Request[Any, Any, Any]) -> dict[str, str]:
-    key = request.scope["state"].get(_KEY_OF_CALLER)
+    key = parameters.remembered_key(request.scope)
     return {} if key is None else {KEY_HEADER: key}
 
 
@@ -158,7 +146,7 @@ def _http(request: Request[Any, Any, Any], exc: HTTPException) -> Response[Probl
     code = _BY_STATUS.get(exc.status_code)
     if code is None:
         code = ProblemCode.INVALID_REQUEST if exc.status_code < 500 else ProblemCode.INTERNAL_ERROR
-    path = addresses.sent(request.scope)
+    path = parameters.path_as_sent(request.scope)
     detail = f"{request.method} {path}: {exc.detail}{_WHERE_TO_LOOK.get(code, '')}"
     response = answer(request, code, detail)
     for name, value in (exc.headers or {}).items():
@@ -167,7 +155,9 @@ def _http(request: Request[Any, Any, Any], exc: HTTPException) -> Response[Probl
 
 
 def _bug(request: Request[Any, Any, Any], exc: Exception) -> Response[Problem]:
-    _log.error("request failed", method=request.method, path=addresses.sent(request.scope), exc_info=exc)
+    _log.error(
+        "request failed", method=request.method, path=parameters.path_as_sent(request.scope), exc_info=exc
+    )
     detail = (
         "this is a bug of the server, and its log has the traceback. It is unknown whether the request was "
         "executed: send it again with the same idempotency key"

@@ -1,4 +1,4 @@
-"""/v1/tables/{table}/savepoints"""
+"""/v1/tables/{table}/savepoints, and /v1/tables/{table}/restore"""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import RequestedTimeInPath, TableInPath
 from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.api.routes import route
-from chronolake_metastore.domain import savepoints
+from chronolake_metastore.domain import restores, savepoints
 from chronolake_model import operations
-from chronolake_model.instants import CreateSavepoint, Instant, ReleaseSavepoint
+from chronolake_model.instants import CreateSavepoint, Instant, ReleaseSavepoint, RestoreTable
 
 
 @route(operations.timeline.CREATE_SAVEPOINT)
@@ -41,4 +41,20 @@ async def release_savepoint(
     time = parameters.instant_time("requested_time", requested_time)
     return await keyed_caller.execute(
         savepoints.ReleaseSavepoint(parameters.table(table), time, **asdict(data))
+    )
+
+
+@route(operations.timeline.RESTORE_TABLE)
+async def restore_table(
+    table: TableInPath,
+    data: JSONBody[RestoreTable],
+    keyed_caller: NamedDependency[Caller],
+) -> Response[Instant]:
+    """Roll back pending instants, then those that completed after the pinned instant, newest first.
+
+    The answer is the restore; its plan names the instants in that order.
+    """
+    savepoint = time_in_body("savepoint", data.savepoint)
+    return await keyed_caller.execute(
+        restores.RestoreTable(parameters.table(table), savepoint, data.writer, data.reason)
     )

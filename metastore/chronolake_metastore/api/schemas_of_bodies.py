@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 import chronolake_model
-from chronolake_metastore.api.times_in_openapi import PATTERNS
+from chronolake_metastore.api.parameters_in_openapi import PATTERNS
 from chronolake_model import patterns
 
 Json = dict[str, Any]

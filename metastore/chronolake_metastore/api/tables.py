@@ -1,4 +1,4 @@
-"""/v1/tables"""
+"""/v1/tables and /v1/health"""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.commands import refuse_nul
 from chronolake_metastore.domain.definitions import NewDefinition
-from chronolake_metastore.queries import tables as queries
+from chronolake_metastore.queries import health as queried_health, readiness, tables as queries
 from chronolake_model import operations
+from chronolake_model.health import HEALTH_LIMIT_MAX, HealthPage
 from chronolake_model.tables import AlterTable, CreateTable, DroppedTablePage, Table, TablePage
 
 
@@ -104,3 +105,16 @@ async def drop_table(
 ) -> Response[None]:
     """Drop a table from the catalog. Its data files stay where they are, and its history stays in the log."""
     return await keyed_caller.execute(tables.DropTable(parameters.table(table), version))
+
+
+@route(operations.catalog.LIST_HEALTH)
+async def list_health(
+    caller: NamedDependency[Caller],
+    probe: NamedDependency[readiness.Probe],
+    limit: Annotated[
+        int, QueryParameter(ge=1, le=HEALTH_LIMIT_MAX, description="The largest number of entries.")
+    ] = HEALTH_LIMIT_MAX,
+    cursor: Cursor = None,
+) -> HealthPage:
+    """Publication, log files and pending plans of each table, in the order of their names."""
+    return await caller.read(queried_health.page, limit, cursor, probe.refusal())

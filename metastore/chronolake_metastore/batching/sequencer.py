@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -14,10 +16,9 @@ from typing_extensions import override
 from chronolake_metastore import errors
 from chronolake_metastore.batching.batcher import Batcher, Lane, Waiting, Work, resolve
 from chronolake_metastore.commands import group
-from chronolake_metastore.commands.answers import Answer
 from chronolake_metastore.commands.group import Task
+from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import SILENT_SECONDS_MAX, Database
 from chronolake_metastore.store.postgres.transaction import Session
@@ -26,6 +27,25 @@ from chronolake_model.times import MICROS_PER_SECOND
 _CATALOG: Final = ""
 """The key of commands that change the catalog; no table has this name."""
 _SMALL, _LARGE = 0, 1
+
+
+class Notifier:
+    """Wakes all tasks that wait. It is a hint only: appends of other servers do not notify this one."""
+
+    def __init__(self) -> None:
+        self._notified = asyncio.Event()
+
+    def notify(self) -> None:
+        """Wake the tasks that wait now."""
+        self._notified.set()
+        self._notified = asyncio.Event()
+
+    async def wait(self, seconds_max: float | None) -> float:
+        """Wait until notified, for ``seconds_max`` at most if given; gives the seconds waited."""
+        started = time.monotonic()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._notified.wait(), seconds_max)
+        return time.monotonic() - started
 
 
 class Decided(msgspec.Struct, frozen=True):

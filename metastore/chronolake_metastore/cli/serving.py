@@ -16,7 +16,7 @@ from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.api import bodies, deadlines, request_log
+from chronolake_metastore.api import bounds, request_log
 from chronolake_metastore.app import create_app
 from chronolake_metastore.embedded import EmbeddedPostgres
 from chronolake_metastore.queries import readiness
@@ -70,7 +70,9 @@ async def _serve(settings: Settings, embedded: EmbeddedPostgres | None) -> None:
     gc.set_threshold(20_000, 20, 20)
     server = Server(
         request_log.logged(
-            deadlines.with_deadlines(bodies.bounded(app, settings.bodies_bytes_max), settings.answer_seconds),
+            bounds.with_deadlines(
+                bounds.with_bounded_bodies(app, settings.bodies_bytes_max), settings.answer_seconds
+            ),
             settings.request_log,
         ),
         address=settings.host,

@@ -12,8 +12,8 @@ from chronolake_metastore.commands.handler import Handler, Loading, Names, Shari
 from chronolake_metastore.commands.tables import CreateTableHandler, NewTable, id_of_new_table, take_over
 from chronolake_metastore.domain import adoption, tables
 from chronolake_metastore.domain.adoption import AdoptTable
-from chronolake_metastore.domain.clock import Clock, Now
-from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.events import Now, Origin
+from chronolake_metastore.domain.logs import Clock
 from chronolake_metastore.domain.results import AdoptionResult, AnyResult
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.store import base_paths

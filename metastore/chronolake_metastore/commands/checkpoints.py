@@ -11,9 +11,8 @@ from typing_extensions import override
 
 from chronolake_metastore import errors
 from chronolake_metastore.commands import reports
-from chronolake_metastore.commands.answers import instant_of
 from chronolake_metastore.commands.completing import CompleteInstantHandler, Completion
-from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, combined
+from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, combined, instant_of
 from chronolake_metastore.commands.streams import ChangeStreamHandler, roll_back_one, with_instants
 from chronolake_metastore.domain import checkpoints, reported_files, staging
 from chronolake_metastore.domain.checkpoints import (
@@ -23,8 +22,7 @@ from chronolake_metastore.domain.checkpoints import (
     RequestInstant,
     RestartTask,
 )
-from chronolake_metastore.domain.clock import Now
-from chronolake_metastore.domain.events import Origin, Payload, StreamTaskEnded, WriteStatsStaged
+from chronolake_metastore.domain.events import Now, Origin, Payload, StreamTaskEnded, WriteStatsStaged
 from chronolake_metastore.domain.instants import CompleteInstant, Instant
 from chronolake_metastore.domain.properties import STREAM_EMPTY_COMMITS
 from chronolake_metastore.domain.reported_files import NO_FACTS, ReportFacts

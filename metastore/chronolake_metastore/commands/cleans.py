@@ -12,12 +12,10 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from chronolake_metastore.commands.answers import instant_of
-from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, single_query
+from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, instant_of, single_query
 from chronolake_metastore.domain import cleans, lists
 from chronolake_metastore.domain.cleans import FileToClean, PlanClean
-from chronolake_metastore.domain.clock import Now
-from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.events import Now, Origin
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.results import AnyResult, CleanResult
 from chronolake_metastore.domain.state import State

@@ -8,12 +8,20 @@ from typing import ClassVar
 import msgspec
 from typing_extensions import override
 
-from chronolake_metastore.commands.answers import instant_of, instant_result
-from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, combined, single_query
+from chronolake_metastore.commands.handler import (
+    Handler,
+    Loading,
+    Names,
+    Sharing,
+    combined,
+    instant_of,
+    instant_result,
+    single_query,
+)
 from chronolake_metastore.domain import (
     cleans,
+    concurrency,
     deletions,
-    inserts,
     instants,
     lists,
     plans,
@@ -24,14 +32,13 @@ from chronolake_metastore.domain import (
     transactions,
 )
 from chronolake_metastore.domain.cleans import CleanHistory, Undeleted
-from chronolake_metastore.domain.clock import Now
-from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.concurrency import LatestInserts
+from chronolake_metastore.domain.events import Now, Origin
 from chronolake_metastore.domain.files import NOTHING_STAGED, Staged
-from chronolake_metastore.domain.inserts import LatestInserts
 from chronolake_metastore.domain.instants import CompleteInstant, Instant
+from chronolake_metastore.domain.plans import LeftOut
 from chronolake_metastore.domain.promised_files import PromisedGroups
 from chronolake_metastore.domain.reconciling import MarkerCounts, Reconciliation
-from chronolake_metastore.domain.resizes import LeftOut
 from chronolake_metastore.domain.results import AnyResult, CompletedInstantsResult, StagingResult
 from chronolake_metastore.domain.staging import StageWriteStats
 from chronolake_metastore.domain.state import State
@@ -205,11 +212,12 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             evidence.unplanned,
             evidence.left_out,
         )
-        promised_files.refuse(table, evidence.promised)
-        if command.keys_looked_up and inserts.are_compared(table):
-            own = {*evidence.inserted, *inserts.partitions_of(table.table_id, command.write_stats)}
+        if evidence.promised:
+            promised_files.refuse(table, evidence.promised)
+        if command.keys_looked_up and concurrency.compares_inserts(table):
+            own = {*evidence.inserted, *concurrency.partitions_of(table.table_id, command.write_stats)}
             latest = {**evidence.inserted, **state.inserted}
-            inserts.refuse(table, instant.requested_time, own, latest)
+            concurrency.refuse_inserts(table, instant.requested_time, own, latest)
         if command.cleaned_before is not None and evidence.history is not None:
             before, others = command.cleaned_before, state.instants_of(table.table_id)
             first = cleans.first_servable(table, instant, before, evidence.history, others)
@@ -415,7 +423,7 @@ def _promised(table: Table, command: CompleteInstant) -> Query[PromisedGroups] |
 
 
 def _inserted(table: Table, command: CompleteInstant) -> Query[LatestInserts]:
-    if not command.keys_looked_up or not inserts.are_compared(table):
+    if not command.keys_looked_up or not concurrency.compares_inserts(table):
         return Query.known({})
     return stored_inserts.find_since(command.table, command.requested_time, command.write_stats, command.staged)
 

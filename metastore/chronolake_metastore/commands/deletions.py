@@ -12,9 +12,8 @@ from typing_extensions import override
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing
 from chronolake_metastore.domain import deletable, deletions, sweeps
 from chronolake_metastore.domain.actions import WRITES
-from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.deletions import NO_CONTRADICTED_FILES, ContradictedFiles, ReportDeletions
-from chronolake_metastore.domain.events import DeletionsSwept, FilesDeleted, Origin
+from chronolake_metastore.domain.events import DeletionsSwept, FilesDeleted, Now, Origin
 from chronolake_metastore.domain.instants import PENDING, Instant
 from chronolake_metastore.domain.results import AnyResult, DeletionsResult, SweepResult
 from chronolake_metastore.domain.state import State

@@ -13,25 +13,24 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import projecting, recording
-from chronolake_metastore.commands.answers import Answer
-from chronolake_metastore.commands.handler import Loading, Names, Sharing, combined, fetch, single_query
+from chronolake_metastore.commands import recording
+from chronolake_metastore.commands.handler import Answer, Loading, Names, Sharing, combined, fetch, single_query
 from chronolake_metastore.commands.recording import Request
-from chronolake_metastore.commands.registry import AnyHandler, handler_of
+from chronolake_metastore.commands.registry import HANDLERS, AnyHandler
 from chronolake_metastore.domain import commands
 from chronolake_metastore.domain.changes import InstantKey
-from chronolake_metastore.domain.clock import CATALOG_ID, Now, commit_wait, drift
 from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.context import Context
-from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.events import Now, Origin
 from chronolake_metastore.domain.instants import Instant
+from chronolake_metastore.domain.logs import CATALOG_ID, commit_wait, drift
 from chronolake_metastore.domain.refusals import DETAIL_CHARS_MAX, bounded_context, bounded_text
 from chronolake_metastore.domain.results import AnyRecorded, Refused
 from chronolake_metastore.domain.state import Loaded, State
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.projections import registry as projections
 from chronolake_metastore.projections.projection import Named
-from chronolake_metastore.store import answers, catalog, clocks, outcomes, reconciling, refusals
+from chronolake_metastore.store import catalog, clocks, outcomes, reconciling, refusals
 from chronolake_metastore.store.postgres.transaction import Session, Statement, Transaction
 from chronolake_model.times import MICROS_PER_SECOND
 
@@ -86,7 +85,7 @@ def request_of(ctx: Context, command: Command, *, records_refusal: bool = True) 
 def task_of(request: Request) -> Task:
     """The request with its handler."""
     command = request.command
-    handler = handler_of(command)
+    handler = HANDLERS[type(command)]
     return Task(request, command, handler, handler.names(command))
 
 
@@ -157,9 +156,9 @@ def _execute(
     for task, task_evidence in zip(tasks, evidence, strict=True):
         results.append(_decide(state, task, task_evidence, now, records))
         if len(state.changes.events) >= _EVENTS_AT_ONCE:
-            yield from projecting.append_events(state)
+            yield from recording.append_events(state)
     if records.decided:
-        yield from projecting.write(state)
+        yield from recording.write(state)
         yield from _append_records(records)
 
 
@@ -303,7 +302,7 @@ def _record(
     """
     code = None if refusal is None else refusal.code
     outcome, body = recording.outcome_of(state, task.request, now.wall, recorded, log_id, code)
-    chain_id = answers.chain_of(task.names.tables[0]) if log_id is None else log_id
+    chain_id = clocks.chain_of(task.names.tables[0]) if log_id is None else log_id
     records.add(recording.chained(state, chain_id, outcome, refusal))
     return body
 

@@ -13,11 +13,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from chronolake_metastore.domain.clock import Now
+from chronolake_metastore.domain import instants
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.domain.events import Origin
-from chronolake_metastore.domain.results import AnyResult
+from chronolake_metastore.domain.events import Now, Origin
+from chronolake_metastore.domain.instants import TableInstant
+from chronolake_metastore.domain.results import AnyResult, InstantResult
 from chronolake_metastore.domain.state import State
+from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.postgres.transaction import Query, Transaction
 from chronolake_model.files import FileGroupName
@@ -140,3 +142,23 @@ async def fetch(tx: Transaction, loading: Loading[ResultT]) -> ResultT:
             result: ResultT = ended.value
             return result
         await tx.fetch(queries)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The result of a command, and its answer in the dialect of the caller: empty for a caller without one."""
+
+    result: AnyResult
+    body: bytes = b""
+
+
+def instant_of(state: State, table: Table, requested_time: Micros) -> TableInstant:
+    """An instant in its present state."""
+    return instants.of_table(table, state.instants[table.table_id, requested_time], state.wall_offset)
+
+
+def instant_result(
+    state: State, table: Table, requested_time: Micros, *, is_new: bool = False
+) -> InstantResult:
+    """The result of a command that concerns one instant, in its present state."""
+    of = instant_of(state, table, requested_time)
+    return InstantResult(log_id=table.table_id, of=of, is_new=is_new)

@@ -7,16 +7,21 @@ from typing import ClassVar, TypeVar
 import msgspec
 from typing_extensions import override
 
-from chronolake_metastore.commands.answers import instant_of, instant_result
-from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, single_query
+from chronolake_metastore.commands.handler import (
+    Handler,
+    Loading,
+    Names,
+    Sharing,
+    instant_of,
+    instant_result,
+    single_query,
+)
 from chronolake_metastore.domain import instants, leases, lists, savepoints, streams
-from chronolake_metastore.domain.clock import Now
-from chronolake_metastore.domain.events import Origin, Payload
+from chronolake_metastore.domain.events import Now, Origin, Payload
 from chronolake_metastore.domain.instants import BeginInstant, Instant, ReturnToRequested, TakeInflight
 from chronolake_metastore.domain.leases import RenewLease
-from chronolake_metastore.domain.plans import NewPlan
+from chronolake_metastore.domain.plans import LeftOut, NewPlan
 from chronolake_metastore.domain.publication import Gate, refuse_unpublished
-from chronolake_metastore.domain.resizes import LeftOut
 from chronolake_metastore.domain.results import AnyResult, BegunInstantsResult
 from chronolake_metastore.domain.savepoints import ReleaseSavepoint
 from chronolake_metastore.domain.state import State
@@ -75,8 +80,9 @@ class BeginInstantHandler(Handler[BeginInstant, Beginning]):
     def decide(self, state: State, command: BeginInstant, evidence: Beginning, origin: Origin) -> AnyResult:
         table = state.table(command.table)
         payload = instants.begin(table, command, state.concurrent, origin.now.steady, evidence.left_out)
-        version = state.clocks[table.table_id].version + 1
-        refuse_unpublished(table.name, table.definition, evidence.gate, version, origin.now.steady)
+        if evidence.gate is not None:
+            version = state.clocks[table.table_id].version + 1
+            refuse_unpublished(table.name, table.definition, evidence.gate, version, origin.now.steady)
         if command.count is None:
             plan = command.plan
             entries_by_list = (
@@ -122,7 +128,8 @@ class ChangeInstantHandler(Handler[ChangeT, Gate | None]):
     def decide(self, state: State, command: ChangeT, evidence: Gate | None, origin: Origin) -> AnyResult:
         table = state.table(command.table)
         instant = state.instant(table, command.requested_time)
-        refuse_unpublished(table.name, table.definition, evidence, instant.version, origin.now.steady)
+        if evidence is not None:
+            refuse_unpublished(table.name, table.definition, evidence, instant.version, origin.now.steady)
         payload = self.change(table, instant, command, origin)
         state.append(table.table_id, origin, payload, instant.requested_time)
         return instant_result(state, table, instant.requested_time)

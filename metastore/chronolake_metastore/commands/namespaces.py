@@ -6,8 +6,8 @@ from typing_extensions import override
 
 from chronolake_metastore.commands.handler import Handler, Names
 from chronolake_metastore.domain import namespaces
-from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.logs import CATALOG_ID
 from chronolake_metastore.domain.namespaces import CreateNamespace, DropNamespace
 from chronolake_metastore.domain.results import AnyResult, DropResult, NamespaceResult
 from chronolake_metastore.domain.state import State

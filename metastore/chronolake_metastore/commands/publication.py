@@ -6,8 +6,7 @@ from typing_extensions import override
 
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, single_query
 from chronolake_metastore.domain import publication
-from chronolake_metastore.domain.clock import Now
-from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.events import Now, Origin
 from chronolake_metastore.domain.publication import FoundFiles, RecordHudiFiles
 from chronolake_metastore.domain.results import AnyResult, HudiFilesResult
 from chronolake_metastore.domain.state import State

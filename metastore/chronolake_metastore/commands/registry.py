@@ -32,14 +32,18 @@ from chronolake_metastore.commands.namespaces import CreateNamespaceHandler, Dro
 from chronolake_metastore.commands.publication import RecordHudiFilesHandler
 from chronolake_metastore.commands.rollbacks import RollbackInstantHandler
 from chronolake_metastore.commands.savepoints import CreateSavepointHandler, RestoreTableHandler
-from chronolake_metastore.commands.schemas import ChangeSchemaHandler
 from chronolake_metastore.commands.streams import (
     CloseStreamHandler,
     ExpireStreamHandler,
     OpenStreamHandler,
     RenewStreamHandler,
 )
-from chronolake_metastore.commands.tables import AlterTableHandler, CreateTableHandler, DropTableHandler
+from chronolake_metastore.commands.tables import (
+    AlterTableHandler,
+    ChangeSchemaHandler,
+    CreateTableHandler,
+    DropTableHandler,
+)
 from chronolake_metastore.domain.commands import Command
 
 AnyHandler: TypeAlias = Handler[Any, Any]
@@ -78,8 +82,3 @@ _ALL: Final[tuple[AnyHandler, ...]] = (
     ExpireStreamHandler(),
 )
 HANDLERS: Final[Mapping[type[Command], AnyHandler]] = {handler.command: handler for handler in _ALL}
-
-
-def handler_of(command: Command) -> AnyHandler:
-    """The handler of a command."""
-    return HANDLERS[type(command)]

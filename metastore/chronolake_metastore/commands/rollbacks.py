@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from chronolake_metastore.commands.answers import instant_result
-from chronolake_metastore.commands.handler import Handler, Names
+from chronolake_metastore.commands.handler import Handler, Names, instant_result
 from chronolake_metastore.domain import lists, rollbacks, streams
 from chronolake_metastore.domain.events import Origin, PlannedWork
 from chronolake_metastore.domain.instants import Instant

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from chronolake_metastore.commands.answers import instant_result
-from chronolake_metastore.commands.handler import Handler, Names, Sharing
+from chronolake_metastore.commands.handler import Handler, Names, Sharing, instant_result
 from chronolake_metastore.commands.rollbacks import plan_of, roll_back
 from chronolake_metastore.domain import lists, restores, rollbacks, savepoints
 from chronolake_metastore.domain.events import Origin

@@ -1,4 +1,4 @@
-"""Commands on tables."""
+"""Commands on tables and their schemas."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing_extensions import override
 
 from chronolake_metastore import errors
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing
-from chronolake_metastore.domain import tables
+from chronolake_metastore.domain import schemas, tables
 from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX, Neighbour, PublishedTime
-from chronolake_metastore.domain.clock import CATALOG_ID, Clock, Now
-from chronolake_metastore.domain.events import BasePathTakenOver, Origin, TableCreated
-from chronolake_metastore.domain.results import AnyResult, DropResult, TableResult
+from chronolake_metastore.domain.events import BasePathTakenOver, Now, Origin, TableCreated
+from chronolake_metastore.domain.logs import CATALOG_ID, Clock
+from chronolake_metastore.domain.results import AnyResult, DropResult, SchemaResult, TableResult
+from chronolake_metastore.domain.schemas import ChangeSchema
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import AlterTable, CreateTable, DropTable, FormerHolders, Table
 from chronolake_metastore.store import base_paths, catalog, clocks, identity
@@ -201,3 +202,21 @@ class DropTableHandler(Handler[DropTable, None]):
         table = state.table(command.name)
         state.append(table.table_id, origin, payload)
         return DropResult(log_id=table.table_id)
+
+
+class ChangeSchemaHandler(Handler[ChangeSchema, None]):
+    """Changes a table's schema."""
+
+    command = ChangeSchema
+
+    @override
+    def names(self, command: ChangeSchema) -> Names:
+        return Names(tables=[command.table])
+
+    @override
+    def decide(self, state: State, command: ChangeSchema, evidence: None, origin: Origin) -> AnyResult:
+        table = state.table(command.table)
+        event = state.append(table.table_id, origin, schemas.change(table, command))
+        changed = state.table(command.table)
+        version = schemas.present(changed, event.time, event.version)
+        return SchemaResult(log_id=table.table_id, table=changed.name, schema=version)

@@ -17,12 +17,12 @@ from chronolake_hudi import properties as hudi
 from chronolake_metastore import errors
 from chronolake_metastore.domain import actions, files, lists
 from chronolake_metastore.domain.base_paths import PublishedTime
-from chronolake_metastore.domain.clock import CATALOG_ID, Now
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import (
     InstantCompleted,
     InstantRequested,
+    Now,
     Payload,
     PlannedWork,
     TableAdopted,
@@ -30,6 +30,7 @@ from chronolake_metastore.domain.events import (
 )
 from chronolake_metastore.domain.instants import lease_end
 from chronolake_metastore.domain.lists import NO_LIST_ENTRIES, ListEntries
+from chronolake_metastore.domain.logs import CATALOG_ID
 from chronolake_metastore.domain.tables import CreateTable, FormerHolders, Table, evolve_created
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, URL_ENCODE_PROPERTY, Spelling

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain.events import Event
 from chronolake_metastore.domain.lists import ListEntry, ListName
 from chronolake_metastore.domain.schemas import Schema
 from chronolake_model.files import WriteStat
@@ -109,21 +107,3 @@ class SchemaOfTable(msgspec.Struct, frozen=True):
 
     table_id: UUID
     schema: Schema
-
-
-class StateChanges:
-    """Events to append, and the rows beside them."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self.appended = 0
-        """The number of earlier events, which are appended already."""
-        self.lists: list[ListOfEvent] = []
-        self.written: list[WrittenFiles] = []
-        self.reported: list[ReportedFiles] = []
-
-    def copy(self) -> StateChanges:
-        """A copy of the changes so far."""
-        copied = StateChanges()
-        vars(copied).update({name: copy.copy(value) for name, value in vars(self).items()})
-        return copied

@@ -8,11 +8,10 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import lists, properties
+from chronolake_metastore.domain import lists
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
-from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.domain.events import InstantInflight, InstantRequested, LeaseRenewed, PlannedWork
+from chronolake_metastore.domain.events import InstantInflight, InstantRequested, LeaseRenewed, Now, PlannedWork
 from chronolake_metastore.domain.instants import Instant, lease_end, refuse_while_leased
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.times import MICROS_MAX, MICROS_PER_SECOND, Micros, format_time
@@ -143,7 +142,7 @@ def request(table: Table, command: PlanClean, plan: PlannedWork, now: Micros) ->
 
     Raises ``IllegalTransition`` while the table is being adopted.
     """
-    properties.refuse_unfinished(table.name, table.definition.properties)
+    table.refuse_unfinished()
     return InstantRequested(
         action=Action.CLEAN,
         operation=Operation.UNKNOWN,

@@ -7,7 +7,6 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.lists import ListName, Sealed
 from chronolake_model import decoding
@@ -398,6 +397,21 @@ class StoredEvent(msgspec.Struct, frozen=True):
     answers_hash: bytes | None = None
     transaction_id: int = 0
     payload_bytes: int = 0
+
+
+class Now(msgspec.Struct, frozen=True):
+    """The present, in microseconds, by both clocks of the database.
+
+    Times of tables follow the ``wall`` clock, which is never earlier than a returned time. Leases and other
+    durations end by the ``steady`` clock (docs/decisions/0071-steady-clock.md). ``wall_offset`` is how far the
+    database's wall clock is ahead of it. ``transaction_id`` is that of the transaction that read them, if it
+    appends to the log.
+    """
+
+    wall: Micros
+    steady: Micros
+    wall_offset: int = 0
+    transaction_id: int = 0
 
 
 class Origin(msgspec.Struct, frozen=True):

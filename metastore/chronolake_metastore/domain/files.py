@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
@@ -9,19 +10,21 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import column_stats, digests, partition_paths
+from chronolake_metastore.domain import column_stats, lists
 from chronolake_metastore.domain.column_stats import Columns
 from chronolake_metastore.domain.tables import Table
+from chronolake_model import file_names
 from chronolake_model.file_names import (
     PATH_BYTES_MAX,
     FileKind,
     bucket_file_id,
     bucket_of,
-    check_partition_path,
     generation_of,
     parse_file_name,
 )
 from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, Spelling, are_kept
+from chronolake_model.record_keys import escape
 from chronolake_model.vocabulary import IndexType, TableType, Touch, WriteSummary
 
 
@@ -33,8 +36,8 @@ class FileGroup(msgspec.Struct, frozen=True):
     file_id: str
 
 
-digest = digests.digest
-Digest = digests.Digest
+digest = lists.digest
+Digest = lists.Digest
 
 Touched = tuple[Touch, FileGroupName]
 """A file group, and how it was written."""
@@ -143,8 +146,8 @@ def _check_one(table: Table, requested_time: str, index: int, stat: WriteStat, *
     if name.kind is FileKind.LOG and table.definition.type is TableType.COPY_ON_WRITE:
         raise _invalid(index, stat, "a copy-on-write table has no log files")
     try:
-        check_partition_path(stat.partition_path)
-        partition_paths.check(table, stat.partition_path)
+        file_names.check_partition_path(stat.partition_path)
+        check_partition_path(table, stat.partition_path)
     except ValueError as exc:
         raise _invalid(index, stat, str(exc)) from exc
     if len(f"{stat.partition_path}/{stat.file_name}".encode()) > PATH_BYTES_MAX:
@@ -195,3 +198,38 @@ def _invalid(index: int, stat: WriteStat, why: str) -> errors.InvalidWriteStat:
         file_name=stat.file_name,
         partition_path=stat.partition_path,
     )
+
+
+def check_partition_path(table: Table, partition_path: str) -> None:
+    """Raise ``ValueError`` unless the path has a part for each partition field, in the style of the table.
+
+    A writer of another spelling would store a record twice.
+
+    In hive style each part begins with its field's ``name=``; otherwise none does. Whether a value is escaped
+    cannot be seen. Paths that are kept have any form.
+    """
+    definition = table.definition
+    if are_kept(definition.properties):
+        return
+    hive_style = Spelling.of(definition.properties).hive_style
+    _check_parts(tuple(definition.partition_fields), partition_path, hive_style=hive_style)
+
+
+@functools.lru_cache(maxsize=1_024)
+def _check_parts(fields: Sequence[str], partition_path: str, *, hive_style: bool) -> None:
+    parts = partition_path.split("/") if partition_path else []
+    if len(parts) != len(fields):
+        raise ValueError("the partition path must have one part for each partition field")
+    for field, part in zip(fields, parts, strict=True):
+        if part.startswith((f"{field}=", f"{escape(field)}=")) is hive_style:
+            continue
+        if hive_style:
+            raise ValueError(
+                f"the part {part[:100]!r} of the partition path must begin with '{field}=': the table has the "
+                "names of its partition fields in its paths"
+            )
+        raise ValueError(
+            f"the part {part[:100]!r} of the partition path begins with '{field}=', but the table has values "
+            f"without names in its paths ({HIVE_STYLE_PROPERTY} is false), and the record would be stored a "
+            "second time; use a writer that follows this property"
+        )

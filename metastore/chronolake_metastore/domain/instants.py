@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import actions, conflicts, files, lists, plans, properties, resizes
+from chronolake_metastore.domain import actions, conflicts, files, lists, plans
 from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.events import (
     Event,
@@ -29,8 +29,7 @@ from chronolake_metastore.domain.events import (
     SavepointReleased,
     WriteStatsStaged,
 )
-from chronolake_metastore.domain.plans import NewPlan
-from chronolake_metastore.domain.resizes import LeftOut
+from chronolake_metastore.domain.plans import LeftOut, NewPlan
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.marker_names import MarkersType
@@ -166,15 +165,15 @@ def begin(
     ``InvalidPlan``, ``WriteConflict`` when another plan has its file groups, or ``IllegalTransition`` while the
     table is being adopted.
     """
-    properties.refuse_unfinished(table.name, table.definition.properties)
+    table.refuse_unfinished()
     rules = actions.RULES[command.action]
     _refuse_unsupported(table, command, rules)
     has_count = command.count is not None
     plans.check(table, command.action, command.plan, rules, concurrent, has_count=has_count)
-    resizes.refuse_plan(table, command.action, command.plan, left_out)
+    plans.refuse_resize(table, command.action, command.plan, left_out)
     plan = _plan(table, command)
     # A plan without an executor waits for one. It has no lease: there is no writer that could go silent.
-    waits = resizes.keeps_plan(rules, plan) and not command.inflight
+    waits = plans.keeps_plan(rules, plan) and not command.inflight
     return InstantRequested(
         action=command.action,
         operation=rules.operation or command.operation,
@@ -223,7 +222,7 @@ def return_to_requested(
     Raises ``IllegalTransition``, ``InstantRolledBack`` or ``LeaseLive``.
     """
     refuse_unless(table, instant, {State.INFLIGHT}, "go back to requested")
-    if not resizes.keeps_plan(actions.RULES[instant.begun_as], instant.plan):
+    if not plans.keeps_plan(actions.RULES[instant.begun_as], instant.plan):
         keepers = ", ".join(sorted(action for action, rules in actions.RULES.items() if rules.keeps_plan))
         raise illegal(
             table,
@@ -258,9 +257,9 @@ def complete(
     stats, replaced = command.write_stats, command.replaced_file_groups
     if instant.stream is None or command.staged:
         # A checkpoint without files places none. It was reported, so it is not written again after the resize.
-        resizes.refuse_earlier(table, instant.begun_as, instant.requested_time)
-    resizes.refuse_other_number(table, instant.plan, command.buckets)
-    placed_by = resizes.placed_by(table, instant.plan)
+        plans.refuse_before_resize(table, instant.begun_as, instant.requested_time)
+    plans.refuse_other_number(table, instant.plan, command.buckets)
+    placed_by = plans.placed_by(table, instant.plan)
     files.check(placed_by, format_time(instant.requested_time, table.definition.tick), stats)
     files.check_staged(command.staged, stats, staged)
     _refuse_unknown_schema(table, command.schema_version)
@@ -274,7 +273,7 @@ def complete(
         compactions = conflicts.compactions(concurrent)
         conflicts.refuse(table, instant.requested_time, conflicts.as_writes(touched), compactions, now)
     plans.check_groups(table, touched, concurrent)
-    resizes.refuse_left_out(table, left_out)
+    plans.refuse_left_out(table, left_out)
     return InstantCompleted(
         summary=files.total(staged.chunks.values()) if command.staged else files.summarise(stats),
         extra_metadata=command.extra_metadata,

@@ -7,12 +7,12 @@ the first entries, for human readers. No decision uses the first entries.
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from chronolake_metastore.domain import digests
 from chronolake_model.files import FileGroupName
 from chronolake_model.times import Micros
 
@@ -63,7 +63,7 @@ def seal(items: Sequence[ItemT]) -> Sealed[ItemT]:
     if not items:
         return Sealed()
     entries = entries_of(items)
-    return Sealed(len(items), digests.digest(entries), list(items[: _first(entries)]))
+    return Sealed(len(items), digest(entries), list(items[: _first(entries)]))
 
 
 def entries_of(items: Iterable[object]) -> list[ListEntry]:
@@ -106,3 +106,28 @@ def _first(entries: Sequence[ListEntry]) -> int:
         if size_bytes > FIRST_BYTES_MAX:
             return index
     return min(len(entries), FIRST_MAX)
+
+
+def digest(rows: Sequence[msgspec.Struct]) -> str:
+    """SHA-256, in hex, over the rows in their order. The event's hash covers it."""
+    return hashlib.sha256(msgspec.json.encode(rows)).hexdigest()
+
+
+class Digest:
+    """``digest`` of rows that are added one by one."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256(b"[")
+        self.files = 0
+        """The number of added rows."""
+
+    def add(self, stat: msgspec.Struct) -> None:
+        """Add the next row."""
+        self._hash.update(b"," + msgspec.json.encode(stat) if self.files else msgspec.json.encode(stat))
+        self.files += 1
+
+    def hexdigest(self) -> str:
+        """The digest of the rows so far."""
+        whole = self._hash.copy()
+        whole.update(b"]")
+        return whole.hexdigest()

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import conflicts, partition_paths
+from chronolake_metastore.domain import conflicts, files
 from chronolake_metastore.domain.actions import WRITES
 from chronolake_metastore.domain.conflicts import COMPLETED, ConcurrentInstant, GroupChange, LostConflict, Rule
 from chronolake_metastore.domain.files import FileGroup
@@ -82,7 +82,7 @@ def refuse_other_paths(table: Table, command: CreateMarkers) -> None:
         return
     for index, marker in enumerate(command.markers):
         try:
-            partition_paths.check(table, marker.partition_path)
+            files.check_partition_path(table, marker.partition_path)
         except ValueError as exc:
             raise _invalid(index, marker, exc) from exc
 

@@ -8,10 +8,9 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain import answers
-from chronolake_metastore.domain.answers import ChainHead, StoredAnswer
-from chronolake_metastore.domain.event_chain import hash_of, payload_bytes
+from chronolake_metastore.domain import logs
 from chronolake_metastore.domain.events import StoredEvent
+from chronolake_metastore.domain.logs import ChainHead, StoredAnswer, hash_of, payload_bytes
 from chronolake_model.times import Micros, Tick, format_time
 
 NOTHING = "nothing"
@@ -147,7 +146,7 @@ class FollowedAnswers:
 
     def follow(self, answer: StoredAnswer, table: str) -> list[ProofFinding]:
         """The findings on the next outcome of a chain, by itself and after its predecessor."""
-        head = self.heads.get(answer.chain_id, answers.START)
+        head = self.heads.get(answer.chain_id, logs.START)
         self.heads[answer.chain_id] = ChainHead(answer.number, answer.hash)
         named = f"the outcome of {answer.request_id!r}, number {answer.number} of its chain"
         if answer.number != head.number + 1:
@@ -156,7 +155,7 @@ class FollowedAnswers:
             expected = f"number {answer.number - 1}"
             actual = f"number {head.number}" if head.number else NOTHING
             return [ProofFinding(Check.OUTCOME, table, answer.version, what, expected, actual)]
-        sealed = answers.seal(head.hash, answer.chain_id, answer.number, answer.outcome, answer.refusal)
+        sealed = logs.seal_answer(head.hash, answer.chain_id, answer.number, answer.outcome, answer.refusal)
         if sealed == answer.hash:
             return []
         what = f"{named}: its hash, over its columns and those of its refusal"

@@ -220,11 +220,5 @@ def fixed(set_: Iterable[str], unset: Iterable[str]) -> list[str]:
     return _that_change([*set_names, *unset], Change.NEVER) + _that_change(set_names, Change.REMOVAL)
 
 
-def refuse_unfinished(table_name: str, of_table: Mapping[str, str]) -> None:
-    """Raise ``IllegalTransition`` while the adoption of a table is not finished: Hudi may still write to it."""
-    if ADOPTING_PROPERTY in of_table:
-        raise errors.IllegalTransition(f"{table_name!r}: {UNFINISHED}", table=table_name)
-
-
 def _that_change(names: Iterable[str], change: Change) -> list[str]:
     return sorted(name for name in names if name in PROPERTIES and PROPERTIES[name].change is change)

@@ -99,15 +99,13 @@ class Gate(msgspec.Struct, frozen=True):
     is_paused: bool
 
 
-def refuse_unpublished(
-    table_name: str, table: Publishable, gate: Gate | None, version: int, now: Micros
-) -> None:
+def refuse_unpublished(table_name: str, table: Publishable, gate: Gate, version: int, now: Micros) -> None:
     """Raise ``NotPublishedYet`` if the plan of a compaction, of this version, is not published.
 
     Only where Hudi's readers may see the table: it was published, or a publisher is about to. While publication
     is off or paused they see no log file that is later than the plan.
     """
-    if gate is None or gate.is_paused or is_off(table) or version <= gate.published_version:
+    if gate.is_paused or is_off(table) or version <= gate.published_version:
         return
     if gate.published_version > 0 or (gate.lease_expires_at is not None and now < gate.lease_expires_at):
         raise errors.NotPublishedYet(table_name, version, gate.published_version)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import lists, properties, resizes
+from chronolake_metastore.domain import lists, plans
 from chronolake_metastore.domain.actions import WRITES
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import (
@@ -58,7 +58,7 @@ def plan(table: Table, command: RestoreTable, known: Sequence[Instant]) -> list[
     ``Savepointed`` when there is a later savepoint, and ``InvalidPlan`` when there are too many. While the
     table is being adopted, it raises ``IllegalTransition`` too.
     """
-    properties.refuse_unfinished(table.name, table.definition.properties)
+    table.refuse_unfinished()
     savepoint = _savepoint(table, command.savepoint, known)
     saved = _saved(savepoint, known)
     later = [
@@ -84,7 +84,7 @@ def request(command: RestoreTable, undone: Sequence[Instant], now: Micros) -> In
 def completion(table: Table, command: RestoreTable, known: Sequence[Instant]) -> InstantCompleted:
     """The completion of the restore. With the file groups comes the number of buckets that they had."""
     saved = _saved(_savepoint(table, command.savepoint, known), known)
-    buckets = resizes.number_after_restore(table, completion_of(saved))
+    buckets = plans.number_after_restore(table, completion_of(saved))
     return msgspec.structs.replace(empty_completion(command.reason), buckets=buckets)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import cleans, properties
+from chronolake_metastore.domain import cleans
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
 from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.events import InstantRequested, SavepointReleased
@@ -68,7 +68,7 @@ def create(
     Raises ``HistoryCleaned`` if files that it would pin may be deleted, and ``IllegalTransition`` while the
     table is being adopted. The files of the last write exist, also after a restore to it.
     """
-    properties.refuse_unfinished(table.name, table.definition.properties)
+    table.refuse_unfinished()
     last = max(completion_of(instant) for instant in known if is_write(instant))
     if completion_of(target) < last:
         cleans.refuse_before(table, completion_of(target))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chronolake_metastore.domain import conflicts, files, plans, resizes
+from chronolake_metastore.domain import conflicts, files, plans
 from chronolake_metastore.domain.commands import InstantCommand
 from chronolake_metastore.domain.events import WriteStatsStaged
 from chronolake_metastore.domain.instants import Instant, in_the_way, refuse_another, refuse_unless
@@ -38,9 +38,9 @@ def stage(
     refuse_unless(table, instant, {State.INFLIGHT}, "take write stats")
     refuse_another(instant, command.writer)
     stats = command.write_stats
-    resizes.refuse_earlier(table, instant.begun_as, instant.requested_time)
+    plans.refuse_before_resize(table, instant.begun_as, instant.requested_time)
     requested_time = format_time(instant.requested_time, table.definition.tick)
-    files.check(resizes.placed_by(table, instant.plan), requested_time, stats)
+    files.check(plans.placed_by(table, instant.plan), requested_time, stats)
     written = files.touches(stats)
     plans.check_written(instant.begun_as, written, unplanned)
     touched = conflicts.group_changes(instant.begun_as, written, [])

@@ -17,31 +17,20 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import (
-    concurrency,
-    conflicts,
-    event_chain,
-    events,
-    files,
-    inserts,
-    lists,
-    reported_files,
-)
-from chronolake_metastore.domain.answers import START, ChainHead
+from chronolake_metastore.domain import concurrency, conflicts, events, files, lists, logs, reported_files
 from chronolake_metastore.domain.changes import (
     InstantKey,
     ListKey,
     ListOfEvent,
     ReportedFiles,
-    StateChanges,
     WrittenFiles,
 )
-from chronolake_metastore.domain.clock import CATALOG_ID, Clock
 from chronolake_metastore.domain.conflicts import ConcurrentInstant
 from chronolake_metastore.domain.events import ImpossibleEvent
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import Instant, Marks
 from chronolake_metastore.domain.lists import NO_LIST_ENTRIES, ListEntries, ListName
+from chronolake_metastore.domain.logs import CATALOG_ID, START, ChainHead, Clock
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_metastore.domain.reported_files import BufferedFile
 from chronolake_metastore.domain.streams import Stream, StreamKey
@@ -78,6 +67,24 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
 EMPTY = Loaded(clocks={CATALOG_ID: Clock(CATALOG_ID, Tick.MILLISECOND)})
 """An empty metastore: only the catalog's clock."""
+
+
+class StateChanges:
+    """Events to append, and the rows beside them."""
+
+    def __init__(self) -> None:
+        self.events: list[events.Event] = []
+        self.appended = 0
+        """The number of earlier events, which are appended already."""
+        self.lists: list[ListOfEvent] = []
+        self.written: list[WrittenFiles] = []
+        self.reported: list[ReportedFiles] = []
+
+    def copy(self) -> StateChanges:
+        """A copy of the changes so far."""
+        copied = StateChanges()
+        vars(copied).update({name: copy.copy(value) for name, value in vars(self).items()})
+        return copied
 
 
 class Evolution(ABC):
@@ -127,7 +134,7 @@ class State:
         self.instants = dict(loaded.instants)
         self.streams = dict(loaded.streams)
         self.concurrent = dict(loaded.concurrent)
-        self.inserted: dict[inserts.PartitionKey, ConcurrentInstant] = {}
+        self.inserted: dict[concurrency.PartitionKey, ConcurrentInstant] = {}
         self.buffered: dict[FileGroup, tuple[BufferedFile, ...]] = {}
         """The files that were reported to streams since the state was loaded."""
         self.changes = StateChanges()
@@ -217,7 +224,7 @@ class State:
         ``write_stats`` and the lists in ``entries_by_list`` are rows beside the event.
         """
         head = self.answer_heads.get(table_id, START)
-        event = event_chain.next_event(self.clocks[table_id], origin, payload, instant, head)
+        event = logs.next_event(self.clocks[table_id], origin, payload, instant, head)
         self.changes.events.append(event)
         self.evolve(event)
         self._add_write_stats(event, write_stats)
@@ -229,7 +236,7 @@ class State:
     ) -> list[events.Event]:
         """Append ``count`` events, each of which requests an instant without lists; see ``append``."""
         head = self.answer_heads.get(table_id, START)
-        requests = event_chain.next_requests(self.clocks[table_id], origin, payload, count, head)
+        requests = logs.next_requests(self.clocks[table_id], origin, payload, count, head)
         self.changes.events.extend(requests)
         for event in requests:
             self.evolve(event)
@@ -256,7 +263,7 @@ class State:
             completed = self.instant_of(event)
             changes = conflicts.group_changes(completed.begun_as, files.touches(write_stats), [])
             concurrency.add(self.concurrent, event.table_id, changes, completed)
-            self.inserted |= inserts.completed(completed, write_stats, event.table_id)
+            self.inserted |= concurrency.inserts_of(completed, write_stats, event.table_id)
         if isinstance(event.payload, events.WriteStatsStaged) and event.payload.report is not None:
             self._buffer(event, write_stats)
 

@@ -27,7 +27,14 @@ from chronolake_model.columns import (
 from chronolake_model.marker_names import TYPE_PROPERTY, MarkersType
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick, format_time
-from chronolake_model.vocabulary import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT, IndexType, TableType, Yields
+from chronolake_model.vocabulary import (
+    ADOPTING_PROPERTY,
+    GRACE_PROPERTY,
+    GRACE_SECONDS_DEFAULT,
+    IndexType,
+    TableType,
+    Yields,
+)
 
 
 class Adoption(msgspec.Struct, frozen=True):
@@ -129,6 +136,11 @@ class Table(msgspec.Struct, frozen=True):
         since = self.definition.markers_required_since
         is_required = self.definition.properties.get(properties.MARKERS_PROPERTY) == "true"
         return is_required and (since is UNSET or requested_time > since)
+
+    def refuse_unfinished(self) -> None:
+        """Raise ``IllegalTransition`` while its adoption is not finished: Hudi may still write to it."""
+        if ADOPTING_PROPERTY in self.definition.properties:
+            raise errors.IllegalTransition(f"{self.name!r}: {properties.UNFINISHED}", table=self.name)
 
     @property
     def grace_seconds(self) -> int:

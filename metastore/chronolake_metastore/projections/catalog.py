@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any, ClassVar
 from uuid import UUID
 
 from typing_extensions import override
 
-from chronolake_metastore.domain import base_paths, events, namespaces, resizes, schemas, tables
+from chronolake_metastore.domain import base_paths, events, namespaces, plans, schemas, tables
 from chronolake_metastore.domain.base_paths import BasePath
 from chronolake_metastore.domain.changes import SchemaOfTable
 from chronolake_metastore.domain.events import Event, ImpossibleEvent, InstantCompleted, InstantRequested
@@ -25,6 +26,7 @@ class Namespaces(Projection):
     """The namespaces, with the numbers of their tables."""
 
     tables = ("namespace",)
+    named = ("namespaces",)
     followed: ClassVar[Followed] = {events.NamespaceCreated: None, events.NamespaceDropped: None}
 
     def __init__(self, state: State) -> None:
@@ -34,11 +36,7 @@ class Namespaces(Projection):
 
     @override
     @classmethod
-    def load(cls, named: Named) -> Rows | None:
-        return cls._load(named) if named.namespaces else None
-
-    @classmethod
-    def _load(cls, named: Named) -> Rows:
+    def load(cls, named: Named) -> Rows:
         query = catalog.find_namespaces(named.namespaces)
         yield [query]
         return {
@@ -78,6 +76,7 @@ class Tables(Projection):
     """The tables, the versions of their schemas, and their base paths."""
 
     tables = ("lake_table", "schema_version", "base_path")
+    named = ("tables",)
     followed: ClassVar[Followed] = {
         events.TableCreated: None,
         events.TableAltered: None,
@@ -85,7 +84,7 @@ class Tables(Projection):
         events.TableAdopted: None,
         events.TableDropped: None,
         events.BasePathTakenOver: None,
-        InstantRequested: lambda payload: payload.plan is not None,
+        InstantRequested: attrgetter("plan"),
         InstantCompleted: _changes_table,
     }
 
@@ -99,11 +98,7 @@ class Tables(Projection):
 
     @override
     @classmethod
-    def load(cls, named: Named) -> Rows | None:
-        return cls._load(named) if named.tables else None
-
-    @classmethod
-    def _load(cls, named: Named) -> Rows:
+    def load(cls, named: Named) -> Rows:
         query = catalog.find_tables(named.tables)
         yield [query]
         return {"tables": {table.name: table for table in query.result}}
@@ -150,7 +145,7 @@ class Tables(Projection):
         if cleaned_before is not None:
             self._set(tables.evolve_cleaned(self._of(event), cleaned_before))
         if isinstance(payload, InstantCompleted) and payload.buckets is not None:
-            self._set(resizes.evolve(self._of(event), payload.buckets, event))
+            self._set(plans.evolve_resized(self._of(event), payload.buckets, event))
 
     def _alter(self, before: Table, payload: events.TableAltered, event: Event) -> None:
         after = tables.evolve_altered(before, payload, event.time)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from operator import attrgetter
+from typing import ClassVar
 
 from typing_extensions import override
 
@@ -26,16 +27,13 @@ from chronolake_metastore.store.postgres.transaction import Statement
 from chronolake_model.vocabulary import Action
 
 
-def _has_plan(payload: Any) -> bool:
-    return payload.plan is not None
-
-
 class FileGroups(Projection):
     """The files of the latest slices, the file groups of pending plans, and replaced file groups."""
 
     tables = ("file", "planned_group", "replaced_group")
+    named = ("file_groups",)
     followed: ClassVar[Followed] = {
-        events.InstantRequested: _has_plan,
+        events.InstantRequested: attrgetter("plan"),
         events.InstantInflight: None,
         events.InstantReturnedToRequested: None,
         events.LeaseRenewed: None,
@@ -55,11 +53,7 @@ class FileGroups(Projection):
 
     @override
     @classmethod
-    def load(cls, named: Named) -> Rows | None:
-        return cls._load(named) if named.file_groups else None
-
-    @classmethod
-    def _load(cls, named: Named) -> Rows:
+    def load(cls, named: Named) -> Rows:
         concurrent = file_groups.find_concurrent(file_groups.with_previous(named.file_groups))
         yield [concurrent]
         return {"concurrent": concurrent.result}

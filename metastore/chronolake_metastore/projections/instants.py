@@ -22,6 +22,7 @@ class Instants(Projection):
     """The instants, with the marks of those that may end."""
 
     tables = ("instant",)
+    named = ("instants", "instant_queries")
     followed: ClassVar[Followed] = {
         events.InstantRequested: None,
         events.InstantCompleted: None,
@@ -44,11 +45,7 @@ class Instants(Projection):
 
     @override
     @classmethod
-    def load(cls, named: Named) -> Rows | None:
-        return cls._load(named) if named.instants or named.instant_queries else None
-
-    @classmethod
-    def _load(cls, named: Named) -> Rows:
+    def load(cls, named: Named) -> Rows:
         queries = [*named.instant_queries]
         if named.instants:
             queries.append(stored.find(named.instants, named.ending))

@@ -8,13 +8,12 @@ from uuid import UUID
 
 from typing_extensions import override
 
-from chronolake_metastore.domain import event_chain
-from chronolake_metastore.domain.answers import ChainHead
-from chronolake_metastore.domain.clock import Clock
+from chronolake_metastore.domain import logs
 from chronolake_metastore.domain.events import PAYLOADS, Event, ImpossibleEvent, TableCreated
+from chronolake_metastore.domain.logs import ChainHead, Clock
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.projections.projection import Entries, Followed, Named, Projection, Rows
-from chronolake_metastore.store import answers, clocks
+from chronolake_metastore.store import clocks
 from chronolake_metastore.store.postgres.transaction import Statement
 
 
@@ -22,6 +21,7 @@ class Clocks(Projection):
     """The clocks, which a group of commands locks. Each event moves that of its table."""
 
     tables = ("clock",)
+    named = ("tables", "logs")
     followed: ClassVar[Followed] = dict.fromkeys(PAYLOADS.values())
 
     @override
@@ -35,7 +35,7 @@ class Clocks(Projection):
     def evolve(self, event: Event) -> None:
         by_table = self.state.clocks
         clock = by_table.get(event.table_id) or _first_clock(event)
-        by_table[event.table_id] = event_chain.advance(clock, event)
+        by_table[event.table_id] = logs.advance(clock, event)
 
     @override
     def write(self, entries: Entries) -> Iterator[Statement]:
@@ -53,6 +53,7 @@ class AnswerChains(Projection):
     """The ends of the chains of answers. They grow by outcomes, not by events."""
 
     tables = ("answer_chain",)
+    named = ("tables", "logs")
 
     def __init__(self, state: State) -> None:
         super().__init__(state)
@@ -61,7 +62,7 @@ class AnswerChains(Projection):
     @override
     @classmethod
     def load(cls, named: Named) -> Rows:
-        heads = answers.find(named.tables, named.logs)
+        heads = clocks.find_answer_heads(named.tables, named.logs)
         yield [heads]
         return {"answer_heads": heads.result}
 
@@ -75,4 +76,4 @@ class AnswerChains(Projection):
 
     @override
     def write(self, entries: Entries) -> Iterator[Statement]:
-        yield answers.save(self.grown)
+        yield clocks.save_answer_heads(self.grown)

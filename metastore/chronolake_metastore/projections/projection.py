@@ -45,16 +45,18 @@ class Named(msgspec.Struct, kw_only=True):
 class Projection(Evolution):
     """Rows that follow from the log.
 
-    ``tables`` are the tables of the database that have them, and ``followed`` the events that change them.
+    ``tables`` are the tables of the database that have them, ``named`` the fields of ``Named`` with the objects
+    whose rows are loaded, and ``followed`` the events that change them.
     """
 
     tables: ClassVar[Sequence[str]]
+    named: ClassVar[Sequence[str]] = ()
     followed: ClassVar[Followed] = {}
 
     @classmethod
-    def load(cls, named: Named) -> Rows | None:
-        """Load the rows of the named objects; None if none is named."""
-        return None
+    def load(cls, named: Named) -> Rows:
+        """Load the rows of the named objects, if there are any."""
+        raise NotImplementedError
 
     def lists(self) -> Sequence[ListKey]:
         """Lists of events that ``write`` needs."""

@@ -43,7 +43,11 @@ def state_of(loaded: Loaded) -> State:
 
 def load(named: Named, *others: Query[Any]) -> Rows:
     """Load what is named, in one step, and run the other queries in it, under the locks."""
-    loads = [rows for projection in PROJECTIONS if (rows := projection.load(named)) is not None]
+    loads = [
+        projection.load(named)
+        for projection in PROJECTIONS
+        if any(getattr(named, field) for field in projection.named)
+    ]
     yield [*(query for rows in loads for query in next(rows)), *others]
     fields: dict[str, Any] = {}
     for rows in loads:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import ClassVar
 
 from typing_extensions import override
@@ -21,10 +22,11 @@ class Streams(Projection):
     """The streams and their buffers."""
 
     tables = ("stream", "stream_checkpoint", "buffered_file")
+    named = ("streams", "tables_of_streams")
     followed: ClassVar[Followed] = {
         **dict.fromkeys(streams.EVENTS),
-        events.InstantRequested: lambda payload: payload.stream is not None,
-        events.WriteStatsStaged: lambda payload: payload.report is not None,
+        events.InstantRequested: attrgetter("stream"),
+        events.WriteStatsStaged: attrgetter("report"),
         events.InstantCompleted: None,
         events.InstantRolledBack: None,
     }
@@ -41,11 +43,7 @@ class Streams(Projection):
 
     @override
     @classmethod
-    def load(cls, named: Named) -> Rows | None:
-        return cls._load(named) if named.streams or named.tables_of_streams else None
-
-    @classmethod
-    def _load(cls, named: Named) -> Rows:
+    def load(cls, named: Named) -> Rows:
         of_tables, by_name = stored.find_of_tables(named.tables_of_streams), stored.find(named.streams)
         yield [by_name, of_tables]
         return {"streams": {**of_tables.result, **by_name.result}}
@@ -104,4 +102,5 @@ class Streams(Projection):
         }
         if buffered:
             yield stored.save_checkpoints(buffered)
-        yield from buffered_files.project(self.buffered, self.dropped, self.unbuffered)
+        if self.buffered or self.dropped or self.unbuffered:
+            yield from buffered_files.project(self.buffered, self.dropped, self.unbuffered)

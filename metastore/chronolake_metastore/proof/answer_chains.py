@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
-from chronolake_metastore.domain import answers as domain
+from chronolake_metastore.domain import logs as domain
 from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.heads import AnswersHead, Heads
 from chronolake_metastore.domain.proof import NOTHING, Check, FollowedAnswers, ProofFinding

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import heads
-from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.heads import AnswersHead, Head, Heads
+from chronolake_metastore.domain.logs import CATALOG_ID
 from chronolake_metastore.domain.proof import Check, ProofFinding
 from chronolake_metastore.object_storage import Folder
 from chronolake_metastore.proof.verification import CATALOG

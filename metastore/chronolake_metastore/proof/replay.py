@@ -12,8 +12,8 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain.clock import Clock
 from chronolake_metastore.domain.events import Event, ImpossibleEvent, StoredEvent
+from chronolake_metastore.domain.logs import Clock
 from chronolake_metastore.domain.state import EMPTY
 from chronolake_metastore.projections import registry as projections
 from chronolake_metastore.projections.logs import Clocks

@@ -15,7 +15,6 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import files
-from chronolake_metastore.domain.clock import CATALOG_ID
 from chronolake_metastore.domain.events import (
     Event,
     FilesDeleted,
@@ -27,6 +26,7 @@ from chronolake_metastore.domain.events import (
     decode,
 )
 from chronolake_metastore.domain.heads import Heads
+from chronolake_metastore.domain.logs import CATALOG_ID
 from chronolake_metastore.domain.proof import NOTHING, Chains, Check, ProofFinding, SharedBasePath
 from chronolake_metastore.projections.registry import TABLES
 from chronolake_metastore.proof import event_lists

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from chronolake_metastore.domain import conflicts, promised_files, resizes
+from chronolake_metastore.domain import conflicts, plans, promised_files
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.instants import in_the_way
 from chronolake_metastore.queries import tables
@@ -36,7 +36,7 @@ async def find(
         for touched in body.file_groups
     ]
     conflict = (
-        resizes.find_later(table, instant.begun_as, requested_time)
+        plans.find_later_resize(table, instant.begun_as, requested_time)
         or conflicts.find(table, requested_time, touched, in_the_way(instant, others), now)
         or promised_files.find(promised)
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import deletable as domain, properties
+from chronolake_metastore.domain import deletable as domain
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.deletable import AsOrphans, ForInstant, Question
 from chronolake_metastore.domain.tables import Table
@@ -111,7 +111,7 @@ async def _own(connection: Reader, table_id: UUID) -> Table:
     table = await catalog.get_table(connection, state.table)
     assert table is not None, "the transaction sees one moment"
     # Until the adoption is finished, Hudi may complete the instants of such files.
-    properties.refuse_unfinished(table.name, table.definition.properties)
+    table.refuse_unfinished()
     return table
 
 

@@ -13,8 +13,8 @@ from msgspec import UNSET
 from chronolake_hudi import publishable
 from chronolake_metastore import errors
 from chronolake_metastore.domain import properties, publication as domain
-from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.events import Now
 from chronolake_metastore.domain.instants import by_wall, format_if
 from chronolake_metastore.domain.publication import Position, RecordHudiFiles
 from chronolake_metastore.domain.publication_steps import Builder, Material, partition_file

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain.clock import Now
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.events import Now
 from chronolake_metastore.domain.instants import by_wall, format_if
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, tables

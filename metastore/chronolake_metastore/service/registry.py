@@ -33,7 +33,7 @@ from chronolake_metastore.domain.transactions import CompleteTogether
 from chronolake_metastore.notes import markers, metastore, publication, readers
 from chronolake_metastore.queries import (
     adoption,
-    clean_plans,
+    cleans,
     conflicts,
     deletable,
     deletions,
@@ -144,7 +144,7 @@ NOTES: Final[Mapping[Callable[..., Any], Requirement]] = {
 }
 READS: Final[dict[Callable[..., Any], Requirement]] = {
     adoption.check: Requirement(operations.catalog.CHECK_ADOPTION.right, _of_new_table),
-    clean_plans.preview: Requirement(),
+    cleans.preview: Requirement(),
     conflicts.find: Requirement(),
     deletable.find_deletable: Requirement(operations.files.FIND_DELETABLE.right),
     deletable.find_deletable_orphans: Requirement(operations.files.FIND_DELETABLE_ORPHANS.right),

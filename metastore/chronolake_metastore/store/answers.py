@@ -1,20 +1,18 @@
-"""The chains of answers: heads, loaded and saved with each group of commands; outcomes, read to prove them."""
+"""The chains of answers, read to prove them; ``clocks`` has the heads that a group of commands moves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain.answers import ChainHead, StoredAnswer, chain_of_name
-from chronolake_metastore.store.postgres import advisory_locks, statements
-from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, Transaction
-from chronolake_model.names import split_table_name
+from chronolake_metastore.domain.logs import ChainHead, StoredAnswer
+from chronolake_metastore.store import clocks
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.transaction import Statement, Transaction
 
-_FIND: Final = statements.load("answers/find_chains")
-_SAVE: Final = statements.load("answers/save_chains")
 _READ: Final = statements.load("answers/read")
 _HEADS: Final = statements.load("answers/find_chain_heads")
 _FIND_HASHES: Final = statements.load("answers/find_hashes")
@@ -67,39 +65,6 @@ class StoredAnswersHead(msgspec.Struct, frozen=True):
     head: ChainHead
 
 
-def chain_of(name: str) -> UUID:
-    """The chain of the outcomes that concern no table, of commands that name ``name`` first."""
-    return chain_of_name(advisory_locks.key_of_name(name))
-
-
-def find(tables: Iterable[str], others: Iterable[UUID]) -> Query[dict[UUID, ChainHead]]:
-    """The heads, by chain, that commands on these tables, and on the ``others``, may append to.
-
-    They must be locked. A table that is not there has the chain of its name.
-    """
-    named = sorted(set(tables))
-    names = [split_table_name(table) for table in named]
-    parameters = {
-        "namespaces": [namespace for namespace, _ in names],
-        "tables": [name for _, name in names],
-        "others": [*others, *{chain_of(name) for name in named}],
-    }
-    return Query(_FIND, parameters, _heads)
-
-
-def _heads(rows: Rows) -> dict[UUID, ChainHead]:
-    return {chain_id: ChainHead(number, bytes(digest)) for chain_id, number, digest in rows}
-
-
-def save(heads: Mapping[UUID, ChainHead]) -> Statement:
-    """Save the heads of chains."""
-    return _SAVE, {
-        "chain_id": list(heads),
-        "number": [head.number for head in heads.values()],
-        "hash": [head.hash for head in heads.values()],
-    }
-
-
 async def read(tx: Transaction, after: AnswerKey, *, only: UUID | None = None) -> Sequence[StoredAnswer]:
     """The next page of outcomes in the order of their chains, of all of them or of ``only`` one."""
     after_chain, after_number = after
@@ -128,7 +93,7 @@ async def heads(tx: Transaction, only: UUID | None = None) -> list[StoredAnswers
 
 def project(heads: Iterable[StoredAnswersHead]) -> Statement:
     """Save the heads that ``heads`` read."""
-    return save({last.chain_id: last.head for last in heads})
+    return clocks.save_answer_heads({last.chain_id: last.head for last in heads})
 
 
 async def hashes(tx: Transaction, keys: Sequence[AnswerKey]) -> dict[AnswerKey, bytes]:

@@ -18,7 +18,7 @@ from chronolake_metastore.domain.cleans import (
     Retention,
     Undeleted,
 )
-from chronolake_metastore.domain.clock import Now
+from chronolake_metastore.domain.events import Now
 from chronolake_metastore.domain.lists import ListEntry
 from chronolake_metastore.store import clocks, instants
 from chronolake_metastore.store.instants import FoundInstants

@@ -1,14 +1,15 @@
-"""Clocks: locked before a decision, saved with its events."""
+"""Clocks, and the heads of the chains of answers: locked and read before a decision, saved with its events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chronolake_metastore.domain.clock import Clock, Now
+from chronolake_metastore.domain.events import Now
+from chronolake_metastore.domain.logs import ChainHead, Clock, chain_of_name
 from chronolake_metastore.store.postgres import advisory_locks, statements
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, no_rows, read
@@ -18,6 +19,8 @@ from chronolake_model.times import Micros, Tick
 _LOCK_NAMES: Final = statements.load("clocks/lock_table_names")
 _LOCK: Final = statements.load("clocks/lock")
 _SAVE: Final = statements.load("clocks/save")
+_FIND_CHAINS: Final = statements.load("answers/find_chains")
+_SAVE_CHAINS: Final = statements.load("answers/save_chains")
 _NOW: Final = statements.load("clocks/now")
 _ADVANCE_WALL_CLOCK: Final = statements.load("clocks/advance_wall_clock")
 _WALL_OFFSET: Final = "SELECT wall_offset_us FROM steady_clock"
@@ -76,6 +79,39 @@ def save(clocks: Iterable[Clock]) -> Statement:
         "last_time": [clock.last_time for clock in saved],
         "version": [clock.version for clock in saved],
         "hash": [clock.head for clock in saved],
+    }
+
+
+def chain_of(name: str) -> UUID:
+    """The chain of the outcomes that concern no table, of commands that name ``name`` first."""
+    return chain_of_name(advisory_locks.key_of_name(name))
+
+
+def find_answer_heads(tables: Iterable[str], others: Iterable[UUID]) -> Query[dict[UUID, ChainHead]]:
+    """The heads, by chain, that commands on these tables, and on the ``others``, may append to.
+
+    They must be locked. A table that is not there has the chain of its name.
+    """
+    named = sorted(set(tables))
+    names = [split_table_name(table) for table in named]
+    parameters = {
+        "namespaces": [namespace for namespace, _ in names],
+        "tables": [name for _, name in names],
+        "others": [*others, *{chain_of(name) for name in named}],
+    }
+    return Query(_FIND_CHAINS, parameters, _answer_heads)
+
+
+def _answer_heads(rows: Rows) -> dict[UUID, ChainHead]:
+    return {chain_id: ChainHead(number, bytes(digest)) for chain_id, number, digest in rows}
+
+
+def save_answer_heads(heads: Mapping[UUID, ChainHead]) -> Statement:
+    """Save the heads of chains."""
+    return _SAVE_CHAINS, {
+        "chain_id": list(heads),
+        "number": [head.number for head in heads.values()],
+        "hash": [head.hash for head in heads.values()],
     }
 
 

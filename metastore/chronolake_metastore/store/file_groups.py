@@ -19,8 +19,7 @@ from chronolake_metastore.domain.conflicts import (
     planned_change,
 )
 from chronolake_metastore.domain.files import FileGroup
-from chronolake_metastore.domain.plans import previous_group
-from chronolake_metastore.domain.resizes import LeftOut
+from chronolake_metastore.domain.plans import LeftOut, previous_group
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
 from chronolake_model.files import FileGroupName

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from chronolake_metastore.domain.concurrency import LatestInserts, PartitionKey, may_insert
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, GroupChange
-from chronolake_metastore.domain.inserts import LatestInserts, PartitionKey, may_insert
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows
 from chronolake_model.files import WriteStat

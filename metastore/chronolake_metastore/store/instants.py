@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+import operator
+from collections.abc import Collection, Iterable, Sequence, Set
 from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import Column, ColumnElement, DateTime, Select, Text, cast, func, null, select
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
 from chronolake_metastore.domain.instants import Instant, Marks
-from chronolake_metastore.store import instant_columns
 from chronolake_metastore.store.postgres import schema, statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
+from chronolake_model import decoding
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, to_datetime
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
@@ -30,6 +32,18 @@ _LATEST_COMPLETION: Final = statements.load("instants/latest_completion")
 _COMPLETED_BETWEEN: Final = statements.load("instants/completed_between")
 _NTH_COMPLETION: Final = statements.load("instants/nth_completion")
 _FIND_COMPLETION_TIMES: Final = statements.load("instants/completion_times")
+_COLUMNS: Final[Sequence[Column[Any]]] = tuple(schema.instant.columns)
+# SQLAlchemy's names are a class of their own, which msgspec does not take for text.
+_FIELDS: Final = tuple(str(column.name) for column in _COLUMNS[1:])
+"""Fields of ``Instant`` in the order of the columns after the table's id."""
+_JSON_FIELDS: Final = tuple(str(column.name) for column in _COLUMNS if isinstance(column.type, JSONB))
+
+_EMPTY: Final = "{}"
+"""The extra metadata of nearly all instants."""
+
+_values: Final = operator.attrgetter(*_FIELDS)
+
+_COUNT: Final = len(_COLUMNS)
 
 
 InstantsById = list[tuple[UUID, Instant]]
@@ -114,21 +128,21 @@ def _names(named: Iterable[tuple[str, Micros]]) -> dict[str, list[object]]:
 def decode(rows: Rows) -> FoundInstants:
     """Each instant with the id of its table, and the marks where the statement has them."""
     marks = {
-        (row[0], Micros(row[1])): Marks(row[instant_columns.COUNT], row[instant_columns.COUNT + 1])
+        (row[0], Micros(row[1])): Marks(row[_COUNT], row[_COUNT + 1])
         for row in rows
-        if len(row) > instant_columns.COUNT and row[instant_columns.COUNT] is not None
+        if len(row) > _COUNT and row[_COUNT] is not None
     }
-    return FoundInstants(list(map(instant_columns.decode, rows)), marks)
+    return FoundInstants(list(map(_instant_of, rows)), marks)
 
 
 def add(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
     """Add new instants."""
-    return _ADD, instant_columns.encode(instants)
+    return _ADD, _encode(instants)
 
 
 def save(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
     """Save instants in their present state."""
-    return _SAVE, instant_columns.encode(instants)
+    return _SAVE, _encode(instants)
 
 
 async def get(connection: AsyncConnection, table_id: UUID, requested_time: Micros) -> Instant | None:
@@ -137,7 +151,7 @@ async def get(connection: AsyncConnection, table_id: UUID, requested_time: Micro
         schema.instant.c.requested_time == to_datetime(requested_time)
     )
     row = (await connection.execute(query)).one_or_none()
-    return None if row is None else instant_columns.decode(row)[1]
+    return None if row is None else _instant_of(row)[1]
 
 
 async def are_there(connection: AsyncConnection, table_id: UUID) -> bool:
@@ -160,7 +174,7 @@ async def page(
     if after is not None:
         behind = to_datetime(after)
         query = query.where(ordered > behind if ascending else ordered < behind)
-    return [instant_columns.decode(row)[1] for row in await connection.execute(query)]
+    return [_instant_of(row)[1] for row in await connection.execute(query)]
 
 
 async def completion_times(
@@ -262,5 +276,47 @@ def _conditions(wanted: Filter) -> list[ColumnElement[bool]]:
 
 
 def _select(table_id: UUID, *, with_plans: bool = False) -> Select[Any]:
-    columns = instant_columns.selected(without=() if with_plans else ("plan",))
+    columns = _selected_columns(without=() if with_plans else ("plan",))
     return select(*columns).where(schema.instant.c.table_id == table_id)
+
+
+def _selected_columns(without: Collection[str] = ()) -> list[ColumnElement[Any]]:
+    """The columns of ``{instant}`` for a select that is built from parts; null for those in ``without``."""
+    return [null() if column.name in without else _selected(column) for column in _COLUMNS]
+
+
+def _selected(column: Column[Any]) -> ColumnElement[Any]:
+    match column.type:
+        case DateTime():
+            return func.micros(column)
+        case JSONB():
+            return cast(column, Text)
+        case _:
+            return column
+
+
+def _instant_of(row: Sequence[Any]) -> tuple[UUID, Instant]:
+    """The table's id and the instant of a row that begins with the columns."""
+    fields = dict(zip(_FIELDS, row[1:_COUNT], strict=True))
+    for name in _JSON_FIELDS:
+        if fields[name] is not None:
+            fields[name] = msgspec.json.decode(fields[name])
+    return row[0], decoding.convert(fields, Instant)
+
+
+def _encode(instants: Sequence[tuple[UUID, Instant]]) -> dict[str, list[Any]]:
+    """The parameters of the statements that add and save instants."""
+    parameters: dict[str, list[Any]] = {"table_id": [table_id for table_id, _ in instants]}
+    values = map(_values, [instant for _, instant in instants])
+    parameters |= {name: list(column) for name, column in zip(_FIELDS, zip(*values, strict=True), strict=True)}
+    for name in _JSON_FIELDS:
+        column = parameters[name]
+        if column.count(None) < len(column):
+            parameters[name] = list(map(_json, column))
+    return parameters
+
+
+def _json(value: object) -> str | None:
+    if value is None:
+        return None
+    return _EMPTY if value == {} else msgspec.json.encode(value).decode()

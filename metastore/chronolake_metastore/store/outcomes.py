@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chronolake_metastore.domain import answers
+from chronolake_metastore.domain import logs
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
 from chronolake_model.times import Micros
@@ -53,7 +53,7 @@ class StoredOutcome(msgspec.Struct, frozen=True, kw_only=True):
             "table_id": self.table_id,
             "version": self.version,
             "code": self.code,
-            "result_digest": answers.digest_of_answer(self.result),
+            "result_digest": logs.digest_of_answer(self.result),
             "dialect": self.dialect,
             "answer_digest": self.answer_digest,
             "recorded_at": self.recorded_at,

@@ -21,7 +21,7 @@ from chronolake_metastore.domain.instants import CompleteInstant, ReturnToReques
 from chronolake_metastore.domain.leases import RenewLease
 from chronolake_metastore.store import pending_plans
 from chronolake_metastore.store.pending_plans import PendingPlan
-from chronolake_metastore.store.postgres import leader_election
+from chronolake_metastore.store.postgres import advisory_locks
 from chronolake_metastore.workers import files_to_delete
 from chronolake_metastore.workers.files_to_delete import FileDeleter, NotOfTarget, Page
 from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
@@ -74,7 +74,7 @@ class Deleter:
 
     async def execute_plans(self) -> int:
         """Execute waiting plans, if this replica is the leader; gives how many plans waited."""
-        async with leader_election.leadership(self._database, NAME) as ours:
+        async with advisory_locks.leadership(self._database, NAME) as ours:
             if ours is None:
                 return 0
             plans = await pending_plans.page(ours, self._storage.tables_in_backoff(), AT_ONCE)

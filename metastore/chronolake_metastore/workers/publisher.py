@@ -21,12 +21,11 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.batching.sequencer import Sequencer
+from chronolake_metastore.batching.sequencer import Notifier, Sequencer
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.notes import publication as notes
 from chronolake_metastore.notes.publication import Lease
-from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.queries import publication as queries
 from chronolake_metastore.queries.publication import Target
 from chronolake_metastore.service.service import Service

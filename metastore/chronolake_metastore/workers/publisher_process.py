@@ -22,8 +22,8 @@ import msgspec
 import uvloop
 
 from chronolake_metastore import telemetry
+from chronolake_metastore.batching.sequencer import Notifier
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers.publisher import Counts, ServerPublisher

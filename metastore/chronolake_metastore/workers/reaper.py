@@ -19,7 +19,7 @@ from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.store import leases, streams
 from chronolake_metastore.store.leases import ExpiredLease
-from chronolake_metastore.store.postgres import leader_election
+from chronolake_metastore.store.postgres import advisory_locks
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.streams import ExpiredStream
 from chronolake_metastore.workers.worker import Resources, Worker, run_periodically, submit
@@ -43,7 +43,7 @@ async def run(resources: Resources) -> None:
 
 async def reap(database: Database, service: Service, metrics: Metrics) -> int:
     """End expired leases, if this server is the leader; gives their number."""
-    async with leader_election.leadership(database, NAME) as ours:
+    async with advisory_locks.leadership(database, NAME) as ours:
         if ours is None:
             _show(metrics, streams.Totals())
             return 0

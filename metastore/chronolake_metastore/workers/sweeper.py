@@ -12,7 +12,7 @@ from chronolake_metastore import errors, telemetry
 from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.store import sweeps
 from chronolake_metastore.store.pending_plans import Place
-from chronolake_metastore.store.postgres import leader_election
+from chronolake_metastore.store.postgres import advisory_locks
 from chronolake_metastore.store.sweeps import FIRST, Unswept
 from chronolake_metastore.workers import files_to_delete
 from chronolake_metastore.workers.files_to_delete import FileDeleter, Page
@@ -52,7 +52,7 @@ class Sweeper:
 
     async def sweep_due(self) -> int:
         """Sweep the instants that are due, if this replica is the leader; gives how many."""
-        async with leader_election.leadership(self._database, NAME) as ours:
+        async with advisory_locks.leadership(self._database, NAME) as ours:
             if ours is None:
                 return 0
             swept = 0

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.commands.answers import Answer
+from chronolake_metastore.batching.sequencer import Notifier
+from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.followers import Followers
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.notifier import Notifier
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
@@ -47,7 +47,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     setting: str | None = None
     """The setting that has its interval in seconds, where 0 turns it off. None: the worker always runs."""
     has_leader: bool = False
-    """Whether one server at a time searches for work: ``leader_election`` elects it by the name."""
+    """Whether one server at a time searches for work: ``advisory_locks`` elects it by the name."""
     acts: bool = True
     """Whether it runs only while this server may act for its metastore (docs/decisions/0069-copies.md)."""
 

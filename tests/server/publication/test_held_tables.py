@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 import chronolake
-from chronolake_metastore.notifier import Notifier
+from chronolake_metastore.batching.sequencer import Notifier
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import held_tables

@@ -1,4 +1,4 @@
-"""The numbers of all advisory locks that Chronolake takes in its database.
+"""The numbers of all advisory locks that Chronolake takes in its database, and the leader that one elects.
 
 Other programs may use the same database, so the numbers are large and unusual. PostgreSQL separates locks with
 one key from locks with two keys, but the numbers differ anyway.
@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import enum
 import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 import chronolake_migrations
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.engine import Database, Reader
 
 _FIRST: Final = 1667788914
 _NAMES: Final = 1_024
+_TRY_LOCK: Final = "SELECT pg_try_advisory_lock(%(lock)s::integer, hashtext(%(worker)s::text))"
+_UNLOCK: Final = "SELECT pg_advisory_unlock(%(lock)s::integer, hashtext(%(worker)s::text))"
 
 
 @enum.unique
@@ -38,3 +44,22 @@ def key_of_name(name: str) -> int:
     Names share 1,024 keys, so that PostgreSQL has room for the locks of any group of commands.
     """
     return zlib.crc32(name.encode()) % _NAMES
+
+
+@asynccontextmanager
+async def leadership(database: Database, worker: str) -> AsyncIterator[Reader | None]:
+    """A connection of the leader among the workers of a name; None when another server is the leader."""
+    lock = {"lock": AdvisoryLock.WORKER.value, "worker": worker}
+    async with database.autocommit() as connection:
+        locked = await statements.execute(connection, _TRY_LOCK, lock)
+        if not locked.scalar_one():
+            yield None
+            return
+        try:
+            yield connection
+        except BaseException:
+            # The connection is lost, or a statement was cancelled: unlocking would fail, and its error would
+            # hide this one. A worker must not miss that it is to stop. The lock ends with the connection.
+            await connection.invalidate()
+            raise
+        await statements.execute(connection, _UNLOCK, lock)

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.postgres import arrays, schema, statements
+from chronolake_metastore.store.postgres import connections, schema, statements
 from chronolake_metastore.store.postgres.connections import BoundedConnection
 from chronolake_metastore.store.postgres.outages import Outages
 from chronolake_metastore.store.postgres.stream_slots import StreamSlots
@@ -200,7 +200,7 @@ class Database:
 
     async def _connect(self, conninfo: str, silent_seconds: float | None) -> BoundedConnection:
         try:
-            made = await BoundedConnection.connect(conninfo, prepare_threshold=1, context=arrays.context())
+            made = await BoundedConnection.connect(conninfo, prepare_threshold=1, context=connections.context())
         except psycopg.OperationalError as exc:
             self._outages.unreachable(_reason(exc))
             raise

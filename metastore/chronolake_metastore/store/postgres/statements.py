@@ -3,16 +3,66 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from types import MappingProxyType
 from typing import Any, Final
 
 from psycopg import sql
-from sqlalchemy import CursorResult
+from sqlalchemy import BigInteger, Column, CursorResult, DateTime, Integer, Text, Uuid
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chronolake_metastore.store import instant_columns
+from chronolake_metastore.store.postgres import schema
+
+_PARAMETER_TYPES: Final = {
+    BigInteger: "bigint",
+    DateTime: "bigint",
+    Integer: "integer",
+    JSONB: "text",
+    Text: "text",
+    Uuid: "uuid",
+}
+_NEVER_CHANGED: Final = frozenset({"table_id", "requested_time", "operation", "target", "plan", "stream"})
+"""Columns that keep the value with which their instant was begun."""
+
+_INSTANT: Final[Sequence[Column[Any]]] = tuple(schema.instant.columns)
+
+
+def _read(column: Column[Any]) -> str:
+    match column.type:
+        case DateTime():
+            return f"micros(i.{column.name})"
+        case JSONB():
+            return f"i.{column.name}::text"
+        case _:
+            return f"i.{column.name}"
+
+
+def _saved(column: Column[Any]) -> str:
+    match column.type:
+        case DateTime():
+            return f"moment({column.name})"
+        case JSONB():
+            return f"{column.name}::jsonb"
+        case _:
+            return column.name
+
+
+_INSTANT_FRAGMENTS: Final[Mapping[str, str]] = {
+    "{instant}": ", ".join(map(_read, _INSTANT)),
+    "{instant_names}": ", ".join(column.name for column in _INSTANT),
+    "{instant_rows}": ", ".join(
+        f"unnest(%({column.name})s::{_PARAMETER_TYPES[type(column.type)]}[]) AS {column.name}"
+        for column in _INSTANT
+    ),
+    "{instant_values}": ", ".join(map(_saved, _INSTANT)),
+    "{instant_updates}": ", ".join(
+        f"{column.name} = excluded.{column.name}" for column in _INSTANT if column.name not in _NEVER_CHANGED
+    ),
+}
+"""The columns of the instant ``i`` to read, and parts of the statements that write instants."""
+
 
 _PENDING: Final = """
     i.requested_time <= moment(%(as_of)s)
@@ -35,7 +85,7 @@ _FILE: Final = """
 
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s")
 _FRAGMENTS: Final = {
-    **instant_columns.FRAGMENTS,
+    **_INSTANT_FRAGMENTS,
     "{file}": _FILE.strip(),
     "{pending}": _PENDING.strip(),
 }

@@ -16,7 +16,7 @@ import psycopg
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore import errors
-from chronolake_metastore.store.postgres import arrays, engine, schema, statements
+from chronolake_metastore.store.postgres import connections, engine, schema, statements
 from chronolake_metastore.store.postgres.connections import BoundedConnection
 
 Statement = tuple[str, Mapping[str, Any]]
@@ -133,7 +133,7 @@ class Transaction:
         await self.batch([])
         async with self._connection.cursor(name="rows") as cursor:
             cursor.itersize = _STREAMED_ROWS
-            await cursor.execute(sql, arrays.bind(sql, parameters))
+            await cursor.execute(sql, connections.bind(sql, parameters))
             async for row in cursor:
                 yield row
 

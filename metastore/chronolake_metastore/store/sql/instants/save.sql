@@ -1,4 +1,4 @@
--- Save instants in their present state. The columns are listed in instant_columns; some of them never change.
+-- Save instants in their present state. The columns are listed in schema.py; some of them never change.
 INSERT INTO instant ({instant_names})
 SELECT {instant_values}
 FROM (SELECT {instant_rows}) AS saved
