@@ -119,7 +119,8 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
 
     @override
     def locks_instants(self, state: State, command: CompleteInstant) -> bool:
-        return _marked_instant(state, command) is not None
+        entry = state.find_instant(command.table, command.requested_time)
+        return entry is not None and _marked_instant(state, command, *entry) is not None
 
     @override
     def look_ahead(self, command: CompleteInstant) -> Loading[Completion] | None:
@@ -149,7 +150,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         staged, concurrent = ahead.staged, ahead.concurrent
         if command.staged:
             staged, concurrent = yield from _load_staged(command, staged)
-        marked = _marked_instant(state, command)
+        marked = _marked_instant(state, command, table, instant)
         counted = None if marked is None or ahead.reconciliation is None else stored_markers.count(marked)
         reconciled = None if marked is None or counted is not None else stored_markers.reconcile(marked)
         unplanned = _unplanned(table, instant, command.write_stats, command.replaced_file_groups)
@@ -216,7 +217,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             promised_files.refuse(table, evidence.promised)
         if command.keys_looked_up and concurrency.compares_inserts(table):
             own = {*evidence.inserted, *concurrency.partitions_of(table.table_id, command.write_stats)}
-            latest = {**evidence.inserted, **state.inserted}
+            latest = {**evidence.inserted, **state.latest_inserts(table.table_id)}
             concurrency.refuse_inserts(table, instant.requested_time, own, latest)
         if command.cleaned_before is not None and evidence.history is not None:
             before, others = command.cleaned_before, state.instants_of(table.table_id)
@@ -357,15 +358,15 @@ def _staged_versions(command: CompleteInstant) -> StagedVersions:
     return StagedVersions(command.table, command.requested_time, command.staged)
 
 
-def _marked_instant(state: State, command: CompleteInstant) -> MarkedInstant | None:
-    """The instant whose markers are compared when the command completes, if any are.
+def _marked_instant(
+    state: State, command: CompleteInstant, table: Table, instant: Instant
+) -> MarkedInstant | None:
+    """The instant whose markers are compared when the command completes it, if any are.
 
     None for an instant that cannot complete.
     """
-    entry = state.find_instant(command.table, command.requested_time)
-    if entry is None or not entry[1].state.is_pending:
+    if not instant.state.is_pending:
         return None
-    table, instant = entry
     marks = state.marks.get((table.table_id, instant.requested_time))
     was_marked = marks is not None and (marks.has_markers or marks.had_deletions)
     if not reconciling.needs_markers(table, instant, was_marked=was_marked):

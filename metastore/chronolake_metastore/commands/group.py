@@ -131,14 +131,15 @@ async def _run_together(session: Session, tasks: Sequence[Task], drift_max_us: i
         records = _Records(known)
         results: list[Result] = []
         await tx.commit(_execute(state, tasks, evidence, now, records, results))
+    drift_us = max((drift(clock, now.wall) for clock in state.clocks.values()), default=0)
+    if drift_us <= drift_max_us:
+        return GroupResult(results, [0.0] * len(tasks), drift_us)
     waits = {
         table_id: wait_us / MICROS_PER_SECOND
         for table_id, clock in before.items()
         if (wait_us := commit_wait(clock, state.clocks[table_id], now.wall, drift_max_us))
     }
-    commit_waits = [_commit_wait(state, task.names, waits) if waits else 0.0 for task in tasks]
-    drift_us = max((drift(clock, now.wall) for clock in state.clocks.values()), default=0)
-    return GroupResult(results, commit_waits, drift_us)
+    return GroupResult(results, [_commit_wait(state, task.names, waits) for task in tasks], drift_us)
 
 
 def _execute(

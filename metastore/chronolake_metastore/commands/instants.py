@@ -68,13 +68,13 @@ class BeginInstantHandler(Handler[BeginInstant, Beginning]):
     def load(
         self, state: State, command: BeginInstant, evidence: Beginning, now: Now
     ) -> Loading[Beginning] | None:
+        plan = _resizing(command)
+        if plan is None and not _has_gate(command):
+            return None
         table = state.locked_table(command.table)
         if table is None:
             return None
-        if command.action is Action.COMPACTION and command.inflight:
-            return _load_gate(table)
-        plan = _resizing(command)
-        return None if plan is None else _load_left_out(table, plan)
+        return _load_gate(table) if plan is None or _has_gate(command) else _load_left_out(table, plan)
 
     @override
     def decide(self, state: State, command: BeginInstant, evidence: Beginning, origin: Origin) -> AnyResult:
@@ -96,6 +96,11 @@ class BeginInstantHandler(Handler[BeginInstant, Beginning]):
         times = [event.time for event in requests]
         first = instant_of(state, table, times[0])
         return BegunInstantsResult(log_id=table.table_id, first=first, requested_times=times)
+
+
+def _has_gate(command: BeginInstant) -> bool:
+    """Whether its plan must be published before it begins."""
+    return command.action is Action.COMPACTION and command.inflight
 
 
 def _load_gate(table: Table) -> Loading[Beginning]:

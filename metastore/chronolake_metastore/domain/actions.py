@@ -77,6 +77,8 @@ _SERVICE_OPERATIONS: Final = {rules.operation: action for action, rules in RULES
 
 
 SERVICE_OPERATIONS: Final = frozenset(_SERVICE_OPERATIONS)
+WRITE_OPERATIONS: Final = frozenset(Operation) - SERVICE_OPERATIONS
+"""The operations of writers."""
 
 
 def begun_as(action: Action, operation: Operation) -> Action:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
@@ -57,6 +58,7 @@ class Staged(msgspec.Struct, frozen=True):
 
 
 NOTHING_STAGED: Final = Staged()
+_counts: Final = attrgetter("size_bytes", "records", "inserts", "updates", "deletes")
 
 
 def check(table: Table, requested_time: str, stats: Sequence[WriteStat], *, is_adopted: bool = False) -> None:
@@ -117,14 +119,7 @@ def kind_of(stat: WriteStat) -> FileKind:
 
 def summarise(stats: Sequence[WriteStat]) -> WriteSummary:
     """The totals over ``stats``."""
-    return WriteSummary(
-        files=len(stats),
-        size_bytes=sum(stat.size_bytes for stat in stats),
-        records=sum(stat.records for stat in stats),
-        inserts=sum(stat.inserts for stat in stats),
-        updates=sum(stat.updates for stat in stats),
-        deletes=sum(stat.deletes for stat in stats),
-    )
+    return WriteSummary(len(stats), *map(sum, zip(*map(_counts, stats), strict=True)))
 
 
 def total(summaries: Iterable[WriteSummary]) -> WriteSummary:

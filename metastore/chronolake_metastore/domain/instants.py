@@ -473,8 +473,8 @@ def _refuse_unknown_schema(table: Table, schema_version: int | None) -> None:
 
 def _refuse_unsupported(table: Table, command: BeginInstant, rules: actions.Rules) -> None:
     table_type = table.definition.type
-    supported = actions.supported(table_type)
     if table_type not in rules.table_types:
+        supported = actions.supported(table_type)
         own = "" if rules.table_types else "; there is another request for this action"
         raise errors.ActionNotSupported(
             f"a {table_type} table takes {', '.join(supported)}; "
@@ -482,10 +482,10 @@ def _refuse_unsupported(table: Table, command: BeginInstant, rules: actions.Rule
             action=command.action,
             supported=supported,
         )
-    wanted = {rules.operation} if rules.operation else set(Operation) - actions.SERVICE_OPERATIONS
+    wanted = {rules.operation} if rules.operation else actions.WRITE_OPERATIONS
     if command.operation is not Operation.UNKNOWN and command.operation not in wanted:
         raise errors.ActionNotSupported(
             f"a {command.action} takes the operation {' or '.join(sorted(wanted))}, not {command.operation}",
             action=command.action,
-            supported=supported,
+            supported=actions.supported(table_type),
         )

@@ -134,7 +134,8 @@ class State:
         self.instants = dict(loaded.instants)
         self.streams = dict(loaded.streams)
         self.concurrent = dict(loaded.concurrent)
-        self.inserted: dict[concurrency.PartitionKey, ConcurrentInstant] = {}
+        self._completed: list[tuple[UUID, Instant, Sequence[WriteStat]]] = []
+        """The completions since the state was loaded, with the id of the table."""
         self.buffered: dict[FileGroup, tuple[BufferedFile, ...]] = {}
         """The files that were reported to streams since the state was loaded."""
         self.changes = StateChanges()
@@ -188,6 +189,14 @@ class State:
     def instants_of(self, table_id: UUID) -> list[Instant]:
         """The instants of a table, as far as they were loaded."""
         return [instant for (of_table, _), instant in self.instants.items() if of_table == table_id]
+
+    def latest_inserts(self, table_id: UUID) -> concurrency.LatestInserts:
+        """The inserts into a table since the state was loaded."""
+        latest: dict[concurrency.PartitionKey, ConcurrentInstant] = {}
+        for of_table, completed, write_stats in self._completed:
+            if of_table == table_id:
+                latest |= concurrency.inserts_of(completed, write_stats, table_id)
+        return latest
 
     def has_markers(self, table: Table, instant: Instant) -> bool:
         """Whether an instant that may end has markers."""
@@ -263,7 +272,7 @@ class State:
             completed = self.instant_of(event)
             changes = conflicts.group_changes(completed.begun_as, files.touches(write_stats), [])
             concurrency.add(self.concurrent, event.table_id, changes, completed)
-            self.inserted |= concurrency.inserts_of(completed, write_stats, event.table_id)
+            self._completed.append((event.table_id, completed, write_stats))
         if isinstance(event.payload, events.WriteStatsStaged) and event.payload.report is not None:
             self._buffer(event, write_stats)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -53,6 +54,7 @@ _STAT_COLUMNS: Final = (
     "updates",
     "deletes",
 )
+_stat_values: Final = operator.attrgetter(*_STAT_COLUMNS)
 
 
 def append(events: Sequence[Event]) -> Statement:
@@ -95,8 +97,8 @@ def append_write_stats(written: Sequence[WrittenFiles]) -> Statement:
         "ordinal": [ordinal for _, _, ordinal, _ in rows],
         "kind": [files.kind_of(stat).value for _, _, _, stat in rows],
     }
-    for column in _STAT_COLUMNS:
-        parameters[column] = [getattr(stat, column) for _, _, _, stat in rows]
+    columns = zip(*map(_stat_values, (stat for _, _, _, stat in rows)), strict=True)
+    parameters |= {name: list(column) for name, column in zip(_STAT_COLUMNS, columns, strict=True)}
     parameters["column_stats"] = [_column_stats(stat) for _, _, _, stat in rows]
     parameters["has_field_ids"] = [_has_field_ids(stat) for _, _, _, stat in rows]
     return _APPEND_WRITE_STATS, parameters

@@ -310,6 +310,8 @@ def _elements(type_name: str, values: Sequence[Any]) -> Iterable[bytes]:
         # Hashes: by one call for all.
         length = _LENGTH(len(values[0]))
         return [length, length.join(values)]
+    if type_name == "uuid" and None not in values:
+        return [_UUID_LENGTH, _UUID_LENGTH.join([value.int.to_bytes(16, "big") for value in values])]
     if type_name == "text" and None not in values:
         texts = [value.encode() for value in values]
         return itertools.chain.from_iterable(zip(map(_LENGTH, map(len, texts)), texts, strict=True))
