@@ -13,6 +13,7 @@ from tests.fix_s3 import S3
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
 from tests.server import database, deleting, rest, stored
+from tests.server.checkpoints import StreamOfTable
 from tests.server.operations import TABLE, Operation
 from tests.server.refusals import ServedTable, check_problem, is_decision
 from tests.server.rest import Table, marker, succeeded, write_stat
@@ -51,6 +52,29 @@ def shared_http(shared_server: ServerProcess) -> Iterator[httpx.Client]:
 def table(shared_http: httpx.Client) -> Table:
     """A copy-on-write table of the test's own on the module's server."""
     return rest.make_table(shared_http)
+
+
+@pytest.fixture
+def stream(table: Table) -> StreamOfTable:
+    """A stream of two tasks into the test's table."""
+    stream = StreamOfTable(table)
+    stream.open(tasks=2)
+    return stream
+
+
+@pytest.fixture
+def clients(shared_servers: tuple[ServerProcess, ServerProcess]) -> Iterator[list[httpx.Client]]:
+    """A client of each of two servers over one database."""
+    first, second = (rest.connect(server.url) for server in shared_servers)
+    with first, second:
+        yield [first, second]
+
+
+@pytest.fixture
+def tables(clients: list[httpx.Client]) -> list[Table]:
+    """One table, as each of the two servers serves it."""
+    made = rest.make_table(clients[0])
+    return [made, Table(clients[1], made.name)]
 
 
 @pytest.fixture(scope="module")

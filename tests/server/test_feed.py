@@ -26,13 +26,6 @@ def table(http: httpx.Client) -> rest.Table:
     return rest.make_table(http, "feed.orders")
 
 
-@pytest.fixture(scope="module")
-def shared_http(shared_server: ServerProcess) -> Iterator[httpx.Client]:
-    """A client of the module's server, for tests that change nothing."""
-    with rest.connect(shared_server.url) as client:
-        yield client
-
-
 def read(http: httpx.Client, **parameters: Any) -> dict[str, Any]:
     return rest.succeeded(http.get("/v1/events", params=parameters))
 

@@ -5,7 +5,7 @@ Promise 4 of docs/architecture.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -16,21 +16,6 @@ from tests.server import database, rest
 from tests.server.rest import Json, Table, keyed, new_key, refused, succeeded, write_stat
 
 SENDS = 8
-
-
-@pytest.fixture
-def clients(shared_servers: tuple[ServerProcess, ServerProcess]) -> Iterator[list[httpx.Client]]:
-    """A client of each of two servers over one database."""
-    first, second = (rest.connect(server.url) for server in shared_servers)
-    with first, second:
-        yield [first, second]
-
-
-@pytest.fixture
-def tables(clients: list[httpx.Client]) -> list[Table]:
-    """One table, as each of the two servers serves it."""
-    made = rest.make_table(clients[0])
-    return [made, Table(clients[1], made.name)]
 
 
 def send_at_once(clients: list[httpx.Client], path: str, body: Json | None, key: str) -> list[httpx.Response]:

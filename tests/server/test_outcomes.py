@@ -29,21 +29,6 @@ KEYS = (
 )
 
 
-@pytest.fixture
-def clients(shared_servers: tuple[ServerProcess, ServerProcess]) -> Iterator[list[httpx.Client]]:
-    """A client of each of two servers over one database."""
-    first, second = (rest.connect(server.url) for server in shared_servers)
-    with first, second:
-        yield [first, second]
-
-
-@pytest.fixture
-def tables(clients: list[httpx.Client]) -> list[Table]:
-    """One table, as each of the two servers serves it."""
-    made = rest.make_table(clients[0])
-    return [made, Table(clients[1], made.name)]
-
-
 def look_up(http: httpx.Client, key: str) -> httpx.Response:
     """Look up the outcome of a request."""
     return http.get(f"/v1/outcomes/{quote(key, safe='').replace('.', '%2E')}")

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import httpx
 import pytest
 
-from tests.fix_server import ServerProcess
 from tests.server import rest
 
 FAR = "29990101000000000"
 EARLY = "20000101000000000"
-
-
-@pytest.fixture(scope="module")
-def shared_http(shared_server: ServerProcess) -> Iterator[httpx.Client]:
-    """A client of the module's server."""
-    with rest.connect(shared_server.url) as client:
-        yield client
-
-
-@pytest.fixture
-def table(shared_http: httpx.Client) -> rest.Table:
-    return rest.make_table(shared_http)
 
 
 def changes(http: httpx.Client, table: rest.Table, **between: str) -> rest.Json:

@@ -21,13 +21,6 @@ def table(shared_http: httpx.Client) -> Table:
     return rest.make_table(shared_http, type="merge_on_read")
 
 
-@pytest.fixture
-def stream(table: Table) -> StreamOfTable:
-    stream = StreamOfTable(table)
-    stream.open(tasks=2)
-    return stream
-
-
 def test_a_checkpoint_in_progress_that_no_task_has_reported_survives_no_restore_and_loses_nothing(
     stream: StreamOfTable,
 ) -> None:

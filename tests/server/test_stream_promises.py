@@ -15,13 +15,6 @@ def table(shared_http: httpx.Client) -> Table:
     return rest.make_table(shared_http, type="merge_on_read")
 
 
-@pytest.fixture
-def stream(table: Table) -> StreamOfTable:
-    stream = StreamOfTable(table)
-    stream.open(tasks=2)
-    return stream
-
-
 def appended(instant: str, bucket: int = 1) -> rest.Json:
     """The marker of a log file."""
     stat = log_stat(instant, bucket)

@@ -20,13 +20,6 @@ def table(shared_http: httpx.Client) -> Table:
     return rest.make_table(shared_http, type="merge_on_read")
 
 
-@pytest.fixture
-def stream(table: Table) -> StreamOfTable:
-    stream = StreamOfTable(table)
-    stream.open(tasks=2)
-    return stream
-
-
 def instant_of(stream: StreamOfTable, requested_time: str) -> rest.Json:
     """An instant as the timeline shows it."""
     return succeeded(stream.table.http.get(f"/v1/tables/{stream.table.name}/instants/{requested_time}"))
