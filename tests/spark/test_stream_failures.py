@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 
 from chronolake_spark import errors
+from chronolake_spark.driver import spark_failures
 from chronolake_spark.stream import failures
 
 CALL = "py4j.protocol.Py4JJavaError: An error occurred while calling"
@@ -41,6 +42,13 @@ def test_a_rollback_says_that_the_query_was_stopped() -> None:
     stopped = raised(errors.SparkJobFailed("it was interrupted"), java)
     assert failures.reason_of(stopped) == "the query was stopped while it wrote the batch"
     assert failures.reason_of(errors.DuplicateKeys("a key")) == "DuplicateKeys: a key"
+
+
+def test_a_write_in_a_function_of_the_users_own_says_that_it_was_interrupted() -> None:
+    java = RuntimeError(
+        "An error occurred while calling o1.save.\n: java.lang.InterruptedException\n\tat java.base"
+    )
+    assert spark_failures.message_of(java) == "the job was interrupted, as when a query is stopped"
 
 
 def test_an_error_of_chronolake_is_raised_as_it_is() -> None:

@@ -28,6 +28,7 @@ _CLASS = re.compile(r"\A(?:[\w$]+\.)+[\w$]+(?:: |$)")
 _CONDITION = re.compile(r"\A\[[A-Z0-9_.]+\] ")
 _STATE = re.compile(r"\s*SQLSTATE: \w+")
 _CAUSE = re.compile(r"^Caused by: ", re.MULTILINE)
+_INTERRUPTION: Final = "java.lang.InterruptedException"
 _TRACE = re.compile(r"\n\s+at |\n\s*JVM stacktrace|\n\s+\.\.\. \d+ more")
 
 
@@ -75,4 +76,6 @@ def _plain_message(text: str) -> str:
     """The message of one exception, without its class, its condition and its trace."""
     message = _TRACE.split(text, maxsplit=1)[0].strip()
     plain = _STATE.sub("", _CONDITION.sub("", _CLASS.sub("", message)))
+    if message == _INTERRUPTION:
+        return "the job was interrupted, as when a query is stopped"
     return plain.strip().rstrip(".") or message
