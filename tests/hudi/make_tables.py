@@ -155,6 +155,7 @@ LOG_COMPACTION = {
 }
 KEYLESS = {"hoodie__datasource__write__recordkey__field": ""}
 ORDERED = {"hoodie__datasource__write__precombine__field": "ts,price"}
+BY_COMMIT = {"hoodie__write__record__merge__mode": "COMMIT_TIME_ORDERING"}
 _TIMES = {
     "hoodie__keygen__timebased__timestamp__type": "DATE_STRING",
     "hoodie__keygen__timebased__input__dateformat": "yyyy-MM-dd",
@@ -429,8 +430,10 @@ RECIPES: dict[str, Recipe] = {
     "double9": (9, {"hoodie__datasource__write__recordkey__field": "ratio"}, doubles),
     "flagged9": (9, PARTITIONED, flagged),
     "ordered9": (9, {**PARTITIONED, **ORDERED}, ordered),
-    "orderedmor9": (9, {**ORDERED, **MERGE_ON_READ}, ordered_logs),
-    "orderedmor6": (6, {**ORDERED, **MERGE_ON_READ}, ordered_logs),
+    "orderedmor9": (9, {**ORDERED, **MERGE_ON_READ}, ordered),
+    "ordereddeletes9": (9, {**ORDERED, **MERGE_ON_READ}, ordered_logs),
+    "ordereddeletes6": (6, {**ORDERED, **MERGE_ON_READ}, ordered_logs),
+    "bycommit9": (9, {**ORDERED, **MERGE_ON_READ, **BY_COMMIT}, ordered),
     "timestamp9": (9, TIMESTAMPS, upserted),
     "custom8": (8, {**MERGE_ON_READ, **CUSTOM}, merge_on_read),
     "slashed8": (8, PLAIN, slashed),

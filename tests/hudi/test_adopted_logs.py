@@ -17,6 +17,8 @@ from tests.hudi.log_rows import rows_by_slices
 from tests.hudi.stored_tables import VERSION_6_LOGS, rows_by_hudi_rs, rows_of_hudi, unpacked
 from tests.spark import hand_written
 
+SEVERAL_ORDERINGS = ("orderedmor9", "ordereddeletes9", "ordereddeletes6", "bycommit9")
+
 
 def adopted(client: chronolake.Client, namespace: str, path: Path) -> chronolake.Table:
     """The table in a folder, adopted under the name of the folder."""
@@ -26,7 +28,16 @@ def adopted(client: chronolake.Client, namespace: str, path: Path) -> chronolake
 
 @pytest.mark.parametrize(
     "name",
-    ["mor8", "mor9", "partial9", "logcompacted9", "logonly9", "compacted6", "orderedmor9", *VERSION_6_LOGS],
+    [
+        "mor8",
+        "mor9",
+        "partial9",
+        "logcompacted9",
+        "logonly9",
+        "compacted6",
+        *SEVERAL_ORDERINGS,
+        *VERSION_6_LOGS,
+    ],
 )
 def test_rows_in_log_files_are_those_that_hudi_read(
     client: chronolake.Client, namespace: str, tmp_path: Path, name: str

@@ -49,6 +49,9 @@ def adopt(client: chronolake.Client, namespace: str) -> Callable[[Path], chronol
         "flagged9",
         "ordered9",
         "orderedmor9",
+        "ordereddeletes9",
+        "ordereddeletes6",
+        "bycommit9",
         "upgraded9",
     ],
 )
