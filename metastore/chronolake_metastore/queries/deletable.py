@@ -27,8 +27,8 @@ async def find_deletable(
     """
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
-        await identity.refuse_earlier_state(connection, table.table_id, body.recorded)
         refused = await refusals(connection, table.table_id, requested_time, body.files, body.writer)
+        await identity.refuse_earlier_state(connection, table.table_id, body.recorded)
         return await _answer(connection, table, refused)
 
 
@@ -38,10 +38,10 @@ async def find_deletable_orphans(
     """The files that may not be deleted as orphans; raises as ``orphan_refusals``."""
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
-        await identity.refuse_earlier_state(connection, table.table_id, body.recorded)
         refused = await orphan_refusals(
             connection, table.table_id, body.files, unknown_instants=body.unknown_instants
         )
+        await identity.refuse_earlier_state(connection, table.table_id, body.recorded)
         return await _answer(connection, table, refused)
 
 

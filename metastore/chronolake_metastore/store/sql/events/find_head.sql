@@ -5,7 +5,7 @@ SELECT
     %(version)s::bigint IS NULL OR EXISTS (
         SELECT
         FROM event r
-        WHERE r.table_id = e.table_id AND r.version = %(version)s AND r.hash = decode(%(hash)s, 'hex')
+        WHERE r.table_id = e.table_id AND r.version = %(version)s AND encode(r.hash, 'hex') = %(hash)s
     )
 FROM event e
 WHERE e.table_id = %(table_id)s
