@@ -390,7 +390,7 @@ def _unplanned(
 
 
 def _undeleted(table: Table, instant: Instant) -> Query[Undeleted] | None:
-    if not cleans.is_planned(instant):
+    if not instant.is_planned_clean:
         return None
     return stored_cleans.count_undeleted(table.table_id, instant.requested_time)
 

@@ -173,11 +173,6 @@ def resume(
     return LeaseRenewed(lease_seconds=command.lease_seconds, lease_expires_at=expires, writer=command.writer)
 
 
-def is_planned(instant: Instant) -> bool:
-    """Whether the server planned the clean, so that its files are not served any more."""
-    return instant.plan is not None and instant.plan.cleaned_before is not None
-
-
 def refuse_undeleted(table: Table, clean: Instant, undeleted: Undeleted) -> None:
     """Raise ``UndeletedFiles`` when files of the plan were not reported as deleted."""
     if undeleted.files:
@@ -200,7 +195,7 @@ def first_servable(
     """
     if clean.begun_as is not Action.CLEAN:
         raise errors.InvalidPlan(f"a {clean.begun_as} is not a clean: leave cleaned_before out")
-    if is_planned(clean):
+    if clean.is_planned_clean:
         raise errors.InvalidPlan(
             "the plan of this clean already has cleaned_before: leave it out of the request"
         )

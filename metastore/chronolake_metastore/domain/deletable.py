@@ -120,7 +120,7 @@ def _of_orphan(question: AsOrphans, facts: FileFacts) -> Refusal | None:
 
 
 def _by_clean(clean: Instant, facts: FileFacts) -> Refusal | None:
-    if cleans.is_planned(clean):
+    if clean.is_planned_clean:
         if facts.cleaned_by != clean.requested_time:
             return Refusal.OTHER_INSTANT
     elif not facts.is_published:

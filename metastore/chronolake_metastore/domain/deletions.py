@@ -67,7 +67,7 @@ def recorded_order(reported: Iterable[DeletedFile]) -> list[DeletedFile]:
 
 def is_planned_deletion(instant: Instant) -> bool:
     """Whether the plan of the instant names the files that may be reported."""
-    return cleans.is_planned(instant) or instant.action is Action.ROLLBACK
+    return instant.is_planned_clean or instant.action is Action.ROLLBACK
 
 
 def report(
@@ -99,7 +99,7 @@ def files_deleted(
 ) -> FilesDeleted:
     """The event of files that may be deleted; raises ``InvalidDeletion``."""
     marker = format_time(marked_by(instant), table.definition.tick)
-    if cleans.is_planned(instant):
+    if instant.is_planned_clean:
         _refuse(contradicted.unplanned, f"the plan of the clean {marker} of {table.name!r} does not name")
     else:
         foreign_files = _foreign_files(instant, contradicted, marker)

@@ -86,6 +86,11 @@ class Instant(msgspec.Struct, frozen=True, omit_defaults=True):
         """The action that was begun."""
         return actions.begun_as(self.action, self.operation)
 
+    @property
+    def is_planned_clean(self) -> bool:
+        """Whether it is a clean that the server planned, so that its files are not served any more."""
+        return self.plan is not None and self.plan.cleaned_before is not None
+
 
 class TableInstant(msgspec.Struct, frozen=True):
     """An instant of a table, and the table's number of buckets when it began.

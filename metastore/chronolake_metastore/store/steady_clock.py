@@ -8,16 +8,16 @@ from chronolake_metastore.domain.steady_clock import Reading, Record
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
 
-_READ: Final = "SELECT now_us(), micros(last_time), wall_offset_us FROM steady_clock"
-_RECORD: Final = statements.load("clocks/record_steady_clock")
+_READ_STEADY_CLOCK: Final = "SELECT now_us(), micros(last_time), wall_offset_us FROM steady_clock"
+_RECORD_STEADY_CLOCK: Final = statements.load("clocks/record_steady_clock")
 
 
-async def read(connection: Reader) -> Reading:
+async def read_steady_clock(connection: Reader) -> Reading:
     """The clocks as the database shows them."""
-    return Reading(*(await statements.execute(connection, _READ)).one())
+    return Reading(*(await statements.execute(connection, _READ_STEADY_CLOCK)).one())
 
 
-async def record(connection: Reader, reading: Reading, record: Record) -> bool:
+async def record_steady_clock(connection: Reader, reading: Reading, record: Record) -> bool:
     """Record the clock; gives false if another server has changed it meanwhile."""
     parameters = {
         "last_time": record.last_time,
@@ -25,5 +25,5 @@ async def record(connection: Reader, reading: Reading, record: Record) -> bool:
         "jump_us": record.jump_us,
         "offset_read": reading.wall_offset,
     }
-    recorded = await statements.execute(connection, _RECORD, parameters)
+    recorded = await statements.execute(connection, _RECORD_STEADY_CLOCK, parameters)
     return bool(recorded.scalar_one())

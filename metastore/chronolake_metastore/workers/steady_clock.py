@@ -43,9 +43,9 @@ class SteadyClockWatch:
         """Compare the clocks once, and correct the steady clock if the wall clock has jumped."""
         async with self._database.watching() as connection:
             sent = self._clock()
-            reading = await stored.read(connection)
+            reading = await stored.read_steady_clock(connection)
             sample, record = domain.observe(self._last, reading, sent, self._clock())
-            if record is not None and not await stored.record(connection, reading, record):
+            if record is not None and not await stored.record_steady_clock(connection, reading, record):
                 return
         self._last = sample
         if record is not None and record.jump_us:
