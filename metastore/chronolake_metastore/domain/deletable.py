@@ -9,7 +9,6 @@ from typing import Final, TypeAlias, assert_never
 
 import msgspec
 
-from chronolake_metastore.domain import cleans
 from chronolake_metastore.domain.instants import Instant
 from chronolake_model.file_names import PATH_BYTES_MAX, check_partition_path, parse_file_name
 from chronolake_model.marker_names import DeletedFile

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import cleans, files
+from chronolake_metastore.domain import files
 from chronolake_metastore.domain.commands import InstantCommand
 from chronolake_metastore.domain.events import FilesDeleted
 from chronolake_metastore.domain.instants import (

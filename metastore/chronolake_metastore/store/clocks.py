@@ -1,4 +1,7 @@
-"""Clocks, and the heads of the chains of answers: locked and read before a decision, saved with its events."""
+"""Clocks of logs, heads of the chains of answers, and the clocks of the database.
+
+Those of a log are locked and read before a decision, and saved with its events.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.events import Now
 from chronolake_metastore.domain.logs import ChainHead, Clock, chain_of_name
+from chronolake_metastore.domain.steady_clock import Reading, Record
 from chronolake_metastore.store.postgres import advisory_locks, statements
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
+from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, no_rows, read
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick
@@ -22,6 +27,8 @@ _SAVE: Final = statements.load("clocks/save")
 _FIND_CHAINS: Final = statements.load("answers/find_chains")
 _SAVE_CHAINS: Final = statements.load("answers/save_chains")
 _NOW: Final = statements.load("clocks/now")
+_READ_STEADY_CLOCK: Final = "SELECT now_us(), micros(last_time), wall_offset_us FROM steady_clock"
+_RECORD_STEADY_CLOCK: Final = statements.load("clocks/record_steady_clock")
 _ADVANCE_WALL_CLOCK: Final = statements.load("clocks/advance_wall_clock")
 _WALL_OFFSET: Final = "SELECT wall_offset_us FROM steady_clock"
 _TICKS: Final = {tick.micros: tick for tick in Tick}
@@ -135,3 +142,20 @@ async def last_time(connection: AsyncConnection, table_id: UUID) -> Micros:
     """The last time issued to a table. Later events have later times."""
     time = (await statements.execute(connection, _LAST_TIME, {"table_id": table_id})).scalar_one()
     return Micros(time)
+
+
+async def read_steady_clock(connection: Reader) -> Reading:
+    """The clocks as the database shows them."""
+    return Reading(*(await statements.execute(connection, _READ_STEADY_CLOCK)).one())
+
+
+async def record_steady_clock(connection: Reader, reading: Reading, record: Record) -> bool:
+    """Record the clock; gives false if another server has changed it meanwhile."""
+    parameters = {
+        "last_time": record.last_time,
+        "wall_offset_us": record.wall_offset,
+        "jump_us": record.jump_us,
+        "offset_read": reading.wall_offset,
+    }
+    recorded = await statements.execute(connection, _RECORD_STEADY_CLOCK, parameters)
+    return bool(recorded.scalar_one())

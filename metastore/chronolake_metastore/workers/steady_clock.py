@@ -13,7 +13,7 @@ from chronolake_metastore import telemetry
 from chronolake_metastore.domain import steady_clock as domain
 from chronolake_metastore.domain.steady_clock import Sample
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.store import steady_clock as stored
+from chronolake_metastore.store import clocks as stored
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers.worker import Worker, run_periodically
 from chronolake_model.times import MICROS_PER_SECOND
