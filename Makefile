@@ -16,7 +16,7 @@ comma := ,
 EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test suite test-long test-hudi test-flink check sync format docs bench-timeline bench-against bench-slices bench-markers bench-proof bench-followers bench-publishing bench-spark bench-hudi bench-streaming walks budgets fuzz clean
+.PHONY: help install demo test suite test-long test-hudi test-flink check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-followers bench-publishing bench-spark bench-hudi bench-streaming walks budgets fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -79,6 +79,9 @@ bench-timeline: $(READY) ## the timeline over REST against plain SQL (SECONDS=10
 
 bench-slices: $(READY) ## the files of a million slices as Arrow over REST against COPY (CASES=abcde FILES=100000 PARTITIONS=1000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.slices
+
+bench-services: $(READY) ## planning of table services, beside plain SQL of the same facts (GROUPS=100000 CASES=planning; CHECK=1 fails on a missed target)
+	$(BIN)/python -m benchmarks.services
 
 bench-against: $(READY) ## a benchmark beside that of another revision, in turns (REV=<tag or commit> BENCH=timeline TURNS=2, and the benchmark's own variables)
 	$(BIN)/python -m benchmarks.against

@@ -7,6 +7,7 @@ from typing import Final
 
 from chronolake_metastore.domain import properties
 from chronolake_model import storage
+from chronolake_model.service_properties import SERVICE_PROPERTIES
 from docs import markdown_text
 
 _ADOPTED: Final = "Set by an [adoption](../concepts/adoption.md#what-is-kept): "
@@ -106,6 +107,7 @@ _MEANINGS: Final[Mapping[str, tuple[str, str]]] = {
         "604800",
         "How long reported files wait for their stream after its [lease](../concepts/streams.md#leases) ended",
     ),
+    **{name: (policy.default, policy.meaning) for name, policy in SERVICE_PROPERTIES.items()},
 }
 """The default and the meaning of each property."""
 _CHANGES: Final = {

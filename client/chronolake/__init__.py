@@ -16,6 +16,7 @@ from chronolake import errors
 from chronolake._async.client import AsyncClient, connect_async
 from chronolake._async.markers import AsyncMarkers
 from chronolake._async.reading import AsyncReading
+from chronolake._async.services import AsyncServices
 from chronolake._async.stream_writer import AsyncStreamWriter
 from chronolake._async.table import AsyncTable
 from chronolake._async.timeline import AsyncTimeline
@@ -32,6 +33,7 @@ except ModuleNotFoundError as exc:
     raise ImportError(message, name=exc.name) from exc
 from chronolake._sync.markers import Markers
 from chronolake._sync.reading import Reading
+from chronolake._sync.services import Services
 from chronolake._sync.stream_writer import StreamWriter
 from chronolake._sync.table import Table
 from chronolake._sync.timeline import Timeline
@@ -82,6 +84,15 @@ from chronolake_model.schemas import (
     TableSchema,
     WidenColumn,
 )
+from chronolake_model.services import (
+    HeldService,
+    PendingService,
+    PlannedService,
+    ServiceRun,
+    ServicesPlanned,
+    ServicesPreview,
+    ServicesStatus,
+)
 from chronolake_model.slices import (
     BucketName,
     FileGroupHistory,
@@ -100,7 +111,18 @@ from chronolake_model.streams import BufferedCheckpoint, Stream, StreamInstant, 
 from chronolake_model.sweeps import LateFile, Swept
 from chronolake_model.tables import BucketIndex, Field, Namespace, NestedField, SchemaField
 from chronolake_model.times import Tick
-from chronolake_model.vocabulary import Action, Direction, Operation, State, TableType, TimeOrder, Touch, View
+from chronolake_model.vocabulary import (
+    Action,
+    Direction,
+    HeldReason,
+    Operation,
+    State,
+    TableService,
+    TableType,
+    TimeOrder,
+    Touch,
+    View,
+)
 
 __version__ = _version()
 
@@ -110,6 +132,7 @@ __all__ = [
     "AsyncClient",
     "AsyncMarkers",
     "AsyncReading",
+    "AsyncServices",
     "AsyncStreamWriter",
     "AsyncTable",
     "AsyncTimeline",
@@ -139,6 +162,8 @@ __all__ = [
     "FoundFileGroup",
     "FoundFileGroups",
     "GroupReplacement",
+    "HeldReason",
+    "HeldService",
     "HistoricSlice",
     "Instant",
     "LateFile",
@@ -160,7 +185,9 @@ __all__ = [
     "Partitions",
     "PendingFileGroup",
     "PendingFileGroups",
+    "PendingService",
     "Plan",
+    "PlannedService",
     "Problem",
     "ProblemCode",
     "ReaderLease",
@@ -173,6 +200,11 @@ __all__ = [
     "ReplacedFileGroups",
     "SchemaChange",
     "SchemaField",
+    "ServiceRun",
+    "Services",
+    "ServicesPlanned",
+    "ServicesPreview",
+    "ServicesStatus",
     "SetNullable",
     "Snapshot",
     "State",
@@ -182,6 +214,7 @@ __all__ = [
     "Swept",
     "Table",
     "TableSchema",
+    "TableService",
     "TableType",
     "TaskReport",
     "Tick",

@@ -196,3 +196,33 @@ class Refusal(enum.StrEnum):
     """A dropped table whose base path overlaps published it, or had the instant in its name."""
     NOT_A_DATA_FILE = "not-a-data-file"
     """It has no data file's name."""
+
+
+class TableService(enum.StrEnum):
+    """A job that keeps a table healthy: it changes how the records are stored, never the records."""
+
+    COMPACTION = "compaction"
+    LOG_COMPACTION = "log-compaction"
+    CLUSTERING = "clustering"
+    CLEAN = "clean"
+
+
+class HeldReason(enum.StrEnum):
+    """Why a table service is not planned, or not for some file groups. A reason keeps its meaning."""
+
+    OFF = "off"
+    """A property of the table switches it off, or the table has no use for it."""
+    BELOW_THRESHOLD = "below-threshold"
+    """Its trigger has not fired, or the file groups are below the threshold of its strategy."""
+    NOTHING_TO_DO = "nothing-to-do"
+    """It would change nothing."""
+    PENDING_PLAN = "pending-plan"
+    """The file groups are in a plan that is not completed yet."""
+    PENDING_WRITE = "pending-write"
+    """A pending write has said that it changes the file groups, or may read the files."""
+    SAVEPOINT = "savepoint"
+    """A savepoint needs the files."""
+    READER = "reader"
+    """The lease of a reader, or the publication for Hudi's readers, needs the files."""
+    BOUNDED = "bounded"
+    """They are beyond a bound of this round; the next round takes them."""

@@ -145,6 +145,22 @@ class Metrics:
             ["table", "why"],
             registry=self.registry,
         )
+        self.service_plans = Gauge(
+            "chronolake_service_plans",
+            "Pending plans of table services, of all tables.",
+            ["service"],
+            registry=self.registry,
+        )
+        self.service_waiting = Gauge(
+            "chronolake_service_oldest_waiting_seconds",
+            "How long the oldest plan of a table service has waited for an executor; 0 if none waits.",
+            registry=self.registry,
+        )
+        self.clusterings_cancelled = Gauge(
+            "chronolake_clusterings_cancelled",
+            "Clusterings that were rolled back since the last one of their table completed.",
+            registry=self.registry,
+        )
         self.xmin_age = Gauge(
             "chronolake_xmin_age_transactions",
             "Transactions since the oldest open one, which delays all followers of the log.",

@@ -113,6 +113,22 @@ COMMENT ON COLUMN chronolake.audit_schemas.changes IS 'The requested changes, in
 COMMENT ON COLUMN chronolake.audit_schemas.fields IS 'All columns of this version: `field_id`, `name`, `type`, `nullable`, `nested`';
 COMMENT ON COLUMN chronolake.audit_schemas.version IS 'The version of the table''s log that records it';
 
+COMMENT ON VIEW chronolake.audit_services IS 'Every compaction, log compaction and clustering, also those that a restore undid, and every clean that the server planned.';
+COMMENT ON COLUMN chronolake.audit_services.requested_time IS 'When it was planned';
+COMMENT ON COLUMN chronolake.audit_services.requested_digits IS '`requested_time` as digits';
+COMMENT ON COLUMN chronolake.audit_services.service IS '`compaction`, `log-compaction`, `clustering` or `clean`';
+COMMENT ON COLUMN chronolake.audit_services.state IS 'As in the timeline';
+COMMENT ON COLUMN chronolake.audit_services.writer IS 'Its executor; of a requested one its planner';
+COMMENT ON COLUMN chronolake.audit_services.file_groups IS 'The number of file groups of its plan';
+COMMENT ON COLUMN chronolake.audit_services.details IS 'The details of its plan for executors, such as the order of a clustering';
+COMMENT ON COLUMN chronolake.audit_services.completion_time IS 'When it completed';
+COMMENT ON COLUMN chronolake.audit_services.completion_digits IS '`completion_time` as digits';
+COMMENT ON COLUMN chronolake.audit_services.files IS 'The number of files that it wrote';
+COMMENT ON COLUMN chronolake.audit_services.size_bytes IS 'The bytes of these files';
+COMMENT ON COLUMN chronolake.audit_services.files_to_delete IS 'The number of files that the plan of a clean deletes';
+COMMENT ON COLUMN chronolake.audit_services.waiting_for IS 'How long a requested one has waited for an executor, since its last event';
+COMMENT ON COLUMN chronolake.audit_services.cancelled_because IS 'The reason of its rollback, such as a write to its file groups';
+
 COMMENT ON VIEW chronolake.audit_streams IS 'The streams of tables that are not dropped, and their buffers.';
 COMMENT ON COLUMN chronolake.audit_streams.stream IS 'The name of the stream';
 COMMENT ON COLUMN chronolake.audit_streams.epoch IS 'The present epoch';

@@ -33,6 +33,7 @@ GRANT SELECT, INSERT ON chronolake.clock_jump TO chronolake_server;
 -- Neither log nor projection.
 GRANT SELECT, INSERT, DELETE ON chronolake.marker TO chronolake_server;
 GRANT SELECT, INSERT, UPDATE, DELETE ON chronolake.reader, chronolake.publication TO chronolake_server;
+GRANT SELECT, INSERT, UPDATE ON chronolake.clustering_look TO chronolake_server;
 
 -- ----------------------------------------------------------------------------------- chronolake_auditor
 
@@ -42,7 +43,8 @@ GRANT SELECT
         chronolake.clock_jump,
         chronolake.audit_history, chronolake.audit_commands, chronolake.audit_pending, chronolake.audit_files,
         chronolake.audit_conflicts, chronolake.audit_rollbacks, chronolake.audit_schemas, chronolake.audit_markers,
-        chronolake.audit_deletions, chronolake.audit_tables, chronolake.audit_streams
+        chronolake.audit_deletions, chronolake.audit_tables, chronolake.audit_streams,
+        chronolake.audit_services
     TO chronolake_auditor;
 
 -- The function runs with the rights of its owner, so only the auditor may call it.

@@ -13,6 +13,7 @@ from chronolake_metastore.domain import properties, tables
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_metastore.domain.properties import MARKERS_PROPERTY
+from chronolake_model import service_properties
 from chronolake_model.merge_modes import ORDERING_FIELDS_PROPERTY
 from chronolake_model.storage import S3_OPTIONS
 from chronolake_model.tables import NewField
@@ -38,8 +39,10 @@ def test_a_property_that_the_server_knows_is_checked_or_is_of_the_storage(name: 
     if name.removeprefix("storage.") in S3_OPTIONS:
         assert properties.held_by_pending([name]) == [name]
         return
-    # Any text names columns; only an adoption sets this property.
-    wrong = "" if name == ORDERING_FIELDS_PROPERTY else "maybe"
+    # Any text names columns or partitions, and most are regular expressions.
+    takes_text = ORDERING_FIELDS_PROPERTY, service_properties.CLUSTERING_SELECTED
+    is_text = name in takes_text or name.endswith((".columns", ".partition"))
+    wrong = "" if is_text else "maybe["
     with pytest.raises(errors.InvalidTable, match=name):
         properties.check({name: wrong})
 

@@ -53,10 +53,10 @@ def write_stat(requested_time: str, bucket: int = 0, partition_path: str = "", *
     } | changes
 
 
-def log_stat(requested_time: str, bucket: int = 0, number: int = 1) -> Json:
+def log_stat(requested_time: str, bucket: int = 0, number: int = 1, partition_path: str = "") -> Json:
     """The write stat of the log file that a writer appended to a bucket."""
-    file_id = bucket_file_id(bucket)
-    return write_stat(requested_time, bucket, file_name=f".{file_id}_{requested_time}.log.{number}_0-0-0")
+    name = f".{bucket_file_id(bucket)}_{requested_time}.log.{number}_0-0-0"
+    return write_stat(requested_time, bucket, partition_path, file_name=name)
 
 
 def marker(requested_time: str, bucket: int = 0, partition_path: str = "", kind: str = "CREATE") -> Json:
@@ -151,6 +151,14 @@ class Table:
     def delete_markers(self, requested_time: str) -> httpx.Response:
         """Delete the markers of an instant."""
         return self.http.delete(f"/v1/tables/{self.name}/instants/{requested_time}/markers")
+
+    def plan_services(self, key: str | None = None, /, **body: object) -> httpx.Response:
+        """Plan table services, by default as the writer ``planner``."""
+        return self._post("services/plan", {"writer": "planner"} | body, key)
+
+    def services(self, below: str = "") -> Json:
+        """The status of the table services, or their ``/preview``."""
+        return succeeded(self.http.get(f"/v1/tables/{self.name}/services{below}"))
 
     def state(self, requested_time: str) -> str:
         """The state that the timeline shows of an instant."""

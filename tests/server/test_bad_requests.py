@@ -32,6 +32,7 @@ SCAN = operation("POST", "/v1/tables/{table}/scan")
 CURSOR_TIME = operation("GET", "/v1/tables/{table}/cursor-time")
 TIMELINE = operation("GET", "/v1/tables/{table}/instants")
 JSON = {"Content-Type": "application/json"}
+LISTS_OF_TABLES = {"/v1/tables", "/v1/health", "/v1/services"}
 CURSORS = ("cursor", "after")
 Refuse = Callable[..., None]
 
@@ -197,8 +198,8 @@ def test_a_cursor_of_another_list_is_refused(served: ServedTable, refuse: Refuse
     cursor = succeeded(served.send(given_by, params={"limit": 1}))["next_cursor"]
 
     for tried in operations.LISTS:
-        # The health is a list of tables too.
-        if tried != given_by and {tried.template, given_by.template} != {"/v1/tables", "/v1/health"}:
+        # The health and the services are lists of tables too.
+        if tried != given_by and not {tried.template, given_by.template} <= LISTS_OF_TABLES:
             refuse(tried, 400, "invalid-cursor", params={"cursor": cursor})
 
 

@@ -19,7 +19,7 @@ from chronolake_metastore.store.postgres import advisory_locks
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import reaper
 from tests.fix_server import ServerProcess
-from tests.server import database as sql, rest
+from tests.server import database as sql, planned, rest
 from tests.waiting import wait_until
 
 LEASE_SECONDS = 60
@@ -38,6 +38,44 @@ async def a_replica(dsn: str) -> AsyncIterator[tuple[Database, Service, Metrics]
 async def reap_once(dsn: str) -> int:
     async with a_replica(dsn) as replica:
         return await reaper.reap(*replica)
+
+
+def test_a_plan_that_nobody_executes_expires_and_frees_its_groups(server: ServerProcess) -> None:
+    """#9019, #8567: a plan without an executor holds nothing for longer than its table says."""
+    with rest.connect(server.url) as http:
+        table = planned.merge_on_read(http, services_plan__expires__seconds="100")
+        planned.append(table, times=5)
+        [waiting] = planned.planned(table, services=["compaction"])
+        requested = waiting["requested_time"]
+        server.stop()  # A server would notice that the wall clock has jumped.
+        early = asyncio.run(reap_once(server.dsn))
+        sql.set_wall_clock(server.dsn, f"{sql.WALL_CLOCK} + 101000000")
+
+        late = asyncio.run(reap_once(server.dsn))
+
+    with rest.connect(server.start().url) as http:
+        table = rest.Table(http, table.name)
+        shown = rest.succeeded(table.http.get(f"/v1/tables/{table.name}/instants/{requested}"))
+        assert (early, late, shown["state"]) == (0, 1, "rolled_back")
+        assert "services.plan-expires-seconds" in shown["rollback_reason"]
+        [again] = planned.planned(table, services=["compaction"])
+        assert again["plan"]["file_groups"] == waiting["plan"]["file_groups"]
+
+
+def test_a_plan_that_is_executed_does_not_expire(server: ServerProcess) -> None:
+    with rest.connect(server.url) as http:
+        table = planned.merge_on_read(http, services_plan__expires__seconds="1")
+        planned.append(table, times=5)
+        [waiting] = planned.planned(table, services=["compaction"])
+        rest.succeeded(table.inflight(waiting["requested_time"]))
+        server.stop()
+        sql.set_wall_clock(server.dsn, f"{sql.WALL_CLOCK} + 10000000")
+
+        assert asyncio.run(reap_once(server.dsn)) == 0
+
+    with rest.connect(server.start().url) as http:
+        table = rest.Table(http, table.name)
+        assert table.state(waiting["requested_time"]) == "inflight"
 
 
 def let_leases_end(dsn: str) -> None:

@@ -27,6 +27,7 @@ from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context, Dialect
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.markers import CreateMarkers
+from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.domain.results import AnyResult
 from chronolake_metastore.notes import markers
 from chronolake_metastore.proof import rebuilding
@@ -39,8 +40,9 @@ from chronolake_model import (
     tables as wire_tables,
 )
 from chronolake_model.file_names import base_file_name, bucket_file_id
-from chronolake_model.files import WriteStat
+from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.times import Micros, Tick, parse_time
+from chronolake_model.vocabulary import Action
 from tests.store import shown
 
 START_US = 1_750_000_000_123_456
@@ -222,6 +224,10 @@ def make_history(history: History) -> dict[str, str]:
     history.write("shop.dropped", 0)
     failed = history.begin("shop.dropped")
     history.roll_back("shop.dropped", failed, files_to_delete=_many_files(failed))
+    clustered = NewPlan([FileGroupName("", bucket_file_id(0))])
+    history.done(
+        instants.BeginInstant("shop.dropped", "nightly", Action.CLUSTERING, inflight=False, plan=clustered)
+    )
     note = wire_schemas.AddColumn("note", "string")
     history.change_schema("shop.orders", note, wire_schemas.RenameColumn("note", "remark"))
     loser = history.begin("shop.orders", writer="hourly", actor="bob")

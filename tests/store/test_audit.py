@@ -34,6 +34,7 @@ VIEWS = (
     "audit_deletions",
     "audit_conflicts",
     "audit_schemas",
+    "audit_services",
     "audit_streams",
     "audit_tables",
 )

@@ -23,6 +23,7 @@ from chronolake_metastore.domain import (
     publication,
     results,
     savepoints,
+    services,
     staging,
     streams,
     sweeps,
@@ -36,7 +37,7 @@ from chronolake_model import markers as wire_markers, schemas as wire_schemas, t
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.times import format_time, parse_time
-from chronolake_model.vocabulary import Action, IndexType
+from chronolake_model.vocabulary import Action, IndexType, TableService
 from tests.store.history import file_of
 from tests.store.recorded import RecordedSession
 from tests.store.tables_of_types import COW, MOR, TablesOfTypes, completion, group, restore, stat
@@ -150,6 +151,9 @@ def serve(recording: Recording) -> None:
     key = MOR, parse_time(compaction.requested_time)
     recording.done(instants.TakeInflight(*key, writer="w"))
     recording.done(instants.ReturnToRequested(*key, "w"))
+    recording.written(MOR, Action.DELTACOMMIT, 2, log=True)
+    plan = services.ServicePlan(TableService.COMPACTION, [group(2)], 100, 1, 1)
+    recording.done(services.PlanServices(MOR, "w", plans=[plan]))
     recording.written(COW, Action.COMMIT, 1)
     recording.pass_seconds(60)
     recording.done(cleans.PlanClean(COW, cleans.Retention(commits=1), "w"))

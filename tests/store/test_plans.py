@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import instants, leases
+from chronolake_metastore.domain import instants, leases, rollbacks
 from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.domain.results import BegunInstantsResult
 from chronolake_model import instants as wire
@@ -13,6 +14,7 @@ from chronolake_model.file_names import bucket_file_id
 from chronolake_model.times import parse_time
 from chronolake_model.vocabulary import Action, Operation, State
 from tests.store.tables_of_types import COW, MOR, TablesOfTypes, completion, group, stat
+from tests.store.verifying import failed_checks
 
 
 @pytest.mark.parametrize(
@@ -46,6 +48,33 @@ def test_a_table_service_plans_waits_is_executed_and_takes_the_name_that_hudi_gi
     replaced = (group(1),) if action is Action.CLUSTERING else ()
     done = history.finish(again, *stats[action], replaced=replaced)
     assert (done.action, done.operation, done.state) == (completed_as, operation, State.COMPLETED)
+
+
+def test_one_transaction_may_end_a_plan_and_make_another_of_the_same_group(history: TablesOfTypes) -> None:
+    history.written(MOR, Action.DELTACOMMIT, 1, log=True)
+    first = history.planned(MOR, Action.COMPACTION, group(1), inflight=False)
+    rollback = rollbacks.RollbackInstant(MOR, parse_time(first.requested_time), "w")
+    begin = instants.BeginInstant(MOR, "w", Action.COMPACTION, inflight=False, plan=NewPlan([group(1)]))
+
+    results = history.send(rollback, begin)
+
+    assert not [result for result in results if isinstance(result, errors.TimelineError)]
+    assert failed_checks(history.dsn) == set()
+
+
+def test_the_database_refuses_a_second_plan_of_a_file_group(history: TablesOfTypes) -> None:
+    """#1780, #5916: two pending compactions of one file group."""
+    history.written(MOR, Action.DELTACOMMIT, 1, log=True)
+    history.planned(MOR, Action.COMPACTION, group(1), inflight=False)
+
+    with (
+        psycopg.connect(history.dsn) as connection,
+        pytest.raises(psycopg.errors.UniqueViolation, match="planned_group_of_service"),
+    ):
+        connection.execute(
+            "INSERT INTO chronolake.planned_group SELECT table_id, partition_path, file_id,"
+            " requested_time + interval '1 s', true FROM chronolake.planned_group"
+        )
 
 
 def take(history: TablesOfTypes, instant: wire.Instant, writer: str) -> wire.Instant:

@@ -22,6 +22,7 @@ from chronolake_model.health import TableHealth
 from chronolake_model.instants import Instant, TimeInterval
 from chronolake_model.names import listed, split_table_name
 from chronolake_model.outcomes import Outcome
+from chronolake_model.services import ServicesStatus
 from chronolake_model.tables import (
     BucketIndex,
     CreateNamespace,
@@ -239,6 +240,10 @@ class AsyncClient:
     def health(self) -> AsyncIterator[TableHealth]:
         """The state of all tables by name: publication, lag, log files, pending plans."""
         return self._transport.entries(calls.catalog.list_health(), lambda page: page.tables)
+
+    def services(self) -> AsyncIterator[ServicesStatus]:
+        """The table services of all tables by name: pending plans, last runs, cancelled clusterings."""
+        return self._transport.entries(calls.catalog.list_services(), lambda page: page.tables)
 
     async def drop_table(self, name: str, *, version: int | None = None) -> None:
         """Drop a table's metadata, never its files; with ``version`` only if its log ends there.

@@ -8,6 +8,7 @@ from chronolake import calls
 from chronolake._async import arrow, deletions, orphans, publishing, sweeps
 from chronolake._async.markers import AsyncDirectMarkers, AsyncMarkers, AsyncServerMarkers
 from chronolake._async.reading import AsyncReading
+from chronolake._async.services import AsyncServices
 from chronolake._async.timeline import AsyncTimeline
 from chronolake._async.transport import AsyncTransport
 from chronolake._async.write import AsyncWrite, finish_clean, finish_rollback
@@ -329,6 +330,11 @@ class AsyncStoredTable:
         """
         body = TakePublicationLease(publisher or default_writer(), lease_seconds)
         return await publishing.publish(self._transport, self._location, self.name, body)
+
+    @property
+    def services(self) -> AsyncServices:
+        """The table services: ``await table.services.plan()``, ``preview()``, ``status()``."""
+        return AsyncServices(self._transport, self.name)
 
     @property
     def timeline(self) -> AsyncTimeline:

@@ -12,6 +12,7 @@ from chronolake_model.events import CursorTime, EventPage, LoggedEvent
 from chronolake_model.health import HEALTH_LIMIT_MAX, HealthPage
 from chronolake_model.names import split_table_name
 from chronolake_model.schemas import TableSchemaPage
+from chronolake_model.services import SERVICES_LIMIT_MAX, ServicesPage
 from chronolake_model.tables import CreateTable, DroppedTablePage, NamespacePage, Table, TablePage
 
 
@@ -73,6 +74,11 @@ def first_health() -> Call[HealthPage]:
 def list_health() -> Call[HealthPage]:
     """The health of all tables, by name."""
     return call(operations.catalog.LIST_HEALTH, query=query(limit=HEALTH_LIMIT_MAX))
+
+
+def list_services() -> Call[ServicesPage]:
+    """The table services of all tables, by name."""
+    return call(operations.services.LIST_SERVICES, query=query(limit=SERVICES_LIMIT_MAX))
 
 
 def ready() -> Call[None]:

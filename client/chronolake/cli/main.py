@@ -28,6 +28,7 @@ from chronolake.cli import (
     plugins,
     savepoints,
     schemas,
+    services,
     snapshot,
     streams,
     sweeps,
@@ -95,6 +96,7 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("partitions")(options.with_common_options(files.partitions))
     app.command("file-group")(options.with_common_options(files.file_group))
     app.command("clean")(options.with_common_options(cleans.clean))
+    app.add_typer(services.app())
     app.command("health")(options.with_common_options(health.health))
     app.command("check")(options.with_common_options(checks.check))
     app.command("orphans")(options.with_common_options(orphans.orphans))

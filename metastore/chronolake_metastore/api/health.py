@@ -12,9 +12,11 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from chronolake_metastore import errors
 from chronolake_metastore.api import problems
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.queries import health as tables_health, publication, readiness
+from chronolake_metastore.queries import health as tables_health, publication, readiness, services
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
+from chronolake_model.times import MICROS_PER_SECOND
+from chronolake_model.vocabulary import TableService
 
 TAGS = ["Operations"]
 
@@ -58,6 +60,11 @@ async def get_metrics(
         lag_seconds, paused = await publication.totals(database)
         metrics.publication_lag.set(lag_seconds)
         metrics.publication_paused.set(paused)
+        of_services = await services.totals(database)
+        for service in TableService:
+            metrics.service_plans.labels(service).set(of_services.pending.get(service, 0))
+        metrics.service_waiting.set(of_services.oldest_waiting_us / MICROS_PER_SECOND)
+        metrics.clusterings_cancelled.set(of_services.cancelled_clusterings)
         unpublished = await tables_health.unpublished(database)
         metrics.tables_unpublished.clear()
         for table, why in unpublished:

@@ -32,6 +32,7 @@ from chronolake_metastore.commands.namespaces import CreateNamespaceHandler, Dro
 from chronolake_metastore.commands.publication import RecordHudiFilesHandler
 from chronolake_metastore.commands.rollbacks import RollbackInstantHandler
 from chronolake_metastore.commands.savepoints import CreateSavepointHandler, RestoreTableHandler
+from chronolake_metastore.commands.services import PlanServicesHandler
 from chronolake_metastore.commands.streams import (
     CloseStreamHandler,
     ExpireStreamHandler,
@@ -70,6 +71,7 @@ _ALL: Final[tuple[AnyHandler, ...]] = (
     ReportDeletionsHandler(),
     RecordSweepHandler(),
     PlanCleanHandler(),
+    PlanServicesHandler(),
     RecordHudiFilesHandler(),
     OpenStreamHandler(),
     RenewStreamHandler(),

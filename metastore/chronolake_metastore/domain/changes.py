@@ -83,10 +83,11 @@ class Restored(msgspec.Struct, frozen=True):
 
 
 class PlannedGroups(msgspec.Struct, frozen=True):
-    """An instant whose plan names file groups: rows beside its request."""
+    """An instant whose plan names file groups: rows beside its request. It may be a table service."""
 
     table_id: UUID
     requested_time: Micros
+    is_service: bool
 
 
 class CleanedFiles(msgspec.Struct, frozen=True):

@@ -59,6 +59,8 @@ _SERVICES: Final = {
 }
 REPLACING: Final = frozenset({GroupChange.REPLACE, GroupChange.CLUSTER})
 """The changes that replace a file group."""
+SERVICES: Final = frozenset(_SERVICES.values())
+"""The changes of table services, of whose pending plans one at a time may name a file group."""
 _N, _S, _A, _E = Rule.NEVER, Rule.SINCE, Rule.SCHEDULED_AFTER, Rule.ALWAYS
 
 
@@ -263,7 +265,7 @@ def refuse_shared_plan(table: Table, groups: Iterable[FileGroupName], concurrent
     for name in groups:
         group = FileGroup(table.table_id, name.partition_path, name.file_id)
         for other in concurrent.get(group, ()):
-            if other.completion_time is None and other.change in _SERVICES.values():
+            if other.completion_time is None and other.change in SERVICES:
                 planned[group] = other
     if not planned:
         return
@@ -302,7 +304,7 @@ def _conflicts(
 ) -> bool:
     if other.completion_time is None:
         # A dead writer holds nothing; a plan without an executor still stands.
-        is_alive = other.change in _SERVICES.values() or (other.lease_expires_at or now) > now
+        is_alive = other.change in SERVICES or (other.lease_expires_at or now) > now
         rule = PENDING[yields][mine][other.change] if is_alive else Rule.NEVER
     else:
         rule = COMPLETED[mine][other.change]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import enum
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NoReturn
 
 import msgspec
@@ -40,6 +40,13 @@ from chronolake_model.publication import (
     Publisher,
 )
 from chronolake_model.record_keys import KEPT_KEYS_PROPERTY
+from chronolake_model.service_properties import (
+    CLUSTERING_SORT_COLUMNS,
+    FAMILIES,
+    HUDI_PREFIX,
+    SERVICE_PROPERTIES,
+    listed,
+)
 from chronolake_model.vocabulary import (
     ADOPTED_PROPERTY,
     ADOPTING_PROPERTY,
@@ -154,11 +161,15 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     SMALL_FILE_LIMIT_PROPERTY: _bytes(least=0),
     MAX_FILE_SIZE_PROPERTY: _bytes(least=1),
     RECORD_SIZE_PROPERTY: _bytes(least=1),
+    **{name: Property(policy.allowed, policy.accepts) for name, policy in SERVICE_PROPERTIES.items()},
     **{f"{storage.PREFIX}{option}": _of_storage(option) for option in storage.S3_OPTIONS},
 }
 
-PREFIXES: Final = frozenset(name.partition(".")[0] + "." for name in PROPERTIES)
-"""The names that begin with one of these are Chronolake's."""
+PREFIXES: Final = (
+    *sorted({name.partition(".")[0] + "." for name in PROPERTIES if not name.startswith(HUDI_PREFIX)}),
+    *FAMILIES,
+)
+"""The names that begin with one of these are Chronolake's, or of policies that it takes from Hudi."""
 
 
 def check(properties: Mapping[str, str]) -> None:
@@ -173,6 +184,17 @@ def check(properties: Mapping[str, str]) -> None:
         storage.check_properties(properties)
     except ValueError as exc:
         raise errors.InvalidTable(str(exc)) from exc
+
+
+def refuse_unknown_columns(properties: Mapping[str, str], columns: Collection[str]) -> None:
+    """Raise ``InvalidTable`` when records are to be sorted by something that is no column, or within none."""
+    for name in listed(properties.get(CLUSTERING_SORT_COLUMNS, "")):
+        if name.partition(".")[0] not in columns:
+            raise errors.InvalidTable(
+                f"the property {CLUSTERING_SORT_COLUMNS} names {name[:100]!r}, which is no column: the columns "
+                f"are {', '.join(sorted(columns)[:20])}",
+                property=CLUSTERING_SORT_COLUMNS,
+            )
 
 
 def refuse_unknown(names: Iterable[str], *, of_storage: bool = False) -> None:

@@ -16,6 +16,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain.instants import TableInstant
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_metastore.domain.schemas import Schema
+from chronolake_metastore.domain.services import Held
 from chronolake_metastore.domain.table_streams import TableStream
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import decoding
@@ -137,6 +138,14 @@ class CleanResult(Result, frozen=True, kw_only=True):
     clean: TableInstant | None
 
 
+class ServicesResult(Result, frozen=True, kw_only=True):
+    """The plans of table services that a round has recorded, and why not more."""
+
+    table: str
+    instants: Sequence[TableInstant]
+    held: Sequence[Held]
+
+
 class HudiFilesResult(Result, frozen=True, kw_only=True):
     """The version that records foreign files; None if it would repeat the last event."""
 
@@ -215,6 +224,7 @@ AnyResult: TypeAlias = (
     | DeletionsResult
     | SweepResult
     | CleanResult
+    | ServicesResult
     | HudiFilesResult
     | StreamResult
     | StreamInstantResult

@@ -9,6 +9,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from chronolake_metastore.domain import concurrency, events
+from chronolake_metastore.domain.actions import RULES
 from chronolake_metastore.domain.changes import (
     CleanedFiles,
     InstantKey,
@@ -90,7 +91,8 @@ class FileGroups(Projection):
 
     def _plan(self, event: Event, instant: Instant) -> None:
         if concurrency.plans_groups(instant):
-            self.planned.append(PlannedGroups(event.table_id, instant.requested_time))
+            is_service = RULES[instant.action].needs_groups
+            self.planned.append(PlannedGroups(event.table_id, instant.requested_time, is_service))
         if instant.plan is not None and instant.plan.cleaned_before is not None:
             self.cleaned.append(CleanedFiles(event.table_id, instant.requested_time, instant.version))
             # The list of a clean may be long, so only one is in memory at a time.

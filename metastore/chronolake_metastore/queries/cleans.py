@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import cleans
+from chronolake_metastore.domain import cleans, policies
 from chronolake_metastore.domain.cleans import Retention
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.instants import format_if
@@ -55,10 +55,14 @@ def in_range(table: Table, time: Micros) -> Micros:
     return time
 
 
-async def preview(ctx: Context, database: Database, table_name: str, retention: Retention) -> CleanPreview:
-    """The files that a clean would delete now, and their size; raises ``TableNotFound``."""
+async def preview(ctx: Context, database: Database, table_name: str, stated: Retention) -> CleanPreview:
+    """The files that a clean would delete now, and their size; raises ``TableNotFound``.
+
+    Unless a retention is stated, it is that of the table.
+    """
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
+        retention = policies.retention(table, stated)
         bounds, now = await stored.read_bounds(connection, table.table_id, retention)
         scope = cleans.scope_of(table, retention, bounds, now)
         deletable_files = (

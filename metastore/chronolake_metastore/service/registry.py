@@ -26,11 +26,12 @@ from chronolake_metastore.domain.restores import RestoreTable
 from chronolake_metastore.domain.rollbacks import RollbackInstant
 from chronolake_metastore.domain.savepoints import CreateSavepoint, ReleaseSavepoint
 from chronolake_metastore.domain.schemas import ChangeSchema
+from chronolake_metastore.domain.services import PlanServices
 from chronolake_metastore.domain.staging import StageWriteStats
 from chronolake_metastore.domain.streams import CloseStream, ExpireStream, OpenStream, RenewStream
 from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.domain.transactions import CompleteTogether
-from chronolake_metastore.notes import markers, metastore, publication, readers
+from chronolake_metastore.notes import markers, metastore, publication, readers, services as noted_services
 from chronolake_metastore.queries import (
     adoption,
     cleans,
@@ -52,6 +53,7 @@ from chronolake_metastore.queries import (
     publication as queried_publication,
     readers as queried_readers,
     schemas,
+    services,
     slices,
     streams,
     sweeps,
@@ -83,6 +85,7 @@ COMMANDS: Final[Mapping[type[Command], Right]] = {
     ReleaseSavepoint: operations.timeline.RELEASE_SAVEPOINT.right,
     RestoreTable: operations.timeline.RESTORE_TABLE.right,
     PlanClean: operations.timeline.PLAN_CLEAN.right,
+    PlanServices: operations.services.PLAN_SERVICES.right,
     ReportDeletions: operations.files.REPORT_DELETIONS.right,
     RecordSweep: operations.files.RECORD_SWEEP.right,
     OpenStream: operations.streams.OPEN_STREAM.right,
@@ -139,6 +142,7 @@ NOTES: Final[Mapping[Callable[..., Any], Requirement]] = {
     publication.take_lease: Requirement(operations.streams.TAKE_PUBLICATION_LEASE.right, is_frequent=True),
     publication.report: Requirement(operations.streams.REPORT_PUBLICATION.right, is_frequent=True),
     publication.fail: Requirement(operations.streams.REPORT_PUBLICATION.right, is_frequent=True),
+    noted_services.save_look: Requirement(operations.services.PLAN_SERVICES.right, is_frequent=True),
     metastore.return_time: Requirement(operations.catalog.GET_TIME.right, _nothing, is_frequent=True),
     metastore.follow_promotion: Requirement(Right.ADMINISTER, _nothing),
 }
@@ -186,6 +190,10 @@ READS: Final[dict[Callable[..., Any], Requirement]] = {
     queried_readers.page: Requirement(),
     schemas.get: Requirement(),
     schemas.page: Requirement(),
+    services.decide: Requirement(),
+    services.page: Requirement(names=_nothing),
+    services.preview: Requirement(),
+    services.status: Requirement(),
     slices.snapshot: Requirement(),
     streams.get: Requirement(),
     streams.page: Requirement(),

@@ -135,20 +135,26 @@ async def concurrent_in(connection: AsyncConnection, table: str, groups: Iterabl
 
 
 def project_plans(plans: Sequence[PlannedGroups], settled: Sequence[tuple[UUID, Micros]]) -> list[Statement]:
-    """Keep the file groups of plans as long as their instants are pending."""
+    """Keep the file groups of plans as long as their instants are pending.
+
+    The database refuses a file group in two plans of table services, so ended ones are removed first.
+    """
     written: list[Statement] = []
-    if plans:
-        planned = {
-            "table_id": [plan.table_id for plan in plans],
-            "requested_time": [plan.requested_time for plan in plans],
-        }
-        written.append((_INSERT_PLANNED, planned))
+    ended = set(settled)
+    lasting = [plan for plan in plans if (plan.table_id, plan.requested_time) not in ended]
     if settled:
         keys = {
             "table_id": [table_id for table_id, _ in settled],
             "requested_time": [requested_time for _, requested_time in settled],
         }
         written.append((_DELETE_PLANNED, keys))
+    if lasting:
+        planned = {
+            "table_id": [plan.table_id for plan in lasting],
+            "requested_time": [plan.requested_time for plan in lasting],
+            "is_service": [plan.is_service for plan in lasting],
+        }
+        written.append((_INSERT_PLANNED, planned))
     return written
 
 

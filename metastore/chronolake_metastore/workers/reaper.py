@@ -17,12 +17,14 @@ from chronolake_metastore.domain.rollbacks import RollbackInstant
 from chronolake_metastore.domain.streams import ExpireStream
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.service.service import Service
-from chronolake_metastore.store import leases, streams
+from chronolake_metastore.store import leases, services, streams
 from chronolake_metastore.store.leases import ExpiredLease
 from chronolake_metastore.store.postgres import advisory_locks
 from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.services import ExpiredPlan
 from chronolake_metastore.store.streams import ExpiredStream
 from chronolake_metastore.workers.worker import Resources, Worker, run_periodically, submit
+from chronolake_model.service_properties import PLAN_EXPIRES_SECONDS
 from chronolake_model.times import MICROS_PER_SECOND, format_time
 from chronolake_model.vocabulary import State
 
@@ -42,25 +44,26 @@ async def run(resources: Resources) -> None:
 
 
 async def reap(database: Database, service: Service, metrics: Metrics) -> int:
-    """End expired leases, if this server is the leader; gives their number."""
+    """End expired leases and plans, if this server is the leader; gives their number."""
     async with advisory_locks.leadership(database, NAME) as ours:
         if ours is None:
             _show(metrics, streams.Totals())
             return 0
         expired = await leases.expired(ours, BATCH)
+        plans = await services.expired_plans(ours, BATCH)
         silent = await streams.expired(ours, BATCH)
         endings = [
             *(_end(service, lease) for lease in expired),
             *(_close(service, stream) for stream in silent),
         ]
-        reaped = await asyncio.gather(*endings, return_exceptions=True)
+        cancelling = (_cancel(service, plan) for plan in plans)
+        reaped = await asyncio.gather(*endings, *cancelling, return_exceptions=True)
         _show(metrics, await streams.totals(ours))
-    ended = sum(result is True for result in reaped)
-    metrics.leases_expired.inc(ended)
+    metrics.leases_expired.inc(sum(result is True for result in reaped[: len(endings)]))
     failures = [result for result in reaped if isinstance(result, BaseException)]
     if failures:
         raise failures[0]
-    return ended
+    return sum(result is True for result in reaped)
 
 
 def _show(metrics: Metrics, totals: streams.Totals) -> None:
@@ -77,6 +80,20 @@ async def _end(service: Service, lease: ExpiredLease) -> bool:
         return False
     instant = format_time(lease.requested_time, lease.tick)
     _log.info("lease expired", table=lease.table, instant=instant, writer=lease.writer)
+    return True
+
+
+async def _cancel(service: Service, plan: ExpiredPlan) -> bool:
+    seconds = plan.waited_us / MICROS_PER_SECOND
+    reason = f"no executor has taken the plan for {seconds:.0f} s ({PLAN_EXPIRES_SECONDS})"
+    try:
+        # Without the lease of an executor that has taken it meanwhile, the plan is free for anybody to end.
+        await _submit(service, RollbackInstant(plan.table, plan.requested_time, WRITER, reason, execute=False))
+    except (errors.Conflict, errors.NotFound):
+        # It was taken, completed or rolled back, or its table was dropped, since we looked.
+        return False
+    instant = format_time(plan.requested_time, plan.tick)
+    _log.info("plan expired", table=plan.table, instant=instant, action=plan.action, waited_seconds=seconds)
     return True
 
 
@@ -105,7 +122,7 @@ def _ending_of(lease: ExpiredLease) -> Command:
 
 WORKER: Final = Worker(
     name=NAME,
-    does="rolls back instants whose lease has ended, and returns plans",
+    does="rolls back instants whose lease has ended, returns plans, and cancels those that nobody executes",
     run=run,
     setting="reaper_seconds",
     has_leader=True,

@@ -14,13 +14,14 @@ import msgspec
 
 from chronolake_metastore.domain import results
 from chronolake_metastore.domain.results import AnyRecorded, AnyResult, Refused
-from chronolake_metastore.queries import instants, namespaces, schemas, streams, tables
+from chronolake_metastore.queries import instants, namespaces, schemas, services, streams, tables
 from chronolake_model import (
     adoption as wire_adoption,
     cleans as wire_cleans,
     instants as wire_instants,
     markers as wire_markers,
     publication as wire_publication,
+    services as wire_services,
     streams as wire_streams,
     sweeps as wire_sweeps,
 )
@@ -121,6 +122,11 @@ def _clean(result: results.CleanResult) -> msgspec.Struct:
     return wire_cleans.PlannedClean(result.table, clean)
 
 
+def _services(result: results.ServicesResult) -> msgspec.Struct:
+    planned = [instants.document(instant) for instant in result.instants]
+    return wire_services.ServicesPlanned(result.table, planned, services.held_documents(result.held))
+
+
 def _hudi_files(result: results.HudiFilesResult) -> msgspec.Struct:
     return wire_publication.RecordedHudiFiles(result.table, result.version)
 
@@ -183,6 +189,7 @@ DOCUMENTS: Final[Mapping[type[AnyResult], Callable[[Any], msgspec.Struct | None]
     results.DeletionsResult: _deletions,
     results.SweepResult: _sweep,
     results.CleanResult: _clean,
+    results.ServicesResult: _services,
     results.HudiFilesResult: _hudi_files,
     results.StreamResult: _stream,
     results.StreamInstantResult: _stream_instant,

@@ -31,6 +31,9 @@ CREATE INDEX file_live_from ON chronolake.file (table_id, live_from) WHERE live_
 -- contains all files that the group ever had.
 CREATE INDEX file_live ON chronolake.file (table_id, partition_path, file_id, completion_time)
     WHERE superseded_at IS NULL;
+-- For planning compactions: the live log files alone, so it is empty where everything is compacted.
+CREATE INDEX file_live_log ON chronolake.file (table_id, partition_path, file_id)
+    WHERE superseded_at IS NULL AND kind = 'log';
 -- For planning a clean, oldest first. It does not contain cleaned files, so it stays small in a long history.
 CREATE INDEX file_to_clean ON chronolake.file (table_id, superseded_at)
     WHERE superseded_at IS NOT NULL AND cleaned_by IS NULL;

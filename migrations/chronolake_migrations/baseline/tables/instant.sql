@@ -45,6 +45,14 @@ CREATE INDEX instant_undone ON chronolake.instant (table_id, undone_completion_t
 CREATE INDEX instant_unswept ON chronolake.instant (table_id, grace_began_at, requested_time)
     WHERE grace_began_at IS NOT NULL AND state IN ('completed', 'rolled_back');
 
+-- For planning and showing table services: the last one that was requested or completed of each kind, however long the
+-- timeline.
+CREATE INDEX instant_service ON chronolake.instant (table_id, operation, requested_time)
+    WHERE operation IN ('compact', 'log_compact', 'cluster');
+CREATE INDEX instant_service_completion ON chronolake.instant (table_id, operation, completion_time)
+    WHERE operation IN ('compact', 'log_compact', 'cluster') AND completion_time IS NOT NULL;
+CREATE INDEX instant_clean ON chronolake.instant (table_id, requested_time) WHERE action = 'clean';
+
 COMMENT ON TABLE chronolake.instant IS 'The timeline of each table: one row per instant, in its present state.';
 COMMENT ON COLUMN chronolake.instant.target IS
     'The instant that a rollback undoes or a savepoint pins, or the savepoint to which a restore goes back.';

@@ -1,8 +1,9 @@
 -- Insert the file groups of plans, which are entries of the events that request the instants. OFFSET 0 makes the planner
 -- look each plan up by itself.
-INSERT INTO planned_group (table_id, partition_path, file_id, requested_time)
-SELECT planned.table_id, e.partition_path, e.name, e.instant
-FROM unnest(%(table_id)s::uuid[], %(requested_time)s::bigint[]) AS planned (table_id, requested_time)
+INSERT INTO planned_group (table_id, partition_path, file_id, requested_time, is_service)
+SELECT planned.table_id, e.partition_path, e.name, e.instant, planned.is_service
+FROM unnest(%(table_id)s::uuid[], %(requested_time)s::bigint[], %(is_service)s::boolean[])
+    AS planned (table_id, requested_time, is_service)
 CROSS JOIN LATERAL (
     SELECT *
     FROM event_entry n

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from chronolake_migrations.scripts import execute
 
-revision = "0045"
+revision = "0046"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -58,6 +58,7 @@ OBJECTS = (
     "tables/marker",
     "tables/reader",
     "tables/publication",
+    "tables/clustering_look",
     # What auditors read.
     "views/audit_commands",
     "views/audit_conflicts",
@@ -68,6 +69,7 @@ OBJECTS = (
     "views/audit_pending",
     "views/audit_rollbacks",
     "views/audit_schemas",
+    "views/audit_services",
     "views/audit_streams",
     "views/audit_tables",
     "functions/tables_as_of",

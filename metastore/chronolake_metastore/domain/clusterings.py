@@ -1,0 +1,285 @@
+"""Clustering: which small file groups of a partition are rewritten together, and when a round is due.
+
+As Hudi's ``SparkSizeBasedClusteringPlanStrategy``, but a group of them is planned only if there are fewer files
+afterwards, or if its records get a new order: Hudi rewrites one small file alone in its partition for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from chronolake_metastore.domain.policies import HOURS_OF_DAY, ClusteringPolicy, PartitionFilter
+from chronolake_metastore.domain.services import Commits, Held, Look, Round, ServicePlan, held_groups
+from chronolake_metastore.domain.tables import Table
+from chronolake_model.files import FileGroupName
+from chronolake_model.service_properties import (
+    CLUSTERING_LAYOUT,
+    CLUSTERING_SORT_COLUMNS,
+    CLUSTERING_TARGET_BYTES,
+)
+from chronolake_model.times import Micros, to_datetime
+from chronolake_model.vocabulary import HeldReason, IndexType, TableService
+
+_CLUSTERING: Final = TableService.CLUSTERING
+_INSTANT_GROUPS_MAX: Final = 1_000
+LEFT_OUT_MAX: Final = 10_000
+"""Partitions that rounds remember to look at again."""
+
+
+class SmallGroup(msgspec.Struct, frozen=True, array_like=True):
+    """A file group whose base file is small, or that has none.
+
+    ``completed`` is the completion of its base file, or of its first log file. ``sort_columns`` and ``layout``
+    are those of the clustering that wrote the base file. The group ``is_planned`` if a pending table service
+    has it in its plan, and ``is_written`` if a pending write has said that it changes it.
+    """
+
+    partition_path: str
+    file_id: str
+    base_bytes: int
+    log_bytes: int
+    files: int
+    completed: Micros
+    sort_columns: str | None = None
+    layout: str | None = None
+    is_planned: bool = False
+    is_written: bool = False
+
+    @property
+    def name(self) -> FileGroupName:
+        """Its name."""
+        return FileGroupName(self.partition_path, self.file_id)
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes that a clustering reads."""
+        return self.base_bytes + self.log_bytes
+
+
+class ClusteringHistory(msgspec.Struct, frozen=True):
+    """The commits since the last clustering that was requested, pending or not, and was not rolled back.
+
+    ``last_requested`` is its time.
+    """
+
+    since_requested: Commits = Commits()
+    last_requested: Micros | None = None
+    has_pending: bool = False
+
+
+def refusal(table: Table, policy: ClusteringPolicy, *, force: bool) -> str | None:
+    """Why the table is not clustered at all; None if it may be."""
+    if table.definition.index.type is IndexType.BUCKET:
+        return "the bucket index places the records: chronolake tables resize changes the number of buckets"
+    if not policy.is_on and not force:
+        return "hoodie.clustering.async.enabled is false"
+    columns = {column.name for column in table.definition.schema}
+    missing = [name for name in policy.sort_columns if name.partition(".")[0] not in columns]
+    if missing:
+        return f"{CLUSTERING_SORT_COLUMNS} names {missing[0]!r}, which is no column of the table"
+    return None
+
+
+def is_due(policy: ClusteringPolicy, history: ClusteringHistory) -> bool:
+    """Whether the trigger of clustering fires."""
+    return history.since_requested.number >= policy.commits_max
+
+
+def held_by_trigger(policy: ClusteringPolicy, history: ClusteringHistory) -> Held | None:
+    """Why no file group is planned, whatever small files there are; None if one may be."""
+    if is_due(policy, history) or (history.last_requested is not None and not history.has_pending):
+        return None
+    return _not_due(policy, history)
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The partitions that a filter takes, and those that it may take at another time."""
+
+    taken: Sequence[str]
+    postponed: Sequence[str] = ()
+
+
+def partitions_of(
+    policy: ClusteringPolicy, changed: Iterable[str], of_table: Sequence[str], now: Micros
+) -> Choice:
+    """The partitions to look at, of those that have ``changed``.
+
+    ``of_table`` are the partitions of the table in the order of their paths, for filters that count them; for
+    RECENT_DAYS the last ones are enough.
+    """
+    selected = set(policy.selected)
+    paths = sorted(path for path in set(changed) if not selected or path in selected)
+    match policy.filter:
+        case PartitionFilter.NONE:
+            return Choice(paths)
+        case PartitionFilter.SELECTED_PARTITIONS:
+            begin, end = policy.begin or "", policy.end
+            return Choice([path for path in paths if begin <= path and (end is None or path <= end)])
+        case PartitionFilter.RECENT_DAYS:
+            latest = list(reversed(of_table))
+            recent = set(latest[policy.skip : policy.skip + policy.lookback])
+            newer = set(latest[: policy.skip])
+            return Choice([path for path in paths if path in recent], [path for path in paths if path in newer])
+        case PartitionFilter.DAY_ROLLING:
+            hour = to_datetime(now).hour
+            rolling = {path for index, path in enumerate(of_table) if index % HOURS_OF_DAY == hour}
+            return Choice(
+                [path for path in paths if path in rolling], [path for path in paths if path not in rolling]
+            )
+
+
+def counted_partitions(policy: ClusteringPolicy) -> int | None:
+    """How many of the last partitions of the table its filter counts; None for all of them."""
+    match policy.filter:
+        case PartitionFilter.NONE | PartitionFilter.SELECTED_PARTITIONS:
+            return 0
+        case PartitionFilter.RECENT_DAYS:
+            return policy.skip + policy.lookback
+        case PartitionFilter.DAY_ROLLING:
+            return None
+
+
+def look_after(
+    look: Look, seen: Micros, choice: Choice, groups: Sequence[SmallGroup], of_round: Round, *, is_whole: bool
+) -> Look | None:
+    """The look that the next round starts from; None to let the earlier one stand.
+
+    To look at again are partitions that the filter postpones, whose groups are in pending plans or writes,
+    or beyond the bound of the round, or in its plans: a plan may be rolled back. A round that is not
+    ``is_whole`` has looked only at partitions that earlier ones left out.
+    """
+    again = set(choice.postponed)
+    again.update(group.partition_path for group in groups if group.is_planned or group.is_written)
+    again.update(name.partition_path for planned in of_round.plans for name in planned.file_groups[:1])
+    again.update(of_round.left_out)
+    if not is_whole:
+        seen = look.seen_until
+    return Look(seen, sorted(again)) if len(again) <= LEFT_OUT_MAX else None
+
+
+def plan(
+    policy: ClusteringPolicy,
+    history: ClusteringHistory,
+    groups: Sequence[SmallGroup],
+    *,
+    force: bool = False,
+) -> Round:
+    """The clusterings of one round, those that save the most files first. With ``force`` no trigger counts."""
+    free = [group for group in groups if not group.is_planned and not group.is_written]
+    held = [*_taken(groups)]
+    due = force or is_due(policy, history)
+    candidates = free if due else _left_over(history, free)
+    plans = sorted(
+        (found for part in _parts(policy, candidates) if (found := _worthwhile(policy, part)) is not None),
+        key=lambda found: (found.files_after - len(found.file_groups), found.file_groups[0].partition_path),
+    )
+    taken, beyond = plans[: policy.groups_max], plans[policy.groups_max :]
+    names = [name for left in beyond for name in left.file_groups]
+    left_out = sorted({name.partition_path for name in names})
+    message = f"{len(beyond)} clusterings are left for the next round: one plans {policy.groups_max}"
+    held += held_groups(_CLUSTERING, HeldReason.BOUNDED, message, names)
+    if not plans:
+        held.append(_nothing(policy, history, free, due=due))
+    return Round(taken, held, left_out)
+
+
+def details_of(policy: ClusteringPolicy) -> dict[str, str]:
+    """Details for executors, under Hudi's names, so that all of them lay the plan out alike."""
+    details = {CLUSTERING_TARGET_BYTES: str(policy.target_bytes)}
+    if policy.sort_columns:
+        details[CLUSTERING_SORT_COLUMNS] = ",".join(policy.sort_columns)
+        details[CLUSTERING_LAYOUT] = policy.layout
+    return details
+
+
+def _left_over(history: ClusteringHistory, free: Sequence[SmallGroup]) -> list[SmallGroup]:
+    """The groups from before the last clustering: its round left them out, or their plan was undone."""
+    last = history.last_requested
+    if last is None or history.has_pending:
+        return []
+    return [group for group in free if group.completed <= last]
+
+
+def _parts(policy: ClusteringPolicy, groups: Sequence[SmallGroup]) -> list[list[SmallGroup]]:
+    """The groups of each partition, the largest first, in parts that are rewritten together."""
+    by_partition: dict[str, list[SmallGroup]] = {}
+    for group in groups:
+        by_partition.setdefault(group.partition_path, []).append(group)
+    parts: list[list[SmallGroup]] = []
+    for path in sorted(by_partition):
+        part: list[SmallGroup] = []
+        part_bytes = 0
+        for group in sorted(by_partition[path], key=lambda group: (-group.size_bytes, group.file_id)):
+            is_full = part_bytes + group.size_bytes > policy.group_bytes_max or len(part) == _INSTANT_GROUPS_MAX
+            if part and is_full:
+                parts.append(part)
+                part, part_bytes = [], 0
+            part.append(group)
+            part_bytes += group.size_bytes
+        parts.append(part)
+    return parts
+
+
+def _worthwhile(policy: ClusteringPolicy, part: Sequence[SmallGroup]) -> ServicePlan | None:
+    """The plan of a part, if it gives fewer files or a new order."""
+    size_bytes = sum(group.size_bytes for group in part)
+    files_after = max(-(-size_bytes // policy.target_bytes), 1)
+    if files_after >= len(part) and not any(_is_new_order(policy, group) for group in part):
+        return None
+    return ServicePlan(
+        _CLUSTERING,
+        [group.name for group in part],
+        size_bytes,
+        sum(group.files for group in part),
+        files_after,
+        details_of(policy),
+    )
+
+
+def _is_new_order(policy: ClusteringPolicy, group: SmallGroup) -> bool:
+    if not policy.sort_columns:
+        return False
+    wanted = details_of(policy)
+    return (group.sort_columns, group.layout) != (wanted[CLUSTERING_SORT_COLUMNS], wanted[CLUSTERING_LAYOUT])
+
+
+def _taken(groups: Sequence[SmallGroup]) -> list[Held]:
+    planned = [group.name for group in groups if group.is_planned]
+    written = [group.name for group in groups if group.is_written and not group.is_planned]
+    return [
+        *held_groups(
+            _CLUSTERING,
+            HeldReason.PENDING_PLAN,
+            f"{len(planned)} small file groups are in plans that are not completed",
+            planned,
+        ),
+        *held_groups(
+            _CLUSTERING,
+            HeldReason.PENDING_WRITE,
+            f"{len(written)} small file groups are in the plans or reports of pending writes",
+            written,
+        ),
+    ]
+
+
+def _not_due(policy: ClusteringPolicy, history: ClusteringHistory) -> Held:
+    commits = f"{history.since_requested.number} of {policy.commits_max} commits since the last clustering"
+    return Held(_CLUSTERING, HeldReason.BELOW_THRESHOLD, f"its trigger has not fired: {commits}")
+
+
+def _nothing(
+    policy: ClusteringPolicy, history: ClusteringHistory, free: Sequence[SmallGroup], *, due: bool
+) -> Held:
+    if not due:
+        return _not_due(policy, history)
+    if not free:
+        message = f"no changed partition has free file groups below {policy.small_file_limit} bytes"
+        return Held(_CLUSTERING, HeldReason.NOTHING_TO_DO, message)
+    message = (
+        f"{len(free)} small file groups would give as many files of {policy.target_bytes} bytes, "
+        "in the order that they have"
+    )
+    return Held(_CLUSTERING, HeldReason.NOTHING_TO_DO, message, len(free), free[0].name)

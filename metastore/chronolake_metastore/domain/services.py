@@ -1,0 +1,216 @@
+"""Table services: a round of planning, which a policy decides from facts that were read without a lock.
+
+``compactions`` and ``clusterings`` decide; ``PlanServices`` records. What has changed since the facts were read
+is left out when the command is decided, under the table's lock (docs/decisions/0081-planned-services.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+from typing_extensions import override
+
+from chronolake_metastore.domain.cleans import Retention
+from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.conflicts import REPLACING, SERVICES, ConcurrentInstants
+from chronolake_metastore.domain.files import FileGroup
+from chronolake_metastore.domain.instants import BeginInstant
+from chronolake_metastore.domain.plans import NewPlan
+from chronolake_metastore.domain.policies import CleaningPolicy
+from chronolake_metastore.domain.tables import Table
+from chronolake_model.files import FileGroupName
+from chronolake_model.service_properties import CLEAN_ENABLED
+from chronolake_model.times import Micros
+from chronolake_model.vocabulary import Action, HeldReason, TableService
+
+ROUND_GROUPS_MAX: Final = 1_000
+"""File groups that one round plans at most, so that recording it holds the table's lock for milliseconds."""
+SERVICE_OF: Final[Mapping[Action, TableService]] = {
+    Action.COMPACTION: TableService.COMPACTION,
+    Action.LOGCOMPACTION: TableService.LOG_COMPACTION,
+    Action.CLUSTERING: TableService.CLUSTERING,
+    Action.CLEAN: TableService.CLEAN,
+}
+"""The service that an instant of an action is, by the name that it was begun with."""
+ACTION_OF: Final[Mapping[TableService, Action]] = {service: action for action, service in SERVICE_OF.items()}
+
+
+class ServicePlan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One instant to record: the file groups that it rewrites together, and what that is expected to give."""
+
+    service: TableService
+    file_groups: Sequence[FileGroupName]
+    size_bytes: int
+    files_before: int
+    files_after: int
+    details: dict[str, str] = {}
+
+
+class Held(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a service, or ``file_groups`` file groups of it, are not planned; ``example`` is one of these."""
+
+    service: TableService
+    reason: HeldReason
+    message: str
+    file_groups: int = 0
+    example: FileGroupName | None = None
+
+
+class Round(msgspec.Struct, frozen=True):
+    """The result of a round of planning. ``left_out`` are the partitions of plans beyond its bound."""
+
+    plans: Sequence[ServicePlan] = ()
+    held: Sequence[Held] = ()
+    left_out: Sequence[str] = ()
+
+
+class Commits(msgspec.Struct, frozen=True):
+    """Commits that completed after something: their number, up to the one asked for, and when the first did."""
+
+    number: int = 0
+    first: Micros | None = None
+
+
+class PlanServices(Command, frozen=True):
+    """Records a round. ``seen`` is the time of the table's log up to which its facts were read.
+
+    ``clean`` is the retention of a clean that is planned too. It names no file: cleans are planned under the
+    lock.
+    """
+
+    table: str
+    writer: str
+    services: Sequence[TableService] = ()
+    force: bool = False
+    details: dict[str, str] = msgspec.field(default_factory=dict)
+    plans: Sequence[ServicePlan] = ()
+    held: Sequence[Held] = ()
+    clean: Retention | None = None
+    seen: Micros = Micros(0)
+
+    @override
+    def identity(self) -> Command:
+        """The request alone: the same request, sent again, may meet other facts."""
+        return PlanServices(self.table, self.writer, self.services, self.force, self.details)
+
+
+def held_groups(
+    service: TableService, reason: HeldReason, message: str, groups: Sequence[FileGroupName]
+) -> list[Held]:
+    """The reason that holds these file groups; nothing if there are none."""
+    return [Held(service, reason, message, len(groups), groups[0])] if groups else []
+
+
+def instants_of(
+    table: Table, command: PlanServices, concurrent: ConcurrentInstants
+) -> tuple[list[BeginInstant], list[Held]]:
+    """The instants of the round that still fit, and what is held because it was planned or changed since.
+
+    A compaction goes on without the file groups that are gone. A clustering is worth the files that it saves
+    together, so it is left out whole.
+    """
+    begins: list[BeginInstant] = []
+    lost: dict[TableService, list[FileGroupName]] = {}
+    for plan in command.plans:
+        is_whole = plan.service is TableService.CLUSTERING
+        changed = {
+            name for name in plan.file_groups if _has_changed(table, name, concurrent, command.seen, is_whole)
+        }
+        lost.setdefault(plan.service, []).extend(name for name in plan.file_groups if name in changed)
+        left = [name for name in plan.file_groups if name not in changed]
+        if left and not (changed and is_whole):
+            new_plan = NewPlan(left, command.details | plan.details)
+            begin = BeginInstant(
+                command.table, command.writer, ACTION_OF[plan.service], inflight=False, plan=new_plan
+            )
+            begins.append(begin)
+    message = "were planned, replaced or rewritten while this round was decided"
+    return begins, [
+        held
+        for service, names in lost.items()
+        for held in held_groups(service, HeldReason.PENDING_PLAN, f"{len(names)} file groups {message}", names)
+    ]
+
+
+def _has_changed(
+    table: Table, name: FileGroupName, concurrent: ConcurrentInstants, seen: Micros, is_whole: bool
+) -> bool:
+    """Whether a file group is planned or gone, or was changed since ``seen`` and is to be rewritten whole."""
+    others = concurrent.get(FileGroup(table.table_id, name.partition_path, name.file_id), ())
+    completed = [other.completion_time for other in others if other.completion_time is not None]
+    if not completed or any(
+        other.change in (SERVICES if other.completion_time is None else REPLACING) for other in others
+    ):
+        return True
+    return is_whole and max(completed) > seen
+
+
+class CleansSince(msgspec.Struct, frozen=True):
+    """The writes since the last clean was requested, and the completion times that savepoints pin."""
+
+    since_requested: Commits = Commits()
+    has_pending: bool = False
+    savepoints: Sequence[Micros] = ()
+
+
+class CleanFacts(msgspec.Struct, frozen=True):
+    """Files that a clean may delete now; numbers end at the limit of one clean, and ``has_more`` says so.
+
+    Savepoints, and readers of one time, keep ``pinned`` files more. ``limits`` are the other reasons that hold
+    the clean back.
+    """
+
+    files: int
+    size_bytes: int
+    has_more: bool
+    pinned: int
+    pinned_by: HeldReason
+    limits: Sequence[HeldReason] = ()
+
+
+class Look(msgspec.Struct, frozen=True):
+    """How far clustering has looked at a table: the time of its log, and the partitions to look at again."""
+
+    seen_until: Micros = Micros(0)
+    left_out: Sequence[str] = ()
+
+
+def is_clean_due(policy: CleaningPolicy, history: CleansSince) -> bool:
+    """Whether the trigger of cleans fires."""
+    return history.since_requested.number >= policy.commits_max
+
+
+def clean_refusal(policy: CleaningPolicy, history: CleansSince, *, force: bool) -> Held | None:
+    """Why no clean is planned, whatever files there are; None if one may be."""
+    if not policy.is_on and not force:
+        return Held(_CLEAN, HeldReason.OFF, f"{CLEAN_ENABLED} is false")
+    if history.has_pending:
+        return Held(_CLEAN, HeldReason.PENDING_PLAN, "a clean is pending: its executor completes it first")
+    if not force and not is_clean_due(policy, history):
+        commits = f"{history.since_requested.number} of {policy.commits_max} commits since the last clean"
+        return Held(_CLEAN, HeldReason.BELOW_THRESHOLD, f"its trigger has not fired: {commits}")
+    return None
+
+
+def plan_clean(facts: CleanFacts) -> Round:
+    """The clean of a round. Its files are chosen again under the lock, so it names none."""
+    held = [Held(_CLEAN, limit, _LIMITS[limit]) for limit in facts.limits]
+    if facts.pinned:
+        who = "savepoints" if facts.pinned_by is HeldReason.SAVEPOINT else "readers"
+        held.append(Held(_CLEAN, facts.pinned_by, f"{who} keep {facts.pinned} files"))
+    if facts.has_more:
+        message = f"one clean deletes {facts.files} files; the next takes more"
+        held.append(Held(_CLEAN, HeldReason.BOUNDED, message))
+    if not facts.files:
+        held.append(Held(_CLEAN, HeldReason.NOTHING_TO_DO, "its policy and its holds keep all files"))
+        return Round([], held)
+    return Round([ServicePlan(_CLEAN, [], facts.size_bytes, facts.files, 0)], held)
+
+
+_CLEAN: Final = TableService.CLEAN
+_LIMITS: Final[Mapping[HeldReason, str]] = {
+    HeldReason.PENDING_WRITE: "a pending write may read files that were live when it began",
+    HeldReason.READER: "a reader that follows the changes, or the publication, needs later files",
+}

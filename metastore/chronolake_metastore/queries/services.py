@@ -1,0 +1,334 @@
+"""Table services: what a round would plan now and why not more, pending plans, and last runs.
+
+A round is decided from one snapshot of the database, without the table's lock; ``commands/services.py`` records
+it. Large facts come as documents, and are decoded and decided in a thread, so that other requests go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from chronolake_metastore.domain import cleans, clusterings, compactions, services
+from chronolake_metastore.domain.cleans import Retention
+from chronolake_metastore.domain.clusterings import Choice
+from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.events import Now
+from chronolake_metastore.domain.policies import Policies, Strategy
+from chronolake_metastore.domain.services import CleanFacts, Held, Look, Round, ServicePlan
+from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.queries import cursors, tables
+from chronolake_metastore.store import catalog, cleans as stored_cleans, clocks, services as stored
+from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.services import CompletedRun, PendingPlans, WaitingService
+from chronolake_model import services as wire
+from chronolake_model.names import split_table_name
+from chronolake_model.service_properties import SERVICES_ENABLED
+from chronolake_model.times import MICROS_MAX, MICROS_PER_SECOND, Micros, Tick, format_time
+from chronolake_model.vocabulary import FILES_TO_CLEAN_MAX, HeldReason, State, TableService, TableType
+
+PENDING_MAX: Final = 100
+"""Pending plans of a table in an answer."""
+_LOGS: Final = frozenset({TableService.COMPACTION, TableService.LOG_COMPACTION})
+
+
+class SavedLook(msgspec.Struct, frozen=True):
+    """A look to be remembered, with the digest of the policy that it was made by."""
+
+    policy: bytes
+    look: Look
+
+
+class DecidedRound(msgspec.Struct, frozen=True):
+    """A round that may be recorded: its plans, the retention of its clean, and up to which time it has seen."""
+
+    table: str = ""
+    plans: Sequence[ServicePlan] = ()
+    held: Sequence[Held] = ()
+    clean: Retention | None = None
+    seen: Micros = Micros(0)
+    look: SavedLook | None = None
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """The part of a round that is of one service or two."""
+
+    of_round: Round = Round()
+    clean: Retention | None = None
+    look: SavedLook | None = None
+
+
+class _Asking(msgspec.Struct, frozen=True):
+    """A request for a round, and the table at that moment."""
+
+    table: Table
+    policies: Policies
+    wanted: frozenset[TableService]
+    force: bool
+    now: Now
+    seen: Micros
+
+
+async def decide(
+    ctx: Context, database: Database, table_name: str, wanted: Sequence[TableService] = (), force: bool = False
+) -> DecidedRound:
+    """Decide a round of all services, or of those that are ``wanted``; raises ``TableNotFound``."""
+    async with database.reading() as connection:
+        table = await tables.find(ctx, connection, table_name)
+        policies = Policies.of(table.definition.properties)
+        asking = _Asking(
+            table,
+            policies,
+            frozenset(wanted or TableService),
+            force,
+            await clocks.now(connection),
+            await clocks.last_time(connection, table.table_id),
+        )
+        parts = await _parts(connection, asking)
+    return DecidedRound(
+        table=table.name,
+        plans=[plan for part in parts for plan in part.of_round.plans],
+        held=[held for part in parts for held in part.of_round.held],
+        clean=next((part.clean for part in parts if part.clean is not None), None),
+        seen=asking.seen,
+        look=next((part.look for part in parts if part.look is not None), None),
+    )
+
+
+async def preview(ctx: Context, database: Database, table_name: str) -> wire.ServicesPreview:
+    """The plans that a round would record now, and why not more; raises ``TableNotFound``."""
+    decided = await decide(ctx, database, table_name)
+    plans = [
+        wire.PlannedService(
+            service=plan.service,
+            file_groups=len(plan.file_groups),
+            size_bytes=plan.size_bytes,
+            files_before=plan.files_before,
+            files_after=plan.files_after,
+            details=plan.details,
+        )
+        for plan in decided.plans
+    ]
+    return wire.ServicesPreview(decided.table, plans, held_documents(decided.held))
+
+
+def held_documents(held: Sequence[Held]) -> list[wire.HeldService]:
+    """Why services are held, as bodies."""
+    return [
+        wire.HeldService(entry.service, entry.reason, entry.message, entry.file_groups, entry.example)
+        for entry in held
+    ]
+
+
+async def status(ctx: Context, database: Database, table_name: str) -> wire.ServicesStatus:
+    """Pending plans and last runs of a table; raises ``TableNotFound``."""
+    async with database.reading() as connection:
+        table = await tables.find(ctx, connection, table_name)
+        [document] = await _statuses(connection, [table])
+    return document
+
+
+async def page(ctx: Context, database: Database, limit: int, cursor: str | None) -> wire.ServicesPage:
+    """Pending plans and last runs of tables, in the order of their names; raises ``InvalidCursor``."""
+    after = ("", "") if cursor is None else cursors.decode(cursor, tuple[str, str])
+    async with database.reading() as connection:
+        page_of_tables = await catalog.page_of_tables(connection, None, after, limit + 1)
+        is_cut, page_of_tables = len(page_of_tables) > limit, page_of_tables[:limit]
+        documents = await _statuses(connection, page_of_tables)
+    next_cursor = cursors.encode(split_table_name(page_of_tables[-1].name)) if is_cut else None
+    return wire.ServicesPage(documents, next_cursor)
+
+
+async def totals(database: Database) -> stored.ServiceTotals:
+    """The figures of all tables, for the metrics."""
+    async with database.reading() as connection:
+        return await stored.totals(connection)
+
+
+async def _parts(connection: Reader, asking: _Asking) -> list[_Part]:
+    if not asking.policies.are_on and not asking.force:
+        message = f"{SERVICES_ENABLED} is false"
+        return [_held([Held(service, HeldReason.OFF, message) for service in sorted(asking.wanted)])]
+    parts: list[_Part] = []
+    if asking.wanted & _LOGS:
+        parts.append(await _compactions(connection, asking))
+    if TableService.CLUSTERING in asking.wanted:
+        parts.append(await _clusterings(connection, asking))
+    if TableService.CLEAN in asking.wanted:
+        parts.append(await _clean(connection, asking))
+    return parts
+
+
+def _held(held: Sequence[Held]) -> _Part:
+    return _Part(Round([], held))
+
+
+async def _compactions(connection: Reader, asking: _Asking) -> _Part:
+    wanted, policy, table_id = asking.wanted & _LOGS, asking.policies.compaction, asking.table.table_id
+    if asking.table.definition.type is not TableType.MERGE_ON_READ:
+        message = "a copy-on-write table has no log files"
+        return _held([Held(service, HeldReason.OFF, message) for service in sorted(wanted)])
+    history = await stored.compaction_history(connection, table_id, policy)
+    if not asking.force:
+        held = compactions.held_by_triggers(policy, history, wanted, asking.now.wall)
+        if held is not None:
+            return _held(held)
+    regex = policy.partition_regex if Strategy.PARTITION_REGEX_BASED in policy.strategies else None
+    document = await stored.log_groups(connection, table_id, regex)
+
+    def plan() -> Round:
+        return compactions.plan(
+            policy,
+            history,
+            stored.decode_log_groups(document),
+            wanted,
+            asking.now.wall,
+            instant_bytes_max=asking.policies.instant_bytes_max,
+            force=asking.force,
+        )
+
+    return _Part(await asyncio.to_thread(plan))
+
+
+async def _clusterings(connection: Reader, asking: _Asking) -> _Part:
+    policy, table_id = asking.policies.clustering, asking.table.table_id
+    refusal = clusterings.refusal(asking.table, policy, force=asking.force)
+    if refusal is not None:
+        return _held([Held(TableService.CLUSTERING, HeldReason.OFF, refusal)])
+    history = await stored.clustering_history(connection, table_id, policy)
+    held = None if asking.force else clusterings.held_by_trigger(policy, history)
+    if held is not None:
+        return _held([held])
+    is_whole = asking.force or clusterings.is_due(policy, history)
+    digest = hashlib.blake2b(msgspec.json.encode(policy), digest_size=16).digest()
+    look = Look() if asking.force else await stored.look(connection, table_id, digest)
+    choice = await _partitions(connection, asking, look, is_whole=is_whole)
+    document = await stored.small_groups(connection, table_id, choice.taken, policy, asking.now.steady)
+
+    def plan() -> tuple[Round, Look | None]:
+        groups = stored.decode_small_groups(document)
+        of_round = clusterings.plan(policy, history, groups, force=asking.force)
+        return of_round, clusterings.look_after(look, asking.seen, choice, groups, of_round, is_whole=is_whole)
+
+    of_round, next_look = await asyncio.to_thread(plan)
+    return _Part(of_round, look=None if next_look is None else SavedLook(digest, next_look))
+
+
+async def _partitions(connection: Reader, asking: _Asking, look: Look, *, is_whole: bool) -> Choice:
+    """The partitions to look at. A round whose trigger has not fired looks only at what others left out."""
+    policy, table_id = asking.policies.clustering, asking.table.table_id
+    if not is_whole and look.seen_until:
+        look = Look(Micros(MICROS_MAX), look.left_out)
+    changed = await stored.changed_partitions(connection, table_id, look, policy.partition_regex)
+    number = clusterings.counted_partitions(policy)
+    of_table = [] if number == 0 else await stored.live_partitions(connection, table_id, number)
+    return clusterings.partitions_of(policy, changed, of_table, asking.now.wall)
+
+
+async def _clean(connection: Reader, asking: _Asking) -> _Part:
+    policy, table = asking.policies.cleaning, asking.table
+    history = await stored.clean_history(connection, table.table_id, policy)
+    refusal = services.clean_refusal(policy, history, force=asking.force)
+    if refusal is not None:
+        return _held([refusal])
+    bounds, now = await stored_cleans.read_bounds(connection, table.table_id, policy.retention)
+    scope = cleans.scope_of(table, policy.retention, bounds, now)
+    unlimited = {
+        HeldReason.PENDING_WRITE: msgspec.structs.replace(bounds, oldest_pending=None),
+        HeldReason.READER: msgspec.structs.replace(bounds, followed=None, published=None),
+    }
+    limits = [
+        reason
+        for reason, without in unlimited.items()
+        if cleans.scope_of(table, policy.retention, without, now) != scope
+    ]
+    deletable = [] if scope is None else await _deletable(connection, table, scope)
+    pinned = 0
+    if scope is not None and scope.protected_times:
+        free = msgspec.structs.replace(scope, protected_times=())
+        pinned = len(await _deletable(connection, table, free)) - len(deletable)
+    files = deletable[:FILES_TO_CLEAN_MAX]
+    pinned_by = HeldReason.SAVEPOINT if history.savepoints else HeldReason.READER
+    facts = CleanFacts(
+        files=len(files),
+        size_bytes=sum(file.size_bytes for file in files),
+        has_more=len(deletable) > len(files),
+        pinned=max(pinned, 0),
+        pinned_by=pinned_by,
+        limits=limits,
+    )
+    of_round = services.plan_clean(facts)
+    return _Part(of_round, policy.retention if of_round.plans else None)
+
+
+async def _deletable(connection: Reader, table: Table, scope: cleans.CleanScope) -> list[cleans.FileToClean]:
+    return await stored_cleans.read_deletable(connection, table.table_id, scope, FILES_TO_CLEAN_MAX + 1)
+
+
+async def _statuses(connection: Reader, of_tables: Sequence[Table]) -> list[wire.ServicesStatus]:
+    table_ids = [table.table_id for table in of_tables]
+    pending = await stored.pending(connection, table_ids, PENDING_MAX)
+    runs = await stored.last_runs(connection, table_ids)
+    cancelled = await stored.cancelled_clusterings(connection, table_ids)
+    now = await clocks.now(connection)
+    return [
+        _status(
+            table,
+            pending.get(table.table_id, PendingPlans()),
+            runs.get(table.table_id, []),
+            cancelled[table.table_id],
+            now,
+        )
+        for table in of_tables
+    ]
+
+
+def _status(
+    table: Table, pending: PendingPlans, runs: Sequence[CompletedRun], cancelled: int, now: Now
+) -> wire.ServicesStatus:
+    tick = table.definition.tick
+    plans = [_pending(plan, tick, now) for plan in pending.first]
+    waiting = [plan.waiting_seconds for plan in plans if plan.executor is None]
+    return wire.ServicesStatus(
+        table=table.name,
+        pending=plans,
+        pending_count=pending.count,
+        oldest_waiting_seconds=max(waiting, default=None),
+        last_runs=[_run(run, tick) for run in runs],
+        cancelled_clusterings=cancelled,
+    )
+
+
+def _pending(plan: WaitingService, tick: Tick, now: Now) -> wire.PendingService:
+    lease = plan.lease_expires_at
+    return wire.PendingService(
+        service=plan.service,
+        requested_time=format_time(plan.requested_time, tick),
+        state=plan.state,
+        file_groups=plan.file_groups,
+        executor=plan.writer if plan.state is State.INFLIGHT else None,
+        age_seconds=_seconds(now.wall - plan.requested_time),
+        waiting_seconds=_seconds(now.wall - plan.last_event),
+        lease_seconds_left=None if lease is None else _seconds(lease - now.steady),
+    )
+
+
+def _run(run: CompletedRun, tick: Tick) -> wire.ServiceRun:
+    return wire.ServiceRun(
+        service=run.service,
+        requested_time=format_time(run.requested_time, tick),
+        completion_time=format_time(run.completion_time, tick),
+        writer=run.writer,
+        files_before=run.files_before,
+        bytes_before=run.bytes_before,
+        files_after=run.files_after,
+        bytes_after=run.bytes_after,
+    )
+
+
+def _seconds(micros: int) -> float:
+    return max(micros, 0) / MICROS_PER_SECOND

@@ -1,0 +1,41 @@
+-- What the trigger of cleans counts: writes that completed after the last clean was requested, up to a limit; and whether a
+-- clean is pending.
+WITH last AS MATERIALIZED (
+    SELECT max(newest.requested_time) AS requested
+    FROM (
+        SELECT i.requested_time
+        FROM instant i
+        WHERE i.table_id = %(table_id)s::uuid AND i.action = 'clean' AND i.state <> 'rolled_back'
+        ORDER BY i.requested_time DESC
+        LIMIT 1
+    ) AS newest
+)
+SELECT
+    count(written.completion_time),
+    micros(min(written.completion_time)),
+    EXISTS (
+        SELECT
+        FROM instant i
+        WHERE i.table_id = %(table_id)s::uuid AND i.state IN ('requested', 'inflight') AND i.action = 'clean'
+    ),
+    ARRAY(
+        SELECT micros(saved.completion_time)
+        FROM instant savepoint
+        JOIN instant saved ON saved.table_id = savepoint.table_id AND saved.requested_time = savepoint.target
+        WHERE savepoint.table_id = %(table_id)s::uuid
+            AND savepoint.action = 'savepoint'
+            AND savepoint.state = 'completed'
+    )
+FROM (
+    SELECT i.completion_time
+    FROM last
+    CROSS JOIN LATERAL (
+        SELECT *
+        FROM instant done
+        WHERE done.table_id = %(table_id)s::uuid
+            AND done.completion_time > coalesce(last.requested, moment(0))
+            AND done.action IN ('commit', 'deltacommit', 'replacecommit')
+        ORDER BY done.completion_time
+        LIMIT %(limit)s
+    ) AS i
+) AS written

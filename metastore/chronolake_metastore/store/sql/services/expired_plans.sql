@@ -1,0 +1,28 @@
+-- Plans of table services that no executor has taken for as long as their table lets them wait. The index of pending
+-- instants has them all. The log has times by the wall clock, so a time by which that has jumped ahead meanwhile does not
+-- count.
+SELECT t.namespace || '.' || t.name, i.action, micros(i.requested_time), t.definition ->> 'tick', waited.us
+FROM instant i
+JOIN lake_table t ON t.table_id = i.table_id
+JOIN event e ON e.table_id = i.table_id AND e.version = i.version
+CROSS JOIN (
+    SELECT micros(greatest(moment(now_us()), w.last_time)) AS wall, steady_us() AS steady FROM wall_clock w
+) AS present
+CROSS JOIN LATERAL (
+    SELECT 1000000 * coalesce(
+        (t.definition -> 'properties' ->> 'services.plan-expires-seconds')::bigint, %(default_seconds)s
+    ) AS us
+) AS expiry
+CROSS JOIN LATERAL (
+    SELECT present.wall - micros(e.time) - coalesce(sum(j.jump_us), 0) AS us
+    FROM clock_jump j
+    WHERE j.jump_us > 0 AND j.steady_time > moment(present.steady - expiry.us)
+) AS waited
+WHERE i.state IN ('requested', 'inflight')
+    AND i.state = 'requested'
+    AND i.lease_expires_at IS NULL
+    AND i.operation IN ('compact', 'log_compact', 'cluster')
+    AND t.dropped_at IS NULL
+    AND waited.us >= expiry.us
+ORDER BY i.requested_time
+LIMIT %(limit)s

@@ -1,0 +1,70 @@
+"""Table services through the client and the command line: what would be planned, what is, and why not more."""
+
+from __future__ import annotations
+
+import chronolake
+from chronolake import FileGroupName, HeldReason, TableService, TableType, WriteStat
+from chronolake_model.file_names import bucket_file_id
+from tests.client.conftest import Cli
+
+GROUP = FileGroupName("", bucket_file_id(0))
+
+
+def written(client: chronolake.Client, namespace: str, delta_commits: int) -> chronolake.Table:
+    name = f"{namespace}.clicks"
+    table = client.create_table(
+        name,
+        base_path=f"s3://lake/{name}",
+        schema=[chronolake.Field("id", "bigint")],
+        record_key_fields=["id"],
+        type=TableType.MERGE_ON_READ,
+        properties={"hudi.publish": "false"},
+    )
+    for _ in range(delta_commits):
+        with table.begin() as write:
+            log = f".{GROUP.file_id}_{write.requested_time}.log.1_0-0-0"
+            write.add(WriteStat("", GROUP.file_id, log, size_bytes=512, records=3))
+    return table
+
+
+def test_a_plan_is_previewed_made_and_executed(client: chronolake.Client, namespace: str, cli: Cli) -> None:
+    table = written(client, namespace, delta_commits=5)
+
+    [previewed] = table.services.preview().plans
+    shown = cli("services", "preview", table.name).out
+    [planned] = table.services.plan(TableService.COMPACTION, details={"why": "a test"}).instants
+    waiting = cli("services", "status", table.name).out
+    with table.execute(planned.requested_time) as write:
+        base = f"{GROUP.file_id}_0-0-0_{write.requested_time}.parquet"
+        write.add(WriteStat("", GROUP.file_id, base, size_bytes=1024, records=15))
+    [run] = table.services.status().last_runs
+
+    assert (previewed.service, previewed.files_before, previewed.files_after) == ("compaction", 5, 1)
+    assert "compaction" in shown
+    assert planned.plan is not None
+    assert planned.plan.details == {"why": "a test"}
+    assert planned.requested_time in waiting
+    assert "run chronolake services run" in waiting
+    assert (run.files_before, run.bytes_before, run.files_after, run.bytes_after) == (5, 2_560, 1, 1_024)
+    assert run.requested_time in {
+        done.requested_time for services in client.services() for done in services.last_runs
+    }
+
+
+def test_the_command_line_says_why_nothing_is_planned(
+    client: chronolake.Client, namespace: str, cli: Cli
+) -> None:
+    table = written(client, namespace, delta_commits=3)
+
+    held = cli("services", "preview", table.name, "--json").json["held"]
+    shown = cli("services", "preview", table.name).out
+
+    assert {entry["service"]: entry["reason"] for entry in held} == {
+        "compaction": HeldReason.BELOW_THRESHOLD,
+        "log-compaction": HeldReason.OFF,
+        "clustering": HeldReason.OFF,
+        "clean": HeldReason.NOTHING_TO_DO,
+    }
+    assert "3 of 5 delta commits" in shown
+    assert cli("services", "status", table.name, "--json").json["pending"] == []
+    assert table.services.plan().instants == []
