@@ -206,14 +206,18 @@ def _repeats(sample: pa.ChunkedArray) -> bool:
 
 
 def _in_row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables of at least a row group each: each call of the writer starts a row group."""
+    """The same rows in tables of about a row group each: each call of the writer starts a row group.
+
+    One is full if another table of the size of the last one would exceed the bounds: so a merge does not hold
+    two row groups of a file that it rewrites.
+    """
     held: list[pa.Table] = []
     rows, size = 0, 0
     for table in tables:
         held.append(table)
         rows += len(table)
         size += table.nbytes
-        if rows >= ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES:
+        if rows + len(table) > ROW_GROUP_ROWS or size + table.nbytes > ROW_GROUP_BYTES:
             yield _concatenated(held)
             held, rows, size = [], 0, 0
     if rows:

@@ -113,7 +113,10 @@ class SliceReader:
             kept, kept_keys = log_merge.surviving(rows, changes)
             filled, filled_keys = log_merge.filled(rows, changes, kept)
             stays |= kept_keys | filled_keys
-            yield merge.only(rows.select(self.layout.names), kept)
+            chosen = merge.only(rows.select(self.layout.names), kept)
+            # The caller writes the chosen rows, which takes memory too.
+            del rows
+            yield chosen
             yield filled.select(self.layout.names)
         yield log_merge.records_left(changes, stays).select(self.layout.names)
 
@@ -132,8 +135,10 @@ class SliceReader:
             fields = None if file.has_field_ids else self.fields[file.schema_version]
             stored = layouts.stored_schema(parquet, fields, file.path)
             names = layouts.columns_of(stored, layout)
-            for rows in self._row_groups(parquet, names):
-                yield layouts.in_layout(rows, stored, layout)
+            # A loop would hold the rows of one row group while the next one is read.
+            yield from map(
+                lambda rows: layouts.in_layout(rows, stored, layout), self._row_groups(parquet, names)
+            )
 
     def _row_groups(self, parquet: pq.ParquetFile, names: Sequence[str]) -> Iterator[pa.Table]:
         if self.keys is not None:
