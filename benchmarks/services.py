@@ -1,4 +1,4 @@
-"""Table services: planning of very many file groups.
+"""Table services: planning of very many file groups, and compaction without Spark.
 
 ``GROUPS=10000`` has fewer of them; ``CASES=planning`` runs these alone; ``CHECK=1`` exits 1 when a target is
 missed.
@@ -17,12 +17,12 @@ import httpx
 import psycopg
 from psycopg import sql
 
-from benchmarks import reporting, running
+from benchmarks import reporting, running, services_arrow
 from benchmarks.reporting import Row
 from chronolake_metastore.store.postgres import statements
 
 GROUPS: Final = int(os.environ.get("GROUPS", "100000"))
-CASES: Final = os.environ.get("CASES", "planning").split(",")
+CASES: Final = os.environ.get("CASES", "planning,arrow").split(",")
 SEED: Final = (running.HERE / "seed_services.sql").read_text("utf-8")
 ROUNDS: Final = 5
 LOGS: Final = 2
@@ -36,7 +36,10 @@ def main() -> None:
 
 
 def _measure() -> Iterator[Row]:
-    cases: dict[str, Callable[[str, httpx.Client], Iterator[Row]]] = {"planning": _planning}
+    cases: dict[str, Callable[[str, httpx.Client], Iterator[Row]]] = {
+        "planning": _planning,
+        "arrow": services_arrow.compaction,
+    }
     dsn = running.postgres()
     with running.server(dsn) as client:
         client.post("/v1/namespaces", json={"name": "bench"})

@@ -27,6 +27,7 @@ from chronolake_spark.common import columns
 from chronolake_spark.index.keys import stored_keys
 from chronolake_spark.index.record.record_index import RecordIndex
 from tests.examples import examples
+from tests.fix_s3 import S3
 from tests.spark import hudi_reader
 from tests.spark.arrow_writes import group_of, row, upsert, write_rows
 
@@ -297,6 +298,20 @@ def test_appends_to_a_group_in_compaction_belong_to_the_next_slice(new_table: Ne
     assert sum(len(of.log_files) for of in table.snapshot().slices) == 1
 
 
+def test_a_clean_does_not_take_the_past_from_a_plan(new_table: NewTable) -> None:
+    table = new_table(properties={"hudi.publish": "false"})
+    write_history(table)
+    services.compact(table, plan(table, Action.COMPACTION).requested_time)
+    upsert(table, row(0, id=0, value="before", ts=8))
+    planned = plan(table, Action.COMPACTION)
+    upsert(table, row(0, id=0, value="after", ts=9), row(1, group=1, id=1, value="after", ts=9))
+    table.clean(retain_commits=1)
+    assert str(table.reload().definition.cleaned_before) > planned.requested_time
+    before = digest(table)
+    services.compact(table, planned.requested_time)
+    assert digest(table) == before
+
+
 def test_a_write_wins_against_a_clustering_that_began_before_it(new_table: NewTable) -> None:
     table = new_table(index=BucketIndex(IndexType.SIMPLE))
     write_history(table)
@@ -314,6 +329,8 @@ def test_a_table_with_buckets_is_not_clustered_and_the_message_says_what_to_do(n
     table = new_table()
     write_history(table)
     planned = plan(table, Action.CLUSTERING)
+    assert planned.plan is not None
+    assert list(table.planned_file_groups(planned.requested_time)) == planned.plan.file_groups
     with pytest.raises(errors.TableMismatch, match=r"chronolake rollback .*resize_buckets"):
         services.cluster(table, planned.requested_time)
     assert table.instant(planned.requested_time).state is State.REQUESTED
@@ -372,6 +389,29 @@ def test_an_execution_that_is_stopped_returns_its_plan(new_table: NewTable) -> N
     publish(table)
     services.execute(table, planned.requested_time)
     assert_no_orphans(table)
+
+
+def test_services_of_a_table_in_a_bucket(shared_server_url: str, s3: S3) -> None:
+    secrets = {name: s3.options[name] for name in ("access_key", "secret_key")}
+    where = {f"storage.{name}": s3.options[name] for name in ("endpoint_override", "region")}
+    with chronolake.connect(shared_server_url, storage_options=secrets) as client:
+        client.create_namespace("services_of_bucket")
+        table = client.create_table(
+            "services_of_bucket.table",
+            base_path=s3.base_path,
+            schema=SCHEMA,
+            record_key_fields=["id"],
+            ordering_field="ts",
+            type=TableType.MERGE_ON_READ,
+            index=BucketIndex(IndexType.SIMPLE),
+            properties={**where, "hudi.publish": "false"},
+        )
+        write_history(table)
+        before = digest(table)
+        for action in (Action.LOGCOMPACTION, Action.COMPACTION, Action.CLUSTERING):
+            services.execute(table, plan(table, action).requested_time)
+            assert digest(table) == before
+            assert_no_orphans(table)
 
 
 @pytest.mark.parametrize("index", [IndexType.SIMPLE, IndexType.BUCKET])

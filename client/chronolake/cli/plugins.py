@@ -1,6 +1,7 @@
 """Commands that other packages add, by entry points of the group ``chronolake.commands``.
 
-``chronolake.cli.context`` is the interface for them.
+``chronolake.cli.context`` is the interface for them. The entry point ``services run`` is the command ``run`` of
+``chronolake services``.
 """
 
 from __future__ import annotations
@@ -25,18 +26,30 @@ def add_to(app: typer.Typer, args: Sequence[str]) -> None:
     plug-in cannot slow down or break a command.
     """
     for entry in _entry_points(args):
+        of_group, _, name = entry.name.rpartition(" ")
+        target = _group(app, of_group) if of_group else app
         try:
             function = entry.load()
         except (ImportError, AttributeError) as exc:
-            _add_absent(app, entry.name, exc)
+            _add_absent(target, entry.name, exc)
         else:
-            app.command(entry.name)(options.with_common_options(_explained(entry.name, function)))
+            target.command(name)(options.with_common_options(_explained(entry.name, function)))
+
+
+def _group(app: typer.Typer, name: str) -> typer.Typer:
+    """The commands of one noun, to which a plug-in named ``noun verb`` adds one."""
+    for known in app.registered_groups:
+        if known.typer_instance is not None and known.typer_instance.info.name == name:
+            return known.typer_instance
+    group = typer.Typer(name=name, no_args_is_help=True)
+    app.add_typer(group)
+    return group
 
 
 def _entry_points(args: Sequence[str]) -> Iterator[importlib.metadata.EntryPoint]:
     all_shown = not args or not _HELP_FLAGS.isdisjoint(args) or all(word.startswith("-") for word in args)
     for entry in importlib.metadata.entry_points(group=GROUP):
-        if all_shown or entry.name in args:
+        if all_shown or entry.name.split()[0] in args:
             yield entry
 
 
@@ -60,7 +73,8 @@ def _add_absent(app: typer.Typer, name: str, reason: Exception) -> None:
 
     absent.__doc__ = "Not installed: pip install '.\\[spark-local]'"
     # All options are accepted, so that the message is always the same.
-    app.command(name, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(absent)
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    app.command(name.rpartition(" ")[2], context_settings=settings)(absent)
 
 
 def _fail_absent(name: str, reason: Exception) -> NoReturn:

@@ -11,6 +11,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from chronolake_model.file_sizes import FileSizes
+from chronolake_model.service_properties import (
+    CLUSTERING_LAYOUT,
+    CLUSTERING_SORT_COLUMNS,
+    CLUSTERING_TARGET_BYTES,
+)
 from chronolake_spark import errors
 from chronolake_spark.common import ordering_values
 from chronolake_spark.read.slices.slice_reader import SliceReader
@@ -21,10 +27,6 @@ from chronolake_spark.services.curves import Curve, Ranks
 if TYPE_CHECKING:
     from chronolake_spark.services.jobs import ServiceJob, ServiceTask
 
-TARGET_BYTES: Final = "hoodie.clustering.plan.strategy.target.file.max.bytes"
-SORT_COLUMNS: Final = "hoodie.clustering.plan.strategy.sort.columns"
-STRATEGY: Final = "hoodie.layout.optimize.strategy"
-TARGET_BYTES_DEFAULT: Final = 1 << 30
 SAMPLE_ROWS: Final = 200_000
 """Rows of a partition by whose values the ranks on a curve are made."""
 _LINEAR: Final = "linear"
@@ -39,23 +41,30 @@ class RecordLayout:
     curve: Curve | None
 
     @classmethod
-    def of(cls, details: Mapping[str, str], schema: pa.Schema) -> RecordLayout:
-        """The layout that the details of a plan state. Raises ``TableMismatch`` if the table cannot have it."""
-        names = [name.strip() for name in details.get(SORT_COLUMNS, "").split(",") if name.strip()]
+    def of(cls, details: Mapping[str, str], schema: pa.Schema, sizes: FileSizes) -> RecordLayout:
+        """The layout that the details of a plan state. Raises ``TableMismatch`` if the table cannot have it.
+
+        Without a size in the details, files get that of ``sizes``.
+        """
+        names = [name.strip() for name in details.get(CLUSTERING_SORT_COLUMNS, "").split(",") if name.strip()]
         known = {name.lower(): name for name in schema.names}
         unknown = [name for name in names if name.lower() not in known]
         if unknown:
-            raise _refused(SORT_COLUMNS, details, f"the table has no column {unknown[0]}")
+            raise _refused(CLUSTERING_SORT_COLUMNS, details, f"the table has no column {unknown[0]}")
         chosen = [known[name.lower()] for name in names]
         for name in chosen:
             type_ = schema.field(name).type
             if pa.types.is_nested(type_):
-                raise _refused(SORT_COLUMNS, details, f"{name} has the type {type_}, which has no order")
+                raise _refused(
+                    CLUSTERING_SORT_COLUMNS, details, f"{name} has the type {type_}, which has no order"
+                )
         curve = _curve(details)
         if curve is not None and len(chosen) > curves.COLUMNS_MAX:
-            raise _refused(SORT_COLUMNS, details, f"a curve has at most {curves.COLUMNS_MAX} columns")
+            raise _refused(
+                CLUSTERING_SORT_COLUMNS, details, f"a curve has at most {curves.COLUMNS_MAX} columns"
+            )
         # A curve through one column is the order of the column.
-        return cls(_target_bytes(details), chosen, curve if len(chosen) > 1 else None)
+        return cls(_target_bytes(details, sizes.max_file_size), chosen, curve if len(chosen) > 1 else None)
 
 
 def new_groups(
@@ -65,7 +74,7 @@ def new_groups(
 
     The rows of one have to be read before the next one comes.
     """
-    layout = RecordLayout.of(job.details, reader.layout)
+    layout = RecordLayout.of(job.details, reader.layout, FileSizes.of(job.table.properties))
     files = max(1, -(-task.size_bytes // layout.target_bytes))
     records = max(1, -(-task.records // files))
     rows = itertools.chain.from_iterable(map(reader.rows, task.slices))
@@ -128,17 +137,17 @@ def _parts(tables: Iterable[pa.Table], rows_max: int) -> Iterator[Iterator[pa.Ta
 
 
 def _curve(details: Mapping[str, str]) -> Curve | None:
-    word = details.get(STRATEGY, _LINEAR).strip().lower().replace("_", "-")
-    spellings = {_LINEAR: None, "zorder": Curve.Z_ORDER, **{curve.value: curve for curve in Curve}}
+    word = details.get(CLUSTERING_LAYOUT, _LINEAR).strip().lower().replace("_", "-")
+    spellings = {_LINEAR: None, "zorder": Curve.Z_ORDER, "z-order": Curve.Z_ORDER, "hilbert": Curve.HILBERT}
     if word not in spellings:
-        raise _refused(STRATEGY, details, f"it is {', '.join(spellings)}")
+        raise _refused(CLUSTERING_LAYOUT, details, f"it is {', '.join(spellings)}")
     return spellings[word]
 
 
-def _target_bytes(details: Mapping[str, str]) -> int:
-    text = details.get(TARGET_BYTES, str(TARGET_BYTES_DEFAULT))
+def _target_bytes(details: Mapping[str, str], default: int) -> int:
+    text = details.get(CLUSTERING_TARGET_BYTES, str(default))
     if not text.strip().isdecimal() or not int(text):
-        raise _refused(TARGET_BYTES, details, "it is a number of bytes")
+        raise _refused(CLUSTERING_TARGET_BYTES, details, "it is a number of bytes")
     return int(text)
 
 

@@ -22,11 +22,11 @@ COLUMNS_MAX: Final = 16
 """Columns of a curve: with more of them, each would have less than four bits."""
 
 
-class Curve(enum.StrEnum):
+class Curve(enum.Enum):
     """A space-filling curve (Hudi: hoodie.layout.optimize.strategy)."""
 
-    Z_ORDER = "z-order"
-    HILBERT = "hilbert"
+    Z_ORDER = enum.auto()
+    HILBERT = enum.auto()
 
 
 class Ranks:
@@ -37,7 +37,7 @@ class Ranks:
         in_order = values.take(pc.sort_indices(values)).combine_chunks()
         # The rank of null is 0, and of a value that is less than all bounds 1.
         count = min(len(in_order), (1 << bits) - 2)
-        places = np.linspace(0, max(len(in_order) - 1, 0), count).astype(np.int64)
+        places = np.linspace(0, len(in_order), count + 2)[1:-1].astype(np.int64)
         self._bounds = pc.unique(in_order.take(pa.array(places)))
 
     def of(self, values: pa.ChunkedArray) -> Numbers:

@@ -177,16 +177,25 @@ def _refuse_unfit(instant: Instant, table: Table) -> None:
 
 
 def _slices(table: chronolake.Table, instant: Instant) -> list[FileSlice]:
-    """The slices of the plan's groups, of those that are live, before its requested time."""
+    """The slices of the plan's groups, of those that are live, before its requested time.
+
+    They are those of now without later log files: a clean may have ended the reads as of that time. The plan
+    loses if another base file was completed since.
+    """
     slices: list[FileSlice] = []
     names = planned_groups(table, instant)
     for first in range(0, len(names), FILE_GROUPS_MAX):
         portion = names[first : first + FILE_GROUPS_MAX]
-        groups = table.file_groups(portion, instant.requested_time).file_groups
-        slices += [group.slice for group in groups if group.slice is not None]
+        groups = table.file_groups(portion).file_groups
+        slices += [_before(group.slice, instant) for group in groups if group.slice is not None]
     if instant.action is Action.LOGCOMPACTION:
         return list(_before_pending(table, instant, slices))
     return slices
+
+
+def _before(slice_: FileSlice, instant: Instant) -> FileSlice:
+    logs = [log for log in slice_.log_files if log.completion_time < instant.requested_time]
+    return msgspec.structs.replace(slice_, log_files=logs)
 
 
 def _before_pending(

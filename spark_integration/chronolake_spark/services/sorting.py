@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from chronolake_spark.write.tasks.task_rows import Spill
 
-HELD_BYTES_MAX: Final = 128 * 2**20
+HELD_BYTES_MAX: Final = 64 * 2**20
 """Bytes of rows that a sort holds in memory, but for those of the step that it is at."""
 _BATCHES_OF_RUN_MIN: Final = 4
 _NUMBER: Final = "_chronolake_number"

@@ -1,0 +1,219 @@
+"""The loop of ``chronolake services run``, and the command."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import chronolake
+from chronolake import Action
+from chronolake.cli import main as command_line
+from chronolake_model.instants import Instant
+from chronolake_model.tables import BucketIndex
+from chronolake_model.vocabulary import IndexType, State, TableType
+from chronolake_spark import services
+from chronolake_spark.services.running import Failure, RunOptions, Silent
+from tests.spark.arrow_writes import row, upsert, write_rows
+from tests.spark.test_services import SCHEMA, assert_no_orphans, digest, write_history
+from tests.waiting import wait_until
+
+WITHOUT_PLANS = RunOptions(once=True, plans=False)
+NewTable = Callable[..., chronolake.Table]
+
+
+@pytest.fixture
+def client(shared_server_url: str) -> Iterator[chronolake.Client]:
+    with chronolake.connect(shared_server_url) as client:
+        client.create_namespace("running", if_not_exists=True)
+        yield client
+        for table in list(client.tables()):
+            client.drop_table(table.name)
+
+
+@pytest.fixture
+def new_table(client: chronolake.Client, tmp_path: Path) -> NewTable:
+    def make(
+        name: str,
+        *,
+        index: BucketIndex = BucketIndex(),  # noqa: B008  # frozen
+        type: TableType = TableType.MERGE_ON_READ,
+        **properties: str,
+    ) -> chronolake.Table:
+        table = client.create_table(
+            f"running.{name}",
+            base_path=str(tmp_path / name),
+            schema=SCHEMA,
+            record_key_fields=["id"],
+            ordering_field="ts",
+            index=index,
+            type=type,
+            properties={"hudi.publish": "false", **properties},
+        )
+        table.claim_storage()
+        write_history(table)
+        return table
+
+    return make
+
+
+class Recorder(Silent):
+    """Keeps the news of a run."""
+
+    def __init__(self) -> None:
+        self.instants: list[Instant] = []
+        self.failures: list[Failure] = []
+        self.left_plans: list[str] = []
+
+    def completed(self, instant: Instant) -> None:  # type: ignore[explicit-override]
+        self.instants.append(instant)
+
+    def left(self, instant: Instant, reason: str) -> None:  # type: ignore[explicit-override]
+        self.left_plans.append(reason)
+
+    def failed(self, failure: Failure) -> None:  # type: ignore[explicit-override]
+        self.failures.append(failure)
+
+
+def unpublished_plan(table: chronolake.Table, action: Action) -> Instant:
+    groups = [chronolake.FileGroupName(of.partition_path, of.file_id) for of in table.snapshot().slices]
+    return table.plan(action, groups, writer="planner")
+
+
+def test_a_table_that_fails_does_not_stop_another_one(client: chronolake.Client, new_table: NewTable) -> None:
+    broken, healthy = new_table("broken"), new_table("healthy")
+    for table in (broken, healthy):
+        unpublished_plan(table, Action.COMPACTION)
+    for slice_ in broken.snapshot().slices:
+        assert slice_.base_file is not None
+        Path(broken.definition.base_path, slice_.base_file.path).unlink()
+    news = Recorder()
+
+    result = services.run(client, WITHOUT_PLANS, reporter=news)
+
+    assert (result.completed, result.failures) == (1, 1)
+    assert [instant.table for instant in news.instants] == ["running.healthy"]
+    [failure] = news.failures
+    assert (failure.table, failure.retry_seconds) == ("running.broken", None)
+    assert "restore it" in failure.error
+
+
+def test_the_rollback_of_a_writer_is_finished(client: chronolake.Client, new_table: NewTable) -> None:
+    table = new_table("undone")
+    write = table.begin()
+    write_rows(table, write, [row(1, group=1, id=1, value="x", ts=9)])
+    table.rollback(write.requested_time, "killed", writer=write.instant.writer, execute=False)
+
+    services.run(client, RunOptions(tables=(table.name,), once=True, plans=False))
+
+    assert table.instant(table.instant(write.requested_time).rolled_back_by or "").state is State.COMPLETED
+    assert_no_orphans(table)
+
+
+def test_of_two_processes_exactly_one_executes_each_plan(
+    client: chronolake.Client, new_table: NewTable
+) -> None:
+    tables = [new_table(f"shared{number}") for number in range(3)]
+    plans = [unpublished_plan(table, Action.COMPACTION) for table in tables]
+    before = [digest(table) for table in tables]
+    with ThreadPoolExecutor(2) as runs:
+        results = list(runs.map(lambda _: services.run(client, WITHOUT_PLANS), range(2)))
+    assert sum(result.completed for result in results) == len(plans)
+    assert not any(result.failures for result in results)
+    assert [digest(table) for table in tables] == before
+    for table in tables:
+        assert_no_orphans(table)
+
+
+def test_a_follower_executes_plans_of_tables_that_are_made_later(
+    client: chronolake.Client, new_table: NewTable
+) -> None:
+    stopping = threading.Event()
+    news = Recorder()
+    options = RunOptions(plans=False)
+    with ThreadPoolExecutor(1) as runs:
+        run = runs.submit(services.run, client, options, reporter=news, stopping=stopping)
+        try:
+            table = new_table("later")
+            planned = unpublished_plan(table, Action.LOGCOMPACTION)
+            wait_until(lambda: run.done() or table.instant(planned.requested_time).state is State.COMPLETED)
+            planned = unpublished_plan(table, Action.COMPACTION)
+            wait_until(lambda: run.done() or table.instant(planned.requested_time).state is State.COMPLETED)
+            wait_until(lambda: run.done() or len(news.instants) == 2)
+        finally:
+            stopping.set()
+        assert run.result().completed == 2
+
+
+def test_a_run_plans_what_the_policies_of_a_table_ask_for_and_then_has_nothing_to_do(
+    client: chronolake.Client, new_table: NewTable
+) -> None:
+    table = new_table("planned", **{"hoodie.clean.commits.retained": "1"})
+    for number in range(6):
+        upsert(table, row(1, group=1, id=1, value=f"v{number}", ts=9))
+    before = digest(table)
+    options = RunOptions(tables=(table.name,), once=True)
+    news = Recorder()
+
+    result = services.run(client, options, reporter=news)
+
+    assert not news.failures
+    assert Action.COMMIT in [instant.action for instant in news.instants]
+    assert Action.CLEAN in [instant.action for instant in news.instants]
+    assert not any(of.log_files for of in table.snapshot().slices)
+    assert digest(table) == before
+    assert_no_orphans(table)
+    assert result.completed == len(news.instants)
+    assert services.run(client, options) == services.RunResult(0, 0)
+
+
+def test_small_files_are_clustered_once(client: chronolake.Client, new_table: NewTable) -> None:
+    table = new_table("small", index=BucketIndex(IndexType.SIMPLE), type=TableType.COPY_ON_WRITE)
+    for number in range(3, 7):
+        upsert(table, row(100 + number, group=number, id=100 + number, value="x", ts=1))
+    before = digest(table)
+    options = RunOptions(tables=(table.name,), once=True)
+
+    assert services.run(client, options).failures == 0
+
+    assert len(table.snapshot().slices) == 1
+    assert digest(table) == before
+    assert services.run(client, options) == services.RunResult(0, 0)
+
+
+def test_the_command_executes_what_is_planned_and_ends(
+    client: chronolake.Client,
+    new_table: NewTable,
+    shared_server_url: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table = new_table("commanded")
+    planned = unpublished_plan(table, Action.COMPACTION)
+    arguments = ["services", "run", "--table", table.name, "--once", "--url", shared_server_url, "--json"]
+
+    assert command_line.run(arguments) == 0
+
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["completed"] >= 1
+    assert f"{table.name} compaction {planned.requested_time}" in shown.err
+    assert command_line.run([*arguments, "--table", "running.unknown"]) == 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_command(shared_server_url: str, new_table: NewTable, number: signal.Signals) -> None:
+    new_table("followed")
+    program = "from chronolake_start import client; client()"
+    arguments = ["services", "run", "--url", shared_server_url]
+    process = subprocess.Popen([sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert "Serving all tables" in process.stderr.readline()
+    process.send_signal(number)
+    assert "Traceback" not in process.communicate(timeout=60)[1]
+    assert process.returncode == 128 + number
