@@ -26,18 +26,18 @@ from chronolake._http import version as _version
 
 try:
     from chronolake._sync.client import Client, connect
+    from chronolake._sync.markers import Markers
+    from chronolake._sync.reading import Reading
+    from chronolake._sync.services import Services
+    from chronolake._sync.stream_writer import StreamWriter
+    from chronolake._sync.table import Table
+    from chronolake._sync.timeline import Timeline
+    from chronolake._sync.write import Write
 except ModuleNotFoundError as exc:
     if not (exc.name or "").startswith("chronolake._sync"):
         raise
-    message = "the blocking client of this checkout is not generated yet: run `make sync` in it"
+    message = "the blocking client of this checkout is missing or old: run `make sync` in it"
     raise ImportError(message, name=exc.name) from exc
-from chronolake._sync.markers import Markers
-from chronolake._sync.reading import Reading
-from chronolake._sync.services import Services
-from chronolake._sync.stream_writer import StreamWriter
-from chronolake._sync.table import Table
-from chronolake._sync.timeline import Timeline
-from chronolake._sync.write import Write
 from chronolake.errors import ChronolakeError
 from chronolake_model.cleans import CleanPreview
 from chronolake_model.deletable import Deletable, Refusal, RefusedDeletion

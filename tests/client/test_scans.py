@@ -124,7 +124,7 @@ def test_a_filter_at_the_terminal_is_as_of_a_time(cli: Cli, ranges: chronolake.T
 
     then = cli("files", ranges.name, "--where", "id < 10", "--as-of", written.requested_time)
 
-    assert "nothing has completed" in then.out
+    assert f"nothing had completed as of {written.requested_time}" in then.out
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_files_are_listed_one_a_line(cli: Cli, clicks: chronolake.Table) -> None
     then = cli("files", clicks.name, "--as-of", first.requested_time)
 
     assert "nothing has completed" in nothing.out
-    assert "nothing has completed" in then.out
+    assert f"nothing had completed as of {first.requested_time}" in then.out
     [log] = document["slices"][0]["log_files"]
     assert log["path"] in shown.out
     assert "1 file of 1 file slice" in shown.out

@@ -94,7 +94,7 @@ def check(  # one parameter for each option
             context.fail_without("arrow", exc)
         except (ValueError, ImportError) as exc:
             context.fail(str(exc))
-    output.show(report, lambda console: _print(console, report))
+    output.show(report, lambda console: _print(console, report, as_of))
     if report.totals:
         raise typer.Exit(output.FAILED)
 
@@ -111,7 +111,7 @@ class _Progress:
             print(f"{done:,} of {files:,} files read, {records:,} records", file=sys.stderr, flush=True)
 
 
-def _print(console: Console, report: CheckResult) -> None:
+def _print(console: Console, report: CheckResult, asked: str | None) -> None:
     for total in report.totals:
         findings = [finding for finding in report.findings if finding.kind is total.kind]
         rows = [
@@ -126,7 +126,7 @@ def _print(console: Console, report: CheckResult) -> None:
         console.print(f"{' '.join(_advice(total.kind, findings))}\n", soft_wrap=True, markup=False)
     for text in report.not_covered:
         console.print(f"Not covered: {text}.", soft_wrap=True, markup=False)
-    as_of = "nothing has completed" if report.as_of is None else f"as of {report.as_of}"
+    as_of = output.nothing_completed(asked) if report.as_of is None else f"as of {report.as_of}"
     findings_count = sum(total.findings for total in report.totals)
     verdict = output.count(findings_count, "finding") if findings_count else "no finding"
     files, records = output.count(report.files, "file"), output.count(report.records, "record")

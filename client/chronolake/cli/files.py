@@ -52,14 +52,14 @@ def files(
             snapshot, which = filters.snapshot(lake_table, where, as_of, partition)
         else:
             snapshot, which = lake_table.snapshot(as_of, partition, view=view), ""
-    output.show(snapshot, lambda console: _print_files(console, snapshot, which))
+    output.show(snapshot, lambda console: _print_files(console, snapshot, which, as_of))
 
 
 def partitions(table: options.TableArgument, as_of: AsOfOption = None) -> None:
     """List the partitions with their file groups, files, bytes and records of base files."""
     with context.client() as client:
         listed = client.table(table).partitions(as_of)
-    output.show(listed, lambda console: _print_partitions(console, listed))
+    output.show(listed, lambda console: _print_partitions(console, listed, as_of))
 
 
 def file_group(
@@ -74,9 +74,9 @@ def file_group(
     output.show(history, lambda console: _print_file_group(console, history))
 
 
-def _print_files(console: Console, snapshot: Snapshot, which: str) -> None:
+def _print_files(console: Console, snapshot: Snapshot, which: str, as_of: str | None) -> None:
     if snapshot.as_of is None:
-        console.print(f"{snapshot.table}: nothing has completed", soft_wrap=True)
+        console.print(f"{snapshot.table}: {output.nothing_completed(as_of)}", soft_wrap=True)
         return
     columns = ("slice", "file~", "completed", "bytes#", "records#")
     rows = [row for file_slice in snapshot.slices for row in _rows_of(file_slice)]
@@ -102,9 +102,9 @@ def _files_of(file_slice: FileSlice) -> list[DataFile]:
     return [*([] if file_slice.base_file is None else [file_slice.base_file]), *file_slice.log_files]
 
 
-def _print_partitions(console: Console, partitions: Partitions) -> None:
+def _print_partitions(console: Console, partitions: Partitions, as_of: str | None) -> None:
     if partitions.as_of is None:
-        console.print(f"{partitions.table}: nothing has completed", soft_wrap=True)
+        console.print(f"{partitions.table}: {output.nothing_completed(as_of)}", soft_wrap=True)
         return
     columns = ("partition~", "file groups#", "files#", "bytes#", "records#")
     rows = (

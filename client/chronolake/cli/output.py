@@ -38,6 +38,11 @@ _GAP = 2
 _BREAKABLE_WIDTH_MIN = 10
 
 
+def nothing_completed(as_of: str | None) -> str:
+    """What a table has as of the time that was asked for, if no instant had completed by then."""
+    return "nothing has completed" if as_of is None else f"nothing had completed as of {as_of}"
+
+
 def show_line(value: object) -> None:
     """Write ``value`` as one line of JSON, and flush, so that a reader of the pipe gets it at once."""
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")

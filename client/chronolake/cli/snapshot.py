@@ -33,7 +33,7 @@ def snapshot(
     """Show the live file slices, which a reader reads."""
     with context.client() as client:
         live, which = filters.snapshot(client.table(table), where, as_of, partition)
-    output.show(live, lambda console: _print_snapshot(console, live, which))
+    output.show(live, lambda console: _print_snapshot(console, live, which, as_of))
 
 
 def changes(
@@ -59,9 +59,9 @@ def changes(
     output.show(changed, lambda console: _print_changes(console, changed))
 
 
-def _print_snapshot(console: Console, snapshot: Snapshot, which: str) -> None:
+def _print_snapshot(console: Console, snapshot: Snapshot, which: str, as_of: str | None) -> None:
     if snapshot.as_of is None:
-        console.print(f"{snapshot.table}: nothing has completed", soft_wrap=True)
+        console.print(f"{snapshot.table}: {output.nothing_completed(as_of)}", soft_wrap=True)
         return
     columns = ("partition~", "file group~", "base instant", "log files#", "bytes#", "records#")
     rows = (
