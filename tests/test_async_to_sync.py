@@ -88,5 +88,7 @@ def test_a_checkout_without_the_blocking_client_says_how_to_generate_it(tmp_path
 
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
-    assert ended.stderr.splitlines()[-1].startswith("ImportError: the blocking client of this checkout is not")
+    assert ended.stderr.splitlines()[-1].startswith(
+        "ImportError: the blocking client of this checkout is missing or old"
+    )
     assert "make sync" in ended.stderr
