@@ -67,6 +67,10 @@ _MEANINGS: Final[Mapping[str, str]] = {
         "batch"
     ),
     "markers": "`server` or `direct` ([Direct markers](../concepts/markers.md#direct-markers))",
+    "services": (
+        "Whether the write, once it is complete, runs the [table services](../concepts/table-services.md) that "
+        "are due: `on` or `off`. Default: as the table's `hoodie.compact.inline` and `hoodie.clustering.inline`"
+    ),
     "on_conflict": (
         "`fail` (default), or `retry`: a write that lost a conflict is done again, on what the "
         "winner wrote. Of a stream `retry` is the default, and `fail` ends the query"

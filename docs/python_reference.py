@@ -14,6 +14,7 @@ import msgspec
 import chronolake
 import chronolake_spark
 from chronolake import streaming
+from chronolake_spark import table_services
 from chronolake_spark.write import instant_options, merges
 from docs import markdown_text
 
@@ -36,6 +37,8 @@ _SECTIONS: Final[tuple[tuple[str, str, tuple[Any, ...]], ...]] = (
             chronolake_spark.SparkTable,
             instant_options.InstantOptions,
             instant_options.CommitOptions,
+            table_services.ServicesExecuted,
+            table_services.LeftPlan,
             chronolake_spark.writer,
             chronolake_spark.BatchWriter,
             merges.Merge,

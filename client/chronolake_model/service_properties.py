@@ -17,6 +17,8 @@ from chronolake_model.file_sizes import BYTES_MAX
 SERVICES_ENABLED: Final = "hoodie.table.services.enabled"
 INSTANT_BYTES_MAX: Final = "services.instant-max-bytes"
 PLAN_EXPIRES_SECONDS: Final = "services.plan-expires-seconds"
+COMPACTION_INLINE: Final = "hoodie.compact.inline"
+CLUSTERING_INLINE: Final = "hoodie.clustering.inline"
 COMPACTION_TRIGGER: Final = "hoodie.compact.inline.trigger.strategy"
 DELTA_COMMITS_MAX: Final = "hoodie.compact.inline.max.delta.commits"
 DELTA_SECONDS_MAX: Final = "hoodie.compact.inline.max.delta.seconds"
@@ -163,6 +165,13 @@ SERVICE_PROPERTIES: Final[Mapping[str, ServiceProperty]] = {
         "After this time a plan that no executor has taken is rolled back, which frees its file groups",
         least=1,
         most=_SECONDS_MAX,
+    ),
+    COMPACTION_INLINE: _flag(
+        "false",
+        "Whether each write through Spark then runs the compactions, log compactions and cleans that are due",
+    ),
+    CLUSTERING_INLINE: _flag(
+        "false", "Whether each write through Spark then runs the clusterings and cleans that are due"
     ),
     COMPACTION_TRIGGER: _choice("NUM_COMMITS", "When compaction is planned", TRIGGERS),
     DELTA_COMMITS_MAX: _number("5", _COMMITS, "Delta commits after which compaction is planned", least=1),

@@ -60,7 +60,7 @@ class PlanServices(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
     ``services`` are all four unless given. With ``force`` the triggers and the switches of the policies do not
     count; what protects writers, readers and savepoints always does. ``details`` are added to those of each
-    plan, for its executor.
+    plan, for its executor; properties of policies among them count in place of those of the table.
     """
 
     writer: Writer

@@ -28,6 +28,7 @@ from chronolake_spark.index.record.record_index import RecordIndex
 from chronolake_spark.read import filter_meanings, frames
 from chronolake_spark.read.filters import FilterOrText
 from chronolake_spark.read.slices.merge import Existing
+from chronolake_spark.table_services import ServicedTable
 from chronolake_spark.write import (
     conditional_deletes,
     data_source,
@@ -51,7 +52,7 @@ ViewName: TypeAlias = Literal["snapshot", "read_optimized"]
 _EXISTING: Mapping[str, Existing] = {"fail": Existing.FAIL, "drop": Existing.DROP}
 
 
-class SparkTable:
+class SparkTable(ServicedTable):
     """A table, read and written through a Spark session. Make it with ``chronolake_spark.table``.
 
     Each write is one instant: it is published whole or not at all. A write that fails is rolled back and
@@ -78,10 +79,8 @@ class SparkTable:
     """
 
     def __init__(self, spark: SparkSession, client: chronolake.Client, table: chronolake.Table) -> None:
+        super().__init__(spark, client, table)
         data_source.register(spark)
-        self._spark = spark
-        self._client = client
-        self._table = table
 
     @property
     def name(self) -> str:
@@ -306,13 +305,15 @@ class SparkTable:
         ``WriteConflict``.
         """
         with progress.described(self._spark, f"resize {self.name} to {buckets} buckets"):
-            return resizes.run(
+            instant = resizes.run(
                 self._spark,
                 self._table,
                 self._client.url,
                 buckets,
                 options,
             )
+        self._serve_after_write(instant_options.services_of(options))
+        return instant
 
     def read(
         self,
@@ -455,6 +456,7 @@ class SparkTable:
         with progress.described(self._spark, f"{settings.operation} {self.name}"):
             instant = writes.run(self._table, self._client.url, rows, settings)
         record_locating.follow(self._spark, self._table)
+        self._serve_after_write(instant_options.services_of(settings.options))
         return instant
 
 

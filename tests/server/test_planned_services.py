@@ -191,6 +191,24 @@ def test_a_sorted_file_is_not_sorted_again(shared_http: httpx.Client) -> None:
     assert plan(table, services=["clustering"], force=True) == []
 
 
+def test_policies_in_the_details_of_a_request_count_in_place_of_those_of_the_table(
+    shared_http: httpx.Client,
+) -> None:
+    table = simple(shared_http)
+    write_small(table, "day=1", size_bytes=2**30)
+    details = {
+        "hoodie.clustering.plan.strategy.sort.columns": "name",
+        "hoodie.clustering.plan.strategy.small.file.limit": str(2**40),
+    }
+
+    [instant] = plan(table, services=["clustering"], force=True, details=details)
+    planned.cluster(table, instant)
+
+    assert plan(table, services=["clustering"], force=True, details=details) == []
+    wrong = table.plan_services(details={"hoodie.layout.optimize.strategy": "spiral"})
+    refused(wrong, 422, "invalid-table")
+
+
 def test_a_group_in_the_plan_of_a_pending_write_is_not_clustered(shared_http: httpx.Client) -> None:
     table = simple(shared_http)
     for _ in range(3):

@@ -39,8 +39,9 @@ class AsyncServices:
         """Plan what the policies of the table ask for, and return the requested instants, which may be none.
 
         ``services`` are all four unless given. With ``force`` neither triggers nor switches count; what
-        protects writers, readers and savepoints does. ``details`` are added to those of each plan. Execute an
-        instant by ``table.execute``. ``writer`` is user@host:pid unless given.
+        protects writers, readers and savepoints does. ``details`` are added to those of each plan; properties
+        of policies among them count in place of those of the table. Execute an instant by ``table.execute``.
+        ``writer`` is user@host:pid unless given.
         """
         wanted = [services] if isinstance(services, TableService) else list(services)
         body = PlanServices(writer or default_writer(), wanted, force, dict(details or {}))

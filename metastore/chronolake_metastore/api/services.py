@@ -47,7 +47,7 @@ async def plan_services(
     decided = DecidedRound()
     # Without the table the command is refused, so that the refusal is recorded as that of any other.
     with contextlib.suppress(errors.TableNotFound):
-        decided = await keyed_caller.read(queries.decide, name, data.services, data.force)
+        decided = await keyed_caller.read(queries.decide, name, data.services, data.force, data.details)
     planned = {"plans": decided.plans, "held": decided.held, "clean": decided.clean, "seen": decided.seen}
     answer = await keyed_caller.execute(msgspec.structs.replace(asked, **planned))
     if decided.look is not None:

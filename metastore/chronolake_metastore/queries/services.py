@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from chronolake_metastore.domain import cleans, clusterings, compactions, services
+from chronolake_metastore.domain import cleans, clusterings, compactions, properties, services
 from chronolake_metastore.domain.cleans import Retention
 from chronolake_metastore.domain.clusterings import Choice
 from chronolake_metastore.domain.context import Context
@@ -27,7 +27,7 @@ from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_metastore.store.services import CompletedRun, PendingPlans, WaitingService
 from chronolake_model import services as wire
 from chronolake_model.names import split_table_name
-from chronolake_model.service_properties import SERVICES_ENABLED
+from chronolake_model.service_properties import SERVICE_PROPERTIES, SERVICES_ENABLED
 from chronolake_model.times import MICROS_MAX, MICROS_PER_SECOND, Micros, Tick, format_time
 from chronolake_model.vocabulary import FILES_TO_CLEAN_MAX, HeldReason, State, TableService, TableType
 
@@ -74,12 +74,23 @@ class _Asking(msgspec.Struct, frozen=True):
 
 
 async def decide(
-    ctx: Context, database: Database, table_name: str, wanted: Sequence[TableService] = (), force: bool = False
+    ctx: Context,
+    database: Database,
+    table_name: str,
+    wanted: Sequence[TableService] = (),
+    force: bool = False,
+    stated: Mapping[str, str] | None = None,
 ) -> DecidedRound:
-    """Decide a round of all services, or of those that are ``wanted``; raises ``TableNotFound``."""
+    """Decide a round of all services, or of those that are ``wanted``.
+
+    Properties of policies that are ``stated`` count in place of those of the table. Raises ``TableNotFound``
+    and ``InvalidTable``.
+    """
+    stated = {name: text for name, text in (stated or {}).items() if name in SERVICE_PROPERTIES}
+    properties.check(stated)
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
-        policies = Policies.of(table.definition.properties)
+        policies = Policies.of({**table.definition.properties, **stated})
         asking = _Asking(
             table,
             policies,
@@ -95,7 +106,8 @@ async def decide(
         held=[held for part in parts for held in part.of_round.held],
         clean=next((part.clean for part in parts if part.clean is not None), None),
         seen=asking.seen,
-        look=next((part.look for part in parts if part.look is not None), None),
+        # What another policy has looked at says nothing about that of the table.
+        look=None if stated else next((part.look for part in parts if part.look is not None), None),
     )
 
 

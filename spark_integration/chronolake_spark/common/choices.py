@@ -11,6 +11,8 @@ OnConflict: TypeAlias = Literal["fail", "retry"]
 """The reaction of a write that lost a conflict."""
 Duplicates: TypeAlias = Literal["fail", "drop"]
 """The treatment of keys that exist, by an insert."""
+ServicesSwitch: TypeAlias = Literal["on", "off"]
+"""Whether a write runs table services afterwards."""
 Replayed: TypeAlias = Literal["fail", "skip"]
 """The treatment of a batch that has completed with another plan, by a stream."""
 

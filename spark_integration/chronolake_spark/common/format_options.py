@@ -15,7 +15,7 @@ from chronolake_model.markers import MarkersType
 from chronolake_model.times import Moment, digits_of
 from chronolake_spark import errors
 from chronolake_spark.common import choices
-from chronolake_spark.common.choices import Duplicates, OnConflict, Replaces, Replayed
+from chronolake_spark.common.choices import Duplicates, OnConflict, Replaces, Replayed, ServicesSwitch
 
 FORMAT: Final = "chronolake"
 SECRETS_OPTION: Final = "storage_secrets"
@@ -31,6 +31,7 @@ _WRITE: Final = (
     "delete_when",
     "row_order",
     "markers",
+    "services",
     "on_conflict",
     "merge_schema",
     "partitions",
@@ -123,6 +124,7 @@ class FormatOptions:
     delete_when: str | None = None
     row_order: tuple[str, ...] = ()
     markers: MarkersType | None = None
+    services: ServicesSwitch | None = None
     on_conflict: OnConflict = "fail"
     merge_schema: bool = False
     partitions: Replaces | None = None
@@ -164,6 +166,7 @@ def parse(options: Mapping[str, str], use: Use = Use.ANY) -> FormatOptions:
         delete_when=given.get("delete_when"),
         row_order=tuple(name.strip() for name in given.get("row_order", "").split(",") if name.strip()),
         markers=_choice(given, "markers", MarkersType),
+        services=_word(given, "services", get_args(ServicesSwitch)),
         on_conflict=_word(given, "on_conflict", get_args(OnConflict)) or "fail",
         merge_schema=_boolean(given, "merge_schema"),
         partitions=_choice(given, "partitions", Replaces),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import importlib
 import signal
 import threading
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +19,7 @@ from chronolake_model.vocabulary import Action
 
 if TYPE_CHECKING:
     from chronolake_spark.services.executing import TasksDone
-    from chronolake_spark.services.running import Failure, RunResult
+    from chronolake_spark.services.running import Execute, Failure, RunResult
 
 _RETRY_SECONDS = 60.0
 _SIGNAL_EXIT = 128
@@ -29,6 +30,7 @@ class Engine(enum.StrEnum):
     """The engine that merges and sorts records."""
 
     ARROW = "arrow"
+    SPARK = "spark"
 
 
 def run(
@@ -44,7 +46,10 @@ def run(
         bool, typer.Option("--once", help="End when nothing is left to do, and do not follow the tables.")
     ] = False,
     engine: Annotated[
-        Engine, typer.Option(help="arrow merges and sorts in this process, without Spark and Java.")
+        Engine,
+        typer.Option(
+            help="arrow merges and sorts in this process, without Spark and Java; spark in tasks of Spark."
+        ),
     ] = Engine.ARROW,
     parallel: Annotated[
         int,
@@ -52,7 +57,8 @@ def run(
             min=1,
             max=256,
             metavar="COUNT",
-            help="File groups at once. Each holds a row group and the log files of the group in memory.",
+            help="File groups at once, or Spark jobs. Each file group holds a row group and its log files in "
+            "memory.",
         ),
     ] = 2,
     interval: Annotated[
@@ -71,9 +77,8 @@ def run(
     of these commands may run, on any machines: each plan has one executor, and goes to another one if that is
     killed. A table that fails is tried again later, and does not stop the others.
     """
-    from chronolake_spark.services import executing, running  # noqa: PLC0415  # PyArrow
+    from chronolake_spark.services import running  # noqa: PLC0415  # PyArrow
 
-    execute = {Engine.ARROW: executing.execute}[engine]
     run_options = running.RunOptions(tuple(table or ()), once, parallel, interval)
     console = Console(stderr=True, highlight=False)
     wants_json = context.wants_json() and not once
@@ -81,6 +86,7 @@ def run(
         context.client(retry_seconds=_RETRY_SECONDS, storage_options=options.storage(storage)) as client,
         _Stopping(console) as stopping,
         TerminalReporter(console, wants_json=wants_json) as reporter,
+        _executing(engine, client.url) as execute,
     ):
         served = " ".join(table or ["all tables"])
         ending = "until nothing is left to do" if once else "until Ctrl-C"
@@ -92,6 +98,19 @@ def run(
         raise typer.Exit(_SIGNAL_EXIT + stopping.number)
     if once and result.failures:
         raise typer.Exit(output.FAILED)
+
+
+def _executing(engine: Engine, url: str) -> contextlib.AbstractContextManager[Execute]:
+    match engine:
+        case Engine.ARROW:
+            from chronolake_spark.services import executing  # noqa: PLC0415  # PyArrow
+
+            return contextlib.nullcontext(executing.execute)
+        case Engine.SPARK:
+            # By its name: this package knows no Spark.
+            jobs = importlib.import_module("chronolake_spark.service_jobs")
+            of_spark: contextlib.AbstractContextManager[Execute] = jobs.engine(url)
+            return of_spark
 
 
 def _print(console: Console, result: RunResult) -> None:

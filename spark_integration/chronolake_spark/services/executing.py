@@ -10,6 +10,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed, wait
+from typing import Final
 
 import msgspec
 
@@ -18,7 +19,7 @@ from chronolake import errors as client_errors
 from chronolake_model.files import WriteStat
 from chronolake_model.instants import Instant
 from chronolake_model.publication import PUBLISHER_PROPERTY, Publisher
-from chronolake_model.vocabulary import Action
+from chronolake_model.vocabulary import Action, State
 from chronolake_spark import errors
 from chronolake_spark.services import jobs, tasks as service_tasks
 from chronolake_spark.services.jobs import ServiceJob, ServiceTask
@@ -34,6 +35,13 @@ class TasksDone(msgspec.Struct, frozen=True):
     size_bytes_done: int
 
 
+OF_OTHERS: Final = (
+    client_errors.IllegalTransition,
+    client_errors.InstantRolledBack,
+    client_errors.LeaseLive,
+    client_errors.WriteConflict,
+)
+"""Another executor was faster, or a write won."""
 Report = Callable[[TasksDone], None]
 Check = Callable[[], None]
 
@@ -81,10 +89,17 @@ def execute(
                     raise write.lost
 
             def done(finished: Sequence[ServiceTask]) -> None:
-                report(_done(write.instant, tasks, finished))
+                report(tasks_done(write.instant, tasks, finished))
 
             add(table, write, _run_tasks(job, tasks, table, workers, checked, done))
         return write.refresh()
+
+
+def waiting(table: chronolake.Table, actions: Sequence[Action]) -> list[Instant]:
+    """The plans that wait for an executor."""
+    requested = table.instants(state=State.REQUESTED, action=actions)
+    # A resize that is requested has the lease of its writer, who executes it.
+    return [instant for instant in requested if instant.lease_expires_at is None]
 
 
 def message_of(failure: Exception) -> str:
@@ -167,7 +182,8 @@ def _run_tasks(
     return stats
 
 
-def _done(instant: Instant, tasks: Sequence[ServiceTask], done: Sequence[ServiceTask]) -> TasksDone:
+def tasks_done(instant: Instant, tasks: Sequence[ServiceTask], done: Sequence[ServiceTask]) -> TasksDone:
+    """The progress of an execution of ``tasks``."""
     return TasksDone(
         instant,
         len(tasks),

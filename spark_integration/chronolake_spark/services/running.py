@@ -23,7 +23,7 @@ import chronolake
 from chronolake import errors as client_errors
 from chronolake_model.instants import Instant
 from chronolake_model.markers import EXECUTOR_PROPERTY, Executor as Deleter
-from chronolake_model.vocabulary import Action, State
+from chronolake_model.vocabulary import Action
 from chronolake_spark import errors
 from chronolake_spark.services import executing, jobs
 from chronolake_spark.services.executing import Check, Report, TasksDone
@@ -38,13 +38,6 @@ _PAUSE_SECONDS: Final = 1.0
 """The least time between two looks at a table, however often it changes."""
 _RETRY_SECONDS: Final = 5.0
 _RETRY_SECONDS_MAX: Final = 300.0
-_OF_OTHERS: Final = (
-    client_errors.IllegalTransition,
-    client_errors.InstantRolledBack,
-    client_errors.LeaseLive,
-    client_errors.WriteConflict,
-)
-"""Another executor was faster, or a write won."""
 _NO_NEWS: Final = ("InstantInflight", "LeaseRenewed", "WriteStatsStaged")
 
 
@@ -219,10 +212,7 @@ class _Work:
         if self.options.plans:
             table.services.plan()
         actions = (*jobs.SERVICES, *((Action.CLEAN,) if deletes else ()))
-        requested = table.instants(state=State.REQUESTED, action=actions)
-        # A resize that is requested has the lease of its writer, who executes it.
-        waiting = [instant for instant in requested if instant.lease_expires_at is None]
-        return _Looked(table.definition.table_id, table, waiting, failure)
+        return _Looked(table.definition.table_id, table, executing.waiting(table, actions), failure)
 
     def executed(self, table: chronolake.Table, plan: Instant) -> _Executed:
         """Execute a plan."""
@@ -374,7 +364,7 @@ class _Loop:
             self._completed += 1
             self._blocked.pop(key, None)
             self._work.reporter.completed(executed.instant)
-        elif isinstance(executed.failure, _OF_OTHERS):
+        elif isinstance(executed.failure, executing.OF_OTHERS):
             self._blocked[key] = self._later(key)
             self._work.reporter.left(executed.plan, str(executed.failure))
         elif executed.failure is not None and not isinstance(executed.failure, errors.ServiceStopped):

@@ -90,7 +90,7 @@ def _overwrite(table: SparkTable, frame: DataFrame, options: FormatOptions) -> N
 
 
 def _settings(options: FormatOptions) -> InstantOptions:
-    return {"markers": options.markers, "on_conflict": options.on_conflict}
+    return {"markers": options.markers, "services": options.services, "on_conflict": options.on_conflict}
 
 
 def _merging(options: FormatOptions) -> dict[str, Any]:

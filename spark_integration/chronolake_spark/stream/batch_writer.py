@@ -15,7 +15,7 @@ import chronolake
 from chronolake_model.instants import Instant
 from chronolake_spark import errors
 from chronolake_spark.common import choices
-from chronolake_spark.common.choices import Duplicates, OnConflict, Replayed
+from chronolake_spark.common.choices import Duplicates, OnConflict, Replayed, ServicesSwitch
 from chronolake_spark.driver import schema, spark_internals
 from chronolake_spark.stream import batch_checks, failures, replays
 from chronolake_spark.stream.batch_checks import BatchOperation
@@ -44,6 +44,7 @@ def writer(  # noqa: PLR0913  # one keyword per choice of the user
     on_conflict: OnConflict = "retry",
     merge_schema: bool = False,
     extra_metadata: Mapping[str, str] | None = None,
+    services: ServicesSwitch | None = None,
     replayed: Replayed = "fail",
     url: str | None = None,
     client: chronolake.Client | None = None,
@@ -56,9 +57,9 @@ def writer(  # noqa: PLR0913  # one keyword per choice of the user
             .start()
         )
 
-    ``operation``, ``delete_when``, ``duplicates``, ``row_order``, ``on_conflict``, ``merge_schema`` and
-    ``extra_metadata`` are as in the methods of ``SparkTable``, except that a write that lost a conflict is
-    repeated unless ``on_conflict`` is ``fail``.
+    ``operation``, ``delete_when``, ``duplicates``, ``row_order``, ``on_conflict``, ``merge_schema``,
+    ``services`` and ``extra_metadata`` are as in the methods of ``SparkTable``, except that a write that lost
+    a conflict is repeated unless ``on_conflict`` is ``fail``.
 
     The batches are those of a ``stream`` of the table, which has the id of the query as its name unless you
     name it. A batch that comes again after a crash is found by the stream and its id, and writes nothing if it
@@ -77,7 +78,13 @@ def writer(  # noqa: PLR0913  # one keyword per choice of the user
     choices.word("operation", operation, get_args(BatchOperation))
     choices.word("replayed", replayed, get_args(Replayed))
     batch_checks.refuse_arguments(operation, delete_when, row_order, merge_schema, pending_max)
-    how: dict[str, Any] = {"on_conflict": on_conflict, "extra_metadata": extra_metadata}
+    options: InstantOptions = {
+        "on_conflict": on_conflict,
+        "extra_metadata": extra_metadata,
+        "services": services,
+    }
+    instant_options.check(options)
+    how: dict[str, Any] = {**options}
     if operation != "delete":
         how["merge_schema"] = merge_schema
     if operation in ("upsert", "insert"):

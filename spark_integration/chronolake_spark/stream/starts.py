@@ -62,6 +62,7 @@ def writer_of(options: FormatOptions) -> BatchWriter:
             row_order=options.row_order,
             on_conflict=options.on_conflict if "on_conflict" in options.given else "retry",
             merge_schema=options.merge_schema,
+            services=options.services,
             replayed=options.replayed,
             client=client,
             **how,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TypedDict
+from typing import TypedDict, get_args
 
 from chronolake_model.markers import MarkersType
-from chronolake_spark.common.choices import OnConflict
+from chronolake_spark.common import choices
+from chronolake_spark.common.choices import OnConflict, ServicesSwitch
 
 
 class CommitOptions(TypedDict, total=False):
@@ -24,10 +25,13 @@ class CommitOptions(TypedDict, total=False):
 class InstantOptions(CommitOptions, total=False):
     """The options of a write of files: ``markers`` overrides where the table keeps markers.
 
-    The others are as in ``CommitOptions``.
+    ``services`` says whether the write, once it is complete, runs the table services that are due: ``on`` runs
+    all, ``off`` none. Without it the table's properties ``hoodie.compact.inline`` and
+    ``hoodie.clustering.inline`` decide. The others are as in ``CommitOptions``.
     """
 
     markers: MarkersType | None
+    services: ServicesSwitch | None
 
 
 def metadata_of(options: CommitOptions) -> dict[str, str]:
@@ -40,8 +44,18 @@ def on_conflict_of(options: CommitOptions) -> OnConflict:
     return options.get("on_conflict", "fail")
 
 
+def services_of(options: InstantOptions) -> ServicesSwitch | None:
+    """The switch of the table services after the write; None if properties of the table decide."""
+    return options.get("services")
+
+
 def check(options: CommitOptions, known: type[CommitOptions] = InstantOptions) -> None:
-    """Raise ``TypeError`` for an option that is none of ``known``, as Python does for an unknown argument."""
+    """Raise ``TypeError`` for an option that is none of ``known``, as Python does for an unknown argument.
+
+    Raises ``ValueError`` for an unknown word.
+    """
     names = inspect.get_annotations(known)
     if unknown := sorted(options.keys() - names.keys()):
         raise TypeError(f"a write has no option {', '.join(unknown)}; it has {', '.join(sorted(names))}")
+    if (switch := options.get("services")) is not None:
+        choices.word("services", switch, get_args(ServicesSwitch))

@@ -235,7 +235,7 @@ def completing(write: chronolake.Write) -> Iterator[None]:
         yield
     except spark_failures.EXCEPTIONS as exc:
         if not _has_completed(write):
-            raise _typed(exc) from exc
+            raise typed(exc) from exc
 
 
 def save(frame: DataFrame, table: chronolake.Table, options: WriteOptions, *, has_limit: bool = True) -> None:
@@ -365,7 +365,7 @@ def dry_run(df: DataFrame, table: Table, **how: Any) -> int:
             "overwrite"
         ).save()
     except spark_failures.EXCEPTIONS as exc:
-        raise _typed(exc) from exc
+        raise typed(exc) from exc
     return int(counted.get["rows"])
 
 
@@ -472,7 +472,7 @@ def _has_completed(write: chronolake.Write) -> bool:
     return False
 
 
-def _typed(exc: Exception) -> Exception:
+def typed(exc: Exception) -> Exception:
     """The error that ``exc`` carries in its text, or ``exc`` itself, or the cause in a trace of Java."""
     if encoded := errors.decoded(str(exc)):
         return encoded
