@@ -27,6 +27,8 @@ SCHEMA_KEY: Final = "schema"
 NO_COMMIT: Final = "null"
 """The previous commit of the first file of a file group."""
 CLEAN_POLICY: Final = "KEEP_LATEST_COMMITS"
+SAVEPOINTS_KEY: Final = "savepointed_timestamps"
+"""The key in the extra metadata of a clean with the saved instants, with commas."""
 _ADVICE: Final = "restore the file from a copy, or remove the instant with Hudi's or Chronolake's tools"
 
 
@@ -91,7 +93,8 @@ class CleanMetadata(msgspec.Struct, frozen=True, rename="camel"):
     """The files that a clean deleted.
 
     ``earliest_commit_to_retain`` is the requested time from which on the table can be read as of: Hudi refuses
-    earlier ones. Without it such reads return too few rows.
+    earlier ones. Without it such reads return too few rows. Hudi's next clean looks only at the partitions that
+    were written since then, and at those of savepoints in ``extra_metadata`` that are gone.
     """
 
     start_clean_time: str
@@ -101,6 +104,7 @@ class CleanMetadata(msgspec.Struct, frozen=True, rename="camel"):
     total_files_deleted: int = 0
     partition_metadata: dict[str, CleanPartition] = {}
     version: int = 2
+    extra_metadata: dict[str, str] | None = None
 
 
 class CompactionOperation(msgspec.Struct, frozen=True, rename="camel"):

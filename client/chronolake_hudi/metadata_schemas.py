@@ -121,6 +121,7 @@ def clean() -> Schema:
         lastCompletedCommitTimestamp="string",
         partitionMetadata=string_map(partition),
         version=_VERSION,
+        extraMetadata=nullable(string_map("string")),
     )
 
 

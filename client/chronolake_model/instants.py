@@ -24,6 +24,7 @@ from chronolake_model.vocabulary import (
     LEASE_SECONDS_DEFAULT,
     Action,
     Operation,
+    RollbackCause,
     State,
     StreamPlace,
     Touch,
@@ -87,8 +88,8 @@ class RecordedPlan(msgspec.Struct, frozen=True):
     table's base path. A rollback with ``by_markers`` deletes the files of the markers of its target instead; a
     marker is removed when its file was reported as deleted. With ``direct_markers``, the markers of the
     instant, or of the target, are in storage. ``cleaned_before`` is the first completion time that the table is
-    served as of after the plan of a clean. ``buckets`` is the number of buckets to which a clustering resizes
-    the table.
+    served as of after the plan of a clean, ``earliest_commit_to_retain`` the requested time from which on the
+    clean keeps all files. ``buckets`` is the number of buckets to which a clustering resizes the table.
     """
 
     file_groups: list[FileGroupName] = []
@@ -102,6 +103,7 @@ class RecordedPlan(msgspec.Struct, frozen=True):
     instants_count: int = 0
     files_to_delete_count: int = 0
     buckets: int | None = None
+    earliest_commit_to_retain: str | None = None
 
 
 class PlannedFileGroups(msgspec.Struct, frozen=True):
@@ -383,14 +385,15 @@ class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 class Instant(msgspec.Struct, frozen=True):
     """One instant of a table's timeline.
 
-    ``version`` is the version of the table's log that brought the instant to this state. ``target`` is the
-    instant that a rollback undoes or a savepoint pins, or the savepoint of a restore; ``rolled_back_by`` is the
-    rollback or restore that undid this instant. Lists leave ``plan`` out. ``schema_version`` is the version of
-    the table's schema that it writes with: the present one when the instant began, or when its plan was taken,
-    unless the complete request stated another. It is null for instants that write no files. ``buckets`` is the
-    number of buckets that a table with a bucket index had when the instant began: a writer places its records
-    by this number, which may differ from that of the table's definition as the writer has read it. An instant
-    of a ``stream`` has no lease of its own, and ends with the checkpoints of the stream.
+    ``version`` is the version of the table's log that brought the instant to this state. ``rollback_cause``
+    says why the server rolled a plan back by itself. ``target`` is the instant that a rollback undoes or a
+    savepoint pins, or the savepoint of a restore; ``rolled_back_by`` is the rollback or restore that undid this
+    instant. Lists leave ``plan`` out. ``schema_version`` is the version of the table's schema that it writes
+    with: the present one when the instant began, or when its plan was taken, unless the complete request stated
+    another. It is null for instants that write no files. ``buckets`` is the number of buckets that a table with
+    a bucket index had when the instant began: a writer places its records by this number, which may differ from
+    that of the table's definition as the writer has read it. An instant of a ``stream`` has no lease of its
+    own, and ends with the checkpoints of the stream.
     """
 
     table: str
@@ -412,6 +415,7 @@ class Instant(msgspec.Struct, frozen=True):
     schema_version: int | None = None
     buckets: int | None = None
     stream: StreamPlace | None = None
+    rollback_cause: RollbackCause | None = None
 
 
 class CompletedTogether(msgspec.Struct, frozen=True):

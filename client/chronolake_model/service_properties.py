@@ -55,6 +55,8 @@ CLEAN_HOURS: Final = "hoodie.clean.hours.retained"
 CLEAN_VERSIONS: Final = "hoodie.clean.fileversions.retained"
 CLEAN_TRIGGER: Final = "hoodie.clean.trigger.strategy"
 CLEAN_TRIGGER_COMMITS: Final = "hoodie.clean.trigger.max.commits"
+EMPTY_CLEAN_HOURS: Final = "hoodie.write.empty.clean.interval.hours"
+"""Hudi's default is -1, none: on append-only tables its incremental cleans and archival never begin."""
 
 HUDI_PREFIX: Final = "hoodie."
 FAMILIES: Final = ("hoodie.compact", "hoodie.log.compaction.", "hoodie.clustering.", "hoodie.clean")
@@ -233,6 +235,13 @@ SERVICE_PROPERTIES: Final[Mapping[str, ServiceProperty]] = {
     ),
     CLEAN_TRIGGER: _choice("NUM_COMMITS", "When a clean is planned", ("NUM_COMMITS",)),
     CLEAN_TRIGGER_COMMITS: _number("1", _COMMITS, "Commits after which a clean is planned", least=1),
+    EMPTY_CLEAN_HOURS: ServiceProperty(
+        "24",
+        "a number of hours, or -1 for none",
+        lambda text: re.fullmatch(r"-1|[0-9]{1,6}", text) is not None,
+        "How many hours after the last clean there may be one without files, so that the "
+        "[earliest commit to retain](../concepts/cleaning.md#the-earliest-commit-to-retain) moves",
+    ),
 }
 """All of them by name."""
 

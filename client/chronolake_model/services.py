@@ -120,8 +120,8 @@ class ServicesStatus(msgspec.Struct, frozen=True):
     """The table services of one table.
 
     ``pending`` are the first hundred of ``pending_count`` plans, the oldest first. ``oldest_waiting_seconds``
-    is how long the oldest plan has waited that nobody executes. ``cancelled_clusterings`` are those that were
-    rolled back since the last completed one: a table that is written all the time may starve them.
+    is how long the oldest plan has waited that nobody executes. ``cancelled_clusterings`` are those that writes
+    have cancelled since the last completed one: a table that is written all the time may starve them.
     """
 
     table: str

@@ -56,6 +56,15 @@ class Operation(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
+class RollbackCause(enum.StrEnum):
+    """Why the server rolled a plan back by itself."""
+
+    CONFLICT = "conflict"
+    """A write completed in a file group of the plan."""
+    EXPIRED = "expired"
+    """No executor has taken the plan in time."""
+
+
 class TableType(enum.StrEnum):
     """How a table stores updates."""
 
@@ -169,6 +178,10 @@ ADOPTING_PROPERTY: Final = "hudi.adopting"
 
 The table has it until its folder is guarded, and the timeline there was found unchanged."""
 TIMELINE_DIGEST_PATTERN: Final = r"^[0-9a-f]{64}$"
+
+
+EARLIEST_COMMIT_KEY: Final = "hudi.earliest-commit-to-retain"
+"""The extra metadata of an adopted clean with the earliest commit to retain that Hudi recorded."""
 
 
 class Refusal(enum.StrEnum):

@@ -158,7 +158,7 @@ class Metrics:
         )
         self.clusterings_cancelled = Gauge(
             "chronolake_clusterings_cancelled",
-            "Clusterings that were rolled back since the last one of their table completed.",
+            "Clusterings that writes have cancelled since the last one of their table completed.",
             registry=self.registry,
         )
         self.xmin_age = Gauge(

@@ -66,6 +66,7 @@ COMMENT ON COLUMN chronolake.audit_rollbacks.rolled_back_at IS 'When it was undo
 COMMENT ON COLUMN chronolake.audit_rollbacks.rolled_back_by IS 'The writer that undid it';
 COMMENT ON COLUMN chronolake.audit_rollbacks.rolled_back_by_actor IS 'The actor of that request';
 COMMENT ON COLUMN chronolake.audit_rollbacks.reason IS 'The reason that the writer gave';
+COMMENT ON COLUMN chronolake.audit_rollbacks.cause IS 'Why the server did it by itself: conflict, a write completed in a file group of the plan; expired, nobody took it';
 COMMENT ON COLUMN chronolake.audit_rollbacks.undone_by_action IS 'The action that undid it, rollback or restore; null for a savepoint';
 COMMENT ON COLUMN chronolake.audit_rollbacks.undone_by_requested_time IS 'The requested time of the rollback or restore';
 COMMENT ON COLUMN chronolake.audit_rollbacks.undone_by_digits IS 'The same as digits';

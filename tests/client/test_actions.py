@@ -74,7 +74,7 @@ def test_a_plan_that_has_lost_to_a_write_is_rolled_back(table: chronolake.Table)
     publish(table, 1)
     planned = table.plan(Action.CLUSTERING, [group(1)])
 
-    with pytest.raises(errors.WriteConflict), table.execute(planned.requested_time) as write:
+    with pytest.raises(errors.InstantRolledBack), table.execute(planned.requested_time) as write:
         publish(table, 1)
         write.add(next_group(write, 1))
         write.replace(group(1))

@@ -10,7 +10,7 @@ import contextlib
 import datetime
 import io
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -161,13 +161,16 @@ class KeyedTable(PublishedTable):
         requested = self.plan(Action.LOGCOMPACTION)
         assert requested is not None
         with self.table.execute(requested) as write:
-            for (path, bucket), file_slice in self.slices().items():
-                kept = self._kept(msgspec.structs.replace(file_slice, base_file=None))
-                rows = [entry.row for entry in kept.values() if entry.row is not None]
-                if rows:
-                    block = self.data_block(requested, rows, Blocks.PARQUET)
-                    self.add(write, [self.log_file(requested, path, bucket, [block])])
+            self.add(write, self.stitched(requested))
         return self._completed(write)
+
+    def stitched(self, requested: str) -> Iterator[Any]:
+        """Write the log files of a log compaction: their write stats."""
+        for (path, bucket), file_slice in self.slices().items():
+            kept = self._kept(msgspec.structs.replace(file_slice, base_file=None))
+            rows = [entry.row for entry in kept.values() if entry.row is not None]
+            if rows:
+                yield self.log_file(requested, path, bucket, [self.data_block(requested, rows, Blocks.PARQUET)])
 
     def cluster(self, day: str) -> str:
         """Rewrite the file groups of a day as new ones with the same rows."""

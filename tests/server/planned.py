@@ -44,6 +44,13 @@ def write_small(table: Table, *partitions: str, size_bytes: int = 1_000) -> str:
     return began
 
 
+def rewrite(table: Table, group: Json) -> None:
+    """A commit that writes a new base file into a file group, as an update does."""
+    began = table.begun()
+    name = base_file_name(group["file_id"], "0-0-0", began)
+    succeeded(table.complete(began, write_stat(began, file_name=name, size_bytes=1_000, **group)))
+
+
 def small_stat(requested_time: str, number: int, partition_path: str, size_bytes: int = 1_000) -> Json:
     """The write stat of a file group of its own."""
     file_id = f"{requested_time}-{number}"

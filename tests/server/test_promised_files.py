@@ -156,13 +156,15 @@ def test_a_plan_does_not_win_against_a_stream_where_writers_give_way(
     stream = opened(with_files(table))
     first = stream.write(-1, 0)
     plan = {"file_groups": [group(0)]}
-    table.begun(action="clustering", writer="service", plan=plan, inflight=inflight)
+    clustering = table.begun(action="clustering", writer="service", plan=plan, inflight=inflight)
 
     second = stream.write(1, 0)
 
-    assert stream.completed(2) == [first, second]
     ordinary = table.begun(action="deltacommit")
     refused(table.complete(ordinary, log_stat(ordinary, 0)), 409, "write-conflict")
+    assert stream.completed(2) == [first, second]
+    assert table.state(clustering) == "rolled_back", "it cannot complete any more, so it blocks nobody"
+    succeeded(table.complete(ordinary, log_stat(ordinary, 0)))
 
 
 def test_a_compaction_completes_beside_reported_files_and_both_are_read(stream: StreamOfTable) -> None:

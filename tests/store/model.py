@@ -146,6 +146,10 @@ class Timeline:
             if how is Touch.REPLACED
         }
 
+    def replaced_by(self, group: Group, at: int) -> bool:
+        """Whether a file group was gone as of a completion time."""
+        return any(instant.touches(Touch.REPLACED, group) for instant in self.completed_by(at))
+
     def planned(self) -> set[tuple[Group, int]]:
         """The file groups that pending instants plan for."""
         return {
@@ -274,15 +278,18 @@ class Timeline:
 
     def has_completed(
         self, time: int, at: int, touched: Iterable[Touched], cleaned_before: int | None = None
-    ) -> None:
+    ) -> list[int]:
+        """Gives the clusterings that its completion rolls back, in that order."""
         assert at > max([time, *(instant.completed for instant in self.completed())])
         if cleaned_before is not None:
             # A file left the slices because a write superseded it or a restore undid it.
             changes = [time for time in self.changes() if time <= cleaned_before]
             kept = [] if self.cleaned_before is None else [self.cleaned_before]
             self.cleaned_before = max([*changes, *kept], default=None)
+        cancelled = model_of_conflicts.cancelled(self, time, touched)
         self._settle(time, at)
         self._change(time, touched=frozenset(touched))
+        return cancelled
 
     def _may_write(self, instant: Instant, touched: set[Touched]) -> bool:
         if {how for how, _ in touched} - TOUCHES.get(instant.action, set()):

@@ -102,14 +102,24 @@ def _until(timeline: Timeline, policy: CleanPolicy, now: int) -> int | None:
 
 
 def _left(timeline: Timeline) -> dict[File, int]:
-    """The files that are not seen any more, and since when."""
+    """The files that are not seen any more, and since when.
+
+    The file of a service in a file group that was replaced meanwhile is never seen.
+    """
     changes = timeline.changes()
     last: dict[File, int] = {}
     for place, at in enumerate(changes):
         for file in files_seen(timeline, at):
             last[file] = place
     live = files_seen(timeline, None)
-    return {file: changes[place + 1] for file, place in last.items() if file not in live}
+    never: dict[File, int] = {
+        (instant.time, how, group): completed
+        for instant in timeline.instants.values()
+        if (completed := instant.completed or instant.undone_completion)
+        for how, group in instant.touched
+        if how is not Touch.REPLACED and timeline.replaced_by(group, completed)
+    }
+    return never | {file: changes[place + 1] for file, place in last.items() if file not in live}
 
 
 def _is_old(timeline: Timeline, file: File, versions: int) -> bool:

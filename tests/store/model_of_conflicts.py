@@ -30,8 +30,8 @@ def _is_in_the_way(
 ) -> bool:
     if other.is_pending and group in other.plan:
         return _plan_stands(timeline, mine, change, other, now)
-    if change == "log_compact" and group in timeline.replaced():
-        return False  # no reader sees the group any more
+    if change in ("compact", "log_compact") and group in timeline.replaced():
+        return False  # no reader sees the group any more, and the file adds no record
     return other.completed is not None and any(
         _spoils(mine, change, other, other.completed, _change_of(other.action, how))
         for how, theirs in other.touched
@@ -55,6 +55,22 @@ def _plan_stands(timeline: Timeline, mine: Instant, change: str, other: Instant,
     return other.action is Action.REPLACECOMMIT and was_scheduled_after
 
 
+def cancelled(timeline: Timeline, time: int, touched: Iterable[Touched]) -> list[int]:
+    """The pending clusterings of file groups that this instant changes: they cannot complete any more."""
+    action = timeline.instants[time].action
+    changed = {
+        group for how, group in touched if _change_of(action, how) in ("append", "write", "replace", "cluster")
+    }
+    return sorted(
+        other.time
+        for other in timeline.instants.values()
+        if other.time != time
+        and other.is_pending
+        and other.action is Action.CLUSTERING
+        and not changed.isdisjoint(other.plan)
+    )
+
+
 def lost_updates(timeline: Timeline) -> list[tuple[int, int]]:
     """Pairs of completed instants of which the second discarded a concurrent change of the first."""
     return [
@@ -73,12 +89,16 @@ def lost_updates(timeline: Timeline) -> list[tuple[int, int]]:
 
 
 def unseen(timeline: Timeline) -> list[tuple[int, Group]]:
-    """Completed writes that no snapshot ever showed, and the groups."""
+    """Completed writes that no snapshot ever showed, and the groups.
+
+    A compaction of a group that was replaced meanwhile has nothing to show.
+    """
     return [
         (write.time, group)
         for write in timeline.completed()
         for how, group in write.instant.touched
-        if _change_of(write.instant.action, how) in ("write", "append", "compact")
+        if (change := _change_of(write.instant.action, how)) in ("write", "append", "compact")
+        and not (change == "compact" and timeline.replaced_by(group, write.completed))
         and write.time not in _instants_of(timeline.seen(write.completed).get(group))
     ]
 
@@ -96,7 +116,7 @@ def _change_of(action: Action, how: Touch) -> str:
 def _spoils(mine: Instant, change: str, other: Instant, completed: int, others_change: str) -> bool:
     """Whether a completed change of another instant in a file group excludes the change of ``mine``."""
     if others_change in ("replace", "cluster"):
-        return change != "log_compact"  # a log compaction adds no records that could be lost
+        return change not in ("compact", "log_compact")  # they add no records that could be lost
     if change == "append":
         return False
     if others_change == "compact":

@@ -147,6 +147,11 @@ def serve(recording: Recording) -> None:
     recording.done(restore(recording, savepoint))
     recording.done(savepoints.ReleaseSavepoint(COW, parse_time(savepoint.requested_time), "w"))
     recording.written(MOR, Action.DELTACOMMIT, 1, log=True)
+    recording.planned(MOR, Action.CLUSTERING, group(1))
+    write = recording.start(MOR, Action.DELTACOMMIT)
+    recording.budgets["CompleteInstant, that cancels a clustering"] = recording.of_group(
+        completion(write, stat(write, 1, log=True))
+    )
     compaction = recording.planned(MOR, Action.COMPACTION, group(1), inflight=False)
     key = MOR, parse_time(compaction.requested_time)
     recording.done(instants.TakeInflight(*key, writer="w"))

@@ -25,7 +25,7 @@ from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.markers import DeletedFile
 from chronolake_model.readers import BeginReading
-from chronolake_model.times import Micros, parse_time
+from chronolake_model.times import Micros, format_time, parse_time
 from chronolake_model.vocabulary import Action, TableType
 from tests.contexts import TESTER
 from tests.store import shown, tampering
@@ -292,6 +292,10 @@ class Cleaned:
         )
         if not isinstance(answer, Answer):
             self._roll_back(time)
+        for (cancelled,) in self._rows(
+            "SELECT chronolake.micros(requested_time) FROM chronolake.instant WHERE rollback_cause IS NOT NULL"
+        ):
+            self.pending.pop(format_time(cancelled), None)
         return isinstance(answer, Answer)
 
     def _roll_back(self, time: str) -> None:

@@ -53,8 +53,8 @@ def test_a_property_of_the_table_decides_which_instant_yields(history: TablesOfT
         history.finish(writer, stat(writer, 1, log=True))
         service_lost = completion(service, stat(service, 1, generation=1), replaced=(group(1),))
         refused = history.refused(service_lost)
-        assert isinstance(refused, errors.WriteConflict)
-        assert refused.context["winner"] == writer.requested_time
+        assert isinstance(refused, errors.InstantRolledBack)
+        assert writer.requested_time in refused.detail
 
 
 def test_a_pending_instant_that_completes_after_i_began_is_a_candidate(history: TablesOfTypes) -> None:

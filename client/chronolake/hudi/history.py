@@ -20,7 +20,7 @@ from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import LEASE_SECONDS_MAX
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_model.times import Micros, format_time
-from chronolake_model.vocabulary import Action, Operation, State, TableType
+from chronolake_model.vocabulary import EARLIEST_COMMIT_KEY, Action, Operation, State, TableType
 from chronolake_storage.files import StoredFile
 
 WRITER: Final = "chronolake hudi adopt"
@@ -308,7 +308,7 @@ class _History:
                 action=Action.CLEAN,
                 completion_time=completion,
                 extra_metadata={
-                    "hudi.earliest-commit-to-retain": instant.clean.earliest_commit_to_retain,
+                    EARLIEST_COMMIT_KEY: instant.clean.earliest_commit_to_retain,
                     "hudi.total-files-deleted": str(instant.clean.total_files_deleted),
                 },
                 cleaned_before=cleaned_before if bounds else None,

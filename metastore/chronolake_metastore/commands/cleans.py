@@ -7,15 +7,14 @@ on the table is served.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from typing_extensions import override
 
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, instant_of, single_query
-from chronolake_metastore.domain import cleans, lists, policies
-from chronolake_metastore.domain.cleans import FileToClean, PlanClean, Retention
-from chronolake_metastore.domain.events import Now, Origin, PlannedWork
+from chronolake_metastore.domain import cleans, lists, policies, rollbacks
+from chronolake_metastore.domain.cleans import NOTHING_CLEANABLE, Cleanable, PlanClean, Retention
+from chronolake_metastore.domain.events import Now, Origin
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.results import AnyResult, CleanResult
 from chronolake_metastore.domain.state import State
@@ -25,11 +24,11 @@ from chronolake_model.times import Micros
 from chronolake_model.vocabulary import FILES_TO_CLEAN_MAX
 
 
-class PlanCleanHandler(Handler[PlanClean, Sequence[FileToClean]]):
-    """Plans a clean, or continues the pending one. The ``evidence`` is the files that may be deleted."""
+class PlanCleanHandler(Handler[PlanClean, Cleanable]):
+    """Plans a clean, or continues the pending one."""
 
     command = PlanClean
-    no_evidence: ClassVar[Sequence[FileToClean]] = ()
+    no_evidence: ClassVar[Cleanable] = NOTHING_CLEANABLE
 
     @override
     def names(self, command: PlanClean) -> Names:
@@ -41,17 +40,15 @@ class PlanCleanHandler(Handler[PlanClean, Sequence[FileToClean]]):
 
     @override
     def load(
-        self, state: State, command: PlanClean, evidence: Sequence[FileToClean], now: Now
-    ) -> Loading[Sequence[FileToClean]] | None:
+        self, state: State, command: PlanClean, evidence: Cleanable, now: Now
+    ) -> Loading[Cleanable] | None:
         table = state.locked_table(command.table)
         if table is None or pending(state, table) is not None:
             return None
         return load(table, policies.retention(table, command.retention), now)
 
     @override
-    def decide(
-        self, state: State, command: PlanClean, evidence: Sequence[FileToClean], origin: Origin
-    ) -> AnyResult:
+    def decide(self, state: State, command: PlanClean, evidence: Cleanable, origin: Origin) -> AnyResult:
         table = state.table(command.table)
         clean = pending(state, table)
         if clean is not None:
@@ -59,33 +56,39 @@ class PlanCleanHandler(Handler[PlanClean, Sequence[FileToClean]]):
             if resumed is not None:
                 state.append(table.table_id, origin, resumed, clean.requested_time)
             return _result(state, table, clean.requested_time)
-        plan = cleans.plan(evidence)
-        if plan is None:
+        requested_time = append(state, table, command, evidence, origin)
+        if requested_time is None:
             return CleanResult(log_id=table.table_id, table=table.name, clean=None)
-        requested_time = append(state, table, command, plan, evidence, origin)
         return _result(state, table, requested_time, is_new=True)
 
 
-def load(table: Table, retention: Retention, now: Now) -> Loading[Sequence[FileToClean]]:
-    """The files that a clean may delete, from when on no reader can take a lease of their times."""
+def load(table: Table, retention: Retention, now: Now) -> Loading[Cleanable]:
+    """Files that a clean may delete; no reader can take a lease of earlier times any more."""
     bounds = stored.find_bounds(table.table_id, retention, now.steady)
     yield [readers.lock(table.table_id), readers.delete_expired_of(table.table_id, now.steady), bounds]
-    wanted = cleans.scope_of(table, retention, bounds.result, now)
+    wanted, last_clean = cleans.scope_of(table, retention, bounds.result, now), bounds.result.last_clean
     if wanted is None:
-        return ()
-    return (yield from single_query(stored.find_deletable(table.table_id, wanted, FILES_TO_CLEAN_MAX)))
+        return Cleanable(last_clean=last_clean)
+    files = yield from single_query(stored.find_deletable(table.table_id, wanted, FILES_TO_CLEAN_MAX))
+    retained = stored.find_retained(table.table_id, wanted, files, now.steady)
+    return Cleanable(files, *(yield from single_query(retained)), last_clean)
 
 
 def append(
-    state: State,
-    table: Table,
-    command: PlanClean,
-    plan: PlannedWork,
-    files: Sequence[FileToClean],
-    origin: Origin,
-) -> Micros:
-    """Request the clean of these files; gives its requested time."""
-    entries_by_list = lists.entries_by_list(plan_files=[file.path for file in files])
+    state: State, table: Table, command: PlanClean, cleanable: Cleanable, origin: Origin
+) -> Micros | None:
+    """Request the clean; gives its requested time, or None if it has nothing to delete.
+
+    If an empty clean is due, it completes at once, because no executor has work.
+    """
+    plan = cleans.plan(table, cleanable, origin.now)
+    if plan is None:
+        return None
+    if not cleanable.files:
+        empty = state.append(table.table_id, origin, cleans.empty(table, command, plan, origin.now.steady))
+        state.append(table.table_id, origin, rollbacks.empty_completion(), empty.time)
+        return None
+    entries_by_list = lists.entries_by_list(plan_files=[file.path for file in cleanable.files])
     request = cleans.request(table, command, plan, origin.now.steady)
     return state.append(table.table_id, origin, request, entries_by_list=entries_by_list).time
 

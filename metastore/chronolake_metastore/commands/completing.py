@@ -8,6 +8,7 @@ from typing import ClassVar
 import msgspec
 from typing_extensions import override
 
+from chronolake_metastore.commands import cancelling
 from chronolake_metastore.commands.handler import (
     Handler,
     Loading,
@@ -21,7 +22,9 @@ from chronolake_metastore.commands.handler import (
 from chronolake_metastore.domain import (
     cleans,
     concurrency,
+    conflicts,
     deletions,
+    files,
     instants,
     lists,
     plans,
@@ -33,6 +36,7 @@ from chronolake_metastore.domain import (
 )
 from chronolake_metastore.domain.cleans import CleanHistory, Undeleted
 from chronolake_metastore.domain.concurrency import LatestInserts
+from chronolake_metastore.domain.conflicts import GroupChange
 from chronolake_metastore.domain.events import Now, Origin
 from chronolake_metastore.domain.files import NOTHING_STAGED, Staged
 from chronolake_metastore.domain.instants import CompleteInstant, Instant
@@ -54,6 +58,7 @@ from chronolake_metastore.store import (
     streams as stored_streams,
 )
 from chronolake_metastore.store.file_groups import Concurrent, with_previous
+from chronolake_metastore.store.instants import NO_INSTANTS, FoundInstants
 from chronolake_metastore.store.postgres.transaction import Query
 from chronolake_metastore.store.reconciling import MarkedInstant
 from chronolake_metastore.store.staging import StagedVersions, in_sets
@@ -70,7 +75,7 @@ class Completion(msgspec.Struct, frozen=True):
     ``history`` is for a clean with a stated ``cleaned_before``. ``inserted`` has the inserts of other instants
     into its partitions, if its keys were looked up. ``left_out`` are the live file groups that a resize does
     not replace. ``promised`` are the file groups with promised files that it replaces; for a resize all such
-    groups.
+    groups. ``clusterings`` are pending ones that have its file groups in their plans.
     """
 
     staged: Staged = NOTHING_STAGED
@@ -82,6 +87,7 @@ class Completion(msgspec.Struct, frozen=True):
     inserted: LatestInserts = {}
     left_out: LeftOut = ()
     promised: PromisedGroups = ()
+    clusterings: FoundInstants = NO_INSTANTS
 
 
 class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
@@ -167,6 +173,8 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             queries += in_sets(promised)
         if queries:
             yield queries
+        known = _known(state, concurrent)
+        clusterings = yield from cancelling.load(table, instant, _changes(command, instant, staged), known)
         reconciliation = None if reconciled is None else reconciled.result
         if marked is not None and counted is not None and ahead.reconciliation is not None:
             reconciliation = ahead.reconciliation
@@ -182,6 +190,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             inserted.result,
             () if left_out is None else left_out.result,
             () if promised is None else promised.result,
+            clusterings,
         )
 
     @override
@@ -202,7 +211,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         origin: Origin,
     ) -> None:
         """Append the completion of one instant; raises ``TimelineError``."""
-        concurrent = {**state.concurrent, **evidence.concurrent} if evidence.concurrent else state.concurrent
+        concurrent = _known(state, evidence.concurrent)
         payload = instants.complete(
             table,
             instant,
@@ -222,13 +231,16 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         if command.cleaned_before is not None and evidence.history is not None:
             before, others = command.cleaned_before, state.instants_of(table.table_id)
             first = cleans.first_servable(table, instant, before, evidence.history, others)
-            payload = msgspec.structs.replace(payload, cleaned_before=first)
+            earliest = cleans.retained_by(table, before, evidence.history, others)
+            payload = msgspec.structs.replace(payload, cleaned_before=first, earliest_commit_to_retain=earliest)
         if evidence.undeleted is not None:
             cleans.refuse_undeleted(table, instant, evidence.undeleted)
         if evidence.reconciliation is not None:
             reconciling.refuse(table, instant, command.write_stats, evidence.reconciliation)
         replaced = lists.entries_by_list(replaced_file_groups=command.replaced_file_groups)
         state.append(table.table_id, origin, payload, instant.requested_time, command.write_stats, replaced)
+        changes = _changes(command, instant, evidence.staged)
+        cancelling.cancel(state, command.table, instant, changes, concurrent, evidence.clusterings, origin)
 
 
 class CompleteTogetherHandler(Handler[CompleteTogether, list[Completion]]):
@@ -352,6 +364,18 @@ def _load_staged(command: CompleteInstant, staged: Staged) -> Loading[tuple[Stag
     groups = [(command.table, name) for _, name in touched.result]
     concurrent = yield from single_query(file_groups.find_concurrent(with_previous(groups)))
     return msgspec.structs.replace(staged, touched=touched.result), concurrent
+
+
+def _known(state: State, concurrent: Concurrent) -> Concurrent:
+    """The concurrent instants of the state, and those of staged files."""
+    return {**state.concurrent, **concurrent} if concurrent else state.concurrent
+
+
+def _changes(
+    command: CompleteInstant, instant: Instant, staged: Staged
+) -> list[tuple[GroupChange, FileGroupName]]:
+    written = [*files.touches(command.write_stats), *staged.touched]
+    return conflicts.group_changes(instant.begun_as, written, command.replaced_file_groups)
 
 
 def _staged_versions(command: CompleteInstant) -> StagedVersions:

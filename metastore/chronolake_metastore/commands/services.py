@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from typing_extensions import override
 
 from chronolake_metastore.commands import cleans as cleaning
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing, instant_of
-from chronolake_metastore.domain import cleans, instants, lists, services
-from chronolake_metastore.domain.cleans import FileToClean, PlanClean
+from chronolake_metastore.domain import instants, lists, services
+from chronolake_metastore.domain.cleans import NOTHING_CLEANABLE, Cleanable, PlanClean
 from chronolake_metastore.domain.events import Now, Origin
 from chronolake_metastore.domain.instants import BeginInstant
 from chronolake_metastore.domain.results import AnyResult, ServicesResult
@@ -21,11 +20,11 @@ from chronolake_metastore.store import cleans as stored
 from chronolake_model.times import Micros
 
 
-class PlanServicesHandler(Handler[PlanServices, Sequence[FileToClean]]):
+class PlanServicesHandler(Handler[PlanServices, Cleanable]):
     """Records the plans of a round. The ``evidence`` is the files of its clean."""
 
     command = PlanServices
-    no_evidence: ClassVar[Sequence[FileToClean]] = ()
+    no_evidence: ClassVar[Cleanable] = NOTHING_CLEANABLE
 
     @override
     def names(self, command: PlanServices) -> Names:
@@ -43,24 +42,22 @@ class PlanServicesHandler(Handler[PlanServices, Sequence[FileToClean]]):
 
     @override
     def load(
-        self, state: State, command: PlanServices, evidence: Sequence[FileToClean], now: Now
-    ) -> Loading[Sequence[FileToClean]] | None:
+        self, state: State, command: PlanServices, evidence: Cleanable, now: Now
+    ) -> Loading[Cleanable] | None:
         table = state.locked_table(command.table)
         if table is None or command.clean is None or cleaning.pending(state, table) is not None:
             return None
         return cleaning.load(table, command.clean, now)
 
     @override
-    def decide(
-        self, state: State, command: PlanServices, evidence: Sequence[FileToClean], origin: Origin
-    ) -> AnyResult:
+    def decide(self, state: State, command: PlanServices, evidence: Cleanable, origin: Origin) -> AnyResult:
         table = state.table(command.table)
         begins, lost = services.instants_of(table, command, state.concurrent)
         times = [_begin(state, table, begin, origin) for begin in begins]
-        plan = cleans.plan(evidence)
-        if plan is not None and command.clean is not None:
+        if command.clean is not None:
             clean = PlanClean(command.table, command.clean, command.writer, execute=False)
-            times.append(cleaning.append(state, table, clean, plan, evidence, origin))
+            requested_time = cleaning.append(state, table, clean, evidence, origin)
+            times += [] if requested_time is None else [requested_time]
         return ServicesResult(
             log_id=table.table_id,
             table=table.name,

@@ -37,6 +37,7 @@ from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, URL_ENCODE_PRO
 from chronolake_model.times import Micros, Tick, format_time, parse_time
 from chronolake_model.vocabulary import (
     ADOPTED_PROPERTY,
+    EARLIEST_COMMIT_KEY,
     LEASE_SECONDS_DEFAULT,
     Action,
     IndexType,
@@ -350,9 +351,19 @@ def _completion_of(instant: _Checked, completed: Micros) -> AdoptionStep:
         replaced_file_groups=lists.seal(replaced),
         schema_version=_FIRST_VERSION if body.action in actions.WRITES else None,
         cleaned_before=None if body.cleaned_before is None else parse_time(body.cleaned_before),
+        earliest_commit_to_retain=_retained_by_hudi(body),
     )
     entries = lists.entries_by_list(replaced_file_groups=replaced)
     return AdoptionStep(completed, payload, instant.requested, body.write_stats, entries)
+
+
+def _retained_by_hudi(body: FormerInstant) -> Micros | None:
+    """The earliest commit to retain of a clean of Hudi; a clean by versions has none."""
+    text = body.extra_metadata.get(EARLIEST_COMMIT_KEY, "")
+    try:
+        return parse_time(text) if body.action is Action.CLEAN else None
+    except ValueError:
+        return None
 
 
 def _parsed(text: str, index: int) -> Micros:

@@ -13,9 +13,19 @@ from chronolake_metastore.domain.actions import COMPLETED_WRITES
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import InstantInflight, InstantRequested, LeaseRenewed, Now, PlannedWork
 from chronolake_metastore.domain.instants import Instant, lease_end, refuse_while_leased
+from chronolake_metastore.domain.rollbacks import request_completed_at_once
 from chronolake_metastore.domain.tables import Table
+from chronolake_model import service_properties
+from chronolake_model.service_properties import EMPTY_CLEAN_HOURS
 from chronolake_model.times import MICROS_MAX, MICROS_PER_SECOND, Micros, format_time
-from chronolake_model.vocabulary import LEASE_SECONDS_DEFAULT, RETAIN_COMMITS_DEFAULT, Action, Operation, State
+from chronolake_model.vocabulary import (
+    FILES_TO_CLEAN_MAX,
+    LEASE_SECONDS_DEFAULT,
+    RETAIN_COMMITS_DEFAULT,
+    Action,
+    Operation,
+    State,
+)
 
 HOW_TO_DELETE: Final = (
     "ask POST .../deletable which of them may be deleted, delete these from storage, report them with "
@@ -26,10 +36,14 @@ MICROS_PER_HOUR: Final = 3_600 * MICROS_PER_SECOND
 
 
 class CleanHistory(msgspec.Struct, frozen=True):
-    """For a table and a time: the last change of its files by then, and the last completion."""
+    """For a table and a time: the last change of its files by then, and the last completion.
+
+    ``retained`` is the latest requested time of the writes that had completed by then.
+    """
 
     changed: Micros | None
     completed: Micros | None
+    retained: Micros | None
 
 
 class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,7 +76,7 @@ class CleanBounds(msgspec.Struct, frozen=True):
     nothing, so its instants do not count. ``protected_times`` are the completion
     times as of which savepoints and readers need files. ``followed`` is the first time that a reader holds with
     all later ones. ``jumped_ahead_us`` is how far the wall clock has jumped ahead in the hours of
-    the policy.
+    the policy. ``last_clean`` is the requested time of the last clean that completed.
     """
 
     nth_newest: Micros | None
@@ -71,6 +85,7 @@ class CleanBounds(msgspec.Struct, frozen=True):
     published: Micros | None = None
     followed: Micros | None = None
     jumped_ahead_us: int = 0
+    last_clean: Micros | None = None
 
 
 class CleanScope(msgspec.Struct, frozen=True):
@@ -91,6 +106,24 @@ class FileToClean(msgspec.Struct, frozen=True):
     path: str
     size_bytes: int
     left_at: Micros
+
+
+class Cleanable(msgspec.Struct, frozen=True):
+    """The files that a clean may delete, and facts for its earliest commit to retain.
+
+    ``retained`` is the latest requested time of the writes that had completed before the first file left the
+    latest slices that the clean keeps although its policy does not; None by a policy of versions.
+    ``retained_by_files`` is the same of the writes that had completed when the last of its ``files`` left. The
+    last clean was requested at ``last_clean``.
+    """
+
+    files: Sequence[FileToClean] = ()
+    retained: Micros | None = None
+    retained_by_files: Micros | None = None
+    last_clean: Micros | None = None
+
+
+NOTHING_CLEANABLE: Final = Cleanable()
 
 
 class Undeleted(msgspec.Struct, frozen=True):
@@ -126,15 +159,37 @@ def scope_of(table: Table, policy: Retention, bounds: CleanBounds, now: Now) -> 
     return CleanScope(last, policy.versions, bounds.protected_times)
 
 
-def plan(files: Sequence[FileToClean]) -> PlannedWork | None:
-    """The plan that deletes these files; none, when there are none.
+def plan(table: Table, cleanable: Cleanable, now: Now) -> PlannedWork | None:
+    """The plan that deletes these files; none, when there are none and an empty clean is not due.
 
-    The table is served from the time at which the last of them left the latest slices.
+    The table is served from the time at which the last of them left the latest slices. The earliest commit to
+    retain never goes back, and is at least the first one as of which a reader of Hudi finds all files.
     """
-    if not files:
-        return None
-    paths = lists.seal([file.path for file in files])
-    return PlannedWork(files_to_delete=paths, cleaned_before=max(file.left_at for file in files))
+    known = (cleanable.retained, cleanable.retained_by_files, table.earliest_commit_to_retain)
+    earliest = max((time for time in known if time is not None), default=None)
+    if not cleanable.files:
+        return PlannedWork(earliest_commit_to_retain=earliest) if is_empty_due(table, cleanable, now) else None
+    return PlannedWork(
+        files_to_delete=lists.seal([file.path for file in cleanable.files]),
+        cleaned_before=max(file.left_at for file in cleanable.files),
+        earliest_commit_to_retain=earliest,
+    )
+
+
+def is_empty_due(table: Table, cleanable: Cleanable, now: Now) -> bool:
+    """Whether a clean without files moves the earliest commit to retain, and the last clean is old enough."""
+    hours = int(service_properties.value_of(table.definition.properties, EMPTY_CLEAN_HOURS))
+    before, last = table.earliest_commit_to_retain, cleanable.last_clean
+    if hours < 0 or cleanable.retained is None or (before is not None and cleanable.retained <= before):
+        return False
+    return last is None or now.wall - last >= hours * MICROS_PER_HOUR
+
+
+def retained_until(scope: CleanScope, files: Sequence[FileToClean]) -> Micros:
+    """The time by which no file may have left that stays: of a full plan, only up to its last file."""
+    if len(files) < FILES_TO_CLEAN_MAX:
+        return scope.until
+    return Micros(min(scope.until, files[-1].left_at - 1))
 
 
 def request(table: Table, command: PlanClean, plan: PlannedWork, now: Micros) -> InstantRequested:
@@ -153,6 +208,12 @@ def request(table: Table, command: PlanClean, plan: PlannedWork, now: Micros) ->
         plan=plan,
         schema_version=table.definition.schema_version,
     )
+
+
+def empty(table: Table, command: PlanClean, plan: PlannedWork, now: Micros) -> InstantRequested:
+    """A clean without files, which completes in the same transaction."""
+    table.refuse_unfinished()
+    return request_completed_at_once(Action.CLEAN, command.writer, None, plan, now)
 
 
 def resume(
@@ -211,6 +272,19 @@ def first_servable(
         )
     changes = [time for time, action in done if time <= cleaned_before and action in _CHANGES]
     return max([*changes, *([] if past.changed is None else [past.changed])], default=None)
+
+
+def retained_by(
+    table: Table, cleaned_before: Micros, past: CleanHistory, others: Iterable[Instant]
+) -> Micros | None:
+    """The earliest commit to retain after a clean up to a time that was stated; see ``first_servable``."""
+    writes = [
+        instant.requested_time
+        for instant in others
+        if instant.action in COMPLETED_WRITES and (instant.completion_time or MICROS_MAX) <= cleaned_before
+    ]
+    known = (past.retained, table.earliest_commit_to_retain)
+    return max([*writes, *(time for time in known if time is not None)], default=None)
 
 
 def refuse_before(table: Table, time: Micros) -> None:

@@ -74,10 +74,14 @@ COMPLETED: Final[Mapping[GroupChange, Mapping[GroupChange, Rule]]] = {
     GroupChange.WRITE: _row(_S, _S, _E, _E, _A, _S),
     GroupChange.REPLACE: _row(_S, _S, _E, _E, _A, _N),
     GroupChange.CLUSTER: _row(_S, _S, _E, _E, _A, _N),
-    GroupChange.COMPACT: _row(_N, _S, _E, _E, _N, _N),
+    GroupChange.COMPACT: _row(_N, _S, _N, _N, _N, _N),
     GroupChange.LOG_COMPACT: _row(_N, _S, _N, _N, _A, _N),
 }
-"""A replaced group is never used again, so every later write to it loses, whenever it began."""
+"""A replaced group is never used again, so every later write to it loses, whenever it began.
+
+A compaction or log compaction does not: its file has no record of its own, and no reader sees it. So it keeps
+its work for the other file groups of its plan.
+"""
 
 PENDING: Final[Mapping[Yields, Mapping[GroupChange, Mapping[GroupChange, Rule]]]] = {
     Yields.TABLE_SERVICE: {
@@ -99,6 +103,12 @@ PENDING: Final[Mapping[Yields, Mapping[GroupChange, Mapping[GroupChange, Rule]]]
     },
 }
 """Rules for pending instants. Only the plan of such an instant counts, and only while its lease runs."""
+
+
+_LOST_BY_CLUSTERING: Final = frozenset(
+    change for change, rule in COMPLETED[GroupChange.CLUSTER].items() if rule in (Rule.SINCE, Rule.ALWAYS)
+)
+"""The changes after which a clustering of their file group that was pending cannot complete."""
 
 
 class ConcurrentInstant(msgspec.Struct, frozen=True):
@@ -257,6 +267,28 @@ def refuse(
         f"{names_of(lost.file_groups)}; {then}",
         **msgspec.to_builtins(conflict),
     )
+
+
+def lost_clusterings(
+    table: Table,
+    mine: Micros,
+    touched: Iterable[tuple[GroupChange, FileGroupName]],
+    concurrent: ConcurrentInstants,
+) -> dict[Micros, list[FileGroup]]:
+    """The pending clusterings that cannot complete once the instant requested at ``mine`` has completed.
+
+    By their requested times, with the file groups in common.
+    """
+    lost: dict[Micros, list[FileGroup]] = {}
+    for change, name in touched:
+        if change not in _LOST_BY_CLUSTERING:
+            continue
+        group = FileGroup(table.table_id, name.partition_path, name.file_id)
+        for other in concurrent.get(group, ()):
+            is_pending = other.completion_time is None and other.change is GroupChange.CLUSTER
+            if is_pending and other.requested_time != mine:
+                lost.setdefault(other.requested_time, []).append(group)
+    return lost
 
 
 def refuse_shared_plan(table: Table, groups: Iterable[FileGroupName], concurrent: ConcurrentInstants) -> None:

@@ -14,7 +14,7 @@ from chronolake_model.columns import SchemaField
 from chronolake_model.files import FileGroupName
 from chronolake_model.schema_changes import SchemaChange
 from chronolake_model.times import Micros
-from chronolake_model.vocabulary import Action, Operation, State, StreamPlace, WriteSummary
+from chronolake_model.vocabulary import Action, Operation, RollbackCause, State, StreamPlace, WriteSummary
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +102,9 @@ class PlannedWork(msgspec.Struct, frozen=True, omit_defaults=True):
     ``by_markers`` deletes the files of the markers of its target instead. With ``direct_markers``, the markers
     of the instant, or of the target, are in storage. A clean that the server planned has ``cleaned_before``:
     from its request on, this is the first completion time that the table is served as of, unless another clean
-    has a later one. A clustering with ``buckets`` resizes the table to this number of buckets.
+    has a later one. ``earliest_commit_to_retain`` is of a clean, and its requested time is never before that of
+    an earlier clean. A clean that has nothing to delete has only this. A clustering with ``buckets`` resizes
+    the table to this number of buckets.
     """
 
     file_groups: Sealed[FileGroupName] = Sealed()
@@ -113,6 +115,7 @@ class PlannedWork(msgspec.Struct, frozen=True, omit_defaults=True):
     direct_markers: bool = False
     cleaned_before: Micros | None = None
     buckets: int | None = None
+    earliest_commit_to_retain: Micros | None = None
 
 
 class InstantRequested(Payload, frozen=True, kw_only=True):
@@ -187,9 +190,10 @@ class InstantCompleted(Payload, frozen=True, kw_only=True):
     ``staged`` are the versions of staged files instead. ``summary`` has the totals of all files,
     ``schema_version`` is the version of the schema that they were written with. After a clean,
     ``cleaned_before`` is the first completion time that the table is served as of, unless another clean has a
-    later one. ``buckets`` is the number of buckets that the table has from then on, if the instant has changed
-    it: a clustering that resized the table, or a restore to a state before that. ``steady_time`` is the time
-    by the steady clock, where a grace period begins with the event.
+    later one; ``earliest_commit_to_retain`` is as in a plan, for a clean that has none there. ``buckets`` is
+    the number of buckets that the table has from then on, if the instant has changed it: a clustering that
+    resized the table, or a restore to a state before that. ``steady_time`` is the time by the steady clock,
+    where a grace period begins with the event.
     """
 
     summary: WriteSummary
@@ -201,14 +205,20 @@ class InstantCompleted(Payload, frozen=True, kw_only=True):
     cleaned_before: Micros | None = None
     buckets: int | None = None
     steady_time: Micros | None = None
+    earliest_commit_to_retain: Micros | None = None
 
 
 class InstantRolledBack(Payload, frozen=True, kw_only=True):
-    """``rollback`` is the requested time of the rollback, or restore, that undid the instant."""
+    """``rollback`` is the requested time of the rollback, or restore, that undid the instant.
+
+    ``cause`` says why, if the server did it by itself. After a conflict, ``winner`` is the write that won.
+    """
 
     by: str
     reason: str
     rollback: Micros | None = None
+    cause: RollbackCause | None = None
+    winner: Micros | None = None
 
 
 class FilesDeleted(Payload, frozen=True, kw_only=True):

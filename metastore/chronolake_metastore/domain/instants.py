@@ -39,6 +39,7 @@ from chronolake_model.vocabulary import (
     Action,
     IndexType,
     Operation,
+    RollbackCause,
     State,
     StreamPlace,
     WriteSummary,
@@ -70,6 +71,7 @@ class Instant(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int
     completion_time: Micros | None = None
     rollback_reason: str | None = None
+    rollback_cause: RollbackCause | None = None
     summary: WriteSummary | None = None
     extra_metadata: dict[str, str] = msgspec.field(default_factory=dict)
     target: Micros | None = None
@@ -322,6 +324,7 @@ def refuse_unless(table: Table, instant: Instant, allowed: Set[State], move: str
             "new one",
             **context,
             reason=instant.rollback_reason,
+            cause=instant.rollback_cause,
         )
     raise illegal(table, instant, f"it can {move} only from {' or '.join(sorted(allowed))}")
 
@@ -414,6 +417,7 @@ def _change(instant: Instant, event: Event) -> dict[str, object]:
         case InstantRolledBack() as payload:
             change = _undone(instant, payload.reason)
             change |= {"lease_expires_at": None, "rolled_back_by": payload.rollback}
+            change["rollback_cause"] = payload.cause
         case SavepointReleased() as payload:
             change = _undone(instant, payload.reason)
         case LeaseRenewed() as payload:

@@ -48,6 +48,7 @@ class InstantFacts(msgspec.Struct, frozen=True):
     operation: Operation
     target: Micros | None = None
     cleaned_before: Micros | None = None
+    earliest_commit_to_retain: Micros | None = None
 
 
 class WrittenFile(msgspec.Struct, frozen=True):
@@ -95,8 +96,9 @@ class Material(msgspec.Struct, frozen=True, kw_only=True):
     Other facts are by the requested time of their instant: ``plans`` and ``saved`` have the live files of a
     compaction's plan and of a savepoint, ``planned`` the file groups of the plan, ``undone`` what a rollback or
     a restore undid, ``written`` the files of a completed instant, ``replaced`` its replaced file groups,
-    ``retained`` the first requested time that a clean leaves readable, ``purged`` the undone compactions
-    whose files it has deleted. ``released`` are the completion times of savepoints that were released.
+    ``retained`` the earliest commit to retain of a clean, ``last_completed`` the last write before it,
+    ``pinned`` the instants that savepoints pinned then, and ``purged`` the undone compactions whose files it
+    has deleted. ``released`` are the completion times of savepoints that were released.
     ``unreadable`` is the first version that Hudi's readers cannot read, with the reason.
     """
 
@@ -112,6 +114,8 @@ class Material(msgspec.Struct, frozen=True, kw_only=True):
     saved: Mapping[Micros, Sequence[LiveFile]] = {}
     undone: Mapping[Micros, Sequence[UndoneInstant]] = {}
     retained: Mapping[Micros, Micros] = {}
+    last_completed: Mapping[Micros, Micros] = {}
+    pinned: Mapping[Micros, Sequence[Micros]] = {}
     purged: Mapping[Micros, Sequence[Micros]] = {}
     released: Mapping[Micros, Micros] = {}
 
@@ -284,9 +288,12 @@ class Builder:
         return metadata.CompactionPlan([_operation(requested_time, *group) for group in slices.items()])
 
     def _clean(self, requested_time: Micros) -> metadata.CleanMetadata:
-        retained = format_time(self._material.retained[requested_time])
+        pinned = self._material.pinned.get(requested_time, ())
         return metadata.CleanMetadata(
-            format_time(requested_time), retained, last_completed_commit_timestamp=retained
+            format_time(requested_time),
+            format_time(self._material.retained[requested_time]),
+            last_completed_commit_timestamp=format_time(self._material.last_completed[requested_time]),
+            extra_metadata={metadata.SAVEPOINTS_KEY: ",".join(map(format_time, pinned))} if pinned else None,
         )
 
     def _savepoint(self, event: LogEvent) -> metadata.SavepointMetadata:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import files, lists
+from chronolake_metastore.domain import conflicts, files, lists
 from chronolake_metastore.domain.commands import InstantCommand
 from chronolake_metastore.domain.events import (
     InstantCompleted,
@@ -18,6 +18,7 @@ from chronolake_metastore.domain.events import (
     LeaseRenewed,
     PlannedWork,
 )
+from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import (
     PENDING,
     Instant,
@@ -30,18 +31,22 @@ from chronolake_metastore.domain.instants import (
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.marker_names import file_at, is_file_of
 from chronolake_model.times import Micros, format_time
-from chronolake_model.vocabulary import LEASE_SECONDS_DEFAULT, Action, Operation, State
+from chronolake_model.vocabulary import LEASE_SECONDS_DEFAULT, Action, Operation, RollbackCause, State
 
 NEVER_ROLLED_BACK = frozenset({Action.ROLLBACK, Action.RESTORE})
 """Actions that undo others: they are executed to the end, never rolled back."""
 
 
 class RollbackInstant(InstantCommand, frozen=True):
+    """``cause`` and ``winner`` are those of ``InstantRolledBack``: only the server gives them."""
+
     writer: str
     reason: str = ""
     files_to_delete: Sequence[str] = ()
     lease_seconds: int = LEASE_SECONDS_DEFAULT
     execute: bool = True
+    cause: RollbackCause | None = None
+    winner: Micros | None = None
 
 
 def refuse_rollback(table: Table, target: Instant, command: RollbackInstant, now: Micros) -> None:
@@ -125,7 +130,36 @@ def request(command: RollbackInstant, plan: PlannedWork, now: Micros) -> Instant
 
 def undo(command: RollbackInstant, rollback: Micros) -> InstantRolledBack:
     """The event of the target when its rollback is requested."""
-    return InstantRolledBack(by=command.writer, reason=command.reason, rollback=rollback)
+    return InstantRolledBack(
+        by=command.writer,
+        reason=command.reason,
+        rollback=rollback,
+        cause=command.cause,
+        winner=command.winner,
+    )
+
+
+def of_lost_clustering(
+    table: Table, clustering: Micros, write: Instant, in_common: Sequence[FileGroup]
+) -> RollbackInstant:
+    """The rollback of a clustering after the completion of a write in file groups of its plan.
+
+    Its files wait for an executor, because the writer may not reach them.
+    """
+    winner = format_time(write.requested_time, table.definition.tick)
+    reason = (
+        f"the write {winner} of {write.writer!r} completed in {len(in_common)} of its file group(s): "
+        f"{conflicts.names_of(in_common)}"
+    )
+    return RollbackInstant(
+        table.name,
+        clustering,
+        write.writer,
+        reason,
+        execute=False,
+        cause=RollbackCause.CONFLICT,
+        winner=write.requested_time,
+    )
 
 
 def resume(rollback: Instant, command: RollbackInstant, now: Micros) -> InstantInflight | LeaseRenewed | None:

@@ -198,6 +198,13 @@ class State:
                 latest |= concurrency.inserts_of(completed, write_stats, table_id)
         return latest
 
+    def add_loaded(self, table_id: UUID, instant: Instant, marks: Marks) -> None:
+        """Add an instant that was read under the locks after the others, unless it is there already."""
+        key = table_id, instant.requested_time
+        if key not in self.instants:
+            self.instants[key] = instant
+            self.marks = {**self.marks, key: marks}
+
     def has_markers(self, table: Table, instant: Instant) -> bool:
         """Whether an instant that may end has markers."""
         marks = self.marks.get((table.table_id, instant.requested_time))

@@ -94,7 +94,7 @@ class Table(msgspec.Struct, frozen=True):
     """A table in its present state; a dropped one is kept for auditors.
 
     ``cleaned_before`` is the first completion time that it is served as of; none, as long as nothing was
-    cleaned.
+    cleaned. ``earliest_commit_to_retain`` is the requested time from which on cleans keep all files.
     """
 
     table_id: UUID
@@ -102,6 +102,7 @@ class Table(msgspec.Struct, frozen=True):
     created_at: Micros
     dropped_at: Micros | None = None
     cleaned_before: Micros | None = None
+    earliest_commit_to_retain: Micros | None = None
 
     @property
     def name(self) -> str:
@@ -374,6 +375,11 @@ def evolve_adopted(table: Table, event: TableAdopted, version: int, time: Micros
     )
 
 
-def evolve_cleaned(table: Table, before: Micros) -> Table:
-    """The table once its history before that time is cleaned. Cleaned history never comes back."""
-    return msgspec.structs.replace(table, cleaned_before=max(before, table.cleaned_before or before))
+def evolve_cleaned(table: Table, before: Micros | None, earliest: Micros | None = None) -> Table:
+    """The table once its history before that time is cleaned, and the earliest commit to retain is known.
+
+    Neither goes back: cleaned history never comes back.
+    """
+    times = (before, table.cleaned_before), (earliest, table.earliest_commit_to_retain)
+    cleaned_before, retained = (max((time for time in pair if time), default=None) for pair in times)
+    return msgspec.structs.replace(table, cleaned_before=cleaned_before, earliest_commit_to_retain=retained)

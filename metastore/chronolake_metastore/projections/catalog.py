@@ -68,8 +68,8 @@ class Namespaces(Projection):
             yield catalog.save_namespaces([self.state.namespaces[name] for name in self.created])
 
 
-def _changes_table(payload: InstantCompleted) -> bool:
-    return payload.cleaned_before is not None or payload.buckets is not None
+def _changes_table(payload: InstantCompleted) -> object:
+    return payload.cleaned_before or payload.earliest_commit_to_retain or payload.buckets
 
 
 class Tables(Projection):
@@ -142,8 +142,9 @@ class Tables(Projection):
         # any moment.
         source: Any = payload.plan if isinstance(payload, InstantRequested) else payload
         cleaned_before: Micros | None = source.cleaned_before
-        if cleaned_before is not None:
-            self._set(tables.evolve_cleaned(self._of(event), cleaned_before))
+        earliest: Micros | None = source.earliest_commit_to_retain
+        if cleaned_before is not None or earliest is not None:
+            self._set(tables.evolve_cleaned(self._of(event), cleaned_before, earliest))
         if isinstance(payload, InstantCompleted) and payload.buckets is not None:
             self._set(plans.evolve_resized(self._of(event), payload.buckets, event))
 

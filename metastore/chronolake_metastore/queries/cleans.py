@@ -70,10 +70,10 @@ async def preview(ctx: Context, database: Database, table_name: str, stated: Ret
             if scope is None
             else await stored.read_deletable(connection, table.table_id, scope, FILES_TO_CLEAN_MAX + 1)
         )
-    plan = cleans.plan(deletable_files[:FILES_TO_CLEAN_MAX])
+    left_at = max((file.left_at for file in deletable_files[:FILES_TO_CLEAN_MAX]), default=None)
     return CleanPreview(
         table=table.name,
-        cleaned_before=None if plan is None else format_if(plan.cleaned_before, table.definition.tick),
+        cleaned_before=format_if(left_at, table.definition.tick),
         files_to_delete=[file.path for file in deletable_files[:FILES_TO_CLEAN_MAX]],
         size_bytes=sum(file.size_bytes for file in deletable_files[:FILES_TO_CLEAN_MAX]),
         has_more=len(deletable_files) > FILES_TO_CLEAN_MAX,

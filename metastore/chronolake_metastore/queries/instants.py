@@ -99,6 +99,7 @@ def document(shown: TableInstant) -> wire.Instant:
         lease_seconds=instant.lease_seconds,
         lease_expires_at=None if expires_at is None else by_wall(expires_at, shown.wall_offset),
         rollback_reason=instant.rollback_reason,
+        rollback_cause=instant.rollback_cause,
         summary=instant.summary,
         extra_metadata=instant.extra_metadata,
         version=instant.version,
@@ -123,6 +124,7 @@ def _plan_document(plan: PlannedWork, tick: Tick) -> wire.RecordedPlan:
         by_markers=plan.by_markers,
         direct_markers=plan.direct_markers,
         cleaned_before=format_if(plan.cleaned_before, tick),
+        earliest_commit_to_retain=format_if(plan.earliest_commit_to_retain, tick),
         buckets=plan.buckets,
     )
 

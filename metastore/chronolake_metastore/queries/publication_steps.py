@@ -298,7 +298,7 @@ async def _material(
     loading = _Loading(connection, table)
     rows = await loading.instants([*completed, *released])
     instants = {time: facts for time, facts, _ in rows}
-    cleans = _cleans(completed, instants)
+    cleans = _cleans(table, completed, instants)
     undoing = [time for time in completed if instants[time].begun_as in (Action.ROLLBACK, Action.RESTORE)]
     savepoints = {
         time: facts.target
@@ -312,7 +312,7 @@ async def _material(
         events=page,
         instants=instants,
         undone=await loading.undone(undoing),
-        retained=await loading.retained(cleans, completed),
+        retained=cleans,
         purged=await loading.purged(cleans),
         released={time: ended for time, _, ended in rows if time in released and ended is not None},
     )
@@ -325,17 +325,25 @@ async def _material(
         planned=await loading.groups(compactions, ListName.PLAN_FILE_GROUPS),
         plans=await loading.planned_files(compactions),
         saved=await loading.saved_files(savepoints),
+        last_completed=await loading.last_completed(cleans),
+        pinned=await loading.pinned(cleans),
     )
 
 
-def _cleans(completed: dict[Micros, LogEvent], instants: dict[Micros, InstantFacts]) -> dict[Micros, Micros]:
-    """The first time that the table is served as of after each clean, if the clean changed it."""
+def _cleans(
+    table: Table, completed: dict[Micros, LogEvent], instants: dict[Micros, InstantFacts]
+) -> dict[Micros, Micros]:
+    """The earliest commit to retain of each clean that has one, or before which files were deleted."""
     cleans: dict[Micros, Micros] = {}
     for time, event in completed.items():
+        if instants[time].begun_as is not Action.CLEAN:
+            continue
         assert isinstance(event.payload, InstantCompleted)
-        before = instants[time].cleaned_before or event.payload.cleaned_before
-        if instants[time].begun_as is Action.CLEAN and before is not None:
-            cleans[time] = before
+        facts, payload = instants[time], event.payload
+        earliest = facts.earliest_commit_to_retain or payload.earliest_commit_to_retain
+        if earliest is not None or (facts.cleaned_before or payload.cleaned_before) is not None:
+            # Without an earlier write, only the commit at the creation is retained.
+            cleans[time] = table.created_at if earliest is None else earliest
     return cleans
 
 
@@ -410,15 +418,14 @@ class _Loading:
             ),
         )
 
-    async def retained(
-        self, cleans: dict[Micros, Micros], completed: dict[Micros, LogEvent]
-    ) -> dict[Micros, Micros]:
-        """The first requested time that each clean leaves readable."""
-        times = [completed[clean].time for clean in cleans]
-        rows = await self._rows(
-            "find_retained", cleans=list(cleans), cleaned_before=list(cleans.values()), times=times
-        )
+    async def last_completed(self, cleans: dict[Micros, Micros]) -> dict[Micros, Micros]:
+        """The last requested time of the writes that had completed before each clean."""
+        rows = await self._rows("find_last_completed", cleans=list(cleans))
         return {clean: Micros(self._table.created_at if time is None else time) for clean, time in rows}
+
+    async def pinned(self, cleans: dict[Micros, Micros]) -> dict[Micros, list[Micros]]:
+        """The instants that savepoints pinned at the time of each clean."""
+        return _grouped(await self._rows("find_pinned", cleans=list(cleans)), Micros)
 
     async def purged(self, cleans: dict[Micros, Micros]) -> dict[Micros, list[Micros]]:
         """The undone compactions whose last files each clean has deleted."""

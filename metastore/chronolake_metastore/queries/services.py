@@ -274,7 +274,17 @@ async def _clean(connection: Reader, asking: _Asking) -> _Part:
         limits=limits,
     )
     of_round = services.plan_clean(facts)
-    return _Part(of_round, policy.retention if of_round.plans else None)
+    if of_round.plans or (scope is not None and await _is_empty_due(connection, table, scope, bounds, now)):
+        return _Part(of_round, policy.retention)
+    return _Part(of_round)
+
+
+async def _is_empty_due(
+    connection: Reader, table: Table, scope: cleans.CleanScope, bounds: cleans.CleanBounds, now: Now
+) -> bool:
+    """Whether a clean without files is due. No executor has work, so a preview does not show it."""
+    retained, _ = await stored_cleans.read_retained(connection, table.table_id, scope, [], now.steady)
+    return cleans.is_empty_due(table, cleans.Cleanable(retained=retained, last_clean=bounds.last_clean), now)
 
 
 async def _deletable(connection: Reader, table: Table, scope: cleans.CleanScope) -> list[cleans.FileToClean]:

@@ -108,14 +108,16 @@ def find_pending(table_id: UUID) -> Query[list[Micros]]:
     return Query(_FIND_PENDING, {"table_id": table_id}, lambda rows: [Micros(time) for (time,) in rows])
 
 
-def table_of(table_id: UUID, definition: str, created_at: int, cleaned_before: int | None) -> Table:
+def table_of(
+    table_id: UUID,
+    definition: str,
+    created_at: Micros,
+    cleaned_before: Micros | None,
+    earliest_commit_to_retain: Micros | None,
+) -> Table:
     """A live table, from its columns."""
-    return Table(
-        table_id,
-        _definition(definition),
-        Micros(created_at),
-        cleaned_before=None if cleaned_before is None else Micros(cleaned_before),
-    )
+    decoded = _definition(definition)
+    return Table(table_id, decoded, created_at, None, cleaned_before, earliest_commit_to_retain)
 
 
 def _definition(text: str) -> Definition:
@@ -139,6 +141,7 @@ def save_tables(tables: Sequence[Table]) -> Statement:
         "created_at": [table.created_at for table in tables],
         "dropped_at": [table.dropped_at for table in tables],
         "cleaned_before": [table.cleaned_before for table in tables],
+        "earliest_commit_to_retain": [table.earliest_commit_to_retain for table in tables],
     }
 
 
@@ -168,6 +171,7 @@ async def page_of_tables(
         cast(table.definition, Text),
         func.micros(table.created_at),
         func.micros(table.cleaned_before),
+        func.micros(table.earliest_commit_to_retain),
     )
     query = select(*columns).where(table.dropped_at.is_(None), names > after)
     query = query.order_by(table.namespace, table.name).limit(limit)

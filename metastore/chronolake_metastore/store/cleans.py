@@ -17,6 +17,7 @@ from chronolake_metastore.domain.cleans import (
     FileToClean,
     Retention,
     Undeleted,
+    retained_until,
 )
 from chronolake_metastore.domain.events import Now
 from chronolake_metastore.domain.lists import ListEntry
@@ -33,6 +34,7 @@ _IS_HELD: Final = statements.load("cleans/is_time_held")
 _FIND_PENDING: Final = statements.load("cleans/find_pending")
 _FIND_BOUNDS: Final = statements.load("cleans/find_bounds")
 _FIND_DELETABLE: Final = statements.load("cleans/find_deletable_files")
+_FIND_RETAINED: Final = statements.load("cleans/find_retained")
 _COUNT_UNDELETED: Final = statements.load("cleans/count_undeleted_files")
 _PROJECT: Final = statements.load("cleans/mark_files_cleaned")
 
@@ -67,9 +69,11 @@ def find_bounds(table_id: UUID, retention: Retention, now: Micros) -> Query[Clea
 
 
 def _bounds(rows: Rows) -> CleanBounds:
-    [[nth_newest, oldest_pending, protected_times, published, followed, jumped_ahead_us]] = rows
+    [[nth_newest, oldest_pending, protected_times, published, followed, jumped_ahead_us, last_clean]] = rows
     protected = [Micros(time) for time in protected_times]
-    return CleanBounds(nth_newest, oldest_pending, protected, published, followed, int(jumped_ahead_us))
+    return CleanBounds(
+        nth_newest, oldest_pending, protected, published, followed, int(jumped_ahead_us), last_clean
+    )
 
 
 def find_deletable(table_id: UUID, scope: CleanScope, files: int) -> Query[list[FileToClean]]:
@@ -86,6 +90,19 @@ def find_deletable(table_id: UUID, scope: CleanScope, files: int) -> Query[list[
 
 def _deletable(rows: Rows) -> list[FileToClean]:
     return [FileToClean(relative_path(partition, name), size, at) for partition, name, size, at in rows]
+
+
+def find_retained(
+    table_id: UUID, scope: CleanScope, files: Sequence[FileToClean], now: Micros
+) -> Query[tuple[Micros | None, Micros | None]]:
+    """``retained`` and ``retained_by_files`` of a clean of these files at ``now``, by the steady clock."""
+    parameters = {
+        "table_id": table_id,
+        "until": None if scope.versions is not None else retained_until(scope, files),
+        "cleaned_before": max((file.left_at for file in files), default=None),
+        "now": now,
+    }
+    return Query(_FIND_RETAINED, parameters, lambda rows: (rows[0][0], rows[0][1]))
 
 
 def count_undeleted(table_id: UUID, requested_time: Micros) -> Query[Undeleted]:
@@ -125,3 +142,10 @@ async def read_deletable(
 ) -> list[FileToClean]:
     """The first ``files`` files that a clean may delete, for reading."""
     return await read(connection, find_deletable(table_id, scope, files))
+
+
+async def read_retained(
+    connection: AsyncConnection, table_id: UUID, scope: CleanScope, files: Sequence[FileToClean], now: Micros
+) -> tuple[Micros | None, Micros | None]:
+    """``find_retained``, for reading."""
+    return await read(connection, find_retained(table_id, scope, files, now))

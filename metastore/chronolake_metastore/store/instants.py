@@ -57,6 +57,9 @@ class FoundInstants(msgspec.Struct, frozen=True):
     marks: dict[tuple[UUID, Micros], Marks] = {}
 
 
+NO_INSTANTS: Final = FoundInstants()
+
+
 class Filter(msgspec.Struct, frozen=True):
     """A filter of instants of a table. Ranges are (from, to]; a field that is not given does not filter."""
 
@@ -81,7 +84,7 @@ def find(
     """
     ordered = sorted(set(named))
     if not ordered:
-        return Query.known(FoundInstants())
+        return Query.known(NO_INSTANTS)
     ends = [name in ending for name in ordered]
     return Query(_FIND, _names(ordered) | {"ends": ends}, decode)
 

@@ -26,7 +26,7 @@ from chronolake_metastore.store.streams import ExpiredStream
 from chronolake_metastore.workers.worker import Resources, Worker, run_periodically, submit
 from chronolake_model.service_properties import PLAN_EXPIRES_SECONDS
 from chronolake_model.times import MICROS_PER_SECOND, format_time
-from chronolake_model.vocabulary import State
+from chronolake_model.vocabulary import RollbackCause, State
 
 NAME: Final = "reaper"
 WRITER: Final = "chronolake-reaper"
@@ -88,7 +88,10 @@ async def _cancel(service: Service, plan: ExpiredPlan) -> bool:
     reason = f"no executor has taken the plan for {seconds:.0f} s ({PLAN_EXPIRES_SECONDS})"
     try:
         # Without the lease of an executor that has taken it meanwhile, the plan is free for anybody to end.
-        await _submit(service, RollbackInstant(plan.table, plan.requested_time, WRITER, reason, execute=False))
+        command = RollbackInstant(
+            plan.table, plan.requested_time, WRITER, reason, execute=False, cause=RollbackCause.EXPIRED
+        )
+        await _submit(service, command)
     except (errors.Conflict, errors.NotFound):
         # It was taken, completed or rolled back, or its table was dropped, since we looked.
         return False

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar, get_args
 
-from chronolake.errors import WriteConflict
+from chronolake.errors import InstantRolledBack, WriteConflict
 from chronolake_model.backoff import Backoff
+from chronolake_model.vocabulary import RollbackCause
 from chronolake_spark.common.choices import OnConflict
 
 RETRIES: Final = "conflicts.retries"
@@ -28,7 +29,9 @@ _Result = TypeVar("_Result")
 def run(write: Callable[[int], _Result], on_conflict: OnConflict) -> _Result:
     """The result of ``write``, which gets the number of earlier tries.
 
-    Raises the last ``WriteConflict`` after ``RETRIES_MAX`` retries; ``ValueError`` for another ``on_conflict``.
+    A resize that the server rolled back, because a write completed first, has lost too. Raises the last
+    ``WriteConflict`` or ``InstantRolledBack`` after ``RETRIES_MAX`` retries; ``ValueError`` for another
+    ``on_conflict``.
     """
     if on_conflict not in get_args(OnConflict):
         raise ValueError(f"on_conflict is 'fail' or 'retry', not {on_conflict!r}")
@@ -48,7 +51,9 @@ def _repeated(write: Callable[[int], _Result], retries_max: int) -> _Result:
     for retries in range(retries_max):
         try:
             return write(retries)
-        except WriteConflict as lost:
+        except (WriteConflict, InstantRolledBack) as lost:
+            if isinstance(lost, InstantRolledBack) and lost.context.get("cause") != RollbackCause.CONFLICT:
+                raise
             pause = _BACKOFF.pause_seconds(retries, random.uniform(0.5, 1.0))
             _LOG.warning(
                 "the write lost a conflict and is repeated in %.1f s (retry %d of %d): %s",

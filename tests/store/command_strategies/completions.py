@@ -18,6 +18,7 @@ from tests.store import shown
 from tests.store.command_strategies import instants
 from tests.store.command_strategies.draws import DrawnCommand, Draws, group_name, missing, write_stat
 from tests.store.command_strategies.kinds import KINDS
+from tests.store.model import Timeline
 from tests.store.model_of_instants import Group, Instant, Refusals, Touched
 
 START: Final = 1_700_000_000_000_000
@@ -110,7 +111,7 @@ def complete_together(draws: Draws, name: str) -> list[DrawnCommand]:
             writer, cleaned_before = command.writer, _cleaned_before(command)
             if refused := trial[table].may_complete(time, touched, writer, draws.now, cleaned_before):
                 return refused
-            trial[table].has_completed(time, _LATER + at, touched)
+            _complete_trial(trial[table], time, _LATER + at, touched)
         return {}
 
     def apply(result: AnyResult) -> None:
@@ -119,6 +120,11 @@ def complete_together(draws: Draws, name: str) -> list[DrawnCommand]:
             _completed(draws, table, time, touched, document, _cleaned_before(command))
 
     return [DrawnCommand(transactions.CompleteTogether(commands), refusals, apply)]
+
+
+def _complete_trial(trial: Timeline, time: int, at: int, touched: Sequence[Touched]) -> None:
+    for clustering in trial.has_completed(time, at, touched):
+        trial.rolled_back(clustering, None)
 
 
 def _complete_staged(
@@ -177,8 +183,15 @@ def _completed(
 ) -> None:
     assert parse_time(document.requested_time) == time
     assert document.completion_time is not None
-    at = parse_time(document.completion_time)
-    draws.timelines[name].has_completed(time, at, touched, cleaned_before)
+    at, timeline = parse_time(document.completion_time), draws.timelines[name]
+    tick = KINDS[name].tick.micros
+    cancelled = timeline.has_completed(time, at, touched, cleaned_before)
+    # Three events each: the rollback, that of the clustering, and the completion of the rollback.
+    for number, clustering in enumerate(cancelled):
+        requested = at + (3 * number + 1) * tick
+        rollback = draws.inflight(Action.ROLLBACK, requested, clustering, document.writer)
+        timeline.settled(rollback, requested + 2 * tick)
+        timeline.rolled_back(clustering, requested)
 
 
 def _touched(draws: Draws, name: str, instant: Instant) -> list[Touched]:

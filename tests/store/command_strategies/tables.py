@@ -10,6 +10,7 @@ from chronolake_metastore.domain.properties import YIELDS_PROPERTY
 from chronolake_metastore.domain.results import AnyResult, SchemaResult
 from chronolake_model import tables as wire_tables
 from chronolake_model.problems import ProblemCode as Code
+from chronolake_model.service_properties import EMPTY_CLEAN_HOURS
 from chronolake_model.vocabulary import Yields
 from tests.model_of_schemas import CHANGES, Column, Columns
 from tests.store.command_strategies import instants
@@ -42,7 +43,8 @@ def create(timelines: dict[str, Timeline], name: str, now: int = 0) -> DrawnComm
                 type=kind.type,
                 index=wire_tables.NewBucketIndex(buckets=BUCKETS),
                 tick=kind.tick,
-                properties={YIELDS_PROPERTY: kind.yields},
+                # The model has no cleans without files: test_earliest_commit_to_retain.py has them.
+                properties={YIELDS_PROPERTY: kind.yields, EMPTY_CLEAN_HOURS: "-1"},
                 reuse_base_path=True,
             )
         ),

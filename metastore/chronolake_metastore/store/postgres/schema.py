@@ -36,6 +36,7 @@ lake_table: Final = Table(
     Column("created_at", DateTime(timezone=True), nullable=False),
     Column("dropped_at", DateTime(timezone=True)),
     Column("cleaned_before", DateTime(timezone=True)),
+    Column("earliest_commit_to_retain", DateTime(timezone=True)),
 )
 
 instant: Final = Table(
@@ -51,6 +52,7 @@ instant: Final = Table(
     Column("lease_seconds", Integer, nullable=False),
     Column("lease_expires_at", DateTime(timezone=True)),
     Column("rollback_reason", Text),
+    Column("rollback_cause", Text),
     Column("summary", JSONB),
     Column("extra_metadata", JSONB, nullable=False),
     Column("version", BigInteger, nullable=False),

@@ -9,6 +9,7 @@ CREATE TABLE chronolake.instant (
     lease_seconds          int              NOT NULL,
     lease_expires_at       timestamptz,
     rollback_reason        text COLLATE "C",
+    rollback_cause         text COLLATE "C",
     summary                jsonb,
     extra_metadata         jsonb            NOT NULL,
     version                bigint           NOT NULL,
@@ -35,12 +36,13 @@ CREATE INDEX instant_lease ON chronolake.instant (lease_expires_at) WHERE lease_
 -- For restores: only pending instants and savepoints, however long the timeline.
 CREATE INDEX instant_pending ON chronolake.instant (table_id, requested_time)
     WHERE state IN ('requested', 'inflight');
-CREATE INDEX instant_savepoint ON chronolake.instant (table_id, requested_time)
-    WHERE action = 'savepoint' AND state = 'completed';
+CREATE INDEX instant_savepoint ON chronolake.instant (table_id, requested_time) WHERE action = 'savepoint';
 CREATE UNIQUE INDEX instant_completion_unique ON chronolake.instant (table_id, completion_time)
     WHERE completion_time IS NOT NULL;
 CREATE INDEX instant_undone ON chronolake.instant (table_id, undone_completion_time)
     WHERE undone_completion_time IS NOT NULL;
+-- For the plans that the server rolled back by itself, however long the timeline.
+CREATE INDEX instant_rollback_cause ON chronolake.instant (table_id, requested_time) WHERE rollback_cause IS NOT NULL;
 -- For the sweeper: only instants that wait for a sweep, however long the timeline.
 CREATE INDEX instant_unswept ON chronolake.instant (table_id, grace_began_at, requested_time)
     WHERE grace_began_at IS NOT NULL AND state IN ('completed', 'rolled_back');
@@ -56,6 +58,8 @@ CREATE INDEX instant_clean ON chronolake.instant (table_id, requested_time) WHER
 COMMENT ON TABLE chronolake.instant IS 'The timeline of each table: one row per instant, in its present state.';
 COMMENT ON COLUMN chronolake.instant.target IS
     'The instant that a rollback undoes or a savepoint pins, or the savepoint to which a restore goes back.';
+COMMENT ON COLUMN chronolake.instant.rollback_cause IS
+    'Why the server rolled a plan back by itself: conflict, a write completed in one of its file groups; expired, nobody took it.';
 COMMENT ON COLUMN chronolake.instant.rolled_back_by IS 'The rollback or restore that undid the instant.';
 COMMENT ON COLUMN chronolake.instant.plan IS 'The work of the instant, such as file groups and details; null for most writes.';
 COMMENT ON COLUMN chronolake.instant.undone_completion_time IS

@@ -1,11 +1,12 @@
 CREATE TABLE chronolake.lake_table (
-    table_id       uuid             NOT NULL,
-    namespace      text COLLATE "C" NOT NULL,
-    name           text COLLATE "C" NOT NULL,
-    definition     jsonb            NOT NULL,
-    created_at     timestamptz      NOT NULL,
-    dropped_at     timestamptz,
-    cleaned_before timestamptz,
+    table_id                  uuid             NOT NULL,
+    namespace                 text COLLATE "C" NOT NULL,
+    name                      text COLLATE "C" NOT NULL,
+    definition                jsonb            NOT NULL,
+    created_at                timestamptz      NOT NULL,
+    dropped_at                timestamptz,
+    cleaned_before            timestamptz,
+    earliest_commit_to_retain timestamptz,
     CONSTRAINT lake_table_id_unique PRIMARY KEY (table_id)
 );
 
@@ -18,3 +19,5 @@ CREATE INDEX lake_table_stream_wait ON chronolake.lake_table (table_id)
 COMMENT ON TABLE chronolake.lake_table IS 'The tables, dropped ones too. (TABLE is a reserved word of SQL.)';
 COMMENT ON COLUMN chronolake.lake_table.cleaned_before IS
     'The first completion time as of which the table can be read; null if no clean has raised it.';
+COMMENT ON COLUMN chronolake.lake_table.earliest_commit_to_retain IS
+    'The requested time from which on cleans keep all files, as Hudi has it in its cleans; null before the first clean.';

@@ -11,6 +11,7 @@ SELECT
     e.payload ->> 'by' AS rolled_back_by,
     e.actor AS rolled_back_by_actor,
     undone.rollback_reason AS reason,
+    undone.rollback_cause AS cause,
     undo.action AS undone_by_action,
     undo.requested_time AS undone_by_requested_time,
     chronolake.instant_time(undo.requested_time, c.tick_us) AS undone_by_digits,

@@ -1,7 +1,7 @@
 -- The bounds of a clean of a table: the completion time of the last write after skipping the newest ones, the requested
 -- time of the oldest pending write whose stream, if it has one, is not silent, the completion times that savepoints and readers hold, what is published, and the
--- first time that a reader holds with all later ones. Last, how far the wall clock has jumped ahead since the hours of the
--- policy began: at most, if it was also set back.
+-- first time that a reader holds with all later ones. Then how far the wall clock has jumped ahead since the hours of the
+-- policy began: at most, if it was also set back. Last, the requested time of the last clean that completed.
 SELECT
     (
         SELECT micros(i.completion_time)
@@ -63,4 +63,11 @@ SELECT
             FROM clock_jump j
             WHERE j.steady_time > moment(%(hours_began_at)s::bigint)
         ) AS later
+    ),
+    (
+        SELECT micros(i.requested_time)
+        FROM instant i
+        WHERE i.table_id = %(table_id)s::uuid AND i.action = 'clean' AND i.state = 'completed'
+        ORDER BY i.requested_time DESC
+        LIMIT 1
     )

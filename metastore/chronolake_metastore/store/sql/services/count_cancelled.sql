@@ -1,4 +1,4 @@
--- The clusterings of some tables that were rolled back since the last one that completed.
+-- The clusterings of some tables that writes have cancelled since the last one that completed.
 SELECT t.table_id, c.count
 FROM unnest(%(table_ids)s::uuid[]) AS t (table_id)
 CROSS JOIN LATERAL (
@@ -6,7 +6,7 @@ CROSS JOIN LATERAL (
     FROM instant i
     WHERE i.table_id = t.table_id
         AND i.operation = 'cluster'
-        AND i.state = 'rolled_back'
+        AND i.rollback_cause = 'conflict'
         AND i.requested_time > coalesce(
             (
                 SELECT done.requested_time
