@@ -39,7 +39,7 @@ _BREAKABLE_WIDTH_MIN = 10
 
 
 def nothing_completed(as_of: str | None) -> str:
-    """What a table has as of the time that was asked for, if no instant had completed by then."""
+    """The remark on a table of which no instant had completed by the time that was asked for."""
     return "nothing has completed" if as_of is None else f"nothing had completed as of {as_of}"
 
 

@@ -192,7 +192,7 @@ async def files(ctx: Context, database: Database, table_name: str, after: int) -
         adoption = table.definition.adoption
         if adoption is not UNSET and adoption.is_published:
             after = max(after, adoption.version)
-        if position is None or until < after:
+        if position is None or until == 0 or until < after:
             return wire.PublicationFiles(table.name, {}, [], after, is_last=True)
         material = await publication_steps.load_names(connection, table, after, until)
     builder = Builder(material)

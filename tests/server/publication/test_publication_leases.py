@@ -394,3 +394,18 @@ def test_the_metadata_of_partitions_are_no_orphans(table: PublishedTable) -> Non
     table.write(row(1))
     table.publish()
     assert table.table.orphans().orphans == []
+
+
+def test_a_publisher_that_has_published_nothing_has_no_files(
+    table: PublishedTable, shared_server: ServerProcess, dsn: str
+) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO chronolake.publication (table_id, published_completion) VALUES (%s, now())",
+            (table.table.definition.table_id,),
+        )
+
+    answer = httpx.get(f"{shared_server.url}/v1/tables/{table.table.name}/publication/files")
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["written"] == {}
