@@ -397,9 +397,9 @@ def test_the_metadata_of_partitions_are_no_orphans(table: PublishedTable) -> Non
 
 
 def test_a_publisher_that_has_published_nothing_has_no_files(
-    table: PublishedTable, shared_server: ServerProcess, dsn: str
+    table: PublishedTable, shared_server: ServerProcess, shared_dsn: str
 ) -> None:
-    with psycopg.connect(dsn, autocommit=True) as connection:
+    with psycopg.connect(shared_dsn, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO chronolake.publication (table_id, published_completion) VALUES (%s, now())",
             (table.table.definition.table_id,),
