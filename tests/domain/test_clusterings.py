@@ -7,7 +7,7 @@ import pytest
 from chronolake_metastore.domain import clusterings
 from chronolake_metastore.domain.clusterings import Choice, ClusteringHistory, SmallGroup
 from chronolake_metastore.domain.policies import ClusteringPolicy, PartitionFilter, Policies
-from chronolake_metastore.domain.services import Commits, Look, Round
+from chronolake_metastore.domain.services import ROUND_GROUPS_MAX, Commits, Look, Round
 from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import HeldReason
 
@@ -67,6 +67,15 @@ def test_a_round_takes_the_clusterings_that_save_the_most_files() -> None:
     of_round = planned(groups, groups_max=2)
     assert [plan.file_groups[0].partition_path for plan in of_round.plans] == ["q", "r"]
     assert (reasons(of_round), of_round.left_out) == ([HeldReason.BOUNDED], ["p"])
+
+
+def test_a_round_holds_the_lock_for_a_bounded_number_of_files() -> None:
+    groups = [group(f"{path}{number}", 1, partition=path) for path in ("p", "q") for number in range(150)]
+    of_round = planned(groups)
+    assert [len(plan.file_groups) for plan in of_round.plans] == [150]
+    assert of_round.left_out == ["q"]
+    of_many = planned([group(str(number), 1) for number in range(ROUND_GROUPS_MAX + 2)])
+    assert [len(plan.file_groups) for plan in of_many.plans] == [ROUND_GROUPS_MAX]
 
 
 def test_a_new_order_is_worth_rewriting_one_file_and_the_same_order_is_not() -> None:

@@ -7,7 +7,7 @@ import pytest
 from chronolake_metastore.domain import compactions
 from chronolake_metastore.domain.compactions import CompactionHistory, LogGroup
 from chronolake_metastore.domain.policies import MB, CompactionPolicy, Policies, Strategy, Trigger
-from chronolake_metastore.domain.services import Commits, Round
+from chronolake_metastore.domain.services import ROUND_GROUPS_MAX, Commits, Round
 from chronolake_model.times import MICROS_PER_SECOND, Micros, parse_time
 from chronolake_model.vocabulary import HeldReason, TableService
 
@@ -196,8 +196,8 @@ def test_log_compaction_is_off_unless_the_table_has_it_on() -> None:
 
 def test_a_round_is_bounded_and_leaves_the_others_for_the_next() -> None:
     """RFC-83, PR 12601: plans of 640,000 partitions."""
-    of_round = planned([group(str(number)) for number in range(1_001)])
-    assert sum(len(name) for name in names(of_round)) == 1_000
+    of_round = planned([group(str(number)) for number in range(ROUND_GROUPS_MAX + 1)])
+    assert sum(len(name) for name in names(of_round)) == ROUND_GROUPS_MAX
     assert reasons(of_round) == [HeldReason.BOUNDED]
 
 

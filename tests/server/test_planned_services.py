@@ -237,6 +237,22 @@ def test_a_clean_is_planned_by_the_policy_of_the_table(shared_http: httpx.Client
     assert (again["instants"], reasons(again, "clean")) == ([], ["pending-plan"])
 
 
+def test_a_round_moves_the_earliest_commit_to_retain_without_a_file_to_delete(
+    shared_http: httpx.Client,
+) -> None:
+    """#5835, #6373, #6953: nothing cleans a table to which records are only added."""
+    properties = {"hoodie.write.empty.clean.interval.hours": "0", "hoodie.clean.commits.retained": "1"}
+    table = rest.make_table(shared_http, properties=properties)
+    for bucket in (0, 1):
+        began = table.begun()
+        succeeded(table.complete(began, write_stat(began, bucket)))
+
+    assert plan(table, services=["clean"]) == []
+
+    timeline = succeeded(shared_http.get(f"/v1/tables/{table.name}/instants", params={"action": "clean"}))
+    assert [(clean["state"], clean["action"]) for clean in timeline["instants"]] == [("completed", "clean")]
+
+
 @pytest.mark.parametrize(
     ("properties", "deletable"),
     [

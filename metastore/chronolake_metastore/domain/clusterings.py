@@ -6,13 +6,22 @@ afterwards, or if its records get a new order: Hudi rewrites one small file alon
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
 from chronolake_metastore.domain.policies import HOURS_OF_DAY, ClusteringPolicy, PartitionFilter
-from chronolake_metastore.domain.services import Commits, Held, Look, Round, ServicePlan, held_groups
+from chronolake_metastore.domain.services import (
+    ROUND_GROUPS_MAX,
+    Commits,
+    Held,
+    Look,
+    Round,
+    ServicePlan,
+    held_groups,
+)
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.files import FileGroupName
 from chronolake_model.service_properties import (
@@ -24,7 +33,6 @@ from chronolake_model.times import Micros, to_datetime
 from chronolake_model.vocabulary import HeldReason, IndexType, TableService
 
 _CLUSTERING: Final = TableService.CLUSTERING
-_INSTANT_GROUPS_MAX: Final = 1_000
 LEFT_OUT_MAX: Final = 10_000
 """Partitions that rounds remember to look at again."""
 
@@ -176,10 +184,11 @@ def plan(
         (found for part in _parts(policy, candidates) if (found := _worthwhile(policy, part)) is not None),
         key=lambda found: (found.files_after - len(found.file_groups), found.file_groups[0].partition_path),
     )
-    taken, beyond = plans[: policy.groups_max], plans[policy.groups_max :]
+    number = _taken_number(policy, plans)
+    taken, beyond = plans[:number], plans[number:]
     names = [name for left in beyond for name in left.file_groups]
     left_out = sorted({name.partition_path for name in names})
-    message = f"{len(beyond)} clusterings are left for the next round: one plans {policy.groups_max}"
+    message = f"{len(beyond)} clusterings are left for the next round"
     held += held_groups(_CLUSTERING, HeldReason.BOUNDED, message, names)
     if not plans:
         held.append(_nothing(policy, history, free, due=due))
@@ -193,6 +202,12 @@ def details_of(policy: ClusteringPolicy) -> dict[str, str]:
         details[CLUSTERING_SORT_COLUMNS] = ",".join(policy.sort_columns)
         details[CLUSTERING_LAYOUT] = policy.layout
     return details
+
+
+def _taken_number(policy: ClusteringPolicy, plans: Sequence[ServicePlan]) -> int:
+    """How many of the plans one round takes."""
+    groups = itertools.accumulate(len(found.file_groups) for found in plans)
+    return min(policy.groups_max, sum(number <= ROUND_GROUPS_MAX for number in groups))
 
 
 def _left_over(history: ClusteringHistory, free: Sequence[SmallGroup]) -> list[SmallGroup]:
@@ -213,7 +228,7 @@ def _parts(policy: ClusteringPolicy, groups: Sequence[SmallGroup]) -> list[list[
         part: list[SmallGroup] = []
         part_bytes = 0
         for group in sorted(by_partition[path], key=lambda group: (-group.size_bytes, group.file_id)):
-            is_full = part_bytes + group.size_bytes > policy.group_bytes_max or len(part) == _INSTANT_GROUPS_MAX
+            is_full = part_bytes + group.size_bytes > policy.group_bytes_max or len(part) == ROUND_GROUPS_MAX
             if part and is_full:
                 parts.append(part)
                 part, part_bytes = [], 0

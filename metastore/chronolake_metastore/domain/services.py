@@ -25,8 +25,8 @@ from chronolake_model.service_properties import CLEAN_ENABLED
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, HeldReason, TableService
 
-ROUND_GROUPS_MAX: Final = 1_000
-"""File groups that one round plans at most, so that recording it holds the table's lock for milliseconds."""
+ROUND_GROUPS_MAX: Final = 200
+"""File groups that a round of a service plans at most: recording them holds the table's lock for 20 ms."""
 SERVICE_OF: Final[Mapping[Action, TableService]] = {
     Action.COMPACTION: TableService.COMPACTION,
     Action.LOGCOMPACTION: TableService.LOG_COMPACTION,

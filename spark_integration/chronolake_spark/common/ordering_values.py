@@ -98,8 +98,7 @@ def _filled(values: Values) -> Values:
     if len(values) < 2:
         return values
     return [
-        array.fill_null(pa.scalar(0, array.type)) if is_zero_for_null(array.type) else array
-        for array in values
+        array.fill_null(pa.scalar(0, array.type)) if is_zero_for_null(array.type) else array for array in values
     ]
 
 
