@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +13,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
-from chronolake import Action, DropColumn, FileGroupName, Filter, Operation, RenameColumn, WidenColumn, col
+from chronolake import (
+    Action,
+    DropColumn,
+    Field,
+    FileGroupName,
+    Filter,
+    Operation,
+    RenameColumn,
+    WidenColumn,
+    col,
+)
 from chronolake.errors import InvalidFilter
-from chronolake_model.filters import And, Compare, ComparisonOperator, Or
+from chronolake_model.filters import And, Compare, ComparisonOperator, In, Or
 from chronolake_spark import SparkTable, errors
 from chronolake_spark.read import filters
 from tests import records
@@ -71,6 +82,32 @@ def test_a_number_that_no_column_holds_is_compared_all_the_same(everything: Data
     expected = [row["id"] for row in _RECORDS if row["id"] is not None and row["id"] < large]
 
     assert everything.where(less).count() == len(expected)
+
+
+_BESIDE: Final[dict[ComparisonOperator, list[int]]] = {
+    ComparisonOperator.EQUAL: [],
+    ComparisonOperator.NOT_EQUAL: [1, 2, 4],
+    ComparisonOperator.LESS: [2, 4],
+    ComparisonOperator.LESS_OR_EQUAL: [2, 4],
+    ComparisonOperator.GREATER: [1],
+    ComparisonOperator.GREATER_OR_EQUAL: [1],
+}
+
+
+@pytest.mark.parametrize("comparison", _BESIDE)
+def test_a_decimal_with_more_digits_than_its_column_is_compared_exactly(
+    spark: SparkSession, comparison: ComparisonOperator
+) -> None:
+    values = [(1, Decimal("0.0000000001")), (2, Decimal(0)), (3, None), (4, Decimal("-0.0000000001"))]
+    frame = spark.createDataFrame(values, "id long, wide decimal(38,10)")
+    fields = [Field("id", "bigint"), Field("wide", "decimal(38,10)")]
+    literal = "0.00000000005"
+
+    compared = filters.condition(Compare("wide", comparison, literal), fields)
+    among = filters.condition(In("wide", [literal]), fields)
+
+    assert [row["id"] for row in frame.where(compared).orderBy("id").collect()] == _BESIDE[comparison]
+    assert frame.where(among).count() == 0
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any, Final, TypeAlias, assert_never
 
 from pyspark.sql import Column, functions as sf
@@ -38,6 +38,9 @@ _OPERATORS: Final[Mapping[ComparisonOperator, Callable[[Any, Any], Any]]] = {
     ComparisonOperator.GREATER_OR_EQUAL: operator.ge,
 }
 _LONG_MAX: Final = 2**63 - 1
+_DECIMAL: Final = re.compile(r"decimal\s*\(\s*(?P<precision>\d+)\s*,\s*(?P<scale>\d+)\s*\)")
+_DIGITS_MAX: Final = 38
+_EXACT: Final = Context(prec=80)
 
 
 def parse(filter_: FilterOrText, fields: Iterable[Field]) -> Filter:
@@ -82,16 +85,55 @@ def _all_of(combine: Callable[[Any, Any], Any], parts: list[Filter], types: Mapp
 def _test(filter_: Compare | In | IsNull | StartsWith, column: Column, type_: str) -> Column:
     match filter_:
         case Compare():
+            if (below := _rounded(filter_.value, type_)) is not None:
+                return _compared_beside(filter_.operator, column, below)
             compared: Column = _OPERATORS[filter_.operator](column, _literal(filter_.value, type_))
             return compared
         case In():
-            return column.isin([_literal(value, type_) for value in filter_.values])
+            values = [value for value in filter_.values if _rounded(value, type_) is None]
+            among: Column = column.isin([_literal(value, type_) for value in values])
+            return among if values else _unless_null(column, False)
         case IsNull():
             return column.isNull()
         case StartsWith():
             return column.startswith(filter_.prefix)
         case _:
             assert_never(filter_)
+
+
+def _rounded(value: Literal, type_: str) -> Decimal | None:
+    """The largest value of a wide decimal column below a literal with which Spark would compare rounded values.
+
+    None for a literal that Spark compares exactly: no decimal has more than 38 digits.
+    """
+    column = _DECIMAL.fullmatch(type_.strip().lower())
+    if column is None:
+        return None
+    precision, scale = int(column["precision"]), int(column["scale"])
+    number = Decimal(str(value))
+    if precision - scale + max(-int(number.as_tuple().exponent), 0) <= _DIGITS_MAX:
+        return None
+    below = number.quantize(Decimal(1).scaleb(-scale), ROUND_FLOOR, _EXACT)
+    return None if below == number else below
+
+
+def _compared_beside(comparison: ComparisonOperator, column: Column, below: Decimal) -> Column:
+    """The comparison with a literal between ``below`` and the next value of the column. Null stays null."""
+    match comparison:
+        case ComparisonOperator.EQUAL:
+            return _unless_null(column, False)
+        case ComparisonOperator.NOT_EQUAL:
+            return _unless_null(column, True)
+        case ComparisonOperator.LESS | ComparisonOperator.LESS_OR_EQUAL:
+            return column <= sf.lit(below)
+        case ComparisonOperator.GREATER | ComparisonOperator.GREATER_OR_EQUAL:
+            return column > sf.lit(below)
+        case _:
+            assert_never(comparison)
+
+
+def _unless_null(column: Column, truth: bool) -> Column:
+    return sf.when(column.isNotNull(), sf.lit(truth))
 
 
 def _literal(value: Literal, type_: str) -> Column:
