@@ -15,6 +15,7 @@ PAIRS = [
     (chronolake.AsyncClient, chronolake.Client),
     (chronolake.AsyncMarkers, chronolake.Markers),
     (chronolake.AsyncReading, chronolake.Reading),
+    (chronolake.AsyncServices, chronolake.Services),
     (chronolake.AsyncStreamWriter, chronolake.StreamWriter),
     (chronolake.AsyncTable, chronolake.Table),
     (chronolake.AsyncTimeline, chronolake.Timeline),

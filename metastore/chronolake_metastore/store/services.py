@@ -15,6 +15,7 @@ from chronolake_metastore.domain.policies import CleaningPolicy, ClusteringPolic
 from chronolake_metastore.domain.services import SERVICE_OF, CleansSince, Commits, Look
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, read
+from chronolake_model import decoding
 from chronolake_model.service_properties import PLAN_EXPIRES_SECONDS, SERVICE_PROPERTIES
 from chronolake_model.times import Micros, Tick
 from chronolake_model.vocabulary import Action, State, TableService
@@ -38,8 +39,8 @@ _CANCELLED: Final = statements.load("services/count_cancelled")
 _EXPIRED: Final = statements.load("services/expired_plans")
 _TOTALS: Final = statements.load("services/totals")
 _TABLES: Final = "SELECT table_id FROM lake_table WHERE dropped_at IS NULL"
-_LOG_GROUPS_DECODER: Final = msgspec.json.Decoder(list[LogGroup])
-_SMALL_GROUPS_DECODER: Final = msgspec.json.Decoder(list[SmallGroup])
+_LOG_GROUPS_DECODER: Final = decoding.decoder(list[LogGroup])
+_SMALL_GROUPS_DECODER: Final = decoding.decoder(list[SmallGroup])
 
 
 class WaitingService(msgspec.Struct, frozen=True):
