@@ -89,6 +89,7 @@ def test_a_refusal_before_the_first_event_is_no_finding(dsn: str) -> None:
     assert tampering.verify(dsn).holds
 
 
+INSTANT = "action, operation, state, writer, lease_seconds, lease_expires_at, summary, extra_metadata, version"
 PROJECTED = [
     f"UPDATE clock SET version = version + 1 WHERE table_id = {ORDERS}",
     f"UPDATE clock SET last_time = last_time - interval '1 s' WHERE table_id = {ORDERS}",
@@ -114,9 +115,8 @@ PROJECTED = [
     "UPDATE instant SET summary = replace(summary::text, '\"files\": 1,', '\"files\": 1.0,')::jsonb"
     " WHERE summary IS NOT NULL",
     "DELETE FROM instant WHERE state = 'requested'",
-    "INSERT INTO instant SELECT table_id, requested_time + interval '1 us', completion_time + interval '1 us', "
-    "action, operation, state, writer, lease_seconds, lease_expires_at, rollback_reason, summary, "
-    "extra_metadata, version FROM instant",
+    f"INSERT INTO instant (table_id, requested_time, completion_time, {INSTANT}) SELECT table_id, "
+    f"requested_time + interval '1 us', completion_time + interval '1 us', {INSTANT} FROM instant",
     "UPDATE instant SET schema_version = 2 WHERE state = 'requested'",
     "UPDATE schema_version SET fields = fields - 0 WHERE schema_version = 2",
     "DELETE FROM schema_version WHERE schema_version = 1",
