@@ -225,6 +225,10 @@ def test_a_delete_leaves_nothing_beneath_a_partial_update(wide: Group) -> None:
     append(wide, "b", partial(wide, 12, update(1, value=7, ts=3)))
     assert values(wide) == {None: (7, 3, None), 3: (0, 5, 0)}
 
+    # A change after the delete does: one with a smaller ordering value gives what the larger one lacks.
+    append(wide, "c", partial(wide, 13, update(1, value=8, more=8, ts=2)))
+    assert values(wide) == {None: (7, 3, 8), 3: (0, 5, 0)}
+
 
 def test_a_partial_update_without_the_ordering_field_is_refused(wide: Group) -> None:
     append(wide, "a", partial(wide, 11, update(1, value=7)))
@@ -280,7 +284,7 @@ def _laid(old: Row | None, new: Row, is_ordered: bool) -> Row:
     if old is None or "deleted" in new:
         return new
     if "deleted" in old:
-        return {"value": None, "more": None, **new, "after_delete": True}
+        return {**new, "after_delete": True}
     on_top = not is_ordered or new["ts"] >= old["ts"]
     return {**old, **new} if on_top else {**new, **old}
 
