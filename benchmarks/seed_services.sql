@@ -1,4 +1,4 @@
--- A table of so many file groups, a hundred in each partition: base files of 1 MB, and so many log files of 1,000 bytes. The
+-- A table of many file groups, a hundred in each partition: base files of 1 MB, and log files of 1,000 bytes. The
 -- instants are those that wrote them, as far as planning looks at them.
 INSERT INTO chronolake.file (
     table_id, partition_path, file_id, requested_time, file_name, kind, size_bytes, records, completion_time, live_from,

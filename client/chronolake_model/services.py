@@ -48,11 +48,16 @@ class HeldService(msgspec.Struct, frozen=True):
 
 
 class ServicesPreview(msgspec.Struct, frozen=True):
-    """The instants that planning would record now, and why it would not record more."""
+    """The instants that planning would record now, and why it would not record more.
+
+    ``is_due`` if planning would change anything: there are ``plans``, a clean without files is due, or
+    partitions have changed in which clustering has not looked for small files.
+    """
 
     table: str
     plans: list[PlannedService]
     held: list[HeldService]
+    is_due: bool
 
 
 class PlanServices(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -120,7 +125,7 @@ class ServicesStatus(msgspec.Struct, frozen=True):
     """The table services of one table.
 
     ``pending`` are the first hundred of ``pending_count`` plans, the oldest first. ``oldest_waiting_seconds``
-    is how long the oldest plan has waited that nobody executes. ``cancelled_clusterings`` are those that writes
+    is how long the oldest plan without an executor has waited. ``cancelled_clusterings`` are those that writes
     have cancelled since the last completed one: a table that is written all the time may starve them.
     """
 

@@ -219,6 +219,11 @@ class TableService(enum.StrEnum):
     CLUSTERING = "clustering"
     CLEAN = "clean"
 
+    @property
+    def action(self) -> Action:
+        """The action of its instants, by the name that they begin with."""
+        return Action(self.value.replace("-", ""))
+
 
 class HeldReason(enum.StrEnum):
     """Why a table service is not planned, or not for some file groups. A reason keeps its meaning."""

@@ -38,12 +38,6 @@ Layout: TypeAlias = Literal["linear", "zorder", "hilbert"]
 """How several columns order the records."""
 _PARALLEL: Final = 16
 """Plans that are executed at once. Each renews its lease in a thread of the driver."""
-_ACTIONS: Final[Mapping[TableService, Action]] = {
-    TableService.COMPACTION: Action.COMPACTION,
-    TableService.LOG_COMPACTION: Action.LOGCOMPACTION,
-    TableService.CLUSTERING: Action.CLUSTERING,
-    TableService.CLEAN: Action.CLEAN,
-}
 _INLINE: Final[Mapping[str, Sequence[TableService]]] = {
     names.COMPACTION_INLINE: (TableService.COMPACTION, TableService.LOG_COMPACTION, TableService.CLEAN),
     names.CLUSTERING_INLINE: (TableService.CLUSTERING, TableService.CLEAN),
@@ -174,7 +168,7 @@ def _run_round(
     definition = table.reload().definition
     rollbacks.finish(table)
     planned = table.services.plan(services, force=force, details=details)
-    actions = [_ACTIONS[service] for service in services]
+    actions = [service.action for service in services]
     instants, left = _execute(spark, url, table, executing.waiting(table, actions))
     if instants:
         record_locating.follow(spark, table)

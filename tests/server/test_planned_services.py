@@ -30,10 +30,12 @@ def test_a_table_that_nobody_configured_is_compacted_after_five_delta_commits(
     append(table, times=3)
     before = table.services("/preview")
     append(table)
+    then = table.services("/preview")
 
     [instant] = plan(table)
 
     assert (before["plans"], reasons(before, "compaction")) == ([], ["below-threshold"])
+    assert (before["is_due"], then["is_due"], table.services("/preview")["is_due"]) == (False, True, False)
     assert (instant["action"], instant["state"], instant["writer"]) == ("compaction", "requested", "planner")
     assert instant["plan"]["file_groups"] == [
         {"partition_path": "", "file_id": write_stat("20260101000000000")["file_id"]}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
 import pytest
 
 import chronolake
@@ -152,8 +153,8 @@ def test_a_follower_executes_plans_of_tables_that_are_made_later(
         assert run.result().completed == 2
 
 
-def test_a_run_plans_what_the_policies_of_a_table_ask_for_and_then_has_nothing_to_do(
-    client: chronolake.Client, new_table: NewTable
+def test_a_run_plans_what_the_policies_of_a_table_ask_for_and_then_records_nothing(
+    client: chronolake.Client, new_table: NewTable, shared_dsn: str
 ) -> None:
     table = new_table("planned", **{"hoodie.clean.commits.retained": "1"})
     for number in range(6):
@@ -171,7 +172,11 @@ def test_a_run_plans_what_the_policies_of_a_table_ask_for_and_then_has_nothing_t
     assert digest(table) == before
     assert_no_orphans(table)
     assert result.completed == len(news.instants)
-    assert services.run(client, options) == services.RunResult(0, 0)
+    with psycopg.connect(shared_dsn, autocommit=True) as connection:
+        counted = "SELECT count(*) FROM chronolake.outcome"
+        outcomes = connection.execute(counted).fetchone()
+        assert services.run(client, options) == services.RunResult(0, 0)
+        assert connection.execute(counted).fetchone() == outcomes
 
 
 def test_small_files_are_clustered_once(client: chronolake.Client, new_table: NewTable) -> None:

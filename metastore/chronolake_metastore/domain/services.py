@@ -26,15 +26,9 @@ from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, HeldReason, TableService
 
 ROUND_GROUPS_MAX: Final = 200
-"""File groups that a round of a service plans at most: recording them holds the table's lock for 20 ms."""
-SERVICE_OF: Final[Mapping[Action, TableService]] = {
-    Action.COMPACTION: TableService.COMPACTION,
-    Action.LOGCOMPACTION: TableService.LOG_COMPACTION,
-    Action.CLUSTERING: TableService.CLUSTERING,
-    Action.CLEAN: TableService.CLEAN,
-}
+"""File groups that a round of a service plans at most: recording them holds the table's lock."""
+SERVICE_OF: Final[Mapping[Action, TableService]] = {service.action: service for service in TableService}
 """The service that an instant of an action is, by the name that it was begun with."""
-ACTION_OF: Final[Mapping[TableService, Action]] = {service: action for action, service in SERVICE_OF.items()}
 
 
 class ServicePlan(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -123,7 +117,7 @@ def instants_of(
         if left and not (changed and is_whole):
             new_plan = NewPlan(left, command.details | plan.details)
             begin = BeginInstant(
-                command.table, command.writer, ACTION_OF[plan.service], inflight=False, plan=new_plan
+                command.table, command.writer, plan.service.action, inflight=False, plan=new_plan
             )
             begins.append(begin)
     message = "were planned, replaced or rewritten while this round was decided"

@@ -125,7 +125,8 @@ async def preview(ctx: Context, database: Database, table_name: str) -> wire.Ser
         )
         for plan in decided.plans
     ]
-    return wire.ServicesPreview(decided.table, plans, held_documents(decided.held))
+    is_due = bool(plans) or decided.clean is not None or decided.look is not None
+    return wire.ServicesPreview(decided.table, plans, held_documents(decided.held), is_due)
 
 
 def held_documents(held: Sequence[Held]) -> list[wire.HeldService]:
@@ -219,6 +220,7 @@ async def _clusterings(connection: Reader, asking: _Asking) -> _Part:
     digest = hashlib.blake2b(msgspec.json.encode(policy), digest_size=16).digest()
     look = Look() if asking.force else await stored.look(connection, table_id, digest)
     choice = await _partitions(connection, asking, look, is_whole=is_whole)
+    has_looked = choice.taken or choice.postponed
     document = await stored.small_groups(connection, table_id, choice.taken, policy, asking.now.steady)
 
     def plan() -> tuple[Round, Look | None]:
@@ -227,7 +229,7 @@ async def _clusterings(connection: Reader, asking: _Asking) -> _Part:
         return of_round, clusterings.look_after(look, asking.seen, choice, groups, of_round, is_whole=is_whole)
 
     of_round, next_look = await asyncio.to_thread(plan)
-    return _Part(of_round, look=None if next_look is None else SavedLook(digest, next_look))
+    return _Part(of_round, look=SavedLook(digest, next_look) if has_looked and next_look is not None else None)
 
 
 async def _partitions(connection: Reader, asking: _Asking, look: Look, *, is_whole: bool) -> Choice:

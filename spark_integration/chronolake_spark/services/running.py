@@ -209,7 +209,8 @@ class _Work:
                 table.finish_rollbacks()
             except client_errors.StorageFailed as failed:
                 failure = failed  # Other file groups are compacted nevertheless.
-        if self.options.plans:
+        # A request to plan is recorded in the log, also if it plans nothing.
+        if self.options.plans and table.services.preview().is_due:
             table.services.plan()
         actions = (*jobs.SERVICES, *((Action.CLEAN,) if deletes else ()))
         return _Looked(table.definition.table_id, table, executing.waiting(table, actions), failure)

@@ -1,5 +1,5 @@
 -- For the metrics: the pending plans of table services by action, and for how long the oldest has waited that nobody
--- executes; with the action cancelled, the clusterings that writes cancelled since the last one of their table completed.
+-- executes.
 SELECT
     i.action,
     count(*),
