@@ -492,7 +492,7 @@ def machine(new_database: Callable[[], str]) -> type[Markers]:
 
 
 def test_no_marked_file_is_forgotten_for_any_end_of_its_instant(machine: type[Markers]) -> None:
-    machines.play(machine, STEPS)
+    machines.play(machine, STEPS, examples=5)
 
 
 @pytest.mark.slow
