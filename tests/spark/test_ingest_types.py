@@ -132,7 +132,9 @@ def write_rows(file: Path, rows: list[dict[str, Any]]) -> None:
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-@pytest.mark.parametrize("suffix", ["parquet", pytest.param("jsonl", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("suffix", "row"), [("parquet", "row 1"), pytest.param("jsonl", "line 1", marks=pytest.mark.slow)]
+)
 def test_strings_become_the_types_of_the_table_as_in_csv(
     run: Callable[..., int],
     ingest: Ingest,
@@ -140,6 +142,7 @@ def test_strings_become_the_types_of_the_table_as_in_csv(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     suffix: str,
+    row: str,
 ) -> None:
     moment = datetime.datetime(2026, 1, 31, 8, tzinfo=datetime.UTC)
     rows = [{"id": "1", "at": "2026-01-31T10:00:00+02:00", "text": "1.10"}, {"id": "2", "text": ""}]
@@ -152,8 +155,30 @@ def test_strings_become_the_types_of_the_table_as_in_csv(
 
     write_rows(tmp_path / "in" / f"2.{suffix}", [{"id": "01", "at": None, "text": "x"}])
     assert run() == 1
-    assert f"2.{suffix}, row 1, column id: the string '01' does not fit bigint" in capsys.readouterr().err
+    assert f"2.{suffix}, {row}, column id: the string '01' does not fit bigint" in capsys.readouterr().err
     assert table().read().count() == 2
+
+
+def test_a_column_that_is_stated_as_not_null_is_so_in_a_new_table(
+    run: Callable[..., int],
+    ingest: Ingest,
+    table: Callable[[], SparkTable],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in" / "1.jsonl").write_text('{"id": 1, "ts": 5, "note": null}')
+    options = ("--key", "id", "--ordering", "ts", "--table-type", "merge_on_read")
+    ingest(*options, "--schema", "TS BIGINT NOT NULL")
+    nullable = {field.name: field.nullable for field in table().definition.schema}
+    assert (nullable["ts"], nullable["note"]) == (False, True)
+    assert "Hudi's readers will not see" not in capsys.readouterr().err
+
+    (tmp_path / "in" / "2.jsonl").write_text('{"id": 2, "ts": null, "note": "a"}')
+    assert run("--schema", "ts BIGINT NOT NULL") == 1
+    assert "required-value-missing" in capsys.readouterr().err
+    assert run("--schema", "note STRING NOT NULL") == 1
+    assert "leave NOT NULL out of --schema for note" in capsys.readouterr().err
+    assert table().read().count() == 1
 
 
 def test_numbers_of_json_are_stored_in_strings_as_they_are_written(

@@ -373,7 +373,7 @@ class IngestJob:
         request = self.request
         assert prepared.struct is not None, "a table is made for files"
         own = StructType([field for field in prepared.struct if field.name != request.op_column])
-        fields = schema.fields_of(ingest_request.with_stated_types(own, self._stated))
+        fields = schema.fields_of(ingest_request.with_stated_types(own, self._stated, request))
         return Table(
             name=request.table,
             table_id="",

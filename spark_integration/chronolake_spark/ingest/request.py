@@ -72,16 +72,24 @@ class IngestRequest:
 
 def stated_types(request: IngestRequest) -> dict[str, str]:
     """The types that ``--schema`` states, by the names of columns in lower case."""
+    return {field.name.lower(): field.type for field in _stated(request)}
+
+
+def required_columns(request: IngestRequest) -> set[str]:
+    """The columns that ``--schema`` states as NOT NULL, in lower case."""
+    return {field.name.lower() for field in _stated(request) if not field.nullable}
+
+
+def _stated(request: IngestRequest) -> list[Field]:
     if not request.schema.strip():
-        return {}
+        return []
     try:
-        fields = schema.fields_of(StructType.fromDDL(request.schema))
+        return schema.fields_of(StructType.fromDDL(request.schema))
     except spark_failures.EXCEPTIONS as exc:
         raise errors.SchemaMismatch(
             f"the schema {request.schema!r} is not DDL like 'id BIGINT, name STRING': "
             f"{spark_failures.first_line(exc)}"
         ) from exc
-    return {field.name.lower(): field.type for field in fields}
 
 
 def problem_of_bad_rows(request: IngestRequest) -> str | None:
@@ -236,6 +244,12 @@ def check_same(table: Table, request: IngestRequest, stated: Mapping[str, str]) 
                 f"{table.name} exists, and its column {field.name} is {field.type}, not {type_}; leave it "
                 f"out of --schema{_or_widen(table, field, type_)}"
             )
+    never_null = {field.name.lower() for field in table.schema if not field.nullable}
+    if may_be_null := sorted(required_columns(request) - never_null):
+        raise errors.TableMismatch(
+            f"{table.name} exists, and its columns may be null, but for those that it was created with as NOT "
+            f"NULL; leave NOT NULL out of --schema for {', '.join(may_be_null)}"
+        )
     check_options(table, request)
 
 
@@ -313,12 +327,14 @@ def _text(values: Iterable[object]) -> str:
     return ",".join(str(value) for value in values) or "none"
 
 
-def with_stated_types(struct: StructType, stated: Mapping[str, str]) -> StructType:
-    """``struct`` with the stated types, which are those of names in lower case."""
+def with_stated_types(struct: StructType, stated: Mapping[str, str], request: IngestRequest) -> StructType:
+    """``struct`` with the stated types, which are those of names in lower case, and with NOT NULL."""
+    required = required_columns(request)
     typed = StructType()
     for field in struct:
-        type_ = stated.get(field.name.lower())
-        typed.add(field.name, field.dataType if type_ is None else schema.type_of(type_))
+        name = field.name.lower()
+        type_ = field.dataType if name not in stated else schema.type_of(stated[name])
+        typed.add(field.name, type_, nullable=name not in required)
     return typed
 
 
