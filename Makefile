@@ -37,7 +37,7 @@ $(SYNC): tools/async_to_sync.py $(wildcard client/chronolake/_async/*.py) | $(ST
 	@$(BIN)/python tools/async_to_sync.py
 	@touch $@
 
-demo: $(READY) ## start a server, load a table through Spark, show its timeline, read it with hudi-rs (DATA=<folder> for your own files)
+demo: $(READY) ## start a server, load a table through Spark, show its timeline, compact it, read it with hudi-rs (DATA=<folder> for your own files)
 	@$(BIN)/python examples/demo.py $(if $(DATA),--data '$(DATA)') $(if $(KEY),--key '$(KEY)') \
 	  $(if $(ORDERING),--ordering '$(ORDERING)') $(if $(PARTITION),--partition '$(PARTITION)') \
 	  $(if $(OP_COLUMN),--op-column '$(OP_COLUMN)')

@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -118,6 +119,8 @@ def tpch_orders() -> Job:
         partition="order_year=year(o_orderdate)",
         op_column="op",
         buckets="2",
+        table_type="merge_on_read",
+        schema="updated_at TIMESTAMP NOT NULL",
     )
 
 
@@ -227,7 +230,7 @@ def show(job: Job) -> None:
     heading("Start Spark")
     spark = chronolake_spark.session("chronolake demo")
     try:
-        heading("The main job: one commit per file", f"chronolake {' '.join(job.arguments)}")
+        heading("The main job: one commit per file", f"chronolake {shlex.join(job.arguments)}")
         run(job.arguments)
         heading("The timeline", f"chronolake timeline {job.table}")
         run(["timeline", job.table])
@@ -238,6 +241,12 @@ def show(job: Job) -> None:
         if len(commits) > 1:
             heading("What the last commit changed", "table.changes(from_=..., to=...)")
             show_changes(table, commits[-2].completion_time, commits[-1].completion_time)
+        steps = "chronolake services preview {0}; chronolake services run --once --table {0}; "
+        steps += "chronolake services status {0}"
+        heading("Table services keep it fast to read", steps.format(job.table))
+        run(["services", "preview", job.table])
+        run(["services", "run", "--once", "--table", job.table])
+        run(["services", "status", job.table])
         heading("Read it with a stock Hudi reader: hudi-rs", "hudi.HudiTable(base_path).read()")
         if wait_until_it_is_published(table):
             show_hudi(table)
@@ -359,6 +368,7 @@ and in another terminal:
   .venv/bin/chronolake changes {table}           what changed, by file group
   .venv/bin/chronolake tables show {table}       the table's definition
   .venv/bin/chronolake hudi status {table}       how far it is published for Hudi's readers
+  .venv/bin/chronolake services run                  compact, cluster and clean all tables until Ctrl-C
 Your own files: make demo DATA=<folder of Parquet, CSV or JSON files>. Remove it all: make clean"""
 
 
