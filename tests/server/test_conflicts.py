@@ -5,14 +5,14 @@ Promises 3 and 6 (docs/architecture.md#promises); the rules: docs/architecture.m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
 from tests.server import database, rest
-from tests.server.rest import Table, log_stat, refused, succeeded, write_stat
+from tests.server.rest import Json, Table, log_stat, refused, succeeded, write_stat
 
 NOON = 1_893_499_200_000_000
 """2030-01-01T12:00:00 UTC, in microseconds."""
@@ -89,3 +89,79 @@ def test_of_concurrent_complete_and_rollback_exactly_one_takes_effect(leased: Ta
         ]
 
     assert set(pairs) <= {(200, 409), (410, 200)}
+
+
+class MergeOnRead:
+    """A merge-on-read table with one file group, and its table services."""
+
+    def __init__(self, http: httpx.Client, **properties: str) -> None:
+        self.table = rest.make_table(
+            http,
+            type="merge_on_read",
+            index={"type": "simple"},
+            properties={"hudi.publish": "false"} | properties,
+        )
+        first = self.begun()
+        stat = write_stat(first)
+        succeeded(self.table.complete(first, stat))
+        self.group = {"partition_path": "", "file_id": stat["file_id"]}
+
+    def begun(self) -> str:
+        return self.table.begun(action="deltacommit")
+
+    def planned(self, action: str) -> str:
+        return self.table.begun(action=action, plan={"file_groups": [self.group]})
+
+    def compact(self) -> None:
+        time = self.planned("compaction")
+        succeeded(self.table.complete(time, write_stat(time)))
+
+    def cluster(self, time: str) -> httpx.Response:
+        clustered = write_stat(time, bucket=7)
+        return self.table.complete(time, clustered, replaced_file_groups=[self.group])
+
+    def mark(self, time: str, kind: str = "APPEND") -> None:
+        name = (log_stat if kind == "APPEND" else write_stat)(time)["file_name"]
+        self.table.marked(time, {"partition_path": "", "file_name": name, "kind": kind})
+
+
+@pytest.mark.parametrize("stat", [log_stat, write_stat])
+def test_a_clustering_gives_way_to_a_pending_write_that_has_marked_a_file_of_its_groups(
+    shared_http: httpx.Client, stat: Callable[[str], Json]
+) -> None:
+    merge_on_read = MergeOnRead(shared_http)
+    table, writing = merge_on_read.table, merge_on_read.begun()
+    clustering = merge_on_read.planned("clustering")
+    merge_on_read.mark(writing, "APPEND" if stat is log_stat else "MERGE")
+
+    refusal = refused(merge_on_read.cluster(clustering), 409, "write-conflict")
+
+    assert refusal["context"]["winner"] == writing
+    succeeded(table.complete(writing, stat(writing)))
+    assert table.state(clustering) == "rolled_back"
+
+
+def test_a_clustering_completes_after_the_end_of_a_write_that_has_marked_a_file_of_its_groups(
+    shared_http: httpx.Client,
+) -> None:
+    merge_on_read = MergeOnRead(shared_http)
+    writing, clustering = merge_on_read.begun(), merge_on_read.planned("clustering")
+    merge_on_read.mark(writing)
+    succeeded(merge_on_read.table.roll_back(writing))
+    succeeded(merge_on_read.cluster(clustering))
+
+
+def test_a_compaction_does_not_refuse_a_log_file_that_is_based_on_reads(shared_http: httpx.Client) -> None:
+    merge_on_read = MergeOnRead(shared_http)
+    reading = merge_on_read.begun()
+    merge_on_read.compact()
+    succeeded(merge_on_read.table.complete(reading, log_stat(reading), based_on_reads=True))
+
+
+def test_a_compaction_hides_no_write_from_one_that_is_based_on_reads(shared_http: httpx.Client) -> None:
+    merge_on_read = MergeOnRead(shared_http)
+    table, reading, writing = merge_on_read.table, merge_on_read.begun(), merge_on_read.begun()
+    succeeded(table.complete(writing, log_stat(writing)))
+    merge_on_read.compact()
+    answer = table.complete(reading, log_stat(reading), based_on_reads=True)
+    assert refused(answer, 409, "write-conflict")["context"]["winner"] == writing

@@ -9,6 +9,7 @@ import msgspec
 from typing_extensions import override
 
 from chronolake_metastore.commands import cancelling
+from chronolake_metastore.commands.concurrency import find_further, find_inserted
 from chronolake_metastore.commands.handler import (
     Handler,
     Loading,
@@ -52,7 +53,6 @@ from chronolake_metastore.store import (
     cleans as stored_cleans,
     event_lists,
     file_groups,
-    inserts as stored_inserts,
     reconciling as stored_markers,
     staging as stored_staging,
     streams as stored_streams,
@@ -75,11 +75,13 @@ class Completion(msgspec.Struct, frozen=True):
     ``history`` is for a clean with a stated ``cleaned_before``. ``inserted`` has the inserts of other instants
     into its partitions, if its keys were looked up. ``left_out`` are the live file groups that a resize does
     not replace. ``promised`` are the file groups with promised files that it replaces; for a resize all such
-    groups. ``clusterings`` are pending ones that have its file groups in their plans.
+    groups. ``clusterings`` are pending ones that have its file groups in their plans. ``further`` are other
+    concurrent instants: see ``find_further``.
     """
 
     staged: Staged = NOTHING_STAGED
     concurrent: Concurrent = {}
+    further: Concurrent = {}
     unplanned: Sequence[FileGroupName] = ()
     reconciliation: Reconciliation | None = None
     undeleted: Undeleted | None = None
@@ -162,10 +164,13 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         unplanned = _unplanned(table, instant, command.write_stats, command.replaced_file_groups)
         undeleted = _undeleted(table, instant)
         history = _history(table, command.cleaned_before)
-        inserted = _inserted(table, command)
+        known = _known(state, concurrent)
+        changes = _changes(command, instant, staged)
+        inserted = find_inserted(table, command, changes, known)
         left_out = _left_out(table, command)
         promised = _promised(table, command)
-        optional = counted, reconciled, unplanned, undeleted, history, left_out
+        further = find_further(table, instant, command, changes, known)
+        optional = counted, reconciled, unplanned, undeleted, history, left_out, further
         queries = [query for query in optional if query is not None]
         if not inserted.is_known:
             queries += in_sets(inserted)
@@ -173,8 +178,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             queries += in_sets(promised)
         if queries:
             yield queries
-        known = _known(state, concurrent)
-        clusterings = yield from cancelling.load(table, instant, _changes(command, instant, staged), known)
+        clusterings = yield from cancelling.load(table, instant, changes, known)
         reconciliation = None if reconciled is None else reconciled.result
         if marked is not None and counted is not None and ahead.reconciliation is not None:
             reconciliation = ahead.reconciliation
@@ -183,6 +187,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         return Completion(
             staged,
             concurrent,
+            {} if further is None else further.result,
             () if unplanned is None else unplanned.result,
             reconciliation,
             None if undeleted is None else undeleted.result,
@@ -216,7 +221,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             table,
             instant,
             command,
-            concurrent,
+            conflicts.joined(concurrent, evidence.further),
             origin.now.steady,
             evidence.staged,
             evidence.unplanned,
@@ -225,9 +230,12 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         if evidence.promised:
             promised_files.refuse(table, evidence.promised)
         if command.keys_looked_up and concurrency.compares_inserts(table):
-            own = {*evidence.inserted, *concurrency.partitions_of(table.table_id, command.write_stats)}
+            stats, time = command.write_stats, instant.requested_time
+            own = concurrency.partitions_of(table.table_id, time, stats, concurrent)
+            if command.staged:
+                own |= evidence.inserted.keys()
             latest = {**evidence.inserted, **state.latest_inserts(table.table_id)}
-            concurrency.refuse_inserts(table, instant.requested_time, own, latest)
+            concurrency.refuse_inserts(table, time, own, latest)
         if command.cleaned_before is not None and evidence.history is not None:
             before, others = command.cleaned_before, state.instants_of(table.table_id)
             first = cleans.first_servable(table, instant, before, evidence.history, others)
@@ -445,12 +453,6 @@ def _promised(table: Table, command: CompleteInstant) -> Query[PromisedGroups] |
     # A resize makes every file conflict that was placed by the earlier number.
     named = None if command.buckets is not None else command.replaced_file_groups
     return stored_streams.find_promised(table.table_id, named)
-
-
-def _inserted(table: Table, command: CompleteInstant) -> Query[LatestInserts]:
-    if not command.keys_looked_up or not concurrency.compares_inserts(table):
-        return Query.known({})
-    return stored_inserts.find_since(command.table, command.requested_time, command.write_stats, command.staged)
 
 
 def _written(stats: Sequence[WriteStat]) -> list[FileGroupName]:

@@ -102,12 +102,27 @@ def may_insert(stat: WriteStat) -> bool:
     return bool(stat.inserts) or not (stat.updates or stat.deletes)
 
 
-def partitions_of(table_id: UUID, stats: Iterable[WriteStat]) -> set[PartitionKey]:
-    """The partitions into which an instant with these write stats inserts."""
-    return {PartitionKey(table_id, stat.partition_path) for stat in stats if may_insert(stat)}
+def partitions_of(
+    table_id: UUID, requested_time: Micros, stats: Iterable[WriteStat], concurrent: conflicts.ConcurrentInstants
+) -> set[PartitionKey]:
+    """The partitions into which an instant with these write stats inserts.
+
+    An update inserts where a compaction of its file group was planned since the instant was requested: it may
+    have forgotten that the key was deleted, and another writer may insert the key into another file group.
+    """
+    return {
+        PartitionKey(table_id, stat.partition_path)
+        for stat in stats
+        if may_insert(stat)
+        or conflicts.is_compacted(
+            requested_time, concurrent.get(FileGroup(table_id, stat.partition_path, stat.file_id), ())
+        )
+    }
 
 
-def inserts_of(instant: Instant, stats: Sequence[WriteStat], table_id: UUID) -> LatestInserts:
+def inserts_of(
+    instant: Instant, stats: Sequence[WriteStat], table_id: UUID, concurrent: conflicts.ConcurrentInstants
+) -> LatestInserts:
     """The inserts of an instant that has completed with these write stats."""
     if instant.begun_as in _SERVICES:
         return {}
@@ -118,7 +133,8 @@ def inserts_of(instant: Instant, stats: Sequence[WriteStat], table_id: UUID) -> 
         requested_time=instant.requested_time,
         completion_time=instant.completion_time,
     )
-    return dict.fromkeys(partitions_of(table_id, stats), other)
+    own = partitions_of(table_id, instant.requested_time, stats, concurrent)
+    return dict.fromkeys(own, other)
 
 
 def compares_inserts(table: Table) -> bool:

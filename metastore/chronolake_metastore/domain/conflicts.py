@@ -61,6 +61,8 @@ REPLACING: Final = frozenset({GroupChange.REPLACE, GroupChange.CLUSTER})
 """The changes that replace a file group."""
 SERVICES: Final = frozenset(_SERVICES.values())
 """The changes of table services, of whose pending plans one at a time may name a file group."""
+_KEEPING: Final = frozenset({GroupChange.COMPACT, GroupChange.LOG_COMPACT})
+"""The changes that keep the records of a file group where they are."""
 _N, _S, _A, _E = Rule.NEVER, Rule.SINCE, Rule.SCHEDULED_AFTER, Rule.ALWAYS
 
 
@@ -160,26 +162,21 @@ def group_changes(
     return [(change_of(action, touch), name) for touch, name in [*written, *gone]]
 
 
-def as_writes(
-    changes: Iterable[tuple[GroupChange, FileGroupName]],
-) -> list[tuple[GroupChange, FileGroupName]]:
-    """The changes, with appends judged like base files.
-
-    An append that depends on the instant's reads is wrong if the file group has changed since.
-    """
-    return [(GroupChange.WRITE if change is GroupChange.APPEND else change, name) for change, name in changes]
+def joined(concurrent: ConcurrentInstants, further: ConcurrentInstants) -> ConcurrentInstants:
+    """The concurrent instants, with further ones."""
+    if not further:
+        return concurrent
+    return {**concurrent, **{group: [*concurrent.get(group, ()), *others] for group, others in further.items()}}
 
 
-def compactions(concurrent: ConcurrentInstants) -> ConcurrentInstants:
-    """The compactions among the completed ones."""
-    return {
-        group: [
-            other
-            for other in others
-            if other.change is GroupChange.COMPACT and other.completion_time is not None
-        ]
-        for group, others in concurrent.items()
-    }
+def is_compacted(requested_time: Micros, others: Iterable[ConcurrentInstant]) -> bool:
+    """Whether a compaction of a file group has completed that was planned after an instant was requested."""
+    return any(
+        other.change is GroupChange.COMPACT
+        and other.completion_time is not None
+        and other.requested_time > requested_time
+        for other in others
+    )
 
 
 def completed(concurrent: ConcurrentInstants) -> ConcurrentInstants:
@@ -267,6 +264,25 @@ def refuse(
         f"{names_of(lost.file_groups)}; {then}",
         **msgspec.to_builtins(conflict),
     )
+
+
+def refuse_based_on_reads(
+    table: Table,
+    mine: Micros,
+    touched: Iterable[tuple[GroupChange, FileGroupName]],
+    concurrent: ConcurrentInstants,
+    now: Micros,
+) -> None:
+    """Raise ``WriteConflict`` if the records of a file group that was read and appended to may have changed.
+
+    Then an append is judged like a base file; but compactions and log compactions change no records.
+    """
+    appended = [(GroupChange.WRITE, name) for change, name in touched if change is GroupChange.APPEND]
+    changes = {
+        group: [other for other in others if other.change not in _KEEPING]
+        for group, others in concurrent.items()
+    }
+    refuse(table, mine, appended, changes, now)
 
 
 def lost_clusterings(

@@ -37,7 +37,6 @@ from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick, format_time,
 from chronolake_model.vocabulary import (
     LEASE_SECONDS_DEFAULT,
     Action,
-    IndexType,
     Operation,
     RollbackCause,
     State,
@@ -273,12 +272,10 @@ def complete(
     written = [*files.touches(stats), *staged.touched]
     plans.check_touched(instant.begun_as, instant.plan, written, replaced, unplanned)
     touched = conflicts.group_changes(instant.begun_as, written, replaced)
-    judged = conflicts.as_writes(touched) if command.based_on_reads else touched
-    conflicts.refuse(table, instant.requested_time, judged, in_the_way(instant, concurrent), now)
-    if command.keys_looked_up and table.definition.index.type is not IndexType.BUCKET:
-        # A compaction forgets deletes. A key that was deleted since the lookup may be in another group by now.
-        compactions = conflicts.compactions(concurrent)
-        conflicts.refuse(table, instant.requested_time, conflicts.as_writes(touched), compactions, now)
+    others = in_the_way(instant, concurrent)
+    conflicts.refuse(table, instant.requested_time, touched, others, now)
+    if command.based_on_reads:
+        conflicts.refuse_based_on_reads(table, instant.requested_time, touched, others, now)
     plans.check_groups(table, touched, concurrent)
     plans.refuse_left_out(table, left_out)
     return InstantCompleted(

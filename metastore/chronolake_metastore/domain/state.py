@@ -195,7 +195,7 @@ class State:
         latest: dict[concurrency.PartitionKey, ConcurrentInstant] = {}
         for of_table, completed, write_stats in self._completed:
             if of_table == table_id:
-                latest |= concurrency.inserts_of(completed, write_stats, table_id)
+                latest |= concurrency.inserts_of(completed, write_stats, table_id, self.concurrent)
         return latest
 
     def add_loaded(self, table_id: UUID, instant: Instant, marks: Marks) -> None:

@@ -28,6 +28,8 @@ from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation, State, Touch
 
 _FIND_CONCURRENT: Final = statements.load("file_groups/find_concurrent")
+_FIND_MARKED: Final = statements.load("markers/find_in_files")
+_FIND_WRITTEN_SINCE: Final = statements.load("file_groups/find_written_since")
 _FIND_LEFT_OUT: Final = statements.load("file_groups/find_left_out")
 _INSERT_PLANNED: Final = statements.load("file_groups/insert_planned")
 _DELETE_PLANNED: Final = """
@@ -73,6 +75,28 @@ def find_concurrent(named: Iterable[tuple[str, str, str]]) -> Query[Concurrent]:
         "file_ids": [key[3] for key in keys],
     }
     return Query(_FIND_CONCURRENT, parameters, _concurrent)
+
+
+def find_written_since(
+    table_id: UUID, requested_time: Micros, groups: Iterable[FileGroupName]
+) -> Query[Concurrent]:
+    """The writes to file groups that have completed since an instant was requested, superseded ones too."""
+    parameters = {**_columns(table_id, groups), "requested_time": requested_time}
+    return Query(_FIND_WRITTEN_SINCE, parameters, _concurrent)
+
+
+def find_marked(table_id: UUID, groups: Iterable[FileGroupName]) -> Query[Concurrent]:
+    """The pending writes that have marked files of file groups."""
+    return Query(_FIND_MARKED, _columns(table_id, groups), _concurrent)
+
+
+def _columns(table_id: UUID, groups: Iterable[FileGroupName]) -> dict[str, object]:
+    named = sorted({(group.partition_path, group.file_id) for group in groups})
+    return {
+        "table_id": table_id,
+        "partition_paths": [partition_path for partition_path, _ in named],
+        "file_ids": [file_id for _, file_id in named],
+    }
 
 
 def _concurrent(rows: Rows) -> Concurrent:

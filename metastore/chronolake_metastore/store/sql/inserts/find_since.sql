@@ -1,6 +1,7 @@
--- By partition the last instant that has inserted records and completed after the instant was requested, for the
--- partitions into which this instant inserts; with a record index for all partitions, if it inserts into any. A file
--- inserts if its write stat has inserts, or no counts at all.
+-- By partition the last instant that has inserted records and completed after the instant was requested, for the named
+-- partitions and those into which its staged files insert; with a record index for all partitions, if there is any. A
+-- file inserts if its write stat has inserts, or no counts at all, or if its file group was compacted by a plan that was
+-- made after its instant was requested: the compaction may have forgotten that a key was deleted.
 WITH it AS MATERIALIZED (
     SELECT t.table_id, t.definition -> 'index' ->> 'type' = 'record' AS is_global
     FROM lake_table t
@@ -22,9 +23,9 @@ since AS MATERIALIZED (
         AND i.operation NOT IN ('compact', 'log_compact', 'cluster')
 ),
 versions AS MATERIALIZED (
-    SELECT s.completion_time, s.version FROM since s
+    SELECT s.requested_time, s.completion_time, s.version FROM since s
     UNION
-    SELECT s.completion_time, staged.version::bigint
+    SELECT s.requested_time, s.completion_time, staged.version::bigint
     FROM since s
     JOIN event e ON e.table_id = s.table_id AND e.version = s.version
     CROSS JOIN LATERAL jsonb_array_elements_text(e.payload -> 'staged') AS staged (version)
@@ -34,7 +35,20 @@ latest AS (
     FROM it
     CROSS JOIN versions v
     JOIN write_stat w ON w.table_id = it.table_id AND w.version = v.version
-    WHERE (w.inserts > 0 OR (w.updates = 0 AND w.deletes = 0))
+    WHERE (
+            w.inserts > 0
+            OR (w.updates = 0 AND w.deletes = 0)
+            OR EXISTS (
+                SELECT
+                FROM file f
+                JOIN instant c ON c.table_id = f.table_id AND c.requested_time = f.requested_time
+                WHERE (f.table_id, f.partition_path, f.file_id) = (w.table_id, w.partition_path, w.file_id)
+                    AND f.kind = 'base'
+                    AND f.requested_time > v.requested_time
+                    AND f.completion_time < v.completion_time
+                    AND c.operation = 'compact'
+            )
+        )
         AND (w.partition_path IN (SELECT own.partition_path FROM own)
             OR (it.is_global AND EXISTS (SELECT FROM own)))
     GROUP BY w.partition_path
