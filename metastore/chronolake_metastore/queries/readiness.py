@@ -33,14 +33,16 @@ class Probe:
 
         Raises ``MetastoreMoved`` if the server may not act for its metastore.
         """
-        if self._checking is None or self._checking.done():
+        checking = self._checking
+        if checking is None or checking.done():
             # The task is not bound to one caller: it continues for the next one after the first gave up.
-            self._checking = asyncio.create_task(check(self._database))
-            self._checking.add_done_callback(_retrieve_exception)
-        done, _ = await asyncio.wait({self._checking}, timeout=ANSWER_SECONDS)
+            checking = self._checking = asyncio.create_task(check(self._database))
+            checking.add_done_callback(_retrieve_exception)
+        done, _ = await asyncio.wait({checking}, timeout=ANSWER_SECONDS)
         if not done:
             raise errors.DatabaseUnavailable(f"the database did not answer within {ANSWER_SECONDS:g} seconds")
-        self._checking.result()
+        # Meanwhile another caller may have begun the next check.
+        checking.result()
         self._refuse()
 
     def refusal(self) -> str | None:
