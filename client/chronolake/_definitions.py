@@ -17,8 +17,11 @@ from chronolake_model.schemas import AddColumn, SchemaChange, TableSchema
 from chronolake_model.tables import CreateTable, SchemaField, Table
 from chronolake_model.vocabulary import Action, TableType
 
-PUBLICATION_PAUSES: Final = (0.05, 0.1, 0.2, 0.5, *[1.0] * 60)
-"""Seconds between the tries to execute a compaction whose plan is not published yet: a minute in all."""
+PUBLICATION_PAUSES: Final = (0.05, 0.1, 0.2, 0.5, *[1.0] * 90)
+"""Seconds between the tries to execute a compaction whose plan is not published yet.
+
+In all more than the lease of a publisher, which runs on after its server was killed.
+"""
 HUDI_LOGGER: Final = "chronolake.hudi"
 _LOG: Final = logging.getLogger(HUDI_LOGGER)
 

@@ -215,7 +215,7 @@ class AsyncTable(AsyncStoredTable):
 
         If the execution fails, see ``AsyncWrite``. Raises ``IllegalTransition`` when another writer executes or
         has executed the plan, and ``NotPublishedYet`` when the plan of a compaction was not published for
-        Hudi's readers within a minute.
+        Hudi's readers within 90 seconds.
         """
         body = TakeInflight(writer or default_writer(), lease_seconds)
         call = calls.call(operations.timeline.TAKE_INFLIGHT, self.name, requested_time, body=body)

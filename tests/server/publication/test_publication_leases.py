@@ -16,6 +16,8 @@ from typing_extensions import override
 
 import chronolake
 from chronolake import Action, Operation, errors
+from chronolake._definitions import PUBLICATION_PAUSES
+from chronolake_metastore.workers.publisher import LEASE_SECONDS
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import FileGroupName
 from chronolake_model.publication import PublicationStep, PublicationSteps
@@ -409,3 +411,7 @@ def test_a_publisher_that_has_published_nothing_has_no_files(
 
     assert answer.status_code == 200, answer.text
     assert answer.json()["written"] == {}
+
+
+def test_an_executor_waits_for_the_publication_of_a_plan_longer_than_the_lease_of_a_killed_publisher() -> None:
+    assert sum(PUBLICATION_PAUSES) > LEASE_SECONDS + 20
