@@ -16,7 +16,7 @@ comma := ,
 EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test suite test-long test-hudi test-flink check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-followers bench-publishing bench-spark bench-hudi bench-streaming walks budgets fuzz clean
+.PHONY: help install demo test suite test-long test-hudi test-flink check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-followers bench-publishing bench-spark bench-hudi bench-streaming soak walks budgets fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -107,6 +107,9 @@ bench-hudi: $(READY) ## the same work with Chronolake and with Hudi 1.2.0, in tu
 
 bench-proof: $(READY) ## verify and rebuild a long log (EVENTS=100000): seconds, memory, how long commands wait
 	$(BIN)/python -m benchmarks.proof
+
+soak: $(READY) ## a table under load for MINUTES=30: two Spark applications and a Python job write, all services run, savepoints, cleans, kill -9 (SEED=1; CHECK=1)
+	$(BIN)/python -m benchmarks.soak
 
 budgets: $(READY) ## write the statements and round trips of each command again
 	WRITE_BUDGETS=1 $(BIN)/python -m pytest -q tests/store/test_budgets.py

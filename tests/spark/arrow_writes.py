@@ -46,11 +46,12 @@ def write_rows(
     rows: Sequence[Row],
     existing: Existing = Existing.MERGE,
     kept_columns: Sequence[str] = (),
+    slices: Sequence[FileSlice] | None = None,
 ) -> WriteTaskResult:
-    """Write the files of an instant, from what the table has now."""
+    """Write the files of an instant, from what the table has now, or from ``slices``."""
     definition = table.reload().definition
     layout = arrow_types.own_layout(definition.schema)
-    slices = table.snapshot().slices
+    slices = table.snapshot().slices if slices is None else slices
     stored = {group_of(slice_): stored_slices.of(slice_) for slice_ in slices}
     rows = sorted(rows, key=lambda row: (row[columns.PARTITION_PATH], row[columns.BUCKET]))
     groups = {GroupNumber(row[columns.PARTITION_PATH], row[columns.BUCKET]) for row in rows}
