@@ -4,7 +4,8 @@
 while ``chronolake services run`` serves it by the engines arrow and spark. Writers, executors and a server are
 killed with -9 and started again. An oracle knows each acknowledged record (``soak_oracle``). ``SEED`` repeats
 the order of the faults, ``KEYS``, ``PARTITIONS`` and ``PAUSE`` (seconds between two writes of a writer) change
-the load, ``KEEP=1`` leaves the folder. ``CHECK=1`` exits 1 when a target is missed.
+the load, ``ENGINES=arrow,arrow,arrow`` runs without Spark, ``KEEP=1`` leaves the folder. ``CHECK=1`` exits 1
+when a target is missed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import psutil  # type: ignore[import-untyped]
 import chronolake
 from benchmarks import reporting, running
 from benchmarks.reporting import Row
-from benchmarks.soak_batches import FIELDS, LOADER, WRITERS, Journal, Soak, batch
+from benchmarks.soak_batches import FIELDS, LOADER, PATIENCE_SECONDS, WRITERS, Journal, Soak, batch
 from benchmarks.soak_faults import WORKER, Faults, Program, services
 from benchmarks.soak_oracle import SERVICES, Oracle, data_files
 from benchmarks.soak_writer import STOP, arrow_upsert
@@ -45,6 +46,7 @@ SEED = int(os.environ.get("SEED", "0")) or time.time_ns() % 1_000_000
 KEYS = int(os.environ.get("KEYS", "240000"))
 PARTITIONS = int(os.environ.get("PARTITIONS", "48"))
 PAUSE_SECONDS = float(os.environ.get("PAUSE", "4"))
+ENGINES = os.environ.get("ENGINES", "spark,spark,arrow").split(",")
 KEEPS_FOLDER = bool(os.environ.get("KEEP"))
 TABLE = "soak.records"
 SMALL_BYTES = 80_000
@@ -94,7 +96,8 @@ def main() -> None:
 
 def _measure(dsn: str, folder: Path) -> Iterator[Row]:
     # One lives for the whole run: its memory is a figure. The other is killed.
-    steady, mortal = (ServerProcess(dsn, folder / f"server-{number}.log", *_FLAGS) for number in range(2))
+    logs = [folder / f"server-{number}.log" for number in range(2)]
+    steady, mortal = (ServerProcess(dsn, log, *_FLAGS, start_seconds_max=PATIENCE_SECONDS) for log in logs)
     with contextlib.ExitStack() as stack:
         for server in (steady, mortal):
             server.start()
@@ -105,21 +108,23 @@ def _measure(dsn: str, folder: Path) -> Iterator[Row]:
         arrow_upsert(soak, table, batch(soak, LOADER))
         serving = services("services arrow", folder, steady.url, "arrow")
         programs = [*_programs(soak, folder), services("services arrow 2", folder, mortal.url, "arrow")]
-        programs.append(services("services spark", folder, mortal.url, "spark"))
-        for program in (serving, *programs):
+        if "spark" in ENGINES:
+            programs.append(services("services spark", folder, mortal.url, "spark"))
+        oracle = Oracle(soak, table)
+        # Spark first: on a busy machine its start takes minutes beside the load of the others.
+        for program in (*programs, serving):
             program.start()
             stack.callback(program.kill)
-        oracle = Oracle(soak, table)
-        wait_until(lambda: all(program.is_at_work() for program in programs))
+            wait_until(program.is_at_work)
         with Faults(SEED, programs, mortal) as faults:
             run = _Run(table, oracle, steady.pid, serving.process.pid)
             samples = run.samples()
         (folder / STOP).touch()
-        codes = {program.name: program.process.wait(300) for program in programs[: len(WRITERS)]}
+        codes = {program.name: program.process.wait(PATIENCE_SECONDS) for program in programs[: len(WRITERS)]}
         faults.ended += [f"{name} ended with {code}" for name, code in codes.items() if code]
         for program in (serving, *programs[len(WRITERS) :]):
             program.process.terminate()
-            program.process.wait(60)
+            program.process.wait(PATIENCE_SECONDS)
         yield from _counts(table, oracle, faults)
         yield from _correctness(client, table, oracle, faults, folder)
         yield from _growth(samples)
@@ -146,7 +151,7 @@ def _table(client: chronolake.Client, folder: Path) -> chronolake.Table:
 def _programs(soak: Soak, folder: Path) -> list[Program]:
     """The writers: two of Spark, one of Arrow."""
     text = msgspec.json.encode(soak).decode()
-    engines = dict(zip(WRITERS, ("spark", "spark", "arrow"), strict=True))
+    engines = dict(zip(WRITERS, ENGINES, strict=True))
     return [
         Program(
             f"writer {number} {engine}",
@@ -236,7 +241,7 @@ def _is_small(of: FileSlice) -> bool:
 def _counts(table: chronolake.Table, oracle: Oracle, faults: Faults) -> Iterator[Row]:
     """Counts of what happened."""
     writes = Counter(entry.version % (len(WRITERS) + 1) for entry in oracle.entries("acknowledged"))
-    yield Row("acknowledged writes of the two Spark writers and the Arrow writer", _listed(writes.values()))
+    yield Row(f"acknowledged writes of the writers ({', '.join(ENGINES)})", _listed(writes.values()))
     seconds = sorted(entry.seconds for entry in oracle.entries("acknowledged"))
     yield Row("seconds of a write", f"median {statistics.median(seconds):.1f}, longest {seconds[-1]:.1f}")
     kills = ", ".join(f"{name} {count}" for name, count in sorted(faults.kills.items()))
@@ -272,6 +277,12 @@ def _correctness(
     reported = [line for line in reported if line.startswith("Error:")]
     _print(reported)
     yield Row("failures that services reported, and tried again", f"{len(reported):,}")
+    traces = [
+        f"{log.name}: Traceback"
+        for log in folder.glob("serv*.log")
+        for _ in range(log.read_text().count("Traceback"))
+    ]
+    yield from _listing("tracebacks of servers and services", traces)
     yield reporting.at_most("failures of services at the end", ending_failures, 0, "failures")
     table.sweep(grace_seconds=0)
     orphans = [f"{orphan.path} ({orphan.reason})" for orphan in table.orphans().orphans]

@@ -22,6 +22,8 @@ FIELDS = (
 )
 VERSION = "soak.version"
 """The entry of an instant's metadata with the version of its batch."""
+PATIENCE_SECONDS = 300.0
+"""How long clients wait for a server that was killed, on a busy machine."""
 LOADER = 0
 WRITERS = (1, 2, 3)
 _SLOTS = len(WRITERS) + 1

@@ -19,7 +19,17 @@ from pyspark.errors import PySparkException
 
 import chronolake
 import chronolake_spark
-from benchmarks.soak_batches import VERSION, Batch, Entry, Journal, Soak, batch, new_version, note
+from benchmarks.soak_batches import (
+    PATIENCE_SECONDS,
+    VERSION,
+    Batch,
+    Entry,
+    Journal,
+    Soak,
+    batch,
+    new_version,
+    note,
+)
 from chronolake.errors import ChronolakeError, WriteConflict
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import Operation
@@ -60,7 +70,7 @@ def _spark(soak: Soak) -> Iterator[Upsert]:
     settings = {"spark.sql.shuffle.partitions": "2"}
     # A task whose worker is killed is tried again.
     spark = chronolake_spark.session("soak", master="local[2,4]", memory="512m", settings=settings)
-    with chronolake.connect(soak.url) as client:
+    with chronolake.connect(soak.url, retry_seconds=PATIENCE_SECONDS) as client:
         table = chronolake_spark.table(spark, soak.table, client=client)
 
         def upsert(rows: Batch) -> Instant:
@@ -80,7 +90,7 @@ def _spark(soak: Soak) -> Iterator[Upsert]:
 
 @contextlib.contextmanager
 def _arrow(soak: Soak) -> Iterator[Upsert]:
-    with chronolake.connect(soak.url) as client:
+    with chronolake.connect(soak.url, retry_seconds=PATIENCE_SECONDS) as client:
         table = client.table(soak.table)
         yield lambda rows: arrow_upsert(soak, table, rows)
 

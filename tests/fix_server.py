@@ -29,8 +29,16 @@ PROGRAM = ("-m", "chronolake_metastore")
 class ServerProcess:
     """A ``chronolake-metastore serve`` that can be killed and started again at the same address."""
 
-    def __init__(self, dsn: str, log: Path, *flags: str, program: Sequence[str] = PROGRAM) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        log: Path,
+        *flags: str,
+        program: Sequence[str] = PROGRAM,
+        start_seconds_max: float = START_SECONDS_MAX,
+    ) -> None:
         self.dsn = dsn
+        self._start_seconds_max = start_seconds_max
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = log
@@ -88,7 +96,7 @@ class ServerProcess:
         return self._log.read_text()
 
     def _wait_until_ready(self, ready_status: int) -> None:
-        deadline = time.monotonic() + START_SECONDS_MAX
+        deadline = time.monotonic() + self._start_seconds_max
         # A client that loads certificates costs more than the request.
         with httpx.Client(base_url=self.url, verify=False) as client:
             while time.monotonic() < deadline:
@@ -100,7 +108,7 @@ class ServerProcess:
                 except httpx.TransportError:
                     pass
                 time.sleep(0.02)
-        raise AssertionError(f"the server was not ready in {START_SECONDS_MAX} s:\n{self.log()}")
+        raise AssertionError(f"the server was not ready in {self._start_seconds_max} s:\n{self.log()}")
 
 
 @pytest.fixture
