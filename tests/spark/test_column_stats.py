@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
@@ -15,6 +17,7 @@ from chronolake_metastore.domain import column_stats as checked
 from chronolake_metastore.domain.column_stats import Columns
 from chronolake_metastore.domain.literals import LiteralKind, order, parse
 from chronolake_model.files import ColumnStats, WriteStat
+from chronolake_spark.read.slices import base_files
 from chronolake_spark.read.slices.column_stats import COLUMNS_MAX, StatsCollector
 
 
@@ -105,3 +108,19 @@ def test_the_server_takes_the_stats_and_no_value_is_out_of_their_bounds(
     for value in (item for item in there if item is not None):
         assert stats.min is UNSET or order(parse(kind, stats.min)) <= order(value)  # type: ignore[operator]
         assert stats.max is UNSET or order(value) <= order(parse(kind, stats.max))  # type: ignore[operator]
+
+
+def test_no_row_group_is_held_while_the_next_one_is_made() -> None:
+    schema = pa.schema([("id", pa.int64())])
+    values: list[weakref.ref[Any]] = []
+    held: list[int] = []
+
+    def made(number: int) -> pa.Table:
+        held.append(sum(value() is not None for value in values))
+        array = np.full(base_files.ROW_GROUP_ROWS, number)
+        values.append(weakref.ref(array))
+        return pa.table([pa.array(array)], schema=schema)
+
+    tables = StatsCollector(schema, {"id": 1}).watch(map(made, range(4)))
+    base_files.write_rows(pa.MockOutputStream(), schema, tables)
+    assert held == [0, 0, 0, 0]

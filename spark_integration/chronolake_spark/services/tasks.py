@@ -109,11 +109,14 @@ class _TaskWriter:
         return msgspec.structs.replace(stat, has_field_ids=not has_avro_blocks)
 
     def _named(self, tables: Iterable[pa.Table], name: str) -> Iterator[pa.Table]:
-        for rows in tables:
+        def named(rows: pa.Table) -> pa.Table:
             self.check()
             names = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(rows)), [name])
             index = rows.schema.get_field_index(columns.FILE_NAME)
-            yield rows.set_column(index, rows.schema.field(index), names)
+            return rows.set_column(index, rows.schema.field(index), names)
+
+        # A generator would hold the rows of a row group while the next ones are read.
+        return map(named, tables)
 
     @staticmethod
     def _stat(

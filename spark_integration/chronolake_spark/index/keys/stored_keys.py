@@ -36,10 +36,8 @@ class KeyCollector:
 
     def watch(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """The same tables."""
-        for table in tables:
-            for keys in table[columns.RECORD_KEY].chunks:
-                self._add(keys)
-            yield table
+        # A generator would hold a table while the next one is made.
+        return map(self._seen, tables)
 
     def metadata(self) -> dict[bytes, bytes]:
         """The metadata of the footer; none for a file without rows."""
@@ -53,6 +51,11 @@ class KeyCollector:
                 bloom_filters.TYPE: bloom_filters.SIMPLE.encode(),
             }
         return metadata
+
+    def _seen(self, table: pa.Table) -> pa.Table:
+        for keys in table[columns.RECORD_KEY].chunks:
+            self._add(keys)
+        return table
 
     def _add(self, keys: pa.Array) -> None:
         if not len(keys):

@@ -160,8 +160,10 @@ def write_rows(
         store_schema=False,
     ) as writer:
         writer.write_table(first, row_group_size=ROW_GROUP_ROWS)
-        for group in groups:
-            writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
+        # No variable holds a row group while the next one is read.
+        del first
+        for _ in map(lambda group: writer.write_table(group, row_group_size=ROW_GROUP_ROWS), groups):
+            pass
         writer.add_key_value_metadata(metadata())
 
 
@@ -217,7 +219,9 @@ def _in_row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         held.append(table)
         rows += len(table)
         size += table.nbytes
-        if rows + len(table) > ROW_GROUP_ROWS or size + table.nbytes > ROW_GROUP_BYTES:
+        is_full = rows + len(table) > ROW_GROUP_ROWS or size + table.nbytes > ROW_GROUP_BYTES
+        del table
+        if is_full:
             yield _concatenated(held)
             held, rows, size = [], 0, 0
     if rows:

@@ -33,14 +33,17 @@ class StatsCollector:
 
     def watch(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """The same tables; their values are added to the stats."""
-        for table in tables:
-            for name, column in self._columns.items():
-                column.see(table[name])
-            yield table
+        # A generator would hold a table while the next one is made.
+        return map(self._seen, tables)
 
     def stats(self) -> list[ColumnStats]:
         """The stats of the rows so far."""
         return [column.stats() for column in self._columns.values()]
+
+    def _seen(self, table: pa.Table) -> pa.Table:
+        for name, column in self._columns.items():
+            column.see(table[name])
+        return table
 
 
 class _Column:

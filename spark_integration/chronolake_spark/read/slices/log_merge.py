@@ -137,7 +137,8 @@ def filled(base: pa.Table, changes: LatestChanges, kept: Mask) -> tuple[pa.Table
     """
     is_filled = np.zeros(len(changes.versions), dtype=np.bool_)
     if not changes.lacking:
-        return base.slice(0, 0), is_filled
+        # A slice would keep the rows of the base file in memory.
+        return base.schema.empty_table(), is_filled
     match = _matched(base, changes)
     is_lacking = np.logical_or.reduce(list(changes.lacking.values()))
     rows_of_keys: npt.NDArray[np.int64] = changes.versions[ROW].to_numpy()

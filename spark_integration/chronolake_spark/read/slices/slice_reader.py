@@ -113,11 +113,11 @@ class SliceReader:
             kept, kept_keys = log_merge.surviving(rows, changes)
             filled, filled_keys = log_merge.filled(rows, changes, kept)
             stays |= kept_keys | filled_keys
-            chosen = merge.only(rows.select(self.layout.names), kept)
-            # The caller writes the chosen rows, which takes memory too.
-            del rows
-            yield chosen
-            yield filled.select(self.layout.names)
+            tables = [filled.select(self.layout.names), merge.only(rows.select(self.layout.names), kept)]
+            # No variable holds rows while the caller writes them, or while the next row group is read.
+            del rows, filled
+            while tables:
+                yield tables.pop()
         yield log_merge.records_left(changes, stays).select(self.layout.names)
 
     def _log_contents(self, stored: StoredSlice, layout: pa.Schema) -> LogContents:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -52,7 +52,7 @@ def write_base_file(
     counter = _Counter()
     collector = format_.collector()
     metadata: base_files.FooterMetadata = dict
-    tables = counter.watch(collector.watch(tables))
+    tables = map(counter.seen, collector.watch(tables))
     if format_.has_key_filters:
         keys = KeyCollector(records_max)
         tables, metadata = keys.watch(tables), keys.metadata
@@ -66,7 +66,6 @@ class _Counter:
     def __init__(self) -> None:
         self.rows = 0
 
-    def watch(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        for table in tables:
-            self.rows += len(table)
-            yield table
+    def seen(self, table: pa.Table) -> pa.Table:
+        self.rows += len(table)
+        return table
