@@ -73,10 +73,15 @@ class Program:
         for each in psutil.Process(self.process.pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
                 # The workers are children of a daemon with the same command line.
-                if "daemon" in " ".join(each.cmdline()) and "daemon" in " ".join(each.parent().cmdline()):
+                if _is_daemon(each) and _is_daemon(each.parent()):
                     each.kill()
                     return True
         return False
+
+
+def _is_daemon(process: psutil.Process) -> bool:
+    # Java has the name of the daemon among its settings.
+    return process.name().startswith("python") and "daemon" in " ".join(process.cmdline())
 
 
 def services(name: str, folder: Path, url: str, engine: str) -> Program:
