@@ -36,9 +36,9 @@ def simple(http: httpx.Client, **properties: str) -> Table:
     )
 
 
-def write_small(table: Table, *partitions: str, size_bytes: int = 1_000) -> str:
+def write_small(table: Table, *partitions: str, size_bytes: int = 1_000, action: str = "commit") -> str:
     """A commit that writes a new small file group into each partition; gives its requested time."""
-    began = table.begun()
+    began = table.begun(action=action)
     stats = [small_stat(began, number, path, size_bytes) for number, path in enumerate(partitions)]
     succeeded(table.complete(began, *stats))
     return began

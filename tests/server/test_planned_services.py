@@ -9,8 +9,17 @@ import httpx
 import pytest
 
 from tests.fix_server import ServerProcess
-from tests.server import planned, rest
-from tests.server.planned import append, merge_on_read, planned as plan, reasons, simple, write_small
+from tests.server import database, planned, rest
+from tests.server.planned import (
+    append,
+    compact,
+    merge_on_read,
+    planned as plan,
+    reasons,
+    simple,
+    small_stat,
+    write_small,
+)
 from tests.server.rest import Json, Table, log_stat, refused, succeeded, write_stat
 
 
@@ -82,6 +91,23 @@ def test_groups_of_a_plan_that_was_rolled_back_are_planned_again_at_once(shared_
     assert groups(again) == groups(cancelled)
 
 
+def test_writes_go_on_while_a_round_is_decided(shared_server: ServerProcess, shared_http: httpx.Client) -> None:
+    """#10270, #9849: planning held up the ingestion, or its checkpoint."""
+    table = simple(shared_http)
+    before = {f"{write_small(table, 'day=1')}-0" for _ in range(4)}
+    with ThreadPoolExecutor(1) as threads, database.connected(shared_server.dsn) as other:
+        with other.transaction():
+            other.execute("LOCK TABLE clustering_look IN ACCESS EXCLUSIVE MODE")
+            planning = threads.submit(plan, table, services=["clustering"])
+            database.wait_for_waiting(shared_server.dsn, 1)
+
+            write_small(table, "day=1")
+
+            assert not planning.done()
+        [instant] = planning.result()
+    assert groups(instant) == before
+
+
 def test_of_eight_requests_at_two_servers_each_file_group_is_in_one_plan(
     shared_servers: tuple[ServerProcess, ServerProcess],
 ) -> None:
@@ -127,6 +153,24 @@ def test_small_files_of_a_partition_are_clustered_together_and_one_alone_never(
     planned.cluster(table, instant)
     again = succeeded(table.plan_services(services=["clustering"], force=True))
     assert (again["instants"], reasons(again, "clustering")) == ([], ["nothing-to-do"])
+
+
+def test_a_file_group_that_a_round_compacts_is_clustered_by_a_later_one(shared_http: httpx.Client) -> None:
+    """One request asks for all services: the two plans of one file group made it fail."""
+    table = rest.make_table(shared_http, type="merge_on_read", index={"type": "simple"})
+    began = write_small(table, "", "", action="deltacommit")
+    for _ in range(4):
+        appended = table.begun(action="deltacommit")
+        name = f".{began}-0_{appended}.log.1_0-0-0"
+        succeeded(table.complete(appended, small_stat(began, 0, "") | {"file_name": name}))
+
+    [compaction] = plan(table)
+    compacted = compact(table, compaction)
+    [clustering] = plan(table)
+
+    assert (compaction["action"], groups(compaction)) == ("compaction", {f"{began}-0"})
+    assert compacted["state"] == "completed"
+    assert (clustering["action"], groups(clustering)) == ("clustering", {f"{began}-0", f"{began}-1"})
 
 
 def test_a_new_small_file_is_clustered_with_one_of_a_partition_that_was_seen_before(
@@ -237,6 +281,22 @@ def test_a_clean_is_planned_by_the_policy_of_the_table(shared_http: httpx.Client
     assert (instant["action"], instant["state"]) == ("clean", "requested")
     assert instant["plan"]["files_to_delete_count"] == 1
     assert (again["instants"], reasons(again, "clean")) == ([], ["pending-plan"])
+
+
+def test_a_clean_waits_for_the_commits_of_its_trigger(shared_http: httpx.Client) -> None:
+    properties = {"hoodie_clean_commits_retained": "1", "hoodie_clean_trigger_max_commits": "3"}
+    table = merge_on_read(shared_http, **properties)
+    held: list[list[str]] = []
+    for _ in range(2):
+        held.append(reasons(table.services("/preview"), "clean"))
+        began = table.begun(action="deltacommit")
+        succeeded(table.complete(began, write_stat(began)))
+
+    [instant] = plan(table, services=["clean"])
+
+    assert held == [["below-threshold"]] * 2
+
+    assert (instant["action"], instant["plan"]["files_to_delete_count"]) == ("clean", 2)
 
 
 def test_a_round_moves_the_earliest_commit_to_retain_without_a_file_to_delete(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
 import msgspec
@@ -26,6 +26,7 @@ from chronolake_metastore.store import catalog, cleans as stored_cleans, clocks,
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_metastore.store.services import CompletedRun, PendingPlans, WaitingService
 from chronolake_model import services as wire
+from chronolake_model.files import FileGroupName
 from chronolake_model.names import split_table_name
 from chronolake_model.service_properties import SERVICE_PROPERTIES, SERVICES_ENABLED
 from chronolake_model.times import MICROS_MAX, MICROS_PER_SECOND, Micros, Tick, format_time
@@ -170,7 +171,9 @@ async def _parts(connection: Reader, asking: _Asking) -> list[_Part]:
     if asking.wanted & _LOGS:
         parts.append(await _compactions(connection, asking))
     if TableService.CLUSTERING in asking.wanted:
-        parts.append(await _clusterings(connection, asking))
+        # A file group is in one plan: what this round compacts is clustered by a later one.
+        compacted = {name for part in parts for plan in part.of_round.plans for name in plan.file_groups}
+        parts.append(await _clusterings(connection, asking, compacted))
     if TableService.CLEAN in asking.wanted:
         parts.append(await _clean(connection, asking))
     return parts
@@ -207,7 +210,7 @@ async def _compactions(connection: Reader, asking: _Asking) -> _Part:
     return _Part(await asyncio.to_thread(plan))
 
 
-async def _clusterings(connection: Reader, asking: _Asking) -> _Part:
+async def _clusterings(connection: Reader, asking: _Asking, compacted: Set[FileGroupName]) -> _Part:
     policy, table_id = asking.policies.clustering, asking.table.table_id
     refusal = clusterings.refusal(asking.table, policy, force=asking.force)
     if refusal is not None:
@@ -224,7 +227,10 @@ async def _clusterings(connection: Reader, asking: _Asking) -> _Part:
     document = await stored.small_groups(connection, table_id, choice.taken, policy, asking.now.steady)
 
     def plan() -> tuple[Round, Look | None]:
-        groups = stored.decode_small_groups(document)
+        groups = [
+            msgspec.structs.replace(group, is_planned=True) if group.name in compacted else group
+            for group in stored.decode_small_groups(document)
+        ]
         of_round = clusterings.plan(policy, history, groups, force=asking.force)
         return of_round, clusterings.look_after(look, asking.seen, choice, groups, of_round, is_whole=is_whole)
 
