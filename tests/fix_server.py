@@ -73,6 +73,12 @@ class ServerProcess:
         self._process.wait()
         self._process = None
 
+    def wait_killed(self) -> None:
+        """Wait until it has killed itself."""
+        assert self._process is not None
+        assert self._process.wait(timeout=60) == -signal.SIGKILL
+        self._process = None
+
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal, and do not wait."""
         assert self._process is not None

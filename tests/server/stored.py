@@ -71,6 +71,12 @@ class StoredTable(Table):
             return client.table(self.name).orphans().orphans
 
 
+def public_options(store: Store) -> dict[str, str]:
+    """The properties of a table that say where its store is."""
+    options = store.options or {}
+    return {f"storage.{name}": options[name] for name in ("endpoint_override", "region") if name in options}
+
+
 def make(http: httpx.Client, store: Store, **properties: str) -> StoredTable:
     """As ``declare``, with one file that is no data file."""
     table = declare(http, store, **properties)
@@ -80,8 +86,6 @@ def make(http: httpx.Client, store: Store, **properties: str) -> StoredTable:
 
 def declare(http: httpx.Client, store: Store, **properties: str) -> StoredTable:
     """A new table in a store, whose properties hold its public storage options; its grace period is 0."""
-    options = store.options or {}
-    public = {f"storage.{name}": options[name] for name in ("endpoint_override", "region") if name in options}
     table = rest.make_table(
         http,
         f"ns_{uuid.uuid4().hex[:12]}.orders",
@@ -91,7 +95,7 @@ def declare(http: httpx.Client, store: Store, **properties: str) -> StoredTable:
             {"name": "id", "type": "bigint", "nullable": False},
             {"name": "day", "type": "string", "nullable": False},
         ],
-        properties={"deletions.grace-seconds": "0"} | public | properties,
+        properties={"deletions.grace-seconds": "0"} | public_options(store) | properties,
     )
     return StoredTable(table, store)
 

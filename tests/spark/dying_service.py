@@ -7,6 +7,8 @@ import signal
 import sys
 from typing import Any
 
+import msgspec
+
 import chronolake
 from chronolake_spark import services
 from chronolake_spark.read.slices.base_files import TableFolder
@@ -45,10 +47,11 @@ def meet(point: str) -> None:
     setattr(owner, name, replacement)
 
 
-def main(url: str, table: str, requested_time: str, point: str) -> None:
+def main(url: str, table: str, requested_time: str, point: str, storage_options: str) -> None:
     """Execute the plan until the point."""
     meet(point)
-    with chronolake.connect(url) as client:
+    options = msgspec.json.decode(storage_options, type=dict[str, str] | None)
+    with chronolake.connect(url, storage_options=options) as client:
         services.execute(client.table(table), requested_time, lease_seconds=1)
 
 
