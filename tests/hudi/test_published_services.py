@@ -108,11 +108,16 @@ def test_a_write_beside_each_step_of_a_cancelled_clustering_is_read_once(table: 
     assert table.table.orphans().orphans == []
 
 
-def test_a_compaction_of_a_file_group_that_was_overwritten_meanwhile_repeats_no_row(table: KeyedTable) -> None:
-    compaction = planned(table, Action.COMPACTION)
+@pytest.mark.parametrize("action", [Action.COMPACTION, Action.LOGCOMPACTION])
+def test_a_service_of_a_file_group_that_was_overwritten_meanwhile_repeats_no_row(
+    table: KeyedTable, action: Action
+) -> None:
+    table.upsert(row(1, name="z"), row(3, day="b", name="z"))
+    service = planned(table, action)
     table.publish()
-    with table.table.execute(compaction) as write:
-        files = table.compacted(write)
+    with table.table.execute(service) as write:
+        is_full = action is Action.COMPACTION
+        files = table.compacted(write) if is_full else table.stitched(write.requested_time)
         table.overwrite("a", row(7))
         check(table)
         table.add(write, files)

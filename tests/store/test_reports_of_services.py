@@ -1,7 +1,9 @@
 """Faults of table services that Hudi's users reported, by the number of the report: none can happen here.
 
-Reports 8 and 9 are in test_cancelled_clusterings.py, 12 and 15 in test_earliest_commit_to_retain.py, 7 and 10
-in ``tests/hudi/test_published_services.py``.
+The tests of the others: 3 ``tests/server/test_reaper.py``; 4, 5, 20 ``tests/server/test_planned_services.py``;
+7 ``tests/hudi/test_published_services.py``; 8, 9 ``test_cancelled_clusterings.py``; 15
+``test_earliest_commit_to_retain.py``; 18 ``tests/spark/test_service_memory.py``; 21
+``tests/spark/test_services.py``; 22 ``tests/spark/test_killed_services.py``. Report 16 is about archives.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import pytest
 
 from chronolake_metastore import errors
 from chronolake_metastore.commands.handler import Answer
-from chronolake_metastore.domain import deletions, instants, rollbacks
+from chronolake_metastore.domain import deletions, instants, rollbacks, savepoints
 from chronolake_metastore.domain.cleans import PlanClean, Retention
 from chronolake_metastore.domain.plans import NewPlan
 from chronolake_model import instants as wire
@@ -99,6 +101,24 @@ def test_report_10_of_a_clustering_and_the_delete_of_its_partition_one_completes
     assert len(history.seen(MOR)) == (0 if is_deleted_first else 1)
 
 
+def test_report_12_replaced_files_go_when_the_savepoint_that_needs_them_is_released(
+    history: TablesOfTypes,
+) -> None:
+    """#6938, HUDI-7779: replaced files that no clean deleted any more came back as duplicates."""
+    saved = history.save(COW, history.written(COW, Action.COMMIT, 1))
+    replaced = history.start(COW, Action.REPLACECOMMIT)
+    history.finish(replaced, stat(replaced, 1, generation=1), replaced=(group(1),))
+    history.written(COW, Action.COMMIT, 2)
+    clean = PlanClean(COW, Retention(commits=1), "cleaner")
+    assert shown.clean(history.done(clean)) is None
+    history.done(savepoints.ReleaseSavepoint(COW, parse_time(saved.requested_time), "operator"))
+    planned = shown.clean(history.done(clean))
+    assert planned is not None
+    assert planned.plan is not None
+    [name] = planned.plan.files_to_delete
+    assert name.startswith(group(1).file_id)
+
+
 def test_report_13_a_clean_completes_only_when_each_file_is_reported(history: TablesOfTypes) -> None:
     """#9257, HUDI-7655: a clean completed although a delete had failed. A missing file counts as deleted."""
     clean = clean_of(history)
@@ -120,6 +140,23 @@ def test_report_14_a_clean_deletes_no_file_that_its_plan_does_not_name(history: 
     assert live is not None
     report = deletions.ReportDeletions(COW, parse_time(clean.requested_time), [DeletedFile("", live.path)])
     assert isinstance(history.refused(report), errors.InvalidDeletion)
+
+
+def test_report_17_who_lost_the_lease_of_a_plan_cannot_end_it_for_its_next_executor(
+    history: TablesOfTypes,
+) -> None:
+    """#11104: an archiver released the lock of another one."""
+    compaction = compaction_of(history, lease_seconds=5)
+    time = parse_time(compaction.requested_time)
+    history.pass_seconds(60)
+    history.done(instants.ReturnToRequested(MOR, time, "reaper", "its lease ended"))
+    history.done(instants.TakeInflight(MOR, time, "another"))
+    for command in (
+        instants.ReturnToRequested(MOR, time, "executor"),
+        instants.CompleteInstant(MOR, time, [stat(compaction, 1)], writer="executor"),
+    ):
+        assert isinstance(history.refused(command), errors.LeaseLive)
+    assert history.finish(compaction, stat(compaction, 1)).state is State.COMPLETED
 
 
 def test_report_19_of_two_rollbacks_of_one_instant_the_second_does_nothing(history: TablesOfTypes) -> None:
