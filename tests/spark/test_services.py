@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
 
 import chronolake
 from chronolake import Action, Field
@@ -26,10 +24,9 @@ from chronolake_spark import errors, services
 from chronolake_spark.common import columns
 from chronolake_spark.index.keys import stored_keys
 from chronolake_spark.index.record.record_index import RecordIndex
-from tests.examples import examples
 from tests.fix_s3 import S3
 from tests.spark import hudi_reader
-from tests.spark.arrow_writes import group_of, row, upsert, write_rows
+from tests.spark.arrow_writes import row, upsert, write_rows
 
 _NUMBERS = itertools.count(1)
 NewTable = Callable[..., chronolake.Table]
@@ -101,8 +98,13 @@ def assert_no_orphans(table: chronolake.Table) -> None:
 
 def digest(table: chronolake.Table) -> list[tuple[Any, ...]]:
     """All rows with Hudi's columns, but for the names of files."""
-    rows = hudi_reader.rows_of(table).drop_columns([columns.FILE_NAME])
-    return sorted((tuple(row.values()) for row in rows.to_pylist()), key=repr)
+    return sorted_rows(hudi_reader.rows_of(table))
+
+
+def sorted_rows(rows: pa.Table) -> list[tuple[Any, ...]]:
+    """Rows with Hudi's columns, but for the names of files."""
+    named = rows.drop_columns([columns.FILE_NAME]).to_pylist()
+    return sorted((tuple(row.values()) for row in named), key=repr)
 
 
 def values(table: chronolake.Table) -> dict[int, str]:
@@ -191,6 +193,17 @@ def test_a_clustering_moves_the_records_of_a_partition_to_files_of_the_target_si
             assert all(part == sorted(part) for part in keys)
             together = [key for part in sorted(keys) for key in part]
             assert together == sorted(together)
+
+
+def test_a_snapshot_from_before_the_end_of_a_clustering_is_read_as_it_was(new_table: NewTable) -> None:
+    """#7057: a reader failed when the pending clustering that it had seen completed meanwhile."""
+    table = new_table(index=BucketIndex(IndexType.SIMPLE))
+    write_history(table)
+    planned = plan(table, Action.CLUSTERING)
+    before, slices = digest(table), table.snapshot().slices
+    services.cluster(table, planned.requested_time)
+    assert {of.file_id for of in slices}.isdisjoint(of.file_id for of in table.snapshot().slices)
+    assert sorted_rows(hudi_reader.rows_of_slices(table, slices)) == digest(table) == before
 
 
 def test_an_upsert_through_the_record_index_finds_records_that_a_clustering_moved(new_table: NewTable) -> None:
@@ -412,64 +425,3 @@ def test_services_of_a_table_in_a_bucket(shared_server_url: str, s3: S3) -> None
             services.execute(table, plan(table, action).requested_time)
             assert digest(table) == before
             assert_no_orphans(table)
-
-
-@pytest.mark.parametrize("index", [IndexType.SIMPLE, IndexType.BUCKET])
-def test_random_histories_of_a_table_are_the_same_with_services(new_table: NewTable, index: IndexType) -> None:
-    """Against a plain dictionary: the larger ordering value wins, at equal ones the later write."""
-    change = st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans())
-    writes = st.lists(change, min_size=1, max_size=4, unique_by=lambda change: change[0])
-    kinds = [Action.COMPACTION, Action.LOGCOMPACTION]
-    service = st.sampled_from([*kinds, Action.CLUSTERING] if index is IndexType.SIMPLE else kinds)
-
-    @given(st.lists(st.one_of(writes, writes, service), min_size=1, max_size=8))
-    @settings(max_examples=examples(16), deadline=None, suppress_health_check=list(HealthCheck))
-    def check(steps: list[list[Change] | Action]) -> None:
-        history = History(new_table(index=BucketIndex(index)))
-        for step in steps:
-            if not isinstance(step, Action):
-                history.write(step)
-            elif history.table.snapshot().slices:
-                history.serve(step)
-        assert values(history.table) == history.expected
-
-    check()
-
-
-Change = tuple[int, int, bool]
-"""Key, ordering value, whether it deletes."""
-
-
-@dataclass
-class History:
-    """A table, and of each key the change that counts: its ordering value, and its value, None for a delete."""
-
-    table: chronolake.Table
-    winners: dict[int, tuple[int, str | None]] = field(default_factory=dict)
-    is_clustered: bool = False
-    writes: int = 0
-
-    @property
-    def expected(self) -> dict[int, str]:
-        return {key: value for key, (_, value) in self.winners.items() if value is not None}
-
-    def write(self, changes: list[Change]) -> None:
-        self.writes += 1
-        known = [group_of(of).bucket for of in self.table.snapshot().slices]
-        rows = []
-        for key, ts, is_delete in changes:
-            group = known[0] if self.is_clustered and known else key % 2
-            value = None if is_delete else f"v{self.writes}"
-            before = self.winners.get(key)
-            # The first file of a group is a base file, which has no deletes.
-            if (before is None or ts >= before[0]) and (not is_delete or group in known):
-                self.winners[key] = (ts, value)
-            rows.append(row(key, group=group, delete=is_delete, id=key, value=value, ts=ts))
-        upsert(self.table, *rows)
-
-    def serve(self, action: Action) -> None:
-        run(self.table, action)
-        if action is not Action.LOGCOMPACTION:
-            # A base file has no deletes.
-            self.winners = {key: winner for key, winner in self.winners.items() if winner[1] is not None}
-        self.is_clustered |= action is Action.CLUSTERING

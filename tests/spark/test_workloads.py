@@ -12,22 +12,29 @@ from pyspark.sql import SparkSession
 
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import SparkTable
-from tests.spark.workloads import Definition, Workload
+from tests.spark.oracle import Definition
+from tests.spark.served_workloads import ServedWorkload
+from tests.spark.workloads import Workload
 
 pytestmark = pytest.mark.spark
 
 NewTable = Callable[..., SparkTable]
 STEPS = 5
+STEPS_SERVED = 12
 LONG_SECONDS = float(os.environ.get("LONG_SECONDS", "240"))
 TYPES = pytest.mark.parametrize("type", list(TableType), ids=str)
 
 
-def play(spark: SparkSession, new_table: NewTable, type: TableType, seed: int) -> None:
+def play(
+    spark: SparkSession, new_table: NewTable, type: TableType, seed: int, kind: type[Workload] = Workload
+) -> None:
     """The workload of a seed; its operations stand in the message of a failure."""
     print(f"type={type} seed={seed}")
     draws = random.Random(seed)
-    workload = Workload(spark, new_table, Definition.drawn(draws, type, draws.choice(list(IndexType))), draws)
-    for _ in range(STEPS):
+    definition = Definition.drawn(draws, type, draws.choice(list(IndexType)))
+    workload = kind(spark, new_table, definition, draws)
+    print(definition)
+    for _ in range(STEPS if kind is Workload else STEPS_SERVED):
         workload.step()
     workload.check_history()
 
@@ -48,3 +55,23 @@ def test_tables_have_the_rows_of_the_oracle_for_long(
     ends_at = time.monotonic() + LONG_SECONDS
     while time.monotonic() < ends_at:
         play(spark, new_table, type, random.SystemRandom().getrandbits(32))
+
+
+@TYPES
+@pytest.mark.parametrize("seed", range(1))
+def test_a_table_with_services_and_restores_has_the_rows_of_the_oracle(
+    spark: SparkSession, new_table: NewTable, type: TableType, seed: int
+) -> None:
+    play(spark, new_table, type, seed, ServedWorkload)
+
+
+@pytest.mark.slow
+@TYPES
+def test_tables_with_services_and_restores_have_the_rows_of_the_oracle_for_long(
+    spark: SparkSession, new_table: NewTable, type: TableType
+) -> None:
+    ends_at = time.monotonic() + LONG_SECONDS
+    seed = int(os.environ.get("SEED", random.SystemRandom().getrandbits(32)))
+    while time.monotonic() < ends_at:
+        play(spark, new_table, type, seed, ServedWorkload)
+        seed += 1

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from chronolake_model import partition_paths
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import IndexType, TableType
@@ -20,116 +20,17 @@ from chronolake_spark.common import columns
 from chronolake_spark.tables import Partitions
 from chronolake_spark.write import conflict_retries, writes
 from tests.spark import compactions, hudi_reader
+from tests.spark.oracle import Definition, Key, Oracle, Row, State
 
 COLUMNS: Final = ("id long", "day string", "shop string", "ts long not null", "amount int", "note string")
 DAYS: Final = ("2026-01-01", "2026-01-02", None)
 SHOPS: Final = ("s t", "u")
 IDS: Final = range(12)
-
-
-class Key(NamedTuple):
-    """A record key and the values of its partition; without them where keys are unique in the table."""
-
-    id: int
-    partition: tuple[str | None, ...]
-
-
-Row: TypeAlias = dict[str, Any]
-State: TypeAlias = dict[Key, Row]
+RANGES: Final = int(os.environ.get("RANGES", "4"))
+"""Ranges of completion times whose changes are compared for each history."""
 Operation: TypeAlias = Callable[[], "Instant | None"]
-
-
-@dataclass(frozen=True)
-class Definition:
-    """The table of a workload."""
-
-    type: TableType
-    index: IndexType
-    partition_fields: tuple[str, ...]
-    ordering_field: str | None
-    properties: dict[str, str]
-
-    @classmethod
-    def drawn(cls, draws: random.Random, type: TableType, index: IndexType) -> Definition:
-        """Any definition of this type and index."""
-        properties = {partition_paths.HIVE_STYLE_PROPERTY: draws.choice(["true", "false"])}
-        if type is TableType.MERGE_ON_READ:
-            properties["hudi.log-blocks"] = draws.choice(["parquet", "avro"])
-        if index is not IndexType.BUCKET:
-            # Files of three records are full, so that several are filled and opened.
-            properties |= draws.choice(
-                [{}, {"files.max-file-size": "9000", "files.record-size-estimate": "1000"}]
-            )
-        fields: list[tuple[str, ...]] = [(), ("day",), ("day", "shop")]
-        return cls(type, index, draws.choice(fields), draws.choice([None, "ts"]), properties)
-
-    @property
-    def has_unique_keys(self) -> bool:
-        """Whether a key is unique over all partitions."""
-        return self.index is IndexType.RECORD
-
-    def key_of(self, row: Row) -> Key:
-        """The key of a row."""
-        return Key(row["id"], () if self.has_unique_keys else self.partition_of(row))
-
-    def partition_of(self, row: Row) -> tuple[str | None, ...]:
-        """The values of the partition of a row."""
-        return tuple(row[name] for name in self.partition_fields)
-
-
-@dataclass
-class Oracle:
-    """The records that the table must have, after each of its instants.
-
-    ``least`` has the least ordering values of new rows of keys that were deleted. Whether a table keeps a trace
-    of a delete depends on its type and on its compactions. Workloads do without rows for which that matters.
-    """
-
-    definition: Definition
-    state: State = field(default_factory=dict)
-    least: dict[Key, int] = field(default_factory=dict)
-
-    def upsert(self, rows: Iterable[Row], deletes: Callable[[Row], bool] = lambda row: False) -> None:
-        """The latest row of each key counts, unless the stored one has a larger ordering value."""
-        for row in self.latest(rows):
-            key = self.definition.key_of(row)
-            if deletes(row):
-                self.delete(key, row["ts"])
-            elif self._is_late(key, row["ts"]):
-                continue
-            else:
-                self.state[key] = row
-
-    def latest(self, rows: Iterable[Row]) -> list[Row]:
-        """One row of each key: that with the largest ordering value."""
-        by_key: dict[Key, Row] = {}
-        for row in rows:
-            key = self.definition.key_of(row)
-            if key not in by_key or by_key[key]["ts"] < row["ts"]:
-                by_key[key] = row
-        return list(by_key.values())
-
-    def delete(self, key: Key, ts: int | None) -> None:
-        """Delete a record, unless it has a larger ordering value; None deletes in any case."""
-        stored = self.state.get(key)
-        self.least[key] = max(self.least.get(key, 0), ts or 0, stored["ts"] if stored is not None else 0)
-        if stored is not None and (ts is None or not self._is_late(key, ts)):
-            del self.state[key]
-
-    def overwrite(self, rows: Iterable[Row], partitions: str) -> None:
-        """Replace the partitions of the rows (``dynamic``), or the whole table (``all``)."""
-        latest = self.latest(rows)
-        replaced = {self.definition.partition_of(row) for row in latest}
-        self.state = {
-            key: row
-            for key, row in self.state.items()
-            if partitions != "all" and self.definition.partition_of(row) not in replaced
-        }
-        self.state |= {self.definition.key_of(row): row for row in latest}
-
-    def _is_late(self, key: Key, ts: int) -> bool:
-        stored = self.state.get(key)
-        return self.definition.ordering_field is not None and stored is not None and ts < stored["ts"]
+Moment: TypeAlias = "tuple[str | None, State]"
+"""A completion time, and the state as of it; no time before the first."""
 
 
 class Workload:
@@ -146,8 +47,8 @@ class Workload:
         self._draws = draws
         self._definition = definition
         self.oracle = Oracle(definition)
-        self.history: list[tuple[str, State]] = []
-        """The completion time of each instant, and the state as of it."""
+        self.history: list[tuple[Instant, State]] = []
+        """Each instant, and the state as of its completion."""
         self.log: list[str] = []
         """The operations so far, to find a failure again."""
         self._columns = list(COLUMNS)
@@ -166,6 +67,19 @@ class Workload:
 
     def step(self) -> None:
         """One operation on the table and on the oracle, or two that overlap; then compare."""
+        alone, first, within = self._operations()
+        if self._draws.random() < 0.3:
+            self._overlap(self._draws.choice(first), self._draws.choice(within))
+        else:
+            self._run(self._draws.choice([*alone, *first, self._upsert]))
+        self._compare()
+
+    def _compare(self) -> None:
+        """The snapshot of now is that of the oracle."""
+        self._assert_same(hudi_reader.rows_of(self.table.metastore).to_pylist(), self.oracle.state)
+
+    def _operations(self) -> tuple[list[Operation], list[Operation], list[Operation]]:
+        """Operations that run alone, those that another may overlap, and those that may run within another."""
         alone: list[Operation] = [
             self._insert,
             self._insert_new,
@@ -189,20 +103,21 @@ class Workload:
             within.append(self._resize)
         if self._definition.partition_fields:
             alone.append(self._delete_partition)
+        if self._definition.has_partial_updates:
+            first.append(self._update_partially)
         if self._definition.has_unique_keys:
             # Keys that are written meanwhile may make it an error.
             alone.append(first.pop(first.index(self._overwrite)))
-        if self._draws.random() < 0.3:
-            self._overlap(self._draws.choice(first), self._draws.choice(within))
-        else:
-            self._run(self._draws.choice([*alone, *first, self._upsert]))
-        self._assert_same(hudi_reader.rows_of(self.table.metastore).to_pylist(), self.oracle.state)
+        return alone, first, within
 
     def _run(self, operation: Operation) -> None:
         instant = operation()
         if instant is not None:
-            assert instant.completion_time is not None
-            self.history.append((instant.completion_time, dict(self.oracle.state)))
+            self._record(instant)
+
+    def _record(self, instant: Instant) -> None:
+        assert instant.completion_time is not None
+        self.history.append((instant, dict(self.oracle.state)))
 
     def _overlap(self, outer: Operation, inner: Operation) -> None:
         """``inner`` runs from begin to end once ``outer`` has begun and has its snapshot.
@@ -224,14 +139,30 @@ class Workload:
             self._overlaps = False
 
     def check_history(self) -> None:
-        """Each state of the past, and the changes between any two, as Spark reads them."""
-        moments: list[tuple[str | None, State]] = [(None, {}), *self.history]
-        for time, state in self._draws.sample(self.history, min(4, len(self.history))):
-            self._assert_same(rows_of(self.table.read(as_of=time)), state)
-        for _ in range(4):
-            first, last = sorted(self._draws.sample(range(len(moments)), 2))
-            (since, before), (until, after) = moments[first], moments[last]
+        """Each state of the past, and the changes between two times, some of them as Spark reads them."""
+        readable = self._readable_history()
+        for instant, state in readable:
+            rows = hudi_reader.rows_of(self.table.metastore, instant.completion_time)
+            self._assert_same(rows.to_pylist(), state)
+        for instant, state in self._draws.sample(readable, min(2, len(readable))):
+            self._assert_same(rows_of(self.table.read(as_of=instant.completion_time)), state)
+        moments: list[Moment] = [(None, {})]
+        moments += [(instant.completion_time, state) for instant, state in readable]
+        for (since, before), (until, after) in self._ranges(moments):
             self._check_changes(rows_of(self.table.changes(since, until)), before, after)
+
+    def _ranges(self, moments: Sequence[Moment]) -> list[tuple[Moment, Moment]]:
+        pairs = list(itertools.combinations(moments, 2))
+        return self._draws.sample(pairs, min(RANGES, len(pairs)))
+
+    def _readable_history(self) -> list[tuple[Instant, State]]:
+        """The history since the last clean."""
+        cleaned_before = self.table.metastore.reload().definition.cleaned_before or ""
+        return [
+            (instant, state)
+            for instant, state in self.history
+            if instant.completion_time is not None and instant.completion_time >= cleaned_before
+        ]
 
     def _check_changes(self, changes: list[Row], before: State, after: State) -> None:
         """Every difference of the states is a change; a change that is none wrote the record as it was."""
@@ -267,6 +198,19 @@ class Workload:
         self._note("upsert_only", rows)
         instant = self.table.upsert(self._frame(rows), on_conflict="retry")
         self.oracle.upsert(rows)
+        return instant
+
+    def _update_partially(self) -> Instant:
+        """An upsert of some of the columns; new keys only where the frame has those of order and conditions."""
+        keys = ("id", *self._definition.partition_fields)
+        lacking = [name for name in self._names() if name not in keys]
+        lacking = self._draws.sample(lacking, self._draws.randint(1, len(lacking)))
+        rows = self._rows(6)
+        if "ts" in lacking or "amount" in lacking:
+            rows = [row for row in rows if self._definition.key_of(row) in self.oracle.state]
+        self._note("update_partially", rows, lacking)
+        instant = self.table.upsert(self._frame(rows).drop(*lacking), on_conflict="retry")
+        self.oracle.update_partially(rows, lacking)
         return instant
 
     def _evolve(self) -> Instant:
