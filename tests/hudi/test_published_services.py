@@ -117,7 +117,7 @@ def test_a_service_of_a_file_group_that_was_overwritten_meanwhile_repeats_no_row
     table.publish()
     with table.table.execute(service) as write:
         is_full = action is Action.COMPACTION
-        files = table.compacted(write) if is_full else table.stitched(write.requested_time)
+        files = list(table.compacted(write) if is_full else table.stitched(write.requested_time))
         table.overwrite("a", row(7))
         check(table)
         table.add(write, files)
