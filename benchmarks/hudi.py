@@ -2,7 +2,8 @@
 
 ``make bench-hudi`` needs the environment of ``make test-hudi``, or ``HUDI_PYTHON`` and ``HUDI_JAR``. Hudi runs
 in the older PySpark that it needs. ``ROWS=5000000`` is the size of the tables, ``ROUNDS=2`` how often each step
-is measured after a first one. ``CHECK=1`` exits 1 unless Chronolake is ahead in every row.
+is measured after a first one. ``CASES=merge_on_read,simple`` runs the tables of such a type or index alone.
+``CHECK=1`` exits 1 unless Chronolake is ahead in every row.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tools import make_hudi_env
 
 ROWS = int(os.environ.get("ROWS", "5000000"))
 ROUNDS = int(os.environ.get("ROUNDS", "2"))
+CASES = set(filter(None, os.environ.get("CASES", "").split(",")))
 BUCKETS = 8
 _ROOT: Final = Path(__file__).parents[1]
 _ENVIRONMENT: Final = _ROOT / ".hudi-env"
@@ -43,11 +45,15 @@ STEPS: Final = (
     "upsert merge_on_read bucket",
     "one_row merge_on_read bucket",
     "read merge_on_read bucket",
+    "compact merge_on_read bucket",
     "insert copy_on_write record",
     "upsert copy_on_write record",
     "lookup copy_on_write record",
+    "bulk_insert copy_on_write simple",
+    "cluster copy_on_write simple",
 )
 """Operation, table type and index; each works on the table that the steps before have left."""
+CHOSEN: Final = [step for step in STEPS if not CASES or CASES & set(step.split())]
 
 
 class HudiSide:
@@ -112,6 +118,8 @@ class OwnSide:
             "one_row": lambda: table.upsert(spark_rows.rows(self._spark, 0, 1)),
             "read": lambda: table.read().write.format("noop").mode("overwrite").save(),
             "lookup": lambda: table.lookup([4711]).collect(),
+            "compact": table.compact,
+            "cluster": lambda: table.cluster(["ts"]),
         }
         began = time.perf_counter()
         job[operation]()
@@ -142,9 +150,9 @@ class OwnSide:
 
 def compared(own: OwnSide, hudi: HudiSide) -> Iterator[Row]:
     """A row for each step: the medians of both, in turns."""
-    taken: dict[str, list[tuple[float, float]]] = {step: [] for step in STEPS}
+    taken: dict[str, list[tuple[float, float]]] = {step: [] for step in CHOSEN}
     for _ in range(ROUNDS + 1):
-        for step in STEPS:
+        for step in CHOSEN:
             taken[step].append((own.step(step), hudi.step(step)))
     for step, pairs in taken.items():
         ours, theirs = (statistics.median(seconds) for seconds in zip(*pairs[1:], strict=True))

@@ -25,6 +25,9 @@ COMMON = {
 }
 BUCKET_INDEX = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": BUCKETS}
 RECORD_INDEX = {"hoodie.index.type": "RECORD_INDEX", "hoodie.metadata.record.index.enable": "true"}
+AT_ONCE = "hoodie.compact.inline.max.delta.commits=1"
+SAME_SIZE = "hoodie.clustering.plan.strategy.target.file.max.bytes=125829120"
+"""The size of Chronolake's files."""
 
 
 class Hudi:
@@ -66,6 +69,10 @@ class Hudi:
             "upsert": lambda: self._write(path, options, "upsert", spark_rows.updates(self._spark, self._rows)),
             "one_row": lambda: self._write(path, options, "upsert", spark_rows.rows(self._spark, 0, 1)),
             "read": lambda: _drain(self._spark.read.format("hudi").load(path)),
+            "compact": lambda: self._call("run_compaction", path, AT_ONCE, op="scheduleAndExecute"),
+            "cluster": lambda: self._call(
+                "run_clustering", path, SAME_SIZE, order="ts", op="scheduleAndExecute"
+            ),
             "lookup": lambda: self._spark.read.format("hudi").load(path).where("id = 4711").collect(),
         }
         began = time.perf_counter()
@@ -74,6 +81,12 @@ class Hudi:
 
     def _all(self) -> DataFrame:
         return spark_rows.rows(self._spark, 0, self._rows)
+
+    def _call(self, procedure: str, path: str, options: str, **arguments: str) -> None:
+        stated = ", ".join(f"{name} => '{value}'" for name, value in arguments.items())
+        call = f"call {procedure}(path => '{path}', {stated}, options => '{options}')"
+        rows = self._spark.sql(call).collect()
+        assert rows, f"{procedure} has done nothing"
 
     def _write(
         self, path: str, options: dict[str, str], operation: str, frame: DataFrame, mode: str = "append"
