@@ -1,7 +1,7 @@
-"""Table services: planning of very many file groups, and compaction without Spark.
+"""Table services: planning of very many file groups, compaction and clustering, and what others notice of them.
 
-``GROUPS=10000`` has fewer of them; ``CASES=planning`` runs these alone; ``CHECK=1`` exits 1 when a target is
-missed.
+``GROUPS=10000`` has fewer of them, and ``BENCH_MB=100`` smaller tables; ``CASES=planning,writers`` runs these
+alone; ``CHECK=1`` exits 1 when a target is missed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import httpx
 import psycopg
 from psycopg import sql
 
-from benchmarks import reporting, running, services_arrow
+from benchmarks import reporting, running, services_arrow, services_spark, services_writers
 from benchmarks.reporting import Row
 from chronolake_metastore.store.postgres import statements
 
 GROUPS: Final = int(os.environ.get("GROUPS", "100000"))
-CASES: Final = os.environ.get("CASES", "planning,arrow").split(",")
+CASES: Final = os.environ.get("CASES", "planning,arrow,spark,clustering,reads,writers").split(",")
 SEED: Final = (running.HERE / "seed_services.sql").read_text("utf-8")
 ROUNDS: Final = 5
 LOGS: Final = 2
@@ -39,12 +39,27 @@ def _measure() -> Iterator[Row]:
     cases: dict[str, Callable[[str, httpx.Client], Iterator[Row]]] = {
         "planning": _planning,
         "arrow": services_arrow.compaction,
+        "spark": services_spark.compaction,
+        "clustering": services_spark.clustering,
+        "reads": services_spark.reads,
+        "writers": _writers,
     }
     dsn = running.postgres()
     with running.server(dsn) as client:
         client.post("/v1/namespaces", json={"name": "bench"})
         for case in CASES:
             yield from cases[case](dsn, client)
+
+
+def _writers(dsn: str, client: httpx.Client) -> Iterator[Row]:
+    _make_table(dsn, client, "planned", LOGS, {"type": "merge_on_read"})
+    yield from services_writers.writers("bench.planned")
+
+
+def _make_table(dsn: str, client: httpx.Client, name: str, logs: int, definition: dict[str, Any]) -> object:
+    schema = [{"name": "id", "type": "bigint"}, {"name": "day", "type": "date"}]
+    running.make_table(client, f"bench.{name}", schema=schema, partition_fields=["day"], **definition)
+    return _seed(dsn, name, logs)
 
 
 def _planning(dsn: str, client: httpx.Client) -> Iterator[Row]:
@@ -54,9 +69,7 @@ def _planning(dsn: str, client: httpx.Client) -> Iterator[Row]:
         ("clustering", 0, {"index": {"type": "simple"}}),
     ):
         name = f"bench.{service}"
-        schema = [{"name": "id", "type": "bigint"}, {"name": "day", "type": "date"}]
-        running.make_table(client, name, schema=schema, partition_fields=["day"], **definition)
-        table_id = _seed(dsn, service, logs)
+        table_id = _make_table(dsn, client, service, logs, definition)
         taken = [_round(client, name, service) for _ in range(ROUNDS)]
         off, under = (statistics.median(figures) for figures in zip(*taken, strict=True))
         facts = statistics.median(_facts(dsn, service, table_id) for _ in range(ROUNDS))

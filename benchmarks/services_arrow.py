@@ -7,7 +7,7 @@ figure too. ``BENCH_MB`` is the size of the table, 1,000 by default, of which a 
 from __future__ import annotations
 
 import os
-import resource
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,6 +28,7 @@ from benchmarks import reporting, running
 from benchmarks.reporting import Row
 from chronolake_model.file_names import base_file_name, bucket_file_id, log_file_name
 from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.instants import Instant
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import Action, TableType
 from chronolake_spark import services
@@ -70,43 +71,63 @@ def compaction(_dsn: str, _client: httpx.Client) -> Iterator[Row]:
 
 def _compaction(folder: Path) -> Iterator[Row]:
     with chronolake.connect(running.URL) as client:
-        client.create_namespace("bench", if_not_exists=True)
-        table = client.create_table(
-            TABLE,
-            base_path=str(folder / "table"),
-            schema=_SCHEMA,
-            record_key_fields=["id"],
-            ordering_field="ts",
-            type=TableType.MERGE_ON_READ,
-            index=BucketIndex(buckets=GROUPS),
-            properties={"hudi.publish": "false"},
-        )
-        table.claim_storage()
-        size = _write(table)
-        plain_seconds, _ = _measured("pyarrow", table.definition.base_path)
-        groups = [FileGroupName(of.partition_path, of.file_id) for of in table.snapshot().slices]
-        planned = table.plan(Action.COMPACTION, groups)
-        seconds, memory = _measured("compact", planned.requested_time)
+        table = create(client, TABLE, folder)
+        size = write(table)
+        plain_seconds, plain_memory = _measured("pyarrow", table.definition.base_path)
+        planned = planned_compaction(table)
+        seconds, memory = _measured(TABLE, planned.requested_time)
         assert not any(of.log_files for of in table.snapshot().slices)
     yield Row("base files and log files", f"{size / 1e6:,.0f} MB in {GROUPS} file groups")
-    yield Row("PyArrow reads and rewrites the base files", f"{plain_seconds:.1f} s")
+    plain = f"{plain_seconds:.1f} s, peak memory {plain_memory:,.0f} MB"
+    yield Row("PyArrow reads and rewrites the base files", plain)
     times = seconds / plain_seconds
     yield reporting.at_most(f"compaction by the engine arrow: {seconds:.1f} s", times, TIMES_MAX, "x of that")
     yield reporting.at_most("its peak memory", memory, MEMORY_MB_MAX, "MB")
 
 
-def _write(table: chronolake.Table) -> int:
+def create(client: chronolake.Client, name: str, folder: Path) -> chronolake.Table:
+    """A merge-on-read table without files."""
+    client.create_namespace("bench", if_not_exists=True)
+    table = client.create_table(
+        name,
+        base_path=str(folder / name),
+        schema=_SCHEMA,
+        record_key_fields=["id"],
+        ordering_field="ts",
+        type=TableType.MERGE_ON_READ,
+        index=BucketIndex(buckets=GROUPS),
+        properties={"hudi.publish": "false"},
+    )
+    table.claim_storage()
+    return table
+
+
+def write(table: chronolake.Table) -> int:
     """Base files, and log files that change a tenth of the records; returns their bytes."""
-    count = MEGABYTES * 1_000_000 * (LOG_SHARE - 1) // LOG_SHARE // BYTES_OF_ROW // GROUPS
-    stats: list[WriteStat] = []
-    for is_log in (False, True):
-        with table.begin() as write:
-            for group in range(GROUPS):
-                step = GROUPS * (LOG_SHARE if is_log else 1)
-                ids = np.arange(group, count * GROUPS, step)
-                stats.append(_file(table, write.requested_time, group, ids, is_log=is_log))
-                write.add(stats[-1])
-    return sum(stat.size_bytes for stat in stats)
+    return write_files(table, 1, is_log=False) + write_files(table, LOG_SHARE, is_log=True)
+
+
+def write_files(table: chronolake.Table, step: int, *, is_log: bool) -> int:
+    """One commit with a file of each file group, which has every ``step``-th record; returns their bytes."""
+    size = 0
+    with table.begin() as write:
+        for group in range(GROUPS):
+            ids = np.arange(group, rows_of_group() * GROUPS, GROUPS * step)
+            stat = _file(table, write.requested_time, group, ids, is_log=is_log)
+            write.add(stat)
+            size += stat.size_bytes
+    return size
+
+
+def rows_of_group() -> int:
+    """The records of a file group."""
+    return MEGABYTES * 1_000_000 * (LOG_SHARE - 1) // LOG_SHARE // BYTES_OF_ROW // GROUPS
+
+
+def planned_compaction(table: chronolake.Table) -> Instant:
+    """A plan for all file groups."""
+    slices = table.snapshot().slices
+    return table.plan(Action.COMPACTION, [FileGroupName(of.partition_path, of.file_id) for of in slices])
 
 
 def _file(table: chronolake.Table, requested_time: str, group: int, ids: Numbers, *, is_log: bool) -> WriteStat:
@@ -146,7 +167,10 @@ def _records(layout: pa.Schema, ids: Numbers, requested_time: str, name: str) ->
 
 
 def _measured(task: str, argument: str) -> tuple[float, float]:
-    """The seconds of a task in a process of its own, without its imports, and its peak memory in megabytes."""
+    """The seconds of a task in a process of its own, without its imports, and its peak memory in megabytes.
+
+    The kernel's ``ru_maxrss`` would not do: a process begins with that of the one that has started it.
+    """
     command = [sys.executable, "-m", "benchmarks.services_arrow", task, argument]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     seconds, kilobytes = output.split()
@@ -154,7 +178,7 @@ def _measured(task: str, argument: str) -> tuple[float, float]:
 
 
 def _run(task: str, argument: str) -> None:
-    """A task, in the process that is measured."""
+    """A task, in the process that is measured: ``pyarrow`` of a folder, or of a table the time of its plan."""
     started = time.perf_counter()
     if task == "pyarrow":
         with (
@@ -168,8 +192,10 @@ def _run(task: str, argument: str) -> None:
             )
     else:
         with chronolake.connect(running.URL) as client, ThreadPoolExecutor(_PARALLEL) as workers:
-            services.compact(client.table(TABLE), argument, workers=workers)
-    print(time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+            services.compact(client.table(task), argument, workers=workers)
+    seconds = time.perf_counter() - started
+    [peak] = re.findall(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text("ascii"), re.MULTILINE)
+    print(seconds, peak)
 
 
 def _rewrite(source: Path, target: Path) -> None:
