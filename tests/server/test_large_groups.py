@@ -84,7 +84,7 @@ def test_nothing_is_left_of_a_group_that_fails_after_its_first_events_were_sent(
     table = rest.make_table(http).name
     before = database.contents(dsn, "event", "outcome", *database.PROJECTIONS)
     sent: list[int] = []
-    append, decide = recording.append_events, BeginInstantHandler.decide
+    append, decide = recording.write_early, BeginInstantHandler.decide
 
     def counted(*args: Any) -> Any:
         sent.append(len(args[0].changes.events))
@@ -95,7 +95,7 @@ def test_nothing_is_left_of_a_group_that_fails_after_its_first_events_were_sent(
             raise ZeroDivisionError
         return decide(self, state, command, *args)
 
-    monkeypatch.setattr(recording, "append_events", counted)
+    monkeypatch.setattr(recording, "write_early", counted)
     monkeypatch.setattr(BeginInstantHandler, "decide", broken)
 
     with pytest.raises(ZeroDivisionError):

@@ -6,7 +6,7 @@ costs the same few statements, regardless of its size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -35,7 +35,7 @@ from chronolake_metastore.store.postgres.transaction import Session, Statement, 
 from chronolake_model.times import MICROS_PER_SECOND
 
 _EVENTS_AT_ONCE: Final = 500
-"""This number of events is sent before the next command is decided."""
+"""This number of events is sent before the answer to the command is made."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -152,12 +152,11 @@ def _execute(
 ) -> Iterator[Statement]:
     """Decide ``tasks``, one by one, into ``results``, and write what they change.
 
-    PostgreSQL appends the events of commands that have many of them while the next command is decided.
+    PostgreSQL writes the events and instants of a command that begins many while its answer is made, and while
+    the next command is decided.
     """
     for task, task_evidence in zip(tasks, evidence, strict=True):
-        results.append(_decide(state, task, task_evidence, now, records))
-        if len(state.changes.events) >= _EVENTS_AT_ONCE:
-            yield from recording.append_events(state)
+        results.append((yield from _decide(state, task, task_evidence, now, records)))
     if records.decided:
         yield from recording.write(state)
         yield from _append_records(records)
@@ -262,7 +261,10 @@ def _elsewhere(tasks: Sequence[Task], tables: Mapping[str, Table]) -> set[UUID]:
     return elsewhere
 
 
-def _decide(state: State, task: Task, evidence: Any, now: Now, records: _Records) -> Result:
+def _decide(
+    state: State, task: Task, evidence: Any, now: Now, records: _Records
+) -> Generator[Statement, None, Result]:
+    """The result of a task, and what is written before its outcome is made."""
     request = task.request
     outcome = records.known.get(request.ctx.request_id)
     if outcome is not None:
@@ -285,6 +287,8 @@ def _decide(state: State, task: Task, evidence: Any, now: Now, records: _Records
         return recording.refusal_of(
             refused, _record(state, task, now, refused, refusal.table_id, records, refusal)
         )
+    if len(state.changes.events) >= _EVENTS_AT_ONCE:
+        yield from recording.write_early(state)
     return Answer(result, _record(state, task, now, result, result.log_id, records))
 
 

@@ -102,7 +102,7 @@ def write(state: State) -> Iterator[Statement]:
     Statements are made one by one: PostgreSQL runs the first while the next ones are made.
     """
     changes = state.changes
-    yield from append_events(state)
+    yield from _append_events(state)
     if changes.written:
         yield event_log.append_write_stats(changes.written)
     if changes.lists:
@@ -117,10 +117,19 @@ def write(state: State) -> Iterator[Statement]:
         yield from state.evolution(Instants).refuse_late_markers()
 
 
-def append_events(state: State) -> Iterator[Statement]:
+def write_early(state: State) -> Iterator[Statement]:
+    """Write the events and the new instants so far.
+
+    No other transaction waits for these rows, so that their order need not be the fixed one of locks.
+    """
+    yield from _append_events(state)
+    if Instants in state.evolutions:
+        yield from state.evolution(Instants).add_begun()
+
+
+def _append_events(state: State) -> Iterator[Statement]:
     """Append the events that were not appended before."""
     changes = state.changes
     if changes.events:
         yield event_log.append(changes.events)
-        changes.appended += len(changes.events)
         changes.events = []

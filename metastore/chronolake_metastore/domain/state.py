@@ -74,8 +74,7 @@ class StateChanges:
 
     def __init__(self) -> None:
         self.events: list[events.Event] = []
-        self.appended = 0
-        """The number of earlier events, which are appended already."""
+        """Without earlier ones, which are appended already."""
         self.lists: list[ListOfEvent] = []
         self.written: list[WrittenFiles] = []
         self.reported: list[ReportedFiles] = []

@@ -79,11 +79,20 @@ class Instants(Projection):
     @override
     def write(self, entries: Entries) -> Iterator[Statement]:
         by_key = self.state.instants
-        if self.begun:
-            yield stored.add([(key[0], by_key[key]) for key in self.begun])
-        if changed := self.changed.difference(self.begun):
+        yield from self.add_begun()
+        if self.changed:
             # In the order in which transactions that create markers lock the rows of several instants.
-            yield stored.save([(key[0], by_key[key]) for key in sorted(changed)])
+            yield stored.save([(key[0], by_key[key]) for key in sorted(self.changed)])
+
+    def add_begun(self) -> Iterator[Statement]:
+        """Add the new instants that were not added before, in their present state."""
+        by_key, changed = self.state.instants, self.changed.intersection(self.begun)
+        if unchanged := [(key[0], by_key[key]) for key in self.begun if key not in changed]:
+            yield stored.add_begun(unchanged)
+        if changed:
+            yield stored.add([(key[0], by_key[key]) for key in self.begun if key in changed])
+        self.changed -= changed
+        self.begun = []
 
     def refuse_late_markers(self) -> Iterator[Statement]:
         """Abort the transaction if an instant that it ends as one without markers has got markers meanwhile."""

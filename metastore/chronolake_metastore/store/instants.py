@@ -27,6 +27,7 @@ _FIND_ROLLBACKS: Final = statements.load("instants/find_rollbacks")
 _FIND_SAVEPOINTS: Final = statements.load("instants/find_savepoints")
 _FIND_AFTER_SAVEPOINTS: Final = statements.load("instants/find_after_savepoints")
 _ADD: Final = statements.load("instants/add")
+_ADD_BEGUN: Final = statements.load("instants/add_begun")
 _SAVE: Final = statements.load("instants/save")
 _LATEST_COMPLETION: Final = statements.load("instants/latest_completion")
 _COMPLETED_BETWEEN: Final = statements.load("instants/completed_between")
@@ -36,12 +37,12 @@ _COLUMNS: Final[Sequence[Column[Any]]] = tuple(schema.instant.columns)
 # SQLAlchemy's names are a class of their own, which msgspec does not take for text.
 _FIELDS: Final = tuple(str(column.name) for column in _COLUMNS[1:])
 """Fields of ``Instant`` in the order of the columns after the table's id."""
-_JSON_FIELDS: Final = tuple(str(column.name) for column in _COLUMNS if isinstance(column.type, JSONB))
+_JSON_FIELDS: Final = frozenset(str(column.name) for column in _COLUMNS if isinstance(column.type, JSONB))
 
 _EMPTY: Final = "{}"
 """The extra metadata of nearly all instants."""
 
-_values: Final = operator.attrgetter(*_FIELDS)
+_BEGUN_FIELDS: Final = tuple(name for name in _FIELDS if name in statements.SET_AT_BEGIN)
 
 _COUNT: Final = len(_COLUMNS)
 
@@ -140,12 +141,17 @@ def decode(rows: Rows) -> FoundInstants:
 
 def add(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
     """Add new instants."""
-    return _ADD, _encode(instants)
+    return _ADD, _encode(instants, _FIELDS)
+
+
+def add_begun(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
+    """Add new instants that have not changed since they were begun."""
+    return _ADD_BEGUN, _encode(instants, _BEGUN_FIELDS)
 
 
 def save(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
     """Save instants in their present state."""
-    return _SAVE, _encode(instants)
+    return _SAVE, _encode(instants, _FIELDS)
 
 
 async def get(connection: AsyncConnection, table_id: UUID, requested_time: Micros) -> Instant | None:
@@ -307,12 +313,12 @@ def _instant_of(row: Sequence[Any]) -> tuple[UUID, Instant]:
     return row[0], decoding.convert(fields, Instant)
 
 
-def _encode(instants: Sequence[tuple[UUID, Instant]]) -> dict[str, list[Any]]:
+def _encode(instants: Sequence[tuple[UUID, Instant]], fields: Sequence[str]) -> dict[str, list[Any]]:
     """The parameters of the statements that add and save instants."""
     parameters: dict[str, list[Any]] = {"table_id": [table_id for table_id, _ in instants]}
-    values = map(_values, [instant for _, instant in instants])
-    parameters |= {name: list(column) for name, column in zip(_FIELDS, zip(*values, strict=True), strict=True)}
-    for name in _JSON_FIELDS:
+    values = map(operator.attrgetter(*fields), [instant for _, instant in instants])
+    parameters |= {name: list(column) for name, column in zip(fields, zip(*values, strict=True), strict=True)}
+    for name in _JSON_FIELDS.intersection(fields):
         column = parameters[name]
         if column.count(None) < len(column):
             parameters[name] = list(map(_json, column))

@@ -25,6 +25,16 @@ _PARAMETER_TYPES: Final = {
 }
 _NEVER_CHANGED: Final = frozenset({"table_id", "requested_time", "operation", "target", "plan", "stream"})
 """Columns that keep the value with which their instant was begun."""
+SET_AT_BEGIN: Final = _NEVER_CHANGED | {
+    "action",
+    "state",
+    "writer",
+    "lease_seconds",
+    "lease_expires_at",
+    "version",
+    "schema_version",
+}
+"""Columns that may have a value when their instant was begun and has not changed."""
 
 _INSTANT: Final[Sequence[Column[Any]]] = tuple(schema.instant.columns)
 
@@ -49,14 +59,22 @@ def _saved(column: Column[Any]) -> str:
             return column.name
 
 
+def _rows(columns: Sequence[Column[Any]]) -> str:
+    return ", ".join(
+        f"unnest(%({column.name})s::{_PARAMETER_TYPES[type(column.type)]}[]) AS {column.name}"
+        for column in columns
+    )
+
+
+_BEGUN: Final = tuple(column for column in _INSTANT if column.name in SET_AT_BEGIN)
 _INSTANT_FRAGMENTS: Final[Mapping[str, str]] = {
     "{instant}": ", ".join(map(_read, _INSTANT)),
     "{instant_names}": ", ".join(column.name for column in _INSTANT),
-    "{instant_rows}": ", ".join(
-        f"unnest(%({column.name})s::{_PARAMETER_TYPES[type(column.type)]}[]) AS {column.name}"
-        for column in _INSTANT
-    ),
+    "{instant_rows}": _rows(_INSTANT),
     "{instant_values}": ", ".join(map(_saved, _INSTANT)),
+    "{begun_names}": ", ".join(column.name for column in _BEGUN),
+    "{begun_rows}": _rows(_BEGUN),
+    "{begun_values}": ", ".join(map(_saved, _BEGUN)),
     "{instant_updates}": ", ".join(
         f"{column.name} = excluded.{column.name}" for column in _INSTANT if column.name not in _NEVER_CHANGED
     ),
@@ -95,8 +113,8 @@ def load(name: str) -> str:
     """The statement in ``sql/<name>.sql``; ``name`` is ``noun/what it does``.
 
     ``%(name)s`` in it is a parameter. ``{instant}`` stands for the columns of the instant ``i``, ``{file}`` for
-    those of the file ``f``, ``{pending}`` for whether the instant was pending, ``{instant_...}`` for parts of
-    the statement that saves instants.
+    those of the file ``f``, ``{pending}`` for whether the instant was pending, ``{instant_...}`` and
+    ``{begun_...}`` for parts of the statements that save and add instants.
     """
     statement = resources.files("chronolake_metastore.store").joinpath("sql", f"{name}.sql").read_text("utf-8")
     for placeholder, fragment in _FRAGMENTS.items():
