@@ -63,7 +63,7 @@ def execute(
                 raise write.lost
 
         with _cancelled_by(spark, checked):
-            executing.add(table, write, _run(spark, url, job, tasks))
+            executing.complete(table, write, _run(spark, url, job, tasks))
         report(executing.tasks_done(write.instant, tasks, tasks))
     return write.refresh()
 

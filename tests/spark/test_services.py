@@ -15,7 +15,8 @@ import pytest
 import chronolake
 from chronolake import Action, Field
 from chronolake.errors import NotPublished
-from chronolake_model.files import FileGroupName, FileSlice
+from chronolake_model.file_names import base_file_name
+from chronolake_model.files import FileGroupName, FileSlice, WriteStat
 from chronolake_model.instants import Instant
 from chronolake_model.schemas import SchemaChange
 from chronolake_model.tables import BucketIndex
@@ -24,6 +25,7 @@ from chronolake_spark import errors, services
 from chronolake_spark.common import columns
 from chronolake_spark.index.keys import stored_keys
 from chronolake_spark.index.record.record_index import RecordIndex
+from chronolake_spark.services.executing import TasksDone
 from tests.fix_s3 import S3
 from tests.spark import hudi_reader
 from tests.spark.arrow_writes import row, upsert, write_rows
@@ -309,6 +311,41 @@ def test_appends_to_a_group_in_compaction_belong_to_the_next_slice(new_table: Ne
     assert digest(table) == before
     hudi_reader.publish_and_compare(table)
     assert sum(len(of.log_files) for of in table.snapshot().slices) == 1
+
+
+def test_a_compaction_leaves_out_a_group_whose_base_file_a_write_has_replaced(
+    new_table: NewTable,
+) -> None:
+    table = new_table(properties={"hudi.publish": "false"})
+    write_history(table)
+    planned = plan(table, Action.COMPACTION)
+    written, other = table.snapshot().slices
+    before = []
+
+    def write_at_the_end(done: TasksDone) -> None:
+        if done.tasks_done == done.tasks == 2:
+            rewrite_base_file(table, written)
+            before.append(digest(table))
+
+    services.execute(table, planned.requested_time, report=write_at_the_end)
+
+    assert [digest(table)] == before
+    base_files = {of.file_id: of.base_file for of in table.snapshot().slices if of.base_file is not None}
+    assert base_files[other.file_id].requested_time == planned.requested_time
+    assert base_files[written.file_id].requested_time > planned.requested_time
+    assert_no_orphans(table)
+
+
+def rewrite_base_file(table: chronolake.Table, stored: FileSlice) -> None:
+    """A write whose file has the records of the base file as they are."""
+    assert stored.base_file is not None
+    folder = Path(table.definition.base_path)
+    with table.begin() as write:
+        name = base_file_name(stored.file_id, "0-0-0", write.requested_time)
+        rows = pq.read_table(folder / stored.base_file.path)
+        pq.write_table(rows, folder / name)
+        size = (folder / name).stat().st_size
+        write.add(WriteStat("", stored.file_id, name, size_bytes=size, records=len(rows), updates=len(rows)))
 
 
 def test_a_clean_does_not_take_the_past_from_a_plan(new_table: NewTable) -> None:

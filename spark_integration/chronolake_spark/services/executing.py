@@ -16,8 +16,8 @@ import msgspec
 
 import chronolake
 from chronolake import errors as client_errors
-from chronolake_model.files import WriteStat
-from chronolake_model.instants import Instant
+from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.instants import ConflictingInstant, Instant
 from chronolake_model.publication import PUBLISHER_PROPERTY, Publisher
 from chronolake_model.vocabulary import Action, State
 from chronolake_spark import errors
@@ -91,7 +91,7 @@ def execute(
             def done(finished: Sequence[ServiceTask]) -> None:
                 report(tasks_done(write.instant, tasks, finished))
 
-            add(table, write, _run_tasks(job, tasks, table, workers, checked, done))
+            complete(table, write, _run_tasks(job, tasks, table, workers, checked, done))
         return write.refresh()
 
 
@@ -112,20 +112,33 @@ def message_of(failure: Exception) -> str:
 def taken(
     table: chronolake.Table, requested_time: str, *, lease_seconds: int | None = None
 ) -> Iterator[chronolake.Write]:
-    """A plan under a lease, which is renewed in the background; it completes at the end of the block."""
+    """A plan under a lease, which is renewed in the background; the block completes it."""
     _publish_plan(table)
     table.claim_storage()
     with table.execute(requested_time, lease_seconds=lease_seconds) as write:
         yield write
 
 
-def add(table: chronolake.Table, write: chronolake.Write, stats: Sequence[WriteStat]) -> None:
-    """Add the files of all tasks to the completion; a clustering replaces the file groups of its plan."""
-    for stat in stats:
-        write.add(stat)
+def complete(table: chronolake.Table, write: chronolake.Write, stats: Sequence[WriteStat]) -> None:
+    """Complete a plan with the files of all its tasks.
+
+    A clustering replaces the file groups of its plan. A compaction leaves out the file groups in which a write
+    has completed a base file meanwhile: their files are deleted. Raises ``WriteConflict`` if none is left.
+    """
     if write.instant.action is Action.CLUSTERING:
-        for group in jobs.planned_groups(table, write.instant):
-            write.replace(group)
+        write.complete(stats, replaced_file_groups=jobs.planned_groups(table, write.instant))
+        return
+    while True:
+        try:
+            write.complete(stats)
+        except client_errors.WriteConflict as conflict:
+            lost = msgspec.convert(conflict.context, ConflictingInstant, strict=False).file_groups
+            left = [stat for stat in stats if FileGroupName(stat.partition_path, stat.file_id) not in lost]
+            if not left or len(left) == len(stats):
+                raise
+            stats = left
+        else:
+            return
 
 
 def _execute_only(
