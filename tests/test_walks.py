@@ -16,7 +16,7 @@ def test_the_files_of_a_begin_a_complete_and_a_checkpoint_are_counted(
 
     begin, complete, checkpoint = (part.splitlines() for part in printed.split("\n\n"))
     assert begin[0].startswith("begin: ")
-    assert "  metastore/chronolake_metastore/store/sql/instants/add.sql" in begin
+    assert "  metastore/chronolake_metastore/store/sql/instants/add_begun.sql" in begin
     assert "  client/chronolake/_sync/write.py" in complete
     assert "  metastore/chronolake_metastore/store/sql/files/insert.sql" in complete
     assert "  metastore/chronolake_metastore/api/streams.py" in checkpoint
