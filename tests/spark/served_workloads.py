@@ -150,15 +150,15 @@ class ServedWorkload(Workload):
         if not waiting:
             return
         with pytest.MonkeyPatch.context() as patches:
-            add = executing.add
+            complete = executing.complete
 
-            def write_and_add(*arguments: Any) -> None:
+            def write_and_complete(*arguments: Any) -> None:
                 patches.undo()
                 self._note("within")
                 self._run(self._draws.choice([self._upsert_only, self._delete_keys, self._overwrite]))
-                add(*arguments)
+                complete(*arguments)
 
-            patches.setattr(executing, "add", write_and_add)
+            patches.setattr(executing, "complete", write_and_complete)
             self._execute(self._draws.choice(waiting))
 
     def _give_up(self) -> None:

@@ -175,14 +175,14 @@ class History:
         """A write between the files of a plan and its completion."""
         for plan in self._waiting()[:1]:
             with pytest.MonkeyPatch.context() as patches, contextlib.suppress(*executing.OF_OTHERS):
-                add = executing.add
+                complete = executing.complete
 
-                def write_and_add(*arguments: Any) -> None:
+                def write_and_complete(*arguments: Any) -> None:
                     patches.undo()  # called before the next round
                     self._write(changes)
-                    add(*arguments)  # noqa: B023
+                    complete(*arguments)  # noqa: B023
 
-                patches.setattr(executing, "add", write_and_add)
+                patches.setattr(executing, "complete", write_and_complete)
                 services.execute(self.table, plan)
 
     def _give_up(self) -> None:
