@@ -41,7 +41,7 @@ def meet(point: str) -> None:
         "before_marker": (TaskMarkers, "create", die),
         "after_marker": (TaskMarkers, "create", marked),
         "in_file": (TableFolder, "create", begun),
-        "before_complete": (executing, "add", die),
+        "before_complete": (executing, "complete", die),
         "after_complete": (chronolake.Write, "refresh", die),
     }[point]
     setattr(owner, name, replacement)
