@@ -66,9 +66,9 @@ class Oracle:
     def check_acknowledged(self) -> None:
         """Each acknowledged batch is on the timeline, with the completion time that its writer was told."""
         self.completion_times()
-        told = {int(each.extra_metadata[VERSION]): each.completion_time for each in self._instants}
+        completed = {int(each.extra_metadata[VERSION]): each.completion_time for each in self._instants}
         for entry in self.entries("acknowledged"):
-            if told.get(entry.version) != entry.completion_time:
+            if completed.get(entry.version) != entry.completion_time:
                 self._fault(f"the acknowledged batch {entry.version} of {entry.completion_time} is lost")
 
     def entries(self, state: str) -> list[Entry]:

@@ -235,8 +235,8 @@ class History:
             number = group_of(of).bucket
             for key in range(int(of.partition_path[-1]), 8, 2):
                 places.setdefault(key, number)
-            for found in hudi_reader.rows_of_slices(self.table, [of])["id"].to_pylist():
-                places[found] = number
+            for key in hudi_reader.rows_of_slices(self.table, [of])["id"].to_pylist():
+                places[key] = number
         return places
 
     def _take(self, changes: list[Change]) -> None:
