@@ -16,6 +16,7 @@ import msgspec
 
 import chronolake
 from chronolake import errors as client_errors
+from chronolake_model import decoding
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import ConflictingInstant, Instant
 from chronolake_model.publication import PUBLISHER_PROPERTY, Publisher
@@ -132,7 +133,7 @@ def complete(table: chronolake.Table, write: chronolake.Write, stats: Sequence[W
         try:
             write.complete(stats)
         except client_errors.WriteConflict as conflict:
-            lost = msgspec.convert(conflict.context, ConflictingInstant, strict=False).file_groups
+            lost = decoding.convert(conflict.context, ConflictingInstant).file_groups
             left = [stat for stat in stats if FileGroupName(stat.partition_path, stat.file_id) not in lost]
             if not left or len(left) == len(stats):
                 raise
