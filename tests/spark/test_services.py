@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +26,9 @@ from chronolake_spark import errors, services
 from chronolake_spark.common import columns
 from chronolake_spark.index.keys import stored_keys
 from chronolake_spark.index.record.record_index import RecordIndex
+from chronolake_spark.services import sorting
 from chronolake_spark.services.executing import TasksDone
+from chronolake_spark.services.sorting import HELD_BYTES_MAX
 from tests.fix_s3 import S3
 from tests.spark import hudi_reader
 from tests.spark.arrow_writes import row, upsert, write_rows
@@ -159,17 +162,26 @@ def has_stats(table: chronolake.Table, slice_: FileSlice) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("type_", "index", "strategy", "sort_columns"),
+    ("type_", "index", "strategy", "sort_columns", "held_bytes"),
     [
-        (TableType.COPY_ON_WRITE, IndexType.SIMPLE, "linear", ""),
-        (TableType.MERGE_ON_READ, IndexType.BLOOM, "linear", "value,id"),
-        (TableType.MERGE_ON_READ, IndexType.RECORD, "zorder", "id,ts"),
-        (TableType.COPY_ON_WRITE, IndexType.BLOOM, "hilbert", "ts, VALUE,price"),
+        (TableType.COPY_ON_WRITE, IndexType.SIMPLE, "linear", "", HELD_BYTES_MAX),
+        (TableType.MERGE_ON_READ, IndexType.BLOOM, "linear", "value,id", HELD_BYTES_MAX),
+        (TableType.MERGE_ON_READ, IndexType.BLOOM, "linear", "value,id", 200),
+        (TableType.MERGE_ON_READ, IndexType.RECORD, "zorder", "id,ts", HELD_BYTES_MAX),
+        (TableType.COPY_ON_WRITE, IndexType.BLOOM, "hilbert", "ts, VALUE,price", HELD_BYTES_MAX),
     ],
 )
 def test_a_clustering_moves_the_records_of_a_partition_to_files_of_the_target_size(
-    new_table: NewTable, type_: TableType, index: IndexType, strategy: str, sort_columns: str
+    new_table: NewTable,
+    monkeypatch: pytest.MonkeyPatch,
+    type_: TableType,
+    index: IndexType,
+    strategy: str,
+    sort_columns: str,
+    held_bytes: int,
 ) -> None:
+    in_little_memory = functools.partial(sorting.in_order, held_bytes_max=held_bytes)
+    monkeypatch.setattr(sorting, "in_order", in_little_memory)
     table = new_table(
         type=type_,
         index=BucketIndex(index),

@@ -34,7 +34,9 @@ def in_order(
         runs: list[_Run] = []
         held: list[pa.Table] = []
         names: Sequence[str] = ()
+        layout = pa.schema([])
         for rows in tables:
+            layout = rows.schema
             keyed, names = _with_keys(rows, sort_columns(rows))
             for piece in _pieces(keyed, held_bytes_max // 2):
                 if held and sum(table.nbytes for table in held) + piece.nbytes > held_bytes_max:
@@ -48,7 +50,9 @@ def in_order(
         if last is not None:
             runs.append(_Run.of(last, spill, held_bytes_max))
         del last, held
-        yield from (rows.drop_columns(list(names)) for rows in _merged(runs, spill, names))
+        yield from (
+            _with_dictionaries(rows.drop_columns(list(names)), layout) for rows in _merged(runs, spill, names)
+        )
 
 
 @dataclass(slots=True)
@@ -129,6 +133,14 @@ def _pieces(rows: pa.Table, bytes_max: int) -> Iterator[pa.Table]:
     """The rows in parts of about these bytes at most."""
     size = max(1, len(rows) * bytes_max // max(rows.nbytes, 1))
     return (rows.slice(first, size) for first in range(0, len(rows), size))
+
+
+def _with_dictionaries(rows: pa.Table, layout: pa.Schema) -> pa.Table:
+    """The rows with dictionaries in the columns that have them in ``layout``."""
+    for index, field in enumerate(layout):
+        if pa.types.is_dictionary(field.type):
+            rows = rows.set_column(index, field, rows.column(index).dictionary_encode())
+    return rows
 
 
 def _without_dictionaries(schema: pa.Schema) -> pa.Schema:
