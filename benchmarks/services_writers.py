@@ -1,7 +1,8 @@
 """Other writers while plans are made and executed: the case ``writers`` of ``make bench-services``.
 
-The executor has the lowest priority, for it would run on another machine: the figure is what the server and its
-database take.
+The executor would run on another machine, and its files would lie in an object storage. Here it runs only
+while a processor is idle, its files are in memory where the machine has ``/dev/shm``, and the baseline is
+PyArrow in its place: two processors may be threads of one core, which share its units whatever the priority.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -21,38 +22,57 @@ import httpx
 import chronolake
 from benchmarks import reporting, running, services_arrow
 from benchmarks.reporting import Row
-from chronolake_model.instants import Instant
+from benchmarks.rest_load import Figures
 
 WRITERS: Final = 16
 SECONDS: Final = float(os.environ.get("SECONDS", "10"))
 TIMES_MAX: Final = 1.5
 _TABLES: Final = "bench.written"
+_MEMORY: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def writers(planned: str) -> Iterator[Row]:
-    """Cycles of writers before, and while ``planned`` is planned repeatedly and another table is compacted."""
+    """Cycles of writers alone, beside plans of ``planned``, and while another table is compacted too."""
     with (
-        tempfile.TemporaryDirectory(prefix="chronolake-bench-") as folder,
+        tempfile.TemporaryDirectory(prefix="chronolake-bench-", dir=_MEMORY) as folder,
         chronolake.connect(running.URL) as client,
+        httpx.Client(base_url=running.URL, timeout=600) as http,
     ):
         table = services_arrow.create(client, "bench.executed", Path(folder))
         services_arrow.write(table)
-        with httpx.Client(base_url=running.URL, timeout=600) as http:
-            running.make_table(http, f"{_TABLES}0")
-            before = running.load(_TABLES, 1, WRITERS, SECONDS)
-            plan = services_arrow.planned_compaction(table)
-            planning, executor = _repeated(lambda: _plan(http, planned)), _executor(plan)
-            with executor, planning as rounds:
-                beside = running.load(_TABLES, 1, WRITERS, SECONDS)
-    yield Row(
-        f"{WRITERS} writers of one table, before",
-        f"{before.cycles_per_second:,.0f} cycles/s, p99 {before.latency_ms_p99:.1f} ms",
+        running.make_table(http, f"{_TABLES}0")
+
+        def planning() -> AbstractContextManager[list[int]]:
+            return _repeated(lambda: _plan(http, planned))
+
+        alone = _load()
+        with planning() as rounds:
+            beside_plans = _load()
+        with _low_priority("pyarrow", table.definition.base_path):
+            beside_arrow = _load()
+        plan = services_arrow.planned_compaction(table)
+        with _low_priority(plan.table, plan.requested_time), planning() as more_rounds:
+            beside_all = _load()
+    yield Row(f"{WRITERS} writers of one table, alone", _figures(alone))
+    yield _against(f"beside {len(rounds)} rounds of plans", beside_plans, alone)
+    yield Row("beside PyArrow, which rewrites the base files of another table", _figures(beside_arrow))
+    yield _against(f"beside its executor, and {len(more_rounds)} rounds of plans", beside_all, beside_arrow)
+
+
+def _load() -> Figures:
+    return running.load(_TABLES, 1, WRITERS, SECONDS)
+
+
+def _against(name: str, beside: Figures, baseline: Figures) -> Row:
+    described = f"{name}: {_figures(beside)}"
+    return reporting.at_most(
+        described, beside.latency_ms_p99 / baseline.latency_ms_p99, TIMES_MAX, "x of that p99"
     )
-    name = (
-        f"beside an executor and {len(rounds)} rounds of plans: {beside.cycles_per_second:,.0f} cycles/s, p99 "
-        f"{beside.latency_ms_p99:.1f} ms, {beside.failures} failures, {beside.conflicts} conflicts"
-    )
-    yield reporting.at_most(name, beside.latency_ms_p99 / before.latency_ms_p99, TIMES_MAX, "x of that")
+
+
+def _figures(load: Figures) -> str:
+    failed = load.failures + load.conflicts
+    return f"{load.cycles_per_second:,.0f} cycles/s, p99 {load.latency_ms_p99:.1f} ms, {failed} failed"
 
 
 def _plan(http: httpx.Client, table: str) -> None:
@@ -61,10 +81,9 @@ def _plan(http: httpx.Client, table: str) -> None:
 
 
 @contextmanager
-def _executor(plan: Instant) -> Iterator[None]:
-    task = [sys.executable, "-m", "benchmarks.services_arrow", plan.table, plan.requested_time]
-    command = ["nice", "-n", "19", *task]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+def _low_priority(task: str, argument: str) -> Iterator[None]:
+    task_command = [sys.executable, "-m", "benchmarks.services_arrow", task, argument]
+    process = subprocess.Popen(["chrt", "--idle", "0", *task_command], stdout=subprocess.DEVNULL)
     try:
         yield
     finally:

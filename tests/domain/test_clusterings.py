@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chronolake_metastore.domain import clusterings
-from chronolake_metastore.domain.clusterings import Choice, ClusteringHistory, SmallGroup
+from chronolake_metastore.domain.clusterings import Choice, ClusteringHistory, Inspected, SmallGroup
 from chronolake_metastore.domain.policies import ClusteringPolicy, PartitionFilter, Policies
 from chronolake_metastore.domain.services import ROUND_GROUPS_MAX, Commits, Look, Round
 from chronolake_model.times import Micros, parse_time
@@ -70,9 +70,9 @@ def test_a_round_takes_the_clusterings_that_save_the_most_files() -> None:
 
 
 def test_a_round_holds_the_lock_for_a_bounded_number_of_files() -> None:
-    groups = [group(f"{path}{number}", 1, partition=path) for path in ("p", "q") for number in range(150)]
+    groups = [group(f"{path}{number}", 1, partition=path) for path in ("p", "q") for number in range(75)]
     of_round = planned(groups)
-    assert [len(plan.file_groups) for plan in of_round.plans] == [150]
+    assert [len(plan.file_groups) for plan in of_round.plans] == [75]
     assert of_round.left_out == ["q"]
     of_many = planned([group(str(number), 1) for number in range(ROUND_GROUPS_MAX + 2)])
     assert [len(plan.file_groups) for plan in of_many.plans] == [ROUND_GROUPS_MAX]
@@ -149,15 +149,15 @@ def test_the_next_round_looks_again_at_what_this_one_has_not_finished() -> None:
         group("d", partition="mine"),
         group("e", partition="mine"),
     ]
-    look = clusterings.look_after(
-        Look(), NOW, Choice([], ["postponed"]), groups, planned(groups), is_whole=True
-    )
+    inspected = Inspected(Look(), NOW, Choice([], ["postponed"]))
+    look = clusterings.look_after(inspected, groups, planned(groups))
     assert look == Look(NOW, ["mine", "planned", "postponed", "written"])
 
 
 def test_a_round_that_would_remember_too_much_lets_the_earlier_look_stand() -> None:
     postponed = [str(number) for number in range(clusterings.LEFT_OUT_MAX + 1)]
-    assert clusterings.look_after(Look(), NOW, Choice([], postponed), [], Round(), is_whole=True) is None
+    inspected = Inspected(Look(), NOW, Choice([], postponed))
+    assert clusterings.look_after(inspected, [], Round()) is None
 
 
 def test_sizes_are_those_of_the_assigner_unless_stated() -> None:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
+from chronolake_metastore.domain.services import ROUND_GROUPS_MAX
 from tests.fix_server import ServerProcess
 from tests.server import database, planned, rest
 from tests.server.planned import (
@@ -153,6 +154,22 @@ def test_small_files_of_a_partition_are_clustered_together_and_one_alone_never(
     planned.cluster(table, instant)
     again = succeeded(table.plan_services(services=["clustering"], force=True))
     assert (again["instants"], reasons(again, "clustering")) == ([], ["nothing-to-do"])
+
+
+def test_a_round_of_thousands_of_file_groups_is_decided_in_a_process_of_its_own(
+    shared_http: httpx.Client,
+) -> None:
+    table = simple(shared_http)
+    began = table.begun()
+    files = [small_stat(began, number, "day=1") for number in range(4_000)]
+    succeeded(table.complete(began, *files))
+
+    answer = succeeded(table.plan_services(services=["clustering"], force=True))
+
+    [instant] = answer["instants"]
+    assert len(groups(instant)) == ROUND_GROUPS_MAX
+    [held] = answer["held"]
+    assert (held["reason"], held["file_groups"]) == ("bounded", 4_000 - ROUND_GROUPS_MAX)
 
 
 def test_a_file_group_that_a_round_compacts_is_clustered_by_a_later_one(shared_http: httpx.Client) -> None:

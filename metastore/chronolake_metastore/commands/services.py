@@ -37,6 +37,11 @@ class PlanServicesHandler(Handler[PlanServices, Cleanable]):
         return Sharing.ALONE
 
     @override
+    def is_bulk(self, command: PlanServices) -> bool:
+        # It has a transaction of its own in any case, for which commands on other tables need not wait.
+        return True
+
+    @override
     def files(self, command: PlanServices) -> int:
         return sum(len(plan.file_groups) for plan in command.plans)
 

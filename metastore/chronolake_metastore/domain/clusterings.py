@@ -7,7 +7,7 @@ afterwards, or if its records get a new order: Hudi rewrites one small file alon
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Final
 
 import msgspec
@@ -23,6 +23,7 @@ from chronolake_metastore.domain.services import (
     held_groups,
 )
 from chronolake_metastore.domain.tables import Table
+from chronolake_model import decoding
 from chronolake_model.files import FileGroupName
 from chronolake_model.service_properties import (
     CLUSTERING_LAYOUT,
@@ -150,22 +151,51 @@ def counted_partitions(policy: ClusteringPolicy) -> int | None:
             return None
 
 
-def look_after(
-    look: Look, seen: Micros, choice: Choice, groups: Sequence[SmallGroup], of_round: Round, *, is_whole: bool
-) -> Look | None:
+class Inspected(msgspec.Struct, frozen=True):
+    """The partitions that a round looks at: the look before, the choice, and up to which time it has seen.
+
+    A round that is not ``is_whole`` looks only at partitions that earlier ones left out.
+    """
+
+    look: Look
+    seen: Micros
+    choice: Choice
+    is_whole: bool = True
+
+
+def look_after(inspected: Inspected, groups: Sequence[SmallGroup], of_round: Round) -> Look | None:
     """The look that the next round starts from; None to let the earlier one stand.
 
     To look at again are partitions that the filter postpones, whose groups are in pending plans or writes,
-    or beyond the bound of the round, or in its plans: a plan may be rolled back. A round that is not
-    ``is_whole`` has looked only at partitions that earlier ones left out.
+    or beyond the bound of the round, or in its plans: a plan may be rolled back.
     """
-    again = set(choice.postponed)
+    again = set(inspected.choice.postponed)
     again.update(group.partition_path for group in groups if group.is_planned or group.is_written)
     again.update(name.partition_path for planned in of_round.plans for name in planned.file_groups[:1])
     again.update(of_round.left_out)
-    if not is_whole:
-        seen = look.seen_until
+    seen = inspected.seen if inspected.is_whole else inspected.look.seen_until
     return Look(seen, sorted(again)) if len(again) <= LEFT_OUT_MAX else None
+
+
+def plan_document(
+    document: bytes,
+    policy: ClusteringPolicy,
+    history: ClusteringHistory,
+    compacted: Set[FileGroupName],
+    inspected: Inspected,
+    *,
+    force: bool,
+) -> tuple[Round, Look | None]:
+    """As ``plan``, and the look after it, for file groups that are encoded as JSON.
+
+    The round has planned to compact those in ``compacted`` already.
+    """
+    groups = [
+        msgspec.structs.replace(group, is_planned=True) if group.name in compacted else group
+        for group in decoding.decode(document, list[SmallGroup])
+    ]
+    of_round = plan(policy, history, groups, force=force)
+    return of_round, look_after(inspected, groups, of_round)
 
 
 def plan(

@@ -23,6 +23,7 @@ from chronolake_metastore.domain.services import (
     ServicePlan,
     held_groups,
 )
+from chronolake_model import decoding
 from chronolake_model.files import FileGroupName
 from chronolake_model.times import MICROS_PER_SECOND, Micros, to_datetime
 from chronolake_model.vocabulary import HeldReason, TableService
@@ -86,6 +87,21 @@ class Selection(msgspec.Struct, frozen=True):
 
     groups: Sequence[LogGroup]
     held: Sequence[Held] = ()
+
+
+def plan_document(
+    document: bytes,
+    policy: CompactionPolicy,
+    history: CompactionHistory,
+    wanted: Set[TableService],
+    now: Micros,
+    *,
+    instant_bytes_max: int,
+    force: bool,
+) -> Round:
+    """As ``plan``, for file groups that are encoded as JSON: decoding many of them takes longest."""
+    groups = decoding.decode(document, list[LogGroup])
+    return plan(policy, history, groups, wanted, now, instant_bytes_max=instant_bytes_max, force=force)
 
 
 def is_due(policy: CompactionPolicy, history: CompactionHistory, now: Micros) -> bool:

@@ -25,7 +25,7 @@ from chronolake_model.service_properties import CLEAN_ENABLED
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, HeldReason, TableService
 
-ROUND_GROUPS_MAX: Final = 200
+ROUND_GROUPS_MAX: Final = 100
 """File groups that a round of a service plans at most: recording them holds the table's lock."""
 SERVICE_OF: Final[Mapping[Action, TableService]] = {service.action: service for service in TableService}
 """The service that an instant of an action is, by the name that it was begun with."""

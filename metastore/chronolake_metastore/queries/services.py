@@ -1,18 +1,20 @@
 """Table services: what a round would plan now and why not more, pending plans, and last runs.
 
 A round is decided from one snapshot of the database, without the table's lock; ``commands/services.py`` records
-it. Large facts come as documents, and are decoded and decided in a thread, so that other requests go on.
+it. Facts of many file groups come as one document, which is decoded and decided beside other requests.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
-from collections.abc import Mapping, Sequence, Set
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Final, TypeVar
 
 import msgspec
 
+from chronolake_metastore import low_priority
 from chronolake_metastore.domain import cleans, clusterings, compactions, properties, services
 from chronolake_metastore.domain.cleans import Retention
 from chronolake_metastore.domain.clusterings import Choice
@@ -34,6 +36,9 @@ from chronolake_model.vocabulary import FILES_TO_CLEAN_MAX, HeldReason, State, T
 
 PENDING_MAX: Final = 100
 """Pending plans of a table in an answer."""
+THREAD_BYTES_MAX: Final = 256 * 1024
+"""Facts up to this size are decided in a thread, which holds the interpreter's lock for about a millisecond."""
+ResultT = TypeVar("ResultT")
 _LOGS: Final = frozenset({TableService.COMPACTION, TableService.LOG_COMPACTION})
 
 
@@ -179,6 +184,13 @@ async def _parts(connection: Reader, asking: _Asking) -> list[_Part]:
     return parts
 
 
+async def _apart(plan: Callable[[bytes], ResultT], document: bytes) -> ResultT:
+    """Plan beside other requests: in a thread, or in a process if a thread would delay them."""
+    if len(document) < THREAD_BYTES_MAX:
+        return await asyncio.to_thread(plan, document)
+    return await low_priority.run(plan, document)
+
+
 def _held(held: Sequence[Held]) -> _Part:
     return _Part(Round([], held))
 
@@ -194,20 +206,16 @@ async def _compactions(connection: Reader, asking: _Asking) -> _Part:
         if held is not None:
             return _held(held)
     regex = policy.partition_regex if Strategy.PARTITION_REGEX_BASED in policy.strategies else None
-    document = await stored.log_groups(connection, table_id, regex)
-
-    def plan() -> Round:
-        return compactions.plan(
-            policy,
-            history,
-            stored.decode_log_groups(document),
-            wanted,
-            asking.now.wall,
-            instant_bytes_max=asking.policies.instant_bytes_max,
-            force=asking.force,
-        )
-
-    return _Part(await asyncio.to_thread(plan))
+    plan = functools.partial(
+        compactions.plan_document,
+        policy=policy,
+        history=history,
+        wanted=wanted,
+        now=asking.now.wall,
+        instant_bytes_max=asking.policies.instant_bytes_max,
+        force=asking.force,
+    )
+    return _Part(await _apart(plan, await stored.log_groups(connection, table_id, regex)))
 
 
 async def _clusterings(connection: Reader, asking: _Asking, compacted: Set[FileGroupName]) -> _Part:
@@ -224,17 +232,16 @@ async def _clusterings(connection: Reader, asking: _Asking, compacted: Set[FileG
     look = Look() if asking.force else await stored.look(connection, table_id, digest)
     choice = await _partitions(connection, asking, look, is_whole=is_whole)
     has_looked = choice.taken or choice.postponed
+    plan = functools.partial(
+        clusterings.plan_document,
+        policy=policy,
+        history=history,
+        compacted=compacted,
+        inspected=clusterings.Inspected(look, asking.seen, choice, is_whole),
+        force=asking.force,
+    )
     document = await stored.small_groups(connection, table_id, choice.taken, policy, asking.now.steady)
-
-    def plan() -> tuple[Round, Look | None]:
-        groups = [
-            msgspec.structs.replace(group, is_planned=True) if group.name in compacted else group
-            for group in stored.decode_small_groups(document)
-        ]
-        of_round = clusterings.plan(policy, history, groups, force=asking.force)
-        return of_round, clusterings.look_after(look, asking.seen, choice, groups, of_round, is_whole=is_whole)
-
-    of_round, next_look = await asyncio.to_thread(plan)
+    of_round, next_look = await _apart(plan, document)
     return _Part(of_round, look=SavedLook(digest, next_look) if has_looked and next_look is not None else None)
 
 

@@ -9,13 +9,12 @@ from uuid import UUID
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chronolake_metastore.domain.clusterings import ClusteringHistory, SmallGroup
-from chronolake_metastore.domain.compactions import CompactionHistory, LogGroup
+from chronolake_metastore.domain.clusterings import ClusteringHistory
+from chronolake_metastore.domain.compactions import CompactionHistory
 from chronolake_metastore.domain.policies import CleaningPolicy, ClusteringPolicy, CompactionPolicy
 from chronolake_metastore.domain.services import SERVICE_OF, CleansSince, Commits, Look
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, read
-from chronolake_model import decoding
 from chronolake_model.service_properties import PLAN_EXPIRES_SECONDS, SERVICE_PROPERTIES
 from chronolake_model.times import Micros, Tick
 from chronolake_model.vocabulary import Action, State, TableService
@@ -39,8 +38,6 @@ _CANCELLED: Final = statements.load("services/count_cancelled")
 _EXPIRED: Final = statements.load("services/expired_plans")
 _TOTALS: Final = statements.load("services/totals")
 _TABLES: Final = "SELECT table_id FROM lake_table WHERE dropped_at IS NULL"
-_LOG_GROUPS_DECODER: Final = decoding.decoder(list[LogGroup])
-_SMALL_GROUPS_DECODER: Final = decoding.decoder(list[SmallGroup])
 
 
 class WaitingService(msgspec.Struct, frozen=True):
@@ -126,13 +123,8 @@ async def clean_history(connection: AsyncConnection, table_id: UUID, policy: Cle
 
 
 async def log_groups(connection: AsyncConnection, table_id: UUID, partition_regex: str | None) -> bytes:
-    """The file groups with log files, encoded; see ``decode_log_groups``."""
+    """The file groups with log files, encoded; see ``compactions.plan_document``."""
     return await read(connection, _document(_LOG_GROUPS, table_id, regex=partition_regex))
-
-
-def decode_log_groups(document: bytes) -> list[LogGroup]:
-    """The file groups in a document of ``log_groups``."""
-    return _LOG_GROUPS_DECODER.decode(document)
 
 
 async def small_groups(
@@ -152,11 +144,6 @@ async def small_groups(
         now=now,
     )
     return await read(connection, query)
-
-
-def decode_small_groups(document: bytes) -> list[SmallGroup]:
-    """The file groups in a document of ``small_groups``."""
-    return _SMALL_GROUPS_DECODER.decode(document)
 
 
 async def changed_partitions(

@@ -1,0 +1,63 @@
+"""Runs a pure function in a process of its own, with a lower priority than the server.
+
+A thread would hold the interpreter's lock while it decodes a large document, and all commands would wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from chronolake_metastore import errors
+
+NICENESS: Final = 10
+"""About a tenth of a processor for it, while the server and PostgreSQL want all of them."""
+SECONDS_MAX: Final = 60.0
+ResultT = TypeVar("ResultT")
+
+
+async def run(function: Callable[..., ResultT], *arguments: Any) -> ResultT:
+    """The result of a function of a module for these arguments; all are pickled.
+
+    Raises ``Overloaded`` after ``SECONDS_MAX``, and ``RuntimeError`` if the function raises: its trace is on
+    the standard error.
+    """
+    return await asyncio.to_thread(_run, function, arguments)
+
+
+def _run(function: Callable[..., ResultT], arguments: Any) -> ResultT:
+    # The system copies a file to the process without the interpreter, unlike a pipe.
+    with tempfile.TemporaryFile() as file:
+        pickle.dump((function, arguments), file)
+        file.seek(0)
+        command = [sys.executable, "-P", "-m", __name__]
+        try:
+            done = subprocess.run(command, stdin=file, stdout=subprocess.PIPE, timeout=SECONDS_MAX, check=False)
+        except subprocess.TimeoutExpired as exc:
+            raise errors.Overloaded(
+                f"the request took more than {SECONDS_MAX:.0f} s beside the others; send it again later"
+            ) from exc
+    if done.returncode:
+        raise RuntimeError(f"the process of {function} ended with {done.returncode}")
+    result: ResultT = pickle.loads(done.stdout)
+    return result
+
+
+def main() -> None:
+    """Be the process: read a function and its arguments, write the result."""
+    # Ctrl-C reaches it too, but the server ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICENESS)
+    function, arguments = pickle.load(sys.stdin.buffer)
+    sys.stdout.buffer.write(pickle.dumps(function(*arguments)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Work in a process of its own, with a lower priority than the server's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+
+import pytest
+
+from chronolake_metastore import errors, low_priority
+
+
+def test_the_result_of_a_function_comes_back() -> None:
+    assert asyncio.run(low_priority.run(divmod, 17, 5)) == (3, 2)
+
+
+def test_the_process_has_a_lower_priority_than_the_server() -> None:
+    assert asyncio.run(low_priority.run(os.nice, 0)) == min(os.nice(0) + low_priority.NICENESS, 19)
+
+
+@pytest.mark.parametrize("status", [1, 3])
+def test_a_process_that_ends_without_a_result_is_a_failure(status: int) -> None:
+    with pytest.raises(RuntimeError, match=f"ended with {status}"):
+        asyncio.run(low_priority.run(sys.exit, status))
+
+
+def test_a_killed_process_is_a_failure() -> None:
+    with pytest.raises(RuntimeError, match=f"ended with -{signal.SIGKILL}"):
+        asyncio.run(low_priority.run(signal.raise_signal, signal.SIGKILL))
+
+
+def test_a_function_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(low_priority, "SECONDS_MAX", 0.2)
+    with pytest.raises(errors.Overloaded):
+        asyncio.run(low_priority.run(signal.pause))
