@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from chronolake_metastore import errors
@@ -20,6 +21,9 @@ from chronolake_metastore import errors
 NICENESS: Final = 10
 """About a tenth of a processor for it, while the server and PostgreSQL want all of them."""
 SECONDS_MAX: Final = 60.0
+PROCESSES_MAX: Final = 2
+"""At a time; further requests wait."""
+_THREADS: Final = ThreadPoolExecutor(PROCESSES_MAX, "chronolake-low-priority")
 ResultT = TypeVar("ResultT")
 
 
@@ -29,7 +33,7 @@ async def run(function: Callable[..., ResultT], *arguments: Any) -> ResultT:
     Raises ``Overloaded`` after ``SECONDS_MAX``, and ``RuntimeError`` if the function raises: its trace is on
     the standard error.
     """
-    return await asyncio.to_thread(_run, function, arguments)
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, _run, function, arguments)
 
 
 def _run(function: Callable[..., ResultT], arguments: Any) -> ResultT:

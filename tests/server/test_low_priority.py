@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 
 import pytest
 
@@ -35,3 +36,19 @@ def test_a_function_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(low_priority, "SECONDS_MAX", 0.2)
     with pytest.raises(errors.Overloaded):
         asyncio.run(low_priority.run(signal.pause))
+
+
+def test_few_processes_run_at_a_time() -> None:
+    async def together() -> list[tuple[float, float]]:
+        return await asyncio.gather(*(low_priority.run(_live) for _ in range(4)))
+
+    spans = asyncio.run(together())
+    assert len(spans) == 4
+    assert max(sum(begin <= at < end for begin, end in spans) for at, _ in spans) <= low_priority.PROCESSES_MAX
+
+
+def _live() -> tuple[float, float]:
+    """When the process began and ended to work, by the monotonic clock."""
+    began = time.monotonic()
+    time.sleep(0.3)
+    return began, time.monotonic()
