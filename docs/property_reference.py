@@ -7,6 +7,7 @@ from typing import Final
 
 from chronolake_metastore.domain import properties
 from chronolake_model import storage
+from chronolake_model.publication import KEEP_MAX_DEFAULT, KEEP_MIN_DEFAULT
 from chronolake_model.service_properties import SERVICE_PROPERTIES
 from docs import markdown_text
 
@@ -36,6 +37,16 @@ _MEANINGS: Final[Mapping[str, tuple[str, str]]] = {
         "104857600",
         "Base files with fewer bytes take further inserts; 0: none does "
         "([Sizes of files](../concepts/tables.md#sizes-of-files))",
+    ),
+    "hoodie.keep.max.commits": (
+        str(KEEP_MAX_DEFAULT),
+        "With more commits than this, the oldest ones leave the published "
+        "[active timeline](../concepts/hudi.md#the-active-timeline-and-its-history)",
+    ),
+    "hoodie.keep.min.commits": (str(KEEP_MIN_DEFAULT), "The commits that stay on it then"),
+    "hudi.active-hours": (
+        "0",
+        "The hours for which a commit stays on it in any case; at least `deletions.grace-seconds`",
     ),
     "hudi.adopted": (
         "",

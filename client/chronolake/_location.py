@@ -26,17 +26,22 @@ from chronolake_model.problems import ProblemCode
 from chronolake_model.publication import (
     PUBLISH_PROPERTY,
     PUBLISHER_PROPERTY,
+    HistoryFile,
+    HistoryInstant,
+    HistoryRange,
     PublicationStep,
     PublishedFile,
+    PublishedHistory,
     Publisher,
 )
 from chronolake_model.storage import options_of
 from chronolake_model.tables import Table
 from chronolake_model.times import parse_time
-from chronolake_storage import guard as guards, opening, publishing, visibility
+from chronolake_storage import guard as guards, opening, published_history, publishing, visibility
 from chronolake_storage.claims import Owner, ensure_claim
 from chronolake_storage.errors import ClaimRefused
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, Metastore
+from chronolake_storage.published_history import HistoryListing
 
 
 class TableLocation:
@@ -168,6 +173,31 @@ class TableLocation:
         """Remove files of the publication. Raises ``StorageFailed``."""
         with storages.storage_failures():
             self.guard.remove_published(paths)
+
+    def find_history(self, written: PublishedHistory | None) -> HistoryListing:
+        """Compare the history of a publication, see ``published_history.find``. Raises ``StorageFailed``."""
+        with storages.storage_failures():
+            return published_history.find(self.checked_storage.files, written)
+
+    def write_history(self, range_: HistoryRange, instants: Sequence[HistoryInstant]) -> HistoryFile:
+        """Write a file of the history, see ``published_history.write``. Raises ``StorageFailed``."""
+        with storages.storage_failures():
+            return published_history.write(self.checked_storage.files, range_, instants)
+
+    def show_history(self, history: PublishedHistory) -> None:
+        """Let readers find a history, see ``published_history.show``. Raises ``StorageFailed``."""
+        with storages.storage_failures():
+            published_history.show(self.checked_storage.files, history)
+
+    def remove_archived(self, before: str) -> bool:
+        """Remove instants from the timeline, see ``published_history.remove_archived``."""
+        with storages.storage_failures():
+            return published_history.remove_archived(self.checked_storage.files, self.guard, before)
+
+    def remove_unused_history(self, history: PublishedHistory) -> None:
+        """Remove old files of a history, see ``published_history.remove_unused``. Raises ``StorageFailed``."""
+        with storages.storage_failures():
+            published_history.remove_unused(self.checked_storage.files, self.guard, history)
 
     def compare_publication(
         self, expected: Sequence[PublishedFile], comparison: publishing.Comparison

@@ -9,7 +9,9 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from chronolake_model import patterns
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT
+from chronolake_model.vocabulary import Action
 
 PUBLISH_PROPERTY: Final = "hudi.publish"
 """Whether a table is published: true or false. Unless given, tables with a tick of a millisecond are."""
@@ -21,6 +23,16 @@ PUBLICATION_LEASE_SECONDS_MAX: Final = 300
 """The longest lease of a publisher: while it is silent, other publishers, compactions and cleans may wait."""
 LOG_BLOCKS_PROPERTY: Final = "hudi.log-blocks"
 """The format of all data blocks of log files: ``avro``, or ``parquet`` (the default) if others may exist."""
+KEEP_MAX_PROPERTY: Final = "hoodie.keep.max.commits"
+"""With more commits than this on the published active timeline, the oldest ones leave it for its history."""
+KEEP_MIN_PROPERTY: Final = "hoodie.keep.min.commits"
+"""The commits that stay then."""
+ACTIVE_HOURS_PROPERTY: Final = "hudi.active-hours"
+"""The hours for which a commit stays on the published active timeline in any case."""
+KEEP_MAX_DEFAULT: Final = 3_000
+KEEP_MIN_DEFAULT: Final = 2_000
+HISTORY_ROWS_MAX: Final = 10_000
+"""Commits of one file of the history of a published timeline."""
 FOREIGN_FILES_MAX: Final = 100
 """Foreign files that a report names."""
 
@@ -51,6 +63,53 @@ PublisherName = Annotated[
 Epoch = Annotated[int, Meta(ge=1, le=2**62, description="Of the publisher's lease.")]
 Version = Annotated[int, Meta(ge=0, le=2**62, description="A version of the table's log.")]
 ForeignFile = Annotated[str, Meta(min_length=1, max_length=1_024)]
+HistoryTime = Annotated[
+    str, Meta(pattern=patterns.of_decoder("^[0-9]{17}$"), description="A requested time, 17 digits.")
+]
+
+
+class HistoryFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of the history of a published timeline: the instants requested from ``begin`` on, before ``end``.
+
+    One that ``is_closed`` has as many instants as a file should have, and is not written again.
+    """
+
+    name: Annotated[
+        str,
+        Meta(
+            pattern=patterns.of_decoder(r"^[0-9]{17}_[0-9]{17}_[01]\.parquet$"),
+            examples=["20260101000000000_20260102000000000_0.parquet"],
+        ),
+    ]
+    size_bytes: Annotated[int, Meta(ge=0, le=2**53)]
+    begin: HistoryTime
+    end: HistoryTime
+    is_closed: bool
+
+
+class PublishedHistory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The history of a published timeline: all instants requested ``before`` a time, which left the timeline.
+
+    ``manifest`` is the number of the manifest that names the files.
+    """
+
+    before: HistoryTime
+    manifest: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    files: Annotated[list[HistoryFile], Meta(max_length=1_000_000)]
+
+
+class ActiveTimeline(msgspec.Struct, frozen=True):
+    """Where the published active timeline begins.
+
+    Instants requested ``before`` are in its history, in ``history_files`` files; null if none are. If more
+    commits should have left than could, ``held_by`` says why not, and ``held_since`` is the requested time of
+    the instant that holds them.
+    """
+
+    before: str | None
+    history_files: int
+    held_by: str | None
+    held_since: str | None
 
 
 class Publication(msgspec.Struct, frozen=True):
@@ -62,7 +121,7 @@ class Publication(msgspec.Struct, frozen=True):
     publication is off, or the table was never written, nothing lags. ``reason`` says why publication is off or
     paused, ``failure`` why the last try of a server failed. ``is_visible`` says whether Hudi's readers find the
     table, ``publisher`` who has the lease. ``foreign_files`` are files in ``.hoodie`` that no publisher wrote,
-    as found at ``checked_at``.
+    as found at ``checked_at``. ``active_timeline`` is null until the first look at its length.
     """
 
     table: str
@@ -82,6 +141,7 @@ class Publication(msgspec.Struct, frozen=True):
     lease_expires_at: datetime | None = None
     foreign_files: list[str] = []
     checked_at: datetime | None = None
+    active_timeline: ActiveTimeline | None = None
 
     @property
     def is_hidden(self) -> bool:
@@ -124,7 +184,8 @@ class PublicationLease(msgspec.Struct, frozen=True):
     ``is_new`` says whether the table had another publisher before: then ``.hoodie`` is to be checked, from
     ``check_position`` on. ``files_since`` is the earliest time that a data file of the table can have; null for
     an adopted table, whose files Hudi wrote before. With ``hides``, publication is off: nothing is published,
-    and ``hoodie.properties`` is to be removed, so that Hudi's readers find no table.
+    and ``hoodie.properties`` is to be removed, so that Hudi's readers find no table. ``has_history`` says
+    whether instants have left the active timeline, ``history_is_due`` whether it is time for others to leave.
     """
 
     table: str
@@ -138,6 +199,8 @@ class PublicationLease(msgspec.Struct, frozen=True):
     check_position: CheckPosition = CheckPosition()
     files_since: str | None = None
     hides: bool = False
+    has_history: bool = False
+    history_is_due: bool = False
 
 
 class PublishedFile(msgspec.Struct, frozen=True):
@@ -178,7 +241,7 @@ class PublicationFiles(msgspec.Struct, frozen=True):
     its step; ``removed`` are those that they removed. ``properties`` is the content of ``hoodie.properties`` by
     now; null while the table is hidden from readers. ``adopted_at`` is the time up to which Hudi itself wrote
     the timeline of an adopted table: its files of earlier times stay as they are, also those of the layout of
-    version 6.
+    version 6. Instants requested before ``archived_before`` are in the history, and not among the files.
     """
 
     table: str
@@ -188,6 +251,7 @@ class PublicationFiles(msgspec.Struct, frozen=True):
     is_last: bool
     properties: bytes | None = None
     adopted_at: str | None = None
+    archived_before: str | None = None
 
 
 class PublicationPartitions(msgspec.Struct, frozen=True):
@@ -199,6 +263,63 @@ class PublicationPartitions(msgspec.Struct, frozen=True):
     table: str
     files: list[PublishedFile]
     last: str
+
+
+class HistoryRange(msgspec.Struct, frozen=True):
+    """A range of requested times, ``end`` excluded, whose instants one file of the history has."""
+
+    begin: str
+    end: str
+    is_closed: bool
+
+
+class HistoryPlan(msgspec.Struct, frozen=True):
+    """A plan of the history of the published timeline: all instants requested ``before`` a time.
+
+    The files ``kept`` stay as they are, unless they are damaged; after them come those of ``ranges``, which are
+    to be written. ``written`` is the history as it was reported last. Without ``before`` there is none.
+    """
+
+    table: str
+    before: str | None
+    written: PublishedHistory | None = None
+    kept: list[HistoryFile] = []
+    ranges: list[HistoryRange] = []
+
+
+class HistoryInstant(msgspec.Struct, frozen=True):
+    """An instant of the history, as a row of Hudi's LSM timeline has it.
+
+    ``metadata`` is the content of its completed file, and ``plan`` that of its requested file if it had one.
+    """
+
+    requested_time: str
+    completion_time: str
+    action: Action
+    metadata: bytes
+    plan: bytes | None = None
+
+
+class HistoryPage(msgspec.Struct, frozen=True):
+    """Instants of a range of requested times, in the order of the log, up to the version ``version`` of it."""
+
+    instants: list[HistoryInstant]
+    version: int
+    is_last: bool
+
+
+class PlanHistory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Decide which instants leave the active timeline next. Only the publisher with the lease may."""
+
+    publisher: PublisherName
+    epoch: Epoch
+
+
+class ReportHistory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The history in storage. ``is_complete`` says that no instant of it is on the active timeline any more."""
+
+    written: PublishedHistory
+    is_complete: bool
 
 
 class RecordedHudiFiles(msgspec.Struct, frozen=True):
@@ -214,7 +335,8 @@ class ReportPublication(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     With ``foreign_files``, ``.hoodie`` was checked, and ``check_position`` is where the next check begins. With
     ``release``, the lease ends. ``foreign_files_total`` is the number of foreign files, of which
     ``foreign_files`` has the first. With ``hidden``, Hudi's readers find no table: a lease with ``hides`` was
-    executed. With ``paused``, the next steps were refused (`not-published`): the server records the pause.
+    executed. With ``paused``, the next steps were refused (`not-published`): the server records the pause. With
+    ``history``, it is in storage, and its manifest is the present one.
     """
 
     publisher: PublisherName
@@ -226,3 +348,4 @@ class ReportPublication(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     hidden: bool = False
     paused: bool = False
     check_position: CheckPosition = CheckPosition()
+    history: ReportHistory | None = None

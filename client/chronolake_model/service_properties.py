@@ -59,7 +59,13 @@ EMPTY_CLEAN_HOURS: Final = "hoodie.write.empty.clean.interval.hours"
 """Hudi's default is -1, none: on append-only tables its incremental cleans and archival never begin."""
 
 HUDI_PREFIX: Final = "hoodie."
-FAMILIES: Final = ("hoodie.compact", "hoodie.log.compaction.", "hoodie.clustering.", "hoodie.clean")
+FAMILIES: Final = (
+    "hoodie.compact",
+    "hoodie.log.compaction.",
+    "hoodie.clustering.",
+    "hoodie.clean",
+    "hoodie.keep.",
+)
 """The server refuses other names that begin with one of these: a misspelt policy would have no effect."""
 STRATEGIES: Final = (
     "LogFileSizeBased",

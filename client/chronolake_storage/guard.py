@@ -27,10 +27,11 @@ from chronolake_storage.overlaps import TablePlace
 from chronolake_storage.permits import Answers, Permit
 
 _PUBLISHED: Final = re.compile(
-    rf"{re.escape(METADATA_FOLDER)}/(hoodie\.properties|timeline/[0-9]{{17}}(_[0-9]{{17}}\.[a-z]+|\.[a-z]+\.requested))",
+    rf"{re.escape(METADATA_FOLDER)}/(hoodie\.properties|timeline/[0-9]{{17}}(_[0-9]{{17}}\.[a-z]+|\.[a-z]+\.requested)"
+    r"|timeline/history/([0-9]{17}_[0-9]{17}_[01]\.parquet|manifest_[0-9]{1,9}))",
     re.ASCII,
 )
-"""The files of a publication that a later step removes."""
+"""The files of a publication that a step removes, or that leave the timeline, and old ones of its history."""
 _PENDING_OF_HUDI: Final = re.compile(
     rf"{re.escape(METADATA_FOLDER)}/(timeline/)?[0-9]{{17}}(\.[a-z]+)?\.(requested|inflight)", re.ASCII
 )
@@ -163,9 +164,12 @@ class Guard:
         if self._log is not None and version > self._recorded_version:
             self.check_claim()
 
-    def remove_published(self, paths: Sequence[str]) -> None:
-        """Remove files of the publication, in order: no data files. Raises ``StorageError``."""
-        self._remove(Removing(_PUBLISHED, "a publication"), paths)
+    def remove_published(self, paths: Sequence[str], *, in_order: bool = False) -> None:
+        """Remove files of the publication: no data files. Raises ``StorageError``.
+
+        If ``in_order``, each disappears only after those before it, also from an object store.
+        """
+        self._remove(Removing(_PUBLISHED, "a publication"), paths, one_by_one=in_order)
 
     def remove_undone(self, paths: Sequence[str]) -> None:
         """Remove files of Hudi's timeline that name an instant as pending, in order. Raises ``StorageError``.
@@ -182,14 +186,16 @@ class Guard:
         )
         self._remove(Removing(pattern, "an index of the table"), paths)
 
-    def _remove(self, removing: Removing, paths: Sequence[str]) -> None:
+    def _remove(self, removing: Removing, paths: Sequence[str], *, one_by_one: bool = False) -> None:
         answers = self._ask(removing, paths)
         for path in paths:
             if (reason := answers.refusal(path)) is not None:
                 raise StorageError(f"{self._files.base_path}: {path[:200]!r}: {reason}")
-        for deletion in self._files.delete_permitted([Permit(path, answers) for path in paths]):
-            if deletion.failure is not None:
-                raise StorageError(f"{self._files.base_path}/{deletion.path}: {deletion.failure}")
+        permits = [Permit(path, answers) for path in paths]
+        for part in [[permit] for permit in permits] if one_by_one else [permits]:
+            for deletion in self._files.delete_permitted(part):
+                if deletion.failure is not None:
+                    raise StorageError(f"{self._files.base_path}/{deletion.path}: {deletion.failure}")
 
     def _delete_part(self, deleting: Deleting, paths: Sequence[str]) -> Iterator[Deletion]:
         answers = self._ask(deleting, paths)

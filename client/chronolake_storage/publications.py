@@ -24,11 +24,13 @@ from chronolake_model.publication import (
     PublishedFile,
     ReportPublication,
 )
+from chronolake_storage import archiving
+from chronolake_storage.archiving import HistoryExecutor, ReportProgress
 from chronolake_storage.protocols import Protocol, Step
 from chronolake_storage.publishing import PARTITION_METADATA, PROPERTIES_PATH, Comparison, Owned
 
 
-class PublicationExecutor(typing.Protocol):
+class PublicationExecutor(HistoryExecutor, typing.Protocol):
     """Performs the steps of the protocol. Its methods return the answer to a step, or an awaitable of it."""
 
     def begin(self, files_since: str | None) -> Any:
@@ -42,9 +44,6 @@ class PublicationExecutor(typing.Protocol):
 
     def execute_steps(self, page: PublicationSteps) -> Any:
         """Execute a page of steps, see ``publishing.execute``."""
-
-    def report(self, report: ReportPublication) -> Any:
-        """Report to the metastore."""
 
     def read_files(self, after: int) -> Any:
         """Read from the metastore what the next events have left in ``.hoodie``."""
@@ -107,17 +106,6 @@ class ExecuteSteps(Step[None]):
     @override
     def perform(self, executor: PublicationExecutor) -> Any:
         return executor.execute_steps(self.page)
-
-
-@dataclass(frozen=True)
-class ReportProgress(Step[None]):
-    """Report to the metastore."""
-
-    report: ReportPublication
-
-    @override
-    def perform(self, executor: PublicationExecutor) -> Any:
-        return executor.report(self.report)
 
 
 @dataclass(frozen=True)
@@ -191,8 +179,8 @@ class PutRight(Step[list[PublishedFile]]):
 def publish(lease: PublicationLease, *, is_check_due: bool) -> Protocol:
     """Execute all steps after the position of a lease, and check what is published if that is due.
 
-    A publisher that follows another one checks in any case. The last report ends the lease. A lease that hides
-    the table does nothing else.
+    A publisher that follows another one checks in any case. At last, old instants leave the timeline, if that
+    is due. The last report ends the lease. A lease that hides the table does nothing else.
     """
     version, is_last = lease.published_version, False
     if lease.hides:
@@ -203,16 +191,20 @@ def publish(lease: PublicationLease, *, is_check_due: bool) -> Protocol:
         )
         return
     checks = is_check_due or lease.is_new
+    archives = lease.history_is_due or (checks and lease.has_history)
+    is_longer = checks or archives
     yield from Begin(lease.files_since if version == 0 else None)
     while not is_last:
         page = yield from ReadSteps(version)
         yield from _execute(lease, version, page)
         version, is_last = page.version, page.is_last
         # What is published must be recorded before it is compared with what is there.
-        report = ReportPublication(lease.publisher, lease.epoch, version, release=is_last and not checks)
+        report = ReportPublication(lease.publisher, lease.epoch, version, release=is_last and not is_longer)
         yield from ReportProgress(report)
     if checks:
-        yield from _check(lease, version)
+        yield from _check(lease, version, release=not archives)
+    if archives:
+        yield from archiving.archive(lease, version)
 
 
 def changes_visibility(page: PublicationSteps) -> bool:
@@ -237,7 +229,7 @@ def _execute(lease: PublicationLease, version: int, page: PublicationSteps) -> P
     yield from ExecuteSteps(msgspec.structs.replace(page, steps=page.steps[first:]))
 
 
-def _check(lease: PublicationLease, version: int) -> Protocol:
+def _check(lease: PublicationLease, version: int, *, release: bool) -> Protocol:
     """Put right what differs from the publication, and report the first files that no publisher wrote.
 
     By the listing: all names, and files that were changed since the last check. In turn, a part at each check:
@@ -261,7 +253,7 @@ def _check(lease: PublicationLease, version: int) -> Protocol:
         version,
         comparison.foreign[:FOREIGN_FILES_MAX],
         foreign_files_total=len(comparison.foreign),
-        release=True,
+        release=release,
         check_position=checked,
     )
     yield from ReportProgress(report)

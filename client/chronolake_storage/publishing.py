@@ -24,6 +24,8 @@ from chronolake_storage.visibility import PROPERTIES_BYTES_MAX, is_foreign, tabl
 PROPERTIES_PATH: Final = visibility.PROPERTIES_PATH
 BACKUP_PATH: Final = visibility.BACKUP_PATH
 TIMELINE_FOLDER: Final = f"{METADATA_FOLDER}/timeline"
+HISTORY_FOLDER: Final = f"{TIMELINE_FOLDER}/history"
+"""Where the instants are that have left the timeline; Hudi's default for ``hoodie.timeline.history.path``."""
 PARTITION_METADATA: Final = ".hoodie_partition_metadata"
 HUDI_METADATA_TABLE: Final = f"{METADATA_FOLDER}/metadata/.hoodie/hoodie.properties"
 """A file that only Hudi's writers make."""
@@ -36,6 +38,13 @@ _DATA_FILE: Final = re.compile(
     r"|\.[^._]+_(?P<log>[0-9]+)\.log\.[0-9]+(_.+)?"
 )
 """The name of a base or log file of any version of Hudi."""
+_HISTORY: Final = re.compile(
+    rf"{re.escape(HISTORY_FOLDER)}/(_version_|manifest_[0-9]{{1,9}}|[0-9]{{17}}_[0-9]{{17}}_[01]\.parquet)",
+    re.ASCII,
+)
+_PUBLISHED_TIME: Final = re.compile(
+    rf"{re.escape(TIMELINE_FOLDER)}/([0-9]{{17}})(\.compaction\.requested|_[0-9]{{17}}\.[a-z]+)", re.ASCII
+)
 
 
 def begin(files: Files, guard: Guard, files_since: str | None) -> None:
@@ -197,7 +206,7 @@ class Owned(msgspec.Struct):
     ``timeline`` has its files, each with the version of its step; ``removed`` are those that a step removed, up
     to ``version``.
     ``properties`` is the content of ``hoodie.properties``; None while the table is hidden. For ``adopted_at``
-    see ``PublicationFiles``.
+    and ``archived_before`` see ``PublicationFiles``.
     """
 
     timeline: dict[str, int] = {}
@@ -205,6 +214,7 @@ class Owned(msgspec.Struct):
     version: int = 0
     properties: bytes | None = None
     adopted_at: str | None = None
+    archived_before: str | None = None
 
     def add(self, page: PublicationFiles) -> None:
         """Add the files of the next events."""
@@ -213,6 +223,7 @@ class Owned(msgspec.Struct):
         self.timeline.update(page.written)
         self.removed = self.removed.union(page.removed).difference(page.written)
         self.version, self.properties, self.adopted_at = page.version, page.properties, page.adopted_at
+        self.archived_before = page.archived_before
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -238,9 +249,13 @@ def find(files: Files, owned: Owned) -> Comparison:
     """List ``.hoodie``, and compare the names with what is published.
 
     Of an adopted table, what Hudi wrote of times up to the adoption, its archive and its metadata table are not
-    foreign.
+    foreign. Files of the history, and of instants that are in it, are compared elsewhere (``archiving``).
     """
-    listed = {file.path: file for file in files.listing(TIMELINE_FOLDER)}
+    listed = {
+        file.path: file
+        for file in files.listing(TIMELINE_FOLDER)
+        if not _is_archived(file.path, owned.archived_before)
+    }
     stored = {path: listed[path] for path in owned.timeline if path in listed}
     removed = owned.removed.intersection(listed)
     others = [path for path in listed if path not in stored and path not in removed and not _is_temporary(path)]
@@ -306,6 +321,14 @@ def _is_of_hudi(path: str, adopted_at: str) -> bool:
         return not name[:17].isdigit() or name[:17] <= adopted_at
     last = name.partition(".")[0].rpartition("_")[2]
     return folder != TIMELINE_FOLDER or last <= adopted_at
+
+
+def _is_archived(path: str, before: str | None) -> bool:
+    """Whether a file is one of the history, or of an instant that is leaving the timeline."""
+    if before is None:
+        return False
+    match = _PUBLISHED_TIME.fullmatch(path)
+    return _HISTORY.fullmatch(path) is not None or (match is not None and match[1] < before)
 
 
 def _is_temporary(path: str) -> bool:

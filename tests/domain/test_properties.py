@@ -91,7 +91,7 @@ def test_markers_are_required_of_instants_that_were_begun_since() -> None:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("hudi.publsih", "did you mean hudi.publish? Those that begin with hudi. are hudi.adopted, "),
+        ("hudi.publsih", "did you mean hudi.publish? Those that begin with hudi. are hudi.active-hours, "),
         ("Hudi.Publish", "did you mean hudi.publish? "),
         ("markers.requierd", "did you mean markers.required? "),
         ("deletions.by-whom-they-are-made", "made': Those that begin with deletions. are deletions.executor, "),

@@ -26,6 +26,8 @@ _QUERIES = {
     "file_id": bucket_file_id(0),
     "name": f"{base_file_name(bucket_file_id(0), '0-0-0', NEVER_BEGUN)}.marker.CREATE",
     "after": _BEGINNING_OF_LOG,
+    "begin": NEVER_BEGUN,
+    "end": NEVER_BEGUN,
 }
 """Valid values of required parameters in queries."""
 _WORDS = {"partition_path": "", "file_id": bucket_file_id(0), "kind": "CREATE", "action": "commit"}

@@ -14,6 +14,12 @@ from chronolake._location import TableLocation
 from chronolake_model import operations
 from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
+    HistoryFile,
+    HistoryInstant,
+    HistoryPage,
+    HistoryPlan,
+    HistoryRange,
+    PlanHistory,
     Publication,
     PublicationFiles,
     PublicationLease,
@@ -21,11 +27,13 @@ from chronolake_model.publication import (
     PublicationState,
     PublicationSteps,
     PublishedFile,
+    PublishedHistory,
     ReportPublication,
     TakePublicationLease,
 )
 from chronolake_storage import publications
 from chronolake_storage.publications import Inspection
+from chronolake_storage.published_history import HistoryListing
 from chronolake_storage.publishing import PROPERTIES_PATH, Comparison, Owned
 
 INSPECTIONS_MAX: Final = 5
@@ -171,6 +179,29 @@ class _Publisher:
 
     async def find(self, owned: Owned) -> Comparison:
         return await concurrency.run_blocking(self._location.find_publication, owned)
+
+    async def plan_history(self, body: PlanHistory) -> HistoryPlan:
+        return await self._transport.send(
+            calls.call(operations.streams.PLAN_PUBLICATION_HISTORY, self._table, body=body)
+        )
+
+    async def read_history(self, range_: HistoryRange, after: int) -> HistoryPage:
+        return await self._transport.send(calls.timeline.publication_history(self._table, range_, after))
+
+    async def find_history(self, written: PublishedHistory | None) -> HistoryListing:
+        return await concurrency.run_blocking(self._location.find_history, written)
+
+    async def write_history(self, range_: HistoryRange, instants: Sequence[HistoryInstant]) -> HistoryFile:
+        return await concurrency.run_blocking(self._location.write_history, range_, instants)
+
+    async def show_history(self, history: PublishedHistory) -> None:
+        await concurrency.run_blocking(self._location.show_history, history)
+
+    async def remove_archived(self, before: str) -> bool:
+        return await concurrency.run_blocking(self._location.remove_archived, before)
+
+    async def remove_unused_history(self, history: PublishedHistory) -> None:
+        await concurrency.run_blocking(self._location.remove_unused_history, history)
 
     async def remove(self, paths: Sequence[str]) -> None:
         await concurrency.run_blocking(self._location.remove_publication, paths)

@@ -20,7 +20,13 @@ from chronolake_model.instants import (
     RequestedTimes,
     RestoreTable,
 )
-from chronolake_model.publication import PublicationFiles, PublicationPartitions, PublicationSteps
+from chronolake_model.publication import (
+    HistoryPage,
+    HistoryRange,
+    PublicationFiles,
+    PublicationPartitions,
+    PublicationSteps,
+)
 from chronolake_model.streams import StreamPage
 from chronolake_model.times import Moment, parse_time
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
@@ -117,3 +123,9 @@ def publication_files(name: str, after: int) -> Call[PublicationFiles]:
 def publication_partitions(name: str, after: str) -> Call[PublicationPartitions]:
     """The metadata of the partitions after a path."""
     return call(operations.streams.LIST_PUBLICATION_PARTITIONS, name, query=query(after=after))
+
+
+def publication_history(name: str, range_: HistoryRange, after: int) -> Call[HistoryPage]:
+    """The instants of a range of the history whose events follow a version."""
+    named = query(begin=range_.begin, end=range_.end, after=after)
+    return call(operations.streams.LIST_PUBLICATION_HISTORY, name, query=named)

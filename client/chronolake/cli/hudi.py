@@ -51,6 +51,15 @@ def _print(console: Console, publication: Publication) -> None:
         rows.append(
             ("lag", f"{publication.lag_seconds:.1f} s, {output.count(publication.lag_versions, 'version')}")
         )
+    active = publication.active_timeline
+    if active is not None and active.before is not None:
+        files = output.count(active.history_files, "file")
+        rows.append(
+            ("active timeline from (UTC)", f"{output.utc(active.before)}; before it {files} of history")
+        )
+    if active is not None and active.held_by is not None:
+        since = "" if active.held_since is None else f", {output.utc(active.held_since)}"
+        rows.append(("active timeline held by", f"{active.held_by}{since}"))
     rows += [
         (name, text)
         for name, text in (

@@ -7,6 +7,9 @@ from typing import Final
 from chronolake_model.operations.declaring import Right, command, note, read
 from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.publication import (
+    HistoryPage,
+    HistoryPlan,
+    PlanHistory,
     Publication,
     PublicationFiles,
     PublicationLease,
@@ -85,6 +88,24 @@ REPORT_PUBLICATION: Final = note(
     body=ReportPublication,
     answer=Publication,
     right=Right.MAINTAIN,
+)
+PLAN_PUBLICATION_HISTORY: Final = note(
+    "POST",
+    f"{_PUBLICATION}/history",
+    "Decide which instants leave the published timeline",
+    Code.TABLE_NOT_FOUND,
+    Code.PUBLICATION_FENCED,
+    tag="Publication",
+    body=PlanHistory,
+    answer=HistoryPlan,
+    right=Right.MAINTAIN,
+)
+LIST_PUBLICATION_HISTORY: Final = read(
+    f"{_PUBLICATION}/history",
+    "List the instants of the history of a publication",
+    Code.TABLE_NOT_FOUND,
+    tag="Publication",
+    answer=HistoryPage,
 )
 OPEN_STREAM: Final = command(
     "POST",

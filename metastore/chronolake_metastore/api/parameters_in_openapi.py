@@ -51,6 +51,8 @@ _FORMS: Final[dict[tuple[str, str], Json]] = {
     ("query", "from"): _READ_TIME,
     ("query", "to"): _READ_TIME,
     ("query", "before_or_on"): _INSTANT_TIME,
+    ("query", "begin"): _INSTANT_TIME,
+    ("query", "end"): _INSTANT_TIME,
     ("query", "requested_from"): _INSTANT_TIME,
     ("query", "requested_to"): _INSTANT_TIME,
     ("query", "completed_from"): _INSTANT_TIME,

@@ -15,10 +15,13 @@ from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import TableInPath
 from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain.commands import refuse_nul
-from chronolake_metastore.notes import publication as notes
-from chronolake_metastore.queries import publication as queries, readiness
+from chronolake_metastore.notes import publication as notes, published_history as note_history
+from chronolake_metastore.queries import publication as queries, published_history as history, readiness
 from chronolake_model import operations
 from chronolake_model.publication import (
+    HistoryPage,
+    HistoryPlan,
+    PlanHistory,
     Publication,
     PublicationFiles,
     PublicationLease,
@@ -34,6 +37,10 @@ After = Annotated[
 AfterPartition = Annotated[
     str, QueryParameter(max_length=1_024, description="The partition path after which the page begins.")
 ]
+
+
+BeginOfRange = Annotated[str, parameters.time_parameter("begin", "The first requested time of the range.")]
+EndOfRange = Annotated[str, parameters.time_parameter("end", "The requested time after the range.")]
 
 
 @route(operations.streams.GET_PUBLICATION)
@@ -101,6 +108,36 @@ async def list_publication_partitions(
     leave the partition out.
     """
     return await caller.read(queries.partitions, parameters.table(table), parameters.plain_text("after", after))
+
+
+@route(operations.streams.PLAN_PUBLICATION_HISTORY)
+async def plan_publication_history(
+    table: TableInPath, data: JSONBody[PlanHistory], caller: NamedDependency[Caller]
+) -> HistoryPlan:
+    """Decide which of the oldest instants leave the published active timeline for its history.
+
+    The answer has the files that the history is to have. The publisher writes them, shows them by a manifest,
+    reports them, and only then removes the instants from the timeline.
+    """
+    refuse_nul(msgspec.json.encode(data))
+    return await caller.note(note_history.plan, parameters.table(table), data)
+
+
+@route(operations.streams.LIST_PUBLICATION_HISTORY)
+async def list_publication_history(
+    *,
+    table: TableInPath,
+    caller: NamedDependency[Caller],
+    begin: BeginOfRange,
+    end: EndOfRange,
+    after: After = 0,
+) -> HistoryPage:
+    """List the instants of a range of requested times, as rows of Hudi's archived timeline have them.
+
+    They come in the order of the log, after the version of the page before.
+    """
+    times = parameters.instant_time("begin", begin), parameters.instant_time("end", end)
+    return await caller.read(history.page, parameters.table(table), *times, after)
 
 
 @route(operations.streams.REPORT_PUBLICATION)

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from chronolake_metastore.commands.handler import Handler, Names, Sharing, instant_result
+from chronolake_metastore.commands.handler import (
+    Handler,
+    Loading,
+    Names,
+    Sharing,
+    instant_result,
+    single_query,
+)
 from chronolake_metastore.commands.rollbacks import plan_of, roll_back
 from chronolake_metastore.domain import lists, restores, rollbacks, savepoints
-from chronolake_metastore.domain.events import Origin
+from chronolake_metastore.domain.active_window import Border
+from chronolake_metastore.domain.events import Now, Origin
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.restores import RestoreTable
 from chronolake_metastore.domain.results import AnyResult
 from chronolake_metastore.domain.savepoints import CreateSavepoint
 from chronolake_metastore.domain.state import State
-from chronolake_metastore.store import instants as stored
+from chronolake_metastore.store import instants as stored, published_history
 
 
-class CreateSavepointHandler(Handler[CreateSavepoint, None]):
+class CreateSavepointHandler(Handler[CreateSavepoint, Border | None]):
     """Pins an instant; one that is pinned already is answered with its savepoint."""
 
     command = CreateSavepoint
@@ -30,14 +38,24 @@ class CreateSavepointHandler(Handler[CreateSavepoint, None]):
         )
 
     @override
-    def decide(self, state: State, command: CreateSavepoint, evidence: None, origin: Origin) -> AnyResult:
+    def load(
+        self, state: State, command: CreateSavepoint, evidence: Border | None, now: Now
+    ) -> Loading[Border | None] | None:
+        table = state.locked_table(command.table)
+        return None if table is None else single_query(published_history.find_border(table.table_id))
+
+    @override
+    def decide(
+        self, state: State, command: CreateSavepoint, evidence: Border | None, origin: Origin
+    ) -> AnyResult:
         table = state.table(command.table)
         known = state.instants_of(table.table_id)
         target = savepoints.target_of(table, command, known)
         existing = savepoints.existing(target, known)
         if existing is not None:
             return instant_result(state, table, existing.requested_time)
-        payload = savepoints.create(table, command, target, known, origin.now.steady)
+        border = evidence or Border()
+        payload = savepoints.create(table, command, target, known, border.last_completion, origin.now.steady)
         savepoint = state.append(table.table_id, origin, payload)
         empty_completion = rollbacks.empty_completion(command.comment)
         state.append(table.table_id, origin, empty_completion, savepoint.time)

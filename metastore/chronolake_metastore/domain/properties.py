@@ -33,6 +33,11 @@ from chronolake_model.partition_paths import (
     URL_ENCODE_PROPERTY,
 )
 from chronolake_model.publication import (
+    ACTIVE_HOURS_PROPERTY,
+    KEEP_MAX_DEFAULT,
+    KEEP_MAX_PROPERTY,
+    KEEP_MIN_DEFAULT,
+    KEEP_MIN_PROPERTY,
     LOG_BLOCKS_PROPERTY,
     PUBLISH_PROPERTY,
     PUBLISHER_PROPERTY,
@@ -146,6 +151,9 @@ PROPERTIES: Final[Mapping[str, Property]] = {
     PUBLISHER_PROPERTY: _one_of(*Publisher),
     TABLE_VERSION_PROPERTY: _one_of("8", "9"),
     LOG_BLOCKS_PROPERTY: _one_of("avro", "parquet"),
+    KEEP_MAX_PROPERTY: _number("a number of commits", least=2, most=1_000_000),
+    KEEP_MIN_PROPERTY: _number("a number of commits", least=1, most=1_000_000),
+    ACTIVE_HOURS_PROPERTY: _number("a number of hours", least=0, most=100 * 366 * 24),
     MERGE_MODE_PROPERTY: _one_of(*MergeMode, change=Change.NEVER),
     ADOPTED_PROPERTY: Property("the text of a hoodie.properties", _is_of_hudi, Change.NEVER),
     ADOPTING_PROPERTY: Property("a digest of 64 digits", _is_digest, Change.REMOVAL),
@@ -180,6 +188,16 @@ def check(properties: Mapping[str, str]) -> None:
             raise errors.InvalidTable(
                 f"the property {name} is {known.allowed}, not {given[:100]!r}", property=name
             )
+    most, least = (
+        int(properties.get(name, default))
+        for name, default in ((KEEP_MAX_PROPERTY, KEEP_MAX_DEFAULT), (KEEP_MIN_PROPERTY, KEEP_MIN_DEFAULT))
+    )
+    if most <= least:
+        raise errors.InvalidTable(
+            f"{KEEP_MAX_PROPERTY} is {most}, and {KEEP_MIN_PROPERTY} {least}: the first must be more than the "
+            "second; set both",
+            property=KEEP_MAX_PROPERTY,
+        )
     try:
         storage.check_properties(properties)
     except ValueError as exc:

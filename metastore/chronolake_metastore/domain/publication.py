@@ -13,6 +13,7 @@ import msgspec
 from chronolake_hudi import publishable
 from chronolake_hudi.publishable import Publishable
 from chronolake_metastore import errors
+from chronolake_metastore.domain.active_window import Border, Window
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import HudiFilesFound
 from chronolake_model import column_types, nested_fields
@@ -25,7 +26,7 @@ from chronolake_model.publication import (
     Publisher,
 )
 from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick, format_time
-from chronolake_model.vocabulary import ADOPTING_PROPERTY
+from chronolake_model.vocabulary import ADOPTED_PROPERTY, ADOPTING_PROPERTY
 
 FOUND_SECONDS_MIN: Final = 3_600
 """The time between two events of a table about foreign files."""
@@ -52,6 +53,8 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     check_position: CheckPosition = CheckPosition()
     hidden_at: Micros | None = None
     """Since when the table is hidden from Hudi's readers, because publication is off."""
+    border: Border = Border()
+    """Where the active timeline begins."""
 
     @property
     def may_be_seen(self) -> bool:
@@ -133,6 +136,22 @@ def is_off(table: Publishable) -> bool:
 def is_being_adopted(table: Publishable) -> bool:
     """Whether the folder may still be Hudi's: until the adoption is finished, no publisher changes it."""
     return ADOPTING_PROPERTY in table.properties
+
+
+def may_archive(table: Publishable, position: Position) -> bool:
+    """Whether instants may leave the published active timeline.
+
+    Hudi's readers must see the table, up to its end. The first instants of an adopted table are files of Hudi,
+    which the log does not have byte for byte, so its timeline stays as it is.
+    """
+    is_shown = position.hidden_until is None and position.hidden_at is None and position.paused_version is None
+    return is_shown and not is_off(table) and ADOPTED_PROPERTY not in table.properties
+
+
+def is_history_due(table: Publishable, position: Position, published_version: int) -> bool:
+    """Whether a publisher is to look at the length of the active timeline."""
+    is_due = position.border.is_due(Window.of(table.properties), published_version)
+    return is_due and may_archive(table, position)
 
 
 def is_demanded(table: Publishable) -> bool:

@@ -24,7 +24,12 @@ from chronolake_model.file_names import FileKind, relative_path
 from chronolake_model.files import FileGroupName
 from chronolake_model.names import split_table_name
 from chronolake_model.partition_paths import Spelling
-from chronolake_model.publication import TABLE_VERSION_PROPERTY, PublicationStep, PublishedFile
+from chronolake_model.publication import (
+    TABLE_VERSION_PROPERTY,
+    HistoryInstant,
+    PublicationStep,
+    PublishedFile,
+)
 from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import ADOPTED_PROPERTY, Action, Operation, TableType
 
@@ -159,6 +164,28 @@ class Builder:
                 yield event.version, path, True
             for path in self._removes(event):
                 yield event.version, path, False
+
+    def history(self) -> Iterator[HistoryInstant]:
+        """The completed instants of the events, but savepoints, as they were published."""
+        for event in self._material.events:
+            definition = self._definition(event.version)
+            for path, content in self._timeline_files(event):
+                file = timeline_files.parse_name(path.rpartition("/")[2])
+                if file.completion_time is None or file.action is Action.SAVEPOINT:
+                    continue
+                yield HistoryInstant(
+                    file.requested_time,
+                    file.completion_time,
+                    file.action,
+                    metadata.encode(content(definition)),
+                    self._plan_of_completed(event),
+                )
+
+    def _plan_of_completed(self, event: LogEvent) -> bytes | None:
+        """The content of the requested file of an instant, which only a compaction has."""
+        if event.instant is None or self._material.instants[event.instant].begun_as is not Action.COMPACTION:
+            return None
+        return metadata.encode(self._plan(event.instant))
 
     def properties(self) -> bytes:
         """The content of ``hoodie.properties`` by the last definition."""
@@ -334,6 +361,11 @@ def config_of(table_id: str, definition: Definition) -> TableConfig:
         key_generator_class=properties.GUARD_CLASS,
         others={properties.TABLE_ID_KEY: table_id, DATABASE_KEY: namespace},
     )
+
+
+def requested_time_of(path: str) -> str:
+    """The requested time in the name of a file of the timeline."""
+    return timeline_files.parse_name(path.rpartition("/")[2]).requested_time
 
 
 def partition_file(partition_path: str, time: Micros) -> PublishedFile:

@@ -61,14 +61,29 @@ def existing(target: Instant, known: Iterable[Instant]) -> Instant | None:
 
 
 def create(
-    table: Table, command: CreateSavepoint, target: Instant, known: Iterable[Instant], now: Micros
+    table: Table,
+    command: CreateSavepoint,
+    target: Instant,
+    known: Iterable[Instant],
+    archived_until: Micros,
+    now: Micros,
 ) -> InstantRequested:
     """The savepoint, which completes in the same transaction.
 
     Raises ``HistoryCleaned`` if files that it would pin may be deleted, and ``IllegalTransition`` while the
-    table is being adopted. The files of the last write exist, also after a restore to it.
+    table is being adopted, or if a restore to it would undo instants that have left the published active
+    timeline: these completed by ``archived_until``. The files of the last write exist, also after a restore to
+    it.
     """
     table.refuse_unfinished()
+    if completion_of(target) <= archived_until:
+        raise illegal(
+            table,
+            target,
+            "it, or an instant that completed later, has left the published active timeline, so a savepoint "
+            "cannot pin it any more: Hudi's readers take the instants of the history for committed. Pin a "
+            "later one, and for the next time raise hoodie.keep.min.commits or hudi.active-hours",
+        )
     last = max(completion_of(instant) for instant in known if is_write(instant))
     if completion_of(target) < last:
         cleans.refuse_before(table, completion_of(target))

@@ -171,7 +171,20 @@ async def report(
             "hidden": body.hidden,
         }
         checked = None if body.foreign_files is None else Checked(body.foreign_files, body.check_position)
-        if not await stored.report(connection, table.table_id, reported, checked):
+        border = None
+        if body.history is not None:
+            await stored.lock(connection, table.table_id, table.created_at)
+            position = (await stored.get(connection, table.table_id)).position
+            assert position is not None
+            try:
+                border = position.border.reported(body.history)
+            except ValueError as exc:
+                raise errors.IllegalTransition(
+                    f"{exc}: plan the history of {table.name!r} again, and report what is in storage then",
+                    table=table.name,
+                    version=progress.version,
+                ) from exc
+        if not await stored.report(connection, table.table_id, reported, checked, border):
             raise errors.PublicationFenced(table.name, body.publisher)
         if pause is not None:
             await stored.pause(connection, table.table_id, pause.version, pause.reason, now.wall)
@@ -216,4 +229,6 @@ def document_of_lease(lease: Lease) -> wire.PublicationLease:
         check_position=position.check_position,
         files_since=None if is_of_hudi else format_time(lease.table.created_at),
         hides=lease.hides,
+        has_history=position.border.before > 0,
+        history_is_due=domain.is_history_due(lease.table.definition, position, lease.version),
     )

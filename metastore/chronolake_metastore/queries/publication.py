@@ -13,11 +13,17 @@ from msgspec import UNSET
 from chronolake_hudi import publishable
 from chronolake_metastore import errors
 from chronolake_metastore.domain import properties, publication as domain
+from chronolake_metastore.domain.active_window import Border
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.events import Now
 from chronolake_metastore.domain.instants import by_wall, format_if
 from chronolake_metastore.domain.publication import Position, RecordHudiFiles
-from chronolake_metastore.domain.publication_steps import Builder, Material, partition_file
+from chronolake_metastore.domain.publication_steps import (
+    Builder,
+    Material,
+    partition_file,
+    requested_time_of,
+)
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import publication_steps, tables
 from chronolake_metastore.queries.publication_steps import Pause, StepPage
@@ -27,6 +33,7 @@ from chronolake_metastore.store import (
     feed,
     partitions as stored_partitions,
     publication as stored,
+    published_history,
 )
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.pending_plans import Place
@@ -34,7 +41,7 @@ from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_metastore.store.publication import Changed, PublicationProgress
 from chronolake_model import publication as wire
 from chronolake_model.publication import PublicationState, PublicationStep
-from chronolake_model.times import MICROS_PER_SECOND, Micros, format_time, to_datetime
+from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick, format_time, parse_time, to_datetime
 
 STEPS_BYTES_MAX: Final = 16 * 1024 * 1024
 """The content of a page of steps; one step may have more."""
@@ -73,6 +80,9 @@ async def target(database: Database, table_id: UUID) -> Target | None:
         has_work = position is not None and position.may_be_seen
     else:
         has_work = progress.version > (0 if position is None else position.published_version)
+        has_work |= position is not None and domain.is_history_due(
+            definition, position, position.published_version
+        )
     is_of_server = domain.publisher_of(definition) is wire.Publisher.SERVER
     is_hidden = is_off and position is not None and position.hidden_at is not None
     return Target(
@@ -194,11 +204,17 @@ async def files(ctx: Context, database: Database, table_name: str, after: int) -
             after = max(after, adoption.version)
         if position is None or until == 0 or until < after:
             return wire.PublicationFiles(table.name, {}, [], after, is_last=True)
+        before = None if position.border.written is None else position.border.written.before
+        if before is not None:
+            begin = await published_history.version_before(connection, table.table_id, parse_time(before))
+            after = max(after, begin)
         material = await publication_steps.load_names(connection, table, after, until)
     builder = Builder(material)
     written: dict[str, int] = {}
     removed: list[str] = []
     for version, path, is_written in builder.names():
+        if before is not None and requested_time_of(path) < before:
+            continue
         if is_written:
             written[path] = version
         else:
@@ -213,6 +229,7 @@ async def files(ctx: Context, database: Database, table_name: str, after: int) -
         is_last=version >= until,
         properties=builder.properties() if _is_shown(position) else None,
         adopted_at=None if adoption is UNSET else format_time(adoption.time),
+        archived_before=before,
     )
 
 
@@ -303,6 +320,19 @@ def document(table: Table, progress: PublicationProgress, now: Now) -> wire.Publ
         lease_expires_at=None if expires is None else by_wall(expires, now.wall_offset),
         foreign_files=position.foreign_files,
         checked_at=_moment(position.checked_at),
+        active_timeline=_active_timeline(position.border, table.definition.tick),
+    )
+
+
+def _active_timeline(border: Border, tick: Tick) -> wire.ActiveTimeline | None:
+    if not border.looked_version and border.written is None:
+        return None
+    written, blocker = border.written, border.blocker
+    return wire.ActiveTimeline(
+        before=None if written is None else written.before,
+        history_files=0 if written is None else len(written.files),
+        held_by=None if blocker is None else blocker.held_by.value,
+        held_since=None if blocker is None else format_if(blocker.requested_time, tick),
     )
 
 

@@ -60,6 +60,13 @@ async def load_names(connection: Reader, table: Table, after: int, until: int) -
     return await _material(connection, table, definitions, read, with_content=False)
 
 
+async def load_completed(connection: Reader, table: Table, completed: Sequence[LogEvent]) -> Material:
+    """Facts for completed instants, with the plans of compactions."""
+    until = completed[-1].version if completed else 0
+    definitions = await _definitions(connection, table, until)
+    return await _material(connection, table, definitions, completed, with_plans_of_completed=True)
+
+
 async def load(connection: Reader, table: Table, after: int, hidden_until: int) -> StepPage:
     """Facts for the steps after a version, up to the first event that Hudi's readers cannot read.
 
@@ -283,6 +290,7 @@ async def _material(
     page: Sequence[LogEvent],
     *,
     with_content: bool = True,
+    with_plans_of_completed: bool = False,
 ) -> Material:
     completed = {
         event.instant: event
@@ -298,6 +306,8 @@ async def _material(
     loading = _Loading(connection, table)
     rows = await loading.instants([*completed, *released])
     instants = {time: facts for time, facts, _ in rows}
+    if with_plans_of_completed:
+        compactions += [time for time in completed if instants[time].begun_as is Action.COMPACTION]
     cleans = _cleans(table, completed, instants)
     undoing = [time for time in completed if instants[time].begun_as in (Action.ROLLBACK, Action.RESTORE)]
     savepoints = {

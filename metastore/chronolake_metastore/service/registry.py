@@ -31,7 +31,14 @@ from chronolake_metastore.domain.staging import StageWriteStats
 from chronolake_metastore.domain.streams import CloseStream, ExpireStream, OpenStream, RenewStream
 from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.domain.transactions import CompleteTogether
-from chronolake_metastore.notes import markers, metastore, publication, readers, services as noted_services
+from chronolake_metastore.notes import (
+    markers,
+    metastore,
+    publication,
+    published_history,
+    readers,
+    services as noted_services,
+)
 from chronolake_metastore.queries import (
     adoption,
     cleans,
@@ -51,6 +58,7 @@ from chronolake_metastore.queries import (
     outcomes,
     partitions,
     publication as queried_publication,
+    published_history as queried_history,
     readers as queried_readers,
     schemas,
     services,
@@ -142,6 +150,7 @@ NOTES: Final[Mapping[Callable[..., Any], Requirement]] = {
     publication.take_lease: Requirement(operations.streams.TAKE_PUBLICATION_LEASE.right, is_frequent=True),
     publication.report: Requirement(operations.streams.REPORT_PUBLICATION.right, is_frequent=True),
     publication.fail: Requirement(operations.streams.REPORT_PUBLICATION.right, is_frequent=True),
+    published_history.plan: Requirement(operations.streams.PLAN_PUBLICATION_HISTORY.right),
     noted_services.save_look: Requirement(operations.services.PLAN_SERVICES.right, is_frequent=True),
     metastore.return_time: Requirement(operations.catalog.GET_TIME.right, _nothing, is_frequent=True),
     metastore.follow_promotion: Requirement(Right.ADMINISTER, _nothing),
@@ -181,6 +190,7 @@ READS: Final[dict[Callable[..., Any], Requirement]] = {
     queried_namespaces.page: Requirement(names=_nothing),
     outcomes.get: Requirement(names=_nothing),
     partitions.page: Requirement(),
+    queried_history.page: Requirement(),
     queried_publication.files: Requirement(),
     queried_publication.files_to_record: Requirement(operations.streams.REPORT_PUBLICATION.right),
     queried_publication.find_pause: Requirement(),

@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chronolake_metastore.domain.active_window import Border
 from chronolake_metastore.domain.events import PAYLOADS, Event, HudiFilesFound, TableAdopted
 from chronolake_metastore.domain.publication import (
     UNREADABLE_FILES_MAX,
@@ -228,9 +229,9 @@ async def get(connection: AsyncConnection, table_id: UUID) -> PublicationProgres
     position = None
     if columns[0] is not None:
         fields = dict(zip(_COLUMNS, columns, strict=True))
-        position = Position(
-            **fields | {"check_position": decoding.convert(fields["check_position"], CheckPosition)}
-        )
+        fields["check_position"] = decoding.convert(fields["check_position"], CheckPosition)
+        fields["border"] = Border() if fields["border"] is None else decoding.convert(fields["border"], Border)
+        position = Position(**fields)
     return PublicationProgress(position, version, None if oldest is None else Micros(oldest))
 
 
@@ -255,13 +256,18 @@ async def save(connection: AsyncConnection, table_id: UUID, position: Position) 
 
 
 async def report(
-    connection: AsyncConnection, table_id: UUID, reported: Mapping[str, object], checked: Checked | None
+    connection: AsyncConnection,
+    table_id: UUID,
+    reported: Mapping[str, object],
+    checked: Checked | None,
+    border: Border | None = None,
 ) -> bool:
     """Move the position forwards; False when the publisher has lost the table to another."""
     encoded: dict[str, str | None] = {"foreign_files": None, "check_position": None}
     if checked is not None:
         encoded = {name: msgspec.json.encode(getattr(checked, name)).decode() for name in encoded}
-    named = {**reported, **encoded, "table_id": table_id}
+    history = None if border is None else msgspec.json.encode(border).decode()
+    named = {**reported, **encoded, "history": history, "table_id": table_id}
     return bool((await statements.execute(connection, _REPORT, named)).rowcount)
 
 

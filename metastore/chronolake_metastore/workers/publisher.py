@@ -24,9 +24,9 @@ from chronolake_metastore import errors, telemetry
 from chronolake_metastore.batching.sequencer import Notifier, Sequencer
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.notes import publication as notes
+from chronolake_metastore.notes import publication as notes, published_history as note_history
 from chronolake_metastore.notes.publication import Lease
-from chronolake_metastore.queries import publication as queries
+from chronolake_metastore.queries import publication as queries, published_history as history
 from chronolake_metastore.queries.publication import Target
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
@@ -41,16 +41,25 @@ from chronolake_metastore.workers.worker import context_of, submit
 from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
     PUBLICATION_LEASE_SECONDS_MAX,
+    HistoryFile,
+    HistoryInstant,
+    HistoryPage,
+    HistoryPlan,
+    HistoryRange,
+    PlanHistory,
     PublicationFiles,
     PublicationLease,
     PublicationPartitions,
     PublicationSteps,
     PublishedFile,
+    PublishedHistory,
     ReportPublication,
     TakePublicationLease,
 )
+from chronolake_model.times import parse_time
 from chronolake_storage import protocols, publications
 from chronolake_storage.errors import FolderMissing
+from chronolake_storage.published_history import HistoryListing
 from chronolake_storage.publishing import Comparison, Owned
 
 ACTOR: Final = "chronolake-publisher"
@@ -373,6 +382,8 @@ class ServerPublisher:
             await execution.report_pause(lease)
             raise
         self._fenced.discard(place.table_id)
+        if execution.is_history_left:
+            self._waiting[place.table_id] = None
         if lease.hides:
             self._looked[place.table_id] = time.monotonic()
         if execution.is_checked:
@@ -396,6 +407,7 @@ class _Execution:
         self._place = place
         self._files = files
         self.is_checked = False
+        self.is_history_left = False
 
     async def begin(self, files_since: str | None) -> None:
         await self._files.begin_publication(files_since)
@@ -444,6 +456,31 @@ class _Execution:
         if comparison.foreign:
             _log.warning("foreign files in .hoodie", table=self._place.table, files=comparison.foreign[:10])
         return comparison
+
+    async def plan_history(self, body: PlanHistory) -> HistoryPlan:
+        ctx = context_of("publisher", body.publisher)
+        return await self._service.note(ctx, note_history.plan, self._place.table, body)
+
+    async def read_history(self, range_: HistoryRange, after: int) -> HistoryPage:
+        times = parse_time(range_.begin), parse_time(range_.end)
+        ctx = context_of("publisher", ACTOR)
+        return await self._service.read(ctx, history.page, self._place.table, *times, after)
+
+    async def find_history(self, written: PublishedHistory | None) -> HistoryListing:
+        return await self._files.find_history(written)
+
+    async def write_history(self, range_: HistoryRange, instants: Sequence[HistoryInstant]) -> HistoryFile:
+        return await self._files.write_history(range_, instants)
+
+    async def show_history(self, history: PublishedHistory) -> None:
+        await self._files.show_history(history)
+
+    async def remove_archived(self, before: str) -> bool:
+        self.is_history_left = await self._files.remove_archived(before)
+        return self.is_history_left
+
+    async def remove_unused_history(self, history: PublishedHistory) -> None:
+        await self._files.remove_unused_history(history)
 
     async def remove(self, paths: Sequence[str]) -> None:
         await self._files.remove_publication(paths)

@@ -30,16 +30,24 @@ from chronolake_metastore.workers.worker import context_of
 from chronolake_model.backoff import Backoff
 from chronolake_model.deletable import LogHead, RefusedDeletion
 from chronolake_model.markers import DeletedFile, Marker, file_at
-from chronolake_model.publication import PublicationStep, PublishedFile
+from chronolake_model.publication import (
+    HistoryFile,
+    HistoryInstant,
+    HistoryRange,
+    PublicationStep,
+    PublishedFile,
+    PublishedHistory,
+)
 from chronolake_model.storage import options_of
 from chronolake_model.tables import DroppedTable
 from chronolake_model.times import parse_time
-from chronolake_storage import claims, opening, publishing
+from chronolake_storage import claims, opening, published_history, publishing
 from chronolake_storage.claims import Claim, LogState, Owner
 from chronolake_storage.errors import StorageError
 from chronolake_storage.files import Deletion, Files
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, marker_of
 from chronolake_storage.overlaps import TablePlace
+from chronolake_storage.published_history import HistoryListing
 
 BACKOFF: Final = Backoff(first_seconds=1.0, max_seconds=600.0)
 CHECK_SECONDS_MAX: Final = 20.0
@@ -182,6 +190,26 @@ class TableFiles:
         return await _run(
             lambda: publishing.put_right(self._files, expected, comparison.stored), _seconds_max(len(expected))
         )
+
+    async def find_history(self, written: PublishedHistory | None) -> HistoryListing:
+        """Compare the history of a publication, see ``published_history.find``."""
+        return await _run(lambda: published_history.find(self._files, written))
+
+    async def write_history(self, range_: HistoryRange, instants: Sequence[HistoryInstant]) -> HistoryFile:
+        """Write a file of the history, see ``published_history.write``."""
+        return await _run(lambda: published_history.write(self._files, range_, instants))
+
+    async def show_history(self, history: PublishedHistory) -> None:
+        """Let readers find a history, see ``published_history.show``."""
+        await _run(lambda: published_history.show(self._files, history))
+
+    async def remove_archived(self, before: str) -> bool:
+        """Remove instants from the timeline, see ``published_history.remove_archived``."""
+        return await _run(lambda: published_history.remove_archived(self._files, self._guard, before))
+
+    async def remove_unused_history(self, history: PublishedHistory) -> None:
+        """Remove old files of a history, see ``published_history.remove_unused``."""
+        await _run(lambda: published_history.remove_unused(self._files, self._guard, history))
 
     async def check(self) -> None:
         """Raise unless this server can see the table's folder, or its bucket."""

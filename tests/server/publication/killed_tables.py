@@ -10,6 +10,7 @@ from chronolake_model.vocabulary import TableType
 from tests.fix_stores import Store
 from tests.hudi.keyed_table import KeyedTable
 from tests.published import row
+from tests.server.publication.archived_tables import SHORT
 from tests.server.publication.killing import History, State
 
 
@@ -176,3 +177,26 @@ def _planned(table: KeyedTable) -> str:
     requested = table.plan(Action.COMPACTION)
     assert requested is not None
     return requested
+
+
+def with_history(client: chronolake.Client, store: Store) -> History:
+    """A table whose oldest instants leave the active timeline while it is published."""
+    return History(KeyedTable(client, store, properties=SHORT), _with_history)
+
+
+def _with_history(table: KeyedTable) -> Iterator[list[State]]:
+    states = States(table)
+    yield states.take()
+    for number in range(6):
+        table.upsert(row(number), row(100, name=f"n{number}"))
+        states.add()
+    yield states.take()
+    for number in range(3):
+        table.overwrite("a", row(number), row(100, name=f"o{number}"))
+        states.add()
+        table.table.clean(retain_commits=1)
+    yield states.take()
+    for number in range(4):
+        table.upsert(row(number, day="b"))
+        states.add()
+    yield states.take()

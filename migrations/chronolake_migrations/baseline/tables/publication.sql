@@ -16,6 +16,7 @@ CREATE TABLE chronolake.publication (
     checked_at           timestamptz,
     check_position       jsonb            NOT NULL DEFAULT '{}',
     hidden_at            timestamptz,
+    history              jsonb,
     CONSTRAINT publication_table_unique PRIMARY KEY (table_id),
     CONSTRAINT publication_version_positive CHECK (published_version >= 0),
     CONSTRAINT publication_pause_has_reason CHECK ((paused_version IS NULL) = (paused_reason IS NULL))
@@ -39,3 +40,5 @@ COMMENT ON COLUMN chronolake.publication.check_position IS
     'Where the next check of .hoodie begins: it compares a part of the files each time.';
 COMMENT ON COLUMN chronolake.publication.hidden_at IS
     'Since when hoodie.properties is not there, because publication is off. Null: Hudi''s readers may see the table.';
+COMMENT ON COLUMN chronolake.publication.history IS
+    'Where the published active timeline begins, and the files of the history before it; null before the first look.';

@@ -3,7 +3,7 @@
 SELECT
     p.published_version, micros(p.published_completion), micros(p.published_at), p.hidden_until, p.epoch, p.publisher,
     micros(p.lease_expires_at), p.paused_version, p.paused_reason, micros(p.paused_since), p.failure, p.foreign_files,
-    micros(p.checked_at), p.check_position, micros(p.hidden_at), c.version,
+    micros(p.checked_at), p.check_position, micros(p.hidden_at), p.history, c.version,
     (
         SELECT micros(e.time)
         FROM event e

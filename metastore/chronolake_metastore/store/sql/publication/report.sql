@@ -16,6 +16,7 @@ SET published_version = greatest(p.published_version, %(version)s),
     END,
     foreign_files = coalesce(%(foreign_files)s::text::jsonb, p.foreign_files),
     check_position = coalesce(%(check_position)s::text::jsonb, p.check_position),
+    history = coalesce(%(history)s::text::jsonb, p.history),
     checked_at = CASE WHEN %(foreign_files)s::text IS NULL THEN p.checked_at ELSE moment(%(now)s) END,
     -- A report without progress may be that of a publisher that has failed.
     failure = CASE

@@ -1,0 +1,184 @@
+"""The history of a published timeline in storage: Hudi's archived timeline (Hudi: LSMTimeline).
+
+The folder has Parquet files of instants, manifests with the names of files, and ``_version_`` with the number
+of the present manifest. Files come first, then the manifest, then ``_version_``, which is replaced and never
+removed: without it Hudi's readers take the greatest number of all names that begin with ``manifest_``.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from chronolake_model.publication import HistoryFile, HistoryInstant, HistoryRange, PublishedHistory
+from chronolake_storage.errors import StorageError
+from chronolake_storage.files import Files
+from chronolake_storage.guard import Guard
+from chronolake_storage.publishing import HISTORY_FOLDER, TIMELINE_FOLDER
+
+VERSION_PATH: Final = f"{HISTORY_FOLDER}/_version_"
+MANIFESTS_KEPT: Final = 3
+"""Readers may be at work with a manifest before the present one."""
+REMOVED_MAX: Final = 500
+"""Files that leave the timeline in one run.
+
+They are all on one page of a listing of S3: a reader that lists the timeline meanwhile misses a prefix, and no
+instant after one that it sees."""
+_MANIFEST_BYTES_MAX: Final = 256 * 1024 * 1024
+_ROW_GROUP: Final = 1_000
+_MANIFEST: Final = re.compile(r"manifest_([0-9]{1,9})")
+_DATA: Final = re.compile(r"[0-9]{17}_(?P<last>[0-9]{17})_[01]\.parquet", re.ASCII)
+_ARCHIVED: Final = re.compile(
+    r"(?P<time>[0-9]{17})(\.compaction\.requested|_[0-9]{17}\.(?!savepoint)[a-z]+)", re.ASCII
+)
+
+
+class HistoryListing(msgspec.Struct, frozen=True):
+    """The state of a history in storage.
+
+    ``valid`` are the reported files that are there, in their size. ``is_current`` says whether readers take the
+    reported manifest, and ``last_manifest`` is the greatest number of a manifest; 0 without any.
+    """
+
+    valid: frozenset[str]
+    is_current: bool
+    last_manifest: int
+
+
+class _Entry(msgspec.Struct, frozen=True, rename="camel"):
+    file_name: str
+    file_len: int
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    files: list[_Entry]
+
+
+def find(files: Files, written: PublishedHistory | None) -> HistoryListing:
+    """Compare a history in storage with what was reported of it."""
+    listed = {file.file_name: file.size_bytes for file in files.files_in(HISTORY_FOLDER)}
+    last_manifest = max(_manifests(listed), default=0)
+    if written is None:
+        return HistoryListing(frozenset(), is_current=False, last_manifest=last_manifest)
+    version = files.read(VERSION_PATH)
+    manifest = _read_manifest(files, written.manifest)
+    is_current = version is not None and version.body == _version(written.manifest)
+    return HistoryListing(
+        frozenset(file.name for file in written.files if listed.get(file.name) == file.size_bytes),
+        is_current=is_current and manifest == _manifest_of(written),
+        last_manifest=max(last_manifest, written.manifest),
+    )
+
+
+def write(files: Files, range_: HistoryRange, instants: Sequence[HistoryInstant]) -> HistoryFile:
+    """Write the file with the instants of a range, which readers find by a later manifest."""
+    ordered = sorted(instants, key=lambda instant: instant.requested_time)
+    level = 1 if range_.is_closed else 0
+    name = f"{ordered[0].requested_time}_{ordered[-1].requested_time}_{level}.parquet"
+    content = encode(ordered)
+    files.put(f"{HISTORY_FOLDER}/{name}", content)
+    return HistoryFile(name, len(content), range_.begin, range_.end, range_.is_closed)
+
+
+def encode(instants: Sequence[HistoryInstant]) -> bytes:
+    """The content of a file, as Parquet. A completion time is never null: Hudi's Java readers fail at one."""
+    # Only a publisher of a long timeline needs pyarrow, which the client has as an extra.
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    columns: dict[str, tuple[Any, list[Any]]] = {
+        "instantTime": (pa.string(), [instant.requested_time for instant in instants]),
+        "completionTime": (pa.string(), [instant.completion_time for instant in instants]),
+        "action": (pa.string(), [str(instant.action) for instant in instants]),
+        "metadata": (pa.binary(), [instant.metadata for instant in instants]),
+        "plan": (pa.binary(), [instant.plan for instant in instants]),
+        "version": (pa.int32(), [1] * len(instants)),
+    }
+    schema = pa.schema(
+        [pa.field(name, kind, nullable=name != "version") for name, (kind, _) in columns.items()]
+    )
+    table = pa.table({name: pa.array(values, kind) for name, (kind, values) in columns.items()}, schema)
+    content = io.BytesIO()
+    pq.write_table(table, content, row_group_size=_ROW_GROUP, compression="zstd")
+    return content.getvalue()
+
+
+def show(files: Files, history: PublishedHistory) -> None:
+    """Let readers find the files of a history: from now on its instants may leave the timeline.
+
+    Raises ``StorageError`` if another publisher has made the manifest meanwhile.
+    """
+    if not files.create(_manifest_path(history.manifest), msgspec.json.encode(_manifest_of(history))):
+        raise StorageError(
+            f"{files.base_path}/{_manifest_path(history.manifest)} was made by another publisher meanwhile; "
+            "the next run continues"
+        )
+    files.put(VERSION_PATH, _version(history.manifest))
+
+
+def remove_archived(files: Files, guard: Guard, before: str) -> bool:
+    """Remove the oldest files of the timeline whose instants are in the history; whether some are left.
+
+    The oldest first, one after the other: readers take an instant that is missing between two others for
+    uncommitted. ``before`` is that of a history which readers find.
+    """
+    names = [
+        (match["time"], "_" in file.file_name, file.path)
+        for file in files.files_in(TIMELINE_FOLDER)
+        if (match := _ARCHIVED.fullmatch(file.file_name)) and match["time"] < before
+    ]
+    # Of an instant the requested file goes first: without the completed one, it would be pending.
+    paths = [path for *_, path in sorted(names)]
+    if paths:
+        guard.remove_published(paths[:REMOVED_MAX], in_order=True)
+    return len(paths) > REMOVED_MAX
+
+
+def remove_unused(files: Files, guard: Guard, history: PublishedHistory) -> None:
+    """Remove the manifests before the last ones, and the files that no kept manifest names.
+
+    A file with later instants than the history has may be one that another publisher has just written.
+    """
+    listed = [file.file_name for file in files.files_in(HISTORY_FOLDER)]
+    manifests = sorted(number for number in _manifests(listed) if number <= history.manifest)
+    kept = manifests[-MANIFESTS_KEPT:]
+    read = [_read_manifest(files, number) for number in kept]
+    used = {entry.file_name for manifest in read if manifest is not None for entry in manifest.files}
+    unused = [
+        name
+        for name in listed
+        if (match := _DATA.fullmatch(name)) and name not in used and match["last"] < history.before
+    ]
+    paths = [_manifest_path(number) for number in manifests if number not in kept]
+    paths += [f"{HISTORY_FOLDER}/{name}" for name in unused]
+    if paths:
+        guard.remove_published(paths)
+
+
+def _manifests(names: Iterable[str]) -> list[int]:
+    return [int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name))]
+
+
+def _manifest_of(history: PublishedHistory) -> _Manifest:
+    return _Manifest([_Entry(file.name, file.size_bytes) for file in history.files])
+
+
+def _read_manifest(files: Files, number: int) -> _Manifest | None:
+    """The manifest of a number; None if it is missing or damaged."""
+    stored = files.read(_manifest_path(number), _MANIFEST_BYTES_MAX)
+    try:
+        return None if stored is None else msgspec.json.decode(stored.body, type=_Manifest)
+    except msgspec.DecodeError:
+        return None
+
+
+def _manifest_path(number: int) -> str:
+    return f"{HISTORY_FOLDER}/manifest_{number}"
+
+
+def _version(number: int) -> bytes:
+    return str(number).encode()

@@ -1,0 +1,91 @@
+"""The decision which instants leave the published active timeline. A note, as the others of publication are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import active_window, publication as domain
+from chronolake_metastore.domain.active_window import Blocker, Border, HeldBy, Window
+from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.publication import Position
+from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.queries import tables
+from chronolake_metastore.store import clocks, publication as stored, published_history
+from chronolake_metastore.store.postgres.engine import Connection, Database
+from chronolake_model.publication import HISTORY_ROWS_MAX, HistoryPlan, HistoryRange, PlanHistory
+from chronolake_model.times import Micros, format_time, parse_time
+from chronolake_model.vocabulary import TableType
+
+FILE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Approximate size of the metadata in one file of a history. A publisher holds them in memory."""
+
+
+async def plan(ctx: Context, database: Database, table_name: str, body: PlanHistory) -> HistoryPlan:
+    """Decide what the history of a published timeline is to have; the decision is recorded first.
+
+    Raises ``TableNotFound``, and ``PublicationFenced`` for all but the publisher with the lease.
+    """
+    async with database.committing() as connection:
+        table = await tables.find(ctx, connection, table_name)
+        await stored.lock(connection, table.table_id, table.created_at)
+        # A savepoint of an instant that leaves is refused: no command runs until this is decided.
+        await stored.lock_clock(connection, table.table_id)
+        position = (await stored.get(connection, table.table_id)).position
+        assert position is not None
+        if position.epoch != body.epoch or position.publisher != body.publisher:
+            raise errors.PublicationFenced(table.name, body.publisher)
+        border = await _moved(connection, table, position)
+        await published_history.save(connection, table.table_id, border)
+        return await _document(connection, table, border)
+
+
+async def _moved(connection: Connection, table: Table, position: Position) -> Border:
+    border = position.border
+    if not domain.may_archive(table.definition, position):
+        return border
+    window, table_id = Window.of(table.definition.properties), table.table_id
+    published, begin = position.published_completion, border.before
+    looked = msgspec.structs.replace(border, looked_version=position.published_version, blocker=None)
+    limit = max(window.max_commits, window.min_commits + active_window.MOVED_MAX) + 1
+    total = await published_history.count_commits(connection, table_id, begin, published, limit)
+    if total <= window.max_commits:
+        return looked
+    commits = await published_history.commits(
+        connection, table_id, begin, published, min(total - window.min_commits, active_window.MOVED_MAX) + 1
+    )
+    has_logs = table.definition.type is TableType.MERGE_ON_READ
+    blockers = await published_history.blockers(connection, table_id, begin, published, has_logs=has_logs)
+    if position.foreign_files:
+        blockers.append(Blocker(HeldBy.FOREIGN_FILES, begin, None))
+    move = active_window.decide(window, commits, total, blockers, (await clocks.now(connection)).wall)
+    if move.before is None:
+        return msgspec.structs.replace(looked, blocker=move.blocker)
+    last = await published_history.last_completion(connection, table_id, begin, move.before)
+    return msgspec.structs.replace(
+        looked,
+        before=move.before,
+        last_completion=Micros(max(border.last_completion, last or 0)),
+        blocker=move.blocker,
+    )
+
+
+async def _document(connection: Connection, table: Table, border: Border) -> HistoryPlan:
+    if not border.before:
+        return HistoryPlan(table.name, None)
+    written, before = border.written, format_time(border.before)
+    if written is not None and written.before == before:
+        return HistoryPlan(table.name, before, written, kept=written.files)
+    kept = [] if written is None else [file for file in written.files if file.is_closed]
+    begin = parse_time(kept[-1].end) if kept else Micros(0)
+    ranges: list[HistoryRange] = []
+    while True:
+        end = await published_history.end_of_file(
+            connection, table.table_id, begin, border.before, HISTORY_ROWS_MAX, FILE_BYTES_MAX
+        )
+        ranges.append(HistoryRange(format_time(begin), format_time(end or border.before), end is not None))
+        if end is None:
+            return HistoryPlan(table.name, before, written, kept, ranges)
+        begin = end

@@ -1,0 +1,283 @@
+"""Old instants leave the published timeline when its history has them, and readers see the same rows."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from rich.console import Console
+
+import chronolake
+from chronolake import errors
+from chronolake._sync import publishing
+from chronolake.cli import hudi as cli_hudi
+from chronolake_metastore.domain.active_window import HeldBy
+from chronolake_model.schemas import AddColumn
+from chronolake_storage.publishing import HISTORY_FOLDER, TIMELINE_FOLDER
+from tests.fix_server import ServerProcess
+from tests.fix_stores import Store
+from tests.hudi.keyed_table import KeyedTable
+from tests.published import row
+from tests.server.publication.archived_tables import (
+    SHORT,
+    active_times,
+    archived,
+    history_names,
+    manifest,
+    names,
+    times,
+)
+
+
+@pytest.fixture
+def keyed_table(shared_server: ServerProcess, store: Store) -> Iterator[KeyedTable]:
+    """A copy-on-write table with a short active timeline."""
+    with chronolake.connect(shared_server.url, storage_options=store.options) as client:
+        yield KeyedTable(client, store, properties=SHORT)
+
+
+def test_the_oldest_instants_are_in_the_history_and_hudi_reads_the_same_rows(keyed_table: KeyedTable) -> None:
+    table = keyed_table
+    table.publish()
+    published: dict[str, bytes] = {}
+    for number in range(12):
+        table.upsert(row(number), row(0, name=f"n{number}"))
+        before = {name: table.body(f"{TIMELINE_FOLDER}/{name}") for name in names(table)}
+        published |= before
+        table.publish()
+        assert table.of_hudi_rs() == table.own_rows()
+        stay = active_times(table)
+        assert len(stay) <= 5
+        # A prefix has left, and no instant is lost or in both.
+        assert sorted(times(archived(table)) + stay) == sorted(
+            {name[:17] for name in [*published, *names(table)]}
+        )
+        assert not archived(table) or times(archived(table))[-1] < stay[0]
+
+    rows = archived(table)
+    assert times(rows) == sorted(times(rows))
+    assert {(r["instantTime"], r["completionTime"], r["action"]): r["metadata"] for r in rows} == {
+        (name[:17], name[18:35], "commit"): published[name] for name in published if name[:17] in times(rows)
+    }
+    assert {(r["plan"], r["version"]) for r in rows} == {(None, 1)}
+    publication = table.table.publication()
+    assert publication.active_timeline is not None
+    assert publication.active_timeline.before == active_times(table)[0]
+    assert publication.foreign_files == []
+
+
+@pytest.mark.parametrize(
+    "damage", ["version", "other-version", "manifest", "manifest-content", "data", "cut", "all"]
+)
+def test_a_damaged_history_is_written_again_by_the_next_publisher(keyed_table: KeyedTable, damage: str) -> None:
+    table = keyed_table
+    fill(table, 9)
+    before, number = archived(table), int(table.body(f"{HISTORY_FOLDER}/_version_"))
+    [data] = [entry["fileName"] for entry in manifest(table)]
+    paths = [f"{HISTORY_FOLDER}/{name}" for name in history_names(table)]
+    match damage:
+        case "version":
+            table.store.delete(f"{HISTORY_FOLDER}/_version_")
+        case "other-version":
+            table.put(f"{HISTORY_FOLDER}/_version_", str(number - 1).encode())
+        case "manifest":
+            table.store.delete(f"{HISTORY_FOLDER}/manifest_{number}")
+        case "manifest-content":
+            table.put(f"{HISTORY_FOLDER}/manifest_{number}", b'{"files": [')
+        case "data":
+            table.store.delete(f"{HISTORY_FOLDER}/{data}")
+        case "cut":
+            table.put(f"{HISTORY_FOLDER}/{data}", b"PAR1")
+        case _:
+            table.store.delete(*paths)
+    table.table.publish(publisher="another")
+    assert archived(table) == before
+    assert table.of_hudi_rs() == table.own_rows()
+
+
+def fill(table: KeyedTable, commits: int) -> None:
+    """Complete and publish commits."""
+    for number in range(commits):
+        table.upsert(row(number), row(0, name=f"n{number}"))
+        table.publish()
+
+
+def test_three_manifests_stay_and_no_file_that_none_of_them_names(keyed_table: KeyedTable) -> None:
+    fill(keyed_table, 14)
+    keyed_table.put(f"{HISTORY_FOLDER}/20200101000000000_20200102000000000_0.parquet", b"left over")
+    keyed_table.put(f"{HISTORY_FOLDER}/of_another.parquet", b"x")
+    fill(keyed_table, 3)
+    listed = history_names(keyed_table)
+    numbers = [int(name[9:]) for name in listed if name.startswith("manifest_")]
+    assert numbers == [*range(max(numbers) - 2, max(numbers) + 1)]
+    bodies = [keyed_table.body(f"{HISTORY_FOLDER}/manifest_{number}") for number in numbers]
+    named = {entry["fileName"] for body in bodies for entry in msgspec.json.decode(body)["files"]}
+    assert {name for name in listed if name.endswith(".parquet")} == {*named, "of_another.parquet"}
+
+
+def test_foreign_files_hold_the_timeline_and_a_foreign_manifest_is_one(keyed_table: KeyedTable) -> None:
+    """apache/hudi#19649: Hudi's readers fail at such a name whenever ``_version_`` is missing."""
+    table = keyed_table
+    fill(table, 5)
+    path = f"{HISTORY_FOLDER}/manifest_114.abcd"
+    table.put(path, b"{}")
+    assert table.table.publish(publisher="another").foreign_files == [path]
+    gone = times(archived(table))
+    fill(table, 4)
+    assert times(archived(table)) == gone
+    publication = table.table.publication()
+    assert publication.active_timeline is not None
+    assert publication.active_timeline.held_by == HeldBy.FOREIGN_FILES
+    table.store.delete(path)
+    table.table.publish(publisher="a third")
+    fill(table, 3)
+    assert len(times(archived(table))) > len(gone)
+
+
+def test_no_two_rows_have_one_requested_time_and_each_has_a_completion(keyed_table: KeyedTable) -> None:
+    """apache/hudi#13264, PR 10244 and PR 19452: Hudi's readers take one of two, and fail without completion."""
+    table = keyed_table
+    table.publish()
+    table.table.change_schema([AddColumn("note", "string")])
+    for number in range(4):
+        table.upsert(row(number))
+        table.overwrite("b", row(50 + number, day="b"))
+        table.table.clean(retain_commits=1)
+        table.publish()
+    rows = archived(table)
+    assert len({*times(rows)}) == len(rows)
+    assert all(entry["completionTime"] for entry in rows)
+    assert {entry["action"] for entry in rows} == {"commit", "replacecommit", "clean"}
+    assert table.of_hudi_rs() == table.own_rows()
+
+
+def held_by(table: KeyedTable) -> str | None:
+    """The cause that holds the active timeline after four more commits."""
+    for number in range(4):
+        table.upsert(row(number))
+    table.publish()
+    active = table.table.publication().active_timeline
+    assert active is not None
+    return active.held_by
+
+
+def test_what_holds_the_timeline_is_named_and_stays_on_it(keyed_table: KeyedTable) -> None:
+    table = keyed_table
+    fill(table, 6)
+    pending = table.table.begin()
+    assert held_by(table) == HeldBy.PENDING
+    assert active_times(table)[0] < pending.requested_time
+    pending.rollback()
+    savepoint = table.table.savepoint()
+    target = table.requested_times[-1]
+    assert held_by(table) == HeldBy.SAVEPOINT
+    assert min(time for time in active_times(table) if time in table.requested_times) <= target
+    table.table.release_savepoint(savepoint.requested_time)
+    replace = table.overwrite("a", row(1))
+    assert held_by(table) == HeldBy.REPLACED
+    assert active_times(table)[0] <= replace
+    table.table.clean(retain_commits=1)
+    # The clean retains the last commit, and deletes the replaced files.
+    assert held_by(table) == HeldBy.CLEAN
+    assert replace in times(archived(table))
+    assert table.of_hudi_rs() == table.own_rows()
+
+
+def test_a_savepoint_of_an_instant_in_the_history_is_refused(keyed_table: KeyedTable) -> None:
+    table = keyed_table
+    fill(table, 8)
+    gone = next(time for time in times(archived(table)) if time in table.requested_times)
+    with pytest.raises(errors.IllegalTransition, match="has left the published active timeline"):
+        table.table.savepoint(gone)
+    stays = next(time for time in active_times(table) if time in table.requested_times)
+    savepoint = table.table.savepoint(stays)
+    fill(table, 6)
+    table.table.restore(savepoint.requested_time)
+    table.publish()
+    assert table.of_hudi_rs() == table.own_rows()
+    assert held_by(table) == HeldBy.SAVEPOINT
+    assert table.of_hudi_rs() == table.own_rows()
+
+
+def test_a_table_that_was_hidden_and_is_shown_again_keeps_its_history(keyed_table: KeyedTable) -> None:
+    table = keyed_table
+    fill(table, 8)
+    before = archived(table)
+    table.table.alter(set={"hudi.publish": "false"})
+    table.publish()
+    table.upsert(row(77))
+    table.table.alter(unset=["hudi.publish"])
+    table.publish()
+    assert archived(table)[: len(before)] == before
+    assert table.of_hudi_rs() == table.own_rows()
+    fill(table, 5)
+    assert len(archived(table)) > len(before)
+    assert table.of_hudi_rs() == table.own_rows()
+
+
+def test_an_instant_that_is_put_back_leaves_the_timeline_again(keyed_table: KeyedTable) -> None:
+    table = keyed_table
+    fill(table, 3)
+    name = names(table)[1]
+    content = table.body(f"{TIMELINE_FOLDER}/{name}")
+    fill(table, 6)
+    assert name not in names(table)
+    table.put(f"{TIMELINE_FOLDER}/{name}", content)
+    publication = table.table.publish(publisher="another")
+    assert publication.foreign_files == []
+    assert name not in names(table)
+
+
+def test_a_publisher_that_was_replaced_shows_no_history(
+    keyed_table: KeyedTable, shared_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """apache/hudi PR 10244: two archivers at once wrote instants twice."""
+    table = keyed_table
+    table.publish()
+    for number in range(8):
+        table.upsert(row(number))
+    written = publishing._Publisher.write_history
+
+    def replaced(publisher: Any, *arguments: Any) -> Any:
+        monkeypatch.setattr(publishing._Publisher, "write_history", written)
+        file = written(publisher, *arguments)
+        table.expire_lease(shared_server.dsn)
+        table.upsert(row(100))
+        table.table.publish(publisher="another")
+        return file
+
+    monkeypatch.setattr(publishing._Publisher, "write_history", replaced)
+    with pytest.raises(errors.PublicationFenced):
+        table.table.publish(publisher="replaced")
+    rows = times(archived(table))
+    assert len({*rows}) == len(rows) > 0
+    assert rows[-1] < active_times(table)[0]
+    assert table.of_hudi_rs() == table.own_rows()
+
+
+def test_status_says_where_the_active_timeline_begins_and_what_holds_it(keyed_table: KeyedTable) -> None:
+    fill(keyed_table, 8)
+    keyed_table.table.begin()
+    held_by(keyed_table)
+    with io.StringIO() as text:
+        cli_hudi._print(Console(file=text, width=200), keyed_table.table.publication())
+        printed = text.getvalue()
+    assert "before it 1 file of history" in printed
+    assert "pending, 20" in printed
+
+
+def test_check_finds_nothing_in_a_table_with_a_history(keyed_table: KeyedTable) -> None:
+    fill(keyed_table, 9)
+    result = keyed_table.table.check()
+    assert [finding.kind for finding in result.findings if "hudi" in finding.kind] == []
+
+
+def test_a_table_within_its_window_has_no_history(keyed_table: KeyedTable) -> None:
+    for number in range(4):
+        keyed_table.upsert(row(number))
+        keyed_table.publish()
+    assert history_names(keyed_table) == []
+    assert len(active_times(keyed_table)) == 5
