@@ -50,6 +50,8 @@ class Store(msgspec.Struct, frozen=True):
             "fs.s3a.access.key": self.options["access_key"],
             "fs.s3a.secret.key": self.options["secret_key"],
             "fs.s3a.path.style.access": "true",
+            # Hudi's reader of log files leaves connections open.
+            "fs.s3a.connection.maximum": "2000",
         }
 
     def delete(self, *paths: str) -> None:

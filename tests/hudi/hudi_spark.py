@@ -77,6 +77,10 @@ class HudiSpark:
         stated = {"hoodie.datasource.write.operation": operation, **_dotted(options)}
         self._ask({"write": _location(place), "rows": records, "columns": SCHEMA, "options": stated})
 
+    def write_records(self, place: Path | str, columns: str, rows: list[list[Any]], **options: str) -> None:
+        """Upsert rows of these columns."""
+        self._ask({"write": _location(place), "rows": rows, "columns": columns, "options": _dotted(options)})
+
     def sql(self, text: str) -> list[dict[str, Any]]:
         """The rows of a statement."""
         return self._ask({"sql": text})

@@ -417,14 +417,16 @@ def changes_of_hudi_rs(table: KeyedTable, after: str, until: str) -> list[tuple[
     return table.of_hudi_rs(options)
 
 
-def changes_of_java(spark: HudiSpark, table: KeyedTable, after: str, until: str) -> list[tuple[str, ...]]:
+def changes_of_java(
+    spark: HudiSpark, table: KeyedTable, after: str, until: str, **more: str
+) -> list[tuple[str, ...]]:
     """The rows that Hudi's Spark bundle returns of a range of completion times."""
     options = {
         "hoodie.datasource.query.type": "incremental",
         "hoodie.datasource.read.begin.instanttime": after,
         "hoodie.datasource.read.end.instanttime": until,
     }
-    return table.of_java(spark, **options)
+    return table.of_java(spark, **options, **more)
 
 
 def partition_path(day: Any) -> str:
