@@ -454,6 +454,22 @@ def test_a_policy_that_has_no_effect_is_refused_with_advice(
     assert advice in refused(answer, 422, "invalid-table")["detail"]
 
 
+@pytest.mark.parametrize(
+    ("column", "advice"), [("place", "struct<x:int> has no order"), ("place.x", "which is no column")]
+)
+def test_records_are_not_sorted_by_a_nested_column(shared_http: httpx.Client, column: str, advice: str) -> None:
+    sort = {"hoodie.clustering.plan.strategy.sort.columns": column}
+    schema = [*rest.SCHEMA, {"name": "place", "type": "struct<x:int>"}]
+    table = rest.make_table(shared_http, index={"type": "simple"}, schema=schema)
+
+    answer = shared_http.patch(f"/v1/tables/{table.name}", json={"set": sort})
+    stated = succeeded(table.plan_services(services=["clustering"], force=True, details=sort))
+
+    assert advice in refused(answer, 422, "invalid-table")["detail"]
+    [held] = stated["held"]
+    assert (held["reason"], advice in held["message"]) == ("off", True)
+
+
 def test_hudis_class_names_are_strategies(shared_http: httpx.Client) -> None:
     strategies = (
         "org.apache.hudi.table.action.compact.strategy.PartitionRegexBasedCompactionStrategy,"

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from chronolake_metastore.domain import properties
 from chronolake_metastore.domain.policies import HOURS_OF_DAY, ClusteringPolicy, PartitionFilter
 from chronolake_metastore.domain.services import (
     ROUND_GROUPS_MAX,
@@ -85,11 +86,7 @@ def refusal(table: Table, policy: ClusteringPolicy, *, force: bool) -> str | Non
         return "the bucket index places the records: chronolake tables resize changes the number of buckets"
     if not policy.is_on and not force:
         return "hoodie.clustering.async.enabled is false"
-    columns = {column.name for column in table.definition.schema}
-    missing = [name for name in policy.sort_columns if name.partition(".")[0] not in columns]
-    if missing:
-        return f"{CLUSTERING_SORT_COLUMNS} names {missing[0]!r}, which is no column of the table"
-    return None
+    return properties.unsortable(policy.sort_columns, table.definition.schema)
 
 
 def is_due(policy: ClusteringPolicy, history: ClusteringHistory) -> bool:

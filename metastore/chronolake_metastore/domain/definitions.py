@@ -51,7 +51,7 @@ def check(definition: NewDefinition) -> None:
     properties.refuse_unknown(definition.properties)
     properties.check(definition.properties)
     names = {field.name for field in definition.schema}
-    properties.refuse_unknown_columns(definition.properties, names)
+    properties.refuse_unsortable(definition.properties, definition.schema)
     ordering = merge_modes.ordering_fields(definition.ordering_field, definition.properties)
     if not is_adopted:
         _refuse_adopted_only(definition)

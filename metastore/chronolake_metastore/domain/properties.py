@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import enum
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NoReturn
 
 import msgspec
@@ -17,7 +17,9 @@ import msgspec
 from chronolake_hudi import properties as hudi
 from chronolake_hudi.errors import HudiFormatError
 from chronolake_metastore import errors
-from chronolake_model import storage
+from chronolake_model import column_types, storage
+from chronolake_model.column_types import ArrayType, MapType, StructType
+from chronolake_model.columns import Field
 from chronolake_model.file_sizes import (
     BYTES_MAX,
     MAX_FILE_SIZE_PROPERTY,
@@ -204,15 +206,27 @@ def check(properties: Mapping[str, str]) -> None:
         raise errors.InvalidTable(str(exc)) from exc
 
 
-def refuse_unknown_columns(properties: Mapping[str, str], columns: Collection[str]) -> None:
-    """Raise ``InvalidTable`` when records are to be sorted by something that is no column, or within none."""
-    for name in listed(properties.get(CLUSTERING_SORT_COLUMNS, "")):
-        if name.partition(".")[0] not in columns:
-            raise errors.InvalidTable(
-                f"the property {CLUSTERING_SORT_COLUMNS} names {name[:100]!r}, which is no column: the columns "
-                f"are {', '.join(sorted(columns)[:20])}",
-                property=CLUSTERING_SORT_COLUMNS,
+def refuse_unsortable(properties: Mapping[str, str], schema: Sequence[Field]) -> None:
+    """Raise ``InvalidTable`` when records are to be sorted by a column that cannot order them."""
+    reason = unsortable(listed(properties.get(CLUSTERING_SORT_COLUMNS, "")), schema)
+    if reason is not None:
+        raise errors.InvalidTable(f"the property {reason}", property=CLUSTERING_SORT_COLUMNS)
+
+
+def unsortable(names: Iterable[str], schema: Sequence[Field]) -> str | None:
+    """Why records of a table cannot be sorted by these columns; None if they can."""
+    types = {field.name: field.type for field in schema}
+    for name in names:
+        if name not in types:
+            columns = ", ".join(sorted(types)[:20])
+            return (
+                f"{CLUSTERING_SORT_COLUMNS} names {name[:100]!r}, which is no column: the columns are {columns}"
             )
+        if isinstance(column_types.parse(types[name]), ArrayType | MapType | StructType):
+            return (
+                f"{CLUSTERING_SORT_COLUMNS} names {name[:100]!r}, whose type {types[name][:100]} has no order"
+            )
+    return None
 
 
 def refuse_unknown(names: Iterable[str], *, of_storage: bool = False) -> None:

@@ -248,7 +248,7 @@ def alter(table: Table, command: AlterTable, pending: Sequence[Micros]) -> Table
     except ValueError as exc:
         raise errors.InvalidTable(f"{exc}, in {table.name!r}") from exc
     properties.refuse_unknown(payload.set)
-    properties.refuse_unknown_columns(payload.set, {field.name for field in table.definition.schema})
+    properties.refuse_unsortable(payload.set, table.definition.schema)
     properties.check(after)
     publication.refuse_unreadable(msgspec.structs.replace(table.definition, properties=after))
     held = properties.held_by_pending([*payload.set, *payload.unset])
