@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import chronolake
 from chronolake import FileGroupName, HeldReason, TableService, TableType, WriteStat
 from chronolake_model.file_names import bucket_file_id
@@ -49,6 +51,16 @@ def test_a_plan_is_previewed_made_and_executed(client: chronolake.Client, namesp
     assert run.requested_time in {
         done.requested_time for services in client.services() for done in services.last_runs
     }
+
+
+def test_a_service_may_be_named_by_a_text(client: chronolake.Client, namespace: str) -> None:
+    table = written(client, namespace, delta_commits=5)
+
+    with pytest.raises(ValueError, match="'compact' is not a valid TableService"):
+        table.services.plan("compact")
+    [planned] = table.services.plan("compaction").instants
+
+    assert planned.action == "compaction"
 
 
 def test_the_command_line_says_why_nothing_is_planned(

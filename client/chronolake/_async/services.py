@@ -30,7 +30,7 @@ class AsyncServices:
 
     async def plan(
         self,
-        services: TableService | Iterable[TableService] = (),
+        services: TableService | str | Iterable[TableService] = (),
         *,
         force: bool = False,
         details: Mapping[str, str] | None = None,
@@ -43,7 +43,8 @@ class AsyncServices:
         of policies among them count in place of those of the table. Execute an instant by ``table.execute``.
         ``writer`` is user@host:pid unless given.
         """
-        wanted = [services] if isinstance(services, TableService) else list(services)
+        # A text is a service too, and no list of letters.
+        wanted = [TableService(services)] if isinstance(services, str) else list(services)
         body = PlanServices(writer or default_writer(), wanted, force, dict(details or {}))
         return await self._transport.send(calls.call(operations.services.PLAN_SERVICES, self._table, body=body))
 
