@@ -31,8 +31,12 @@ ACTIVE_HOURS_PROPERTY: Final = "hudi.active-hours"
 """The hours for which a commit stays on the published active timeline in any case."""
 KEEP_MAX_DEFAULT: Final = 3_000
 KEEP_MIN_DEFAULT: Final = 2_000
-HISTORY_ROWS_MAX: Final = 10_000
-"""Commits of one file of the history of a published timeline."""
+HISTORY_ROWS: Final = (0, 1_000, 10_000)
+"""Commits of a file of the history of a published timeline, by its level. The last file has level 0.
+
+It is written again when instants come to it, and closed when it is full."""
+HISTORY_MERGED: Final = 10
+"""Files of level 1 that become one of level 2."""
 FOREIGN_FILES_MAX: Final = 100
 """Foreign files that a report names."""
 
@@ -71,20 +75,20 @@ HistoryTime = Annotated[
 class HistoryFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file of the history of a published timeline: the instants requested from ``begin`` on, before ``end``.
 
-    One that ``is_closed`` has as many instants as a file should have, and is not written again.
+    For its ``level`` see ``HISTORY_ROWS``.
     """
 
     name: Annotated[
         str,
         Meta(
-            pattern=patterns.of_decoder(r"^[0-9]{17}_[0-9]{17}_[01]\.parquet$"),
+            pattern=patterns.of_decoder(r"^[0-9]{17}_[0-9]{17}_[012]\.parquet$"),
             examples=["20260101000000000_20260102000000000_0.parquet"],
         ),
     ]
     size_bytes: Annotated[int, Meta(ge=0, le=2**53)]
     begin: HistoryTime
     end: HistoryTime
-    is_closed: bool
+    level: Annotated[int, Meta(ge=0, le=2)]
 
 
 class PublishedHistory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -270,7 +274,7 @@ class HistoryRange(msgspec.Struct, frozen=True):
 
     begin: str
     end: str
-    is_closed: bool
+    level: int
 
 
 class HistoryPlan(msgspec.Struct, frozen=True):

@@ -181,7 +181,7 @@ def _write(plan: HistoryPlan, listing: HistoryListing) -> Generator[Step[Any], A
     for file in plan.kept:
         is_valid = file.name in listing.valid
         files.append(
-            file if is_valid else (yield from _write_range(HistoryRange(file.begin, file.end, file.is_closed)))
+            file if is_valid else (yield from _write_range(HistoryRange(file.begin, file.end, file.level)))
         )
     for range_ in plan.ranges:
         files.append((yield from _write_range(range_)))

@@ -28,7 +28,7 @@ from chronolake_storage.permits import Answers, Permit
 
 _PUBLISHED: Final = re.compile(
     rf"{re.escape(METADATA_FOLDER)}/(hoodie\.properties|timeline/[0-9]{{17}}(_[0-9]{{17}}\.[a-z]+|\.[a-z]+\.requested)"
-    r"|timeline/history/([0-9]{17}_[0-9]{17}_[01]\.parquet|manifest_[0-9]{1,9}))",
+    r"|timeline/history/([0-9]{17}_[0-9]{17}_[012]\.parquet|manifest_[0-9]{1,9}))",
     re.ASCII,
 )
 """The files of a publication that a step removes, or that leave the timeline, and old ones of its history."""

@@ -31,7 +31,7 @@ instant after one that it sees."""
 _MANIFEST_BYTES_MAX: Final = 256 * 1024 * 1024
 _ROW_GROUP: Final = 1_000
 _MANIFEST: Final = re.compile(r"manifest_([0-9]{1,9})")
-_DATA: Final = re.compile(r"[0-9]{17}_(?P<last>[0-9]{17})_[01]\.parquet", re.ASCII)
+_DATA: Final = re.compile(r"[0-9]{17}_(?P<last>[0-9]{17})_[012]\.parquet", re.ASCII)
 _ARCHIVED: Final = re.compile(
     r"(?P<time>[0-9]{17})(\.compaction\.requested|_[0-9]{17}\.(?!savepoint)[a-z]+)", re.ASCII
 )
@@ -77,11 +77,10 @@ def find(files: Files, written: PublishedHistory | None) -> HistoryListing:
 def write(files: Files, range_: HistoryRange, instants: Sequence[HistoryInstant]) -> HistoryFile:
     """Write the file with the instants of a range, which readers find by a later manifest."""
     ordered = sorted(instants, key=lambda instant: instant.requested_time)
-    level = 1 if range_.is_closed else 0
-    name = f"{ordered[0].requested_time}_{ordered[-1].requested_time}_{level}.parquet"
+    name = f"{ordered[0].requested_time}_{ordered[-1].requested_time}_{range_.level}.parquet"
     content = encode(ordered)
     files.put(f"{HISTORY_FOLDER}/{name}", content)
-    return HistoryFile(name, len(content), range_.begin, range_.end, range_.is_closed)
+    return HistoryFile(name, len(content), range_.begin, range_.end, range_.level)
 
 
 def encode(instants: Sequence[HistoryInstant]) -> bytes:

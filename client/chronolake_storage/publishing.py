@@ -39,7 +39,7 @@ _DATA_FILE: Final = re.compile(
 )
 """The name of a base or log file of any version of Hudi."""
 _HISTORY: Final = re.compile(
-    rf"{re.escape(HISTORY_FOLDER)}/(_version_|manifest_[0-9]{{1,9}}|[0-9]{{17}}_[0-9]{{17}}_[01]\.parquet)",
+    rf"{re.escape(HISTORY_FOLDER)}/(_version_|manifest_[0-9]{{1,9}}|[0-9]{{17}}_[0-9]{{17}}_[012]\.parquet)",
     re.ASCII,
 )
 _PUBLISHED_TIME: Final = re.compile(

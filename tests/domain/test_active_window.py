@@ -16,9 +16,13 @@ from chronolake_model.publication import (
     KEEP_MAX_PROPERTY,
     KEEP_MIN_PROPERTY,
     PUBLISH_PROPERTY,
+    HistoryFile,
+    HistoryRange,
+    PublishedHistory,
+    ReportHistory,
 )
 from chronolake_model.tables import NewField
-from chronolake_model.times import MICROS_PER_SECOND, Micros
+from chronolake_model.times import MICROS_PER_SECOND, Micros, format_time, parse_time
 from chronolake_model.vocabulary import ADOPTED_PROPERTY, GRACE_PROPERTY
 
 NOW = Micros(10**9)
@@ -149,3 +153,41 @@ def test_nothing_leaves_while_readers_do_not_see_the_table_or_if_hudi_wrote_its_
     assert not publication.may_archive(off, position)
     for change in ({"hidden_until": 12}, {"hidden_at": Micros(5)}, {"paused_version": 10}):
         assert not publication.may_archive(table, msgspec.structs.replace(position, **change))
+
+
+def file(number: int, level: int) -> HistoryFile:
+    begin, end = (f"202601010000{n:02}000" for n in (number, number + 1))
+    return HistoryFile(f"{begin}_{begin}_{level}.parquet", 1, begin, end, level)
+
+
+def test_ten_closed_files_of_the_history_become_one_and_the_last_one_is_written_again() -> None:
+    final, small = [file(n, 2) for n in range(2)], [file(n, 1) for n in range(2, 12)]
+    before = "20260101000030000"
+
+    def layout(files: list[HistoryFile], new: str = before) -> tuple[list[HistoryFile], list[HistoryRange]]:
+        return active_window.layout(PublishedHistory("20260101000013000", 1, files), new)
+
+    assert layout([*final, *small[:9], file(11, 0)]) == ([*final, *small[:9]], [])
+    merged = HistoryRange(small[0].begin, small[-1].end, 2)
+    assert layout([*final, *small, file(12, 0)]) == (final, [merged])
+    assert layout(small) == ([], [merged])
+    # Many came at once between them.
+    assert layout([small[0], final[1], *small[1:]]) == ([small[0], final[1], *small[1:]], [])
+    # Nothing has left meanwhile.
+    unchanged = [*small, file(12, 0)]
+    assert layout(unchanged, "20260101000013000") == (unchanged, [])
+    assert active_window.layout(None, before) == ([], [])
+
+
+def test_a_report_whose_files_leave_a_gap_is_refused() -> None:
+    first = msgspec.structs.replace(file(0, 1), begin=format_time(Micros(0)))
+    border = Border(before=parse_time("20260101000002000"))
+    whole = PublishedHistory("20260101000002000", 1, [first, file(1, 0)])
+    assert border.reported(ReportHistory(whole, is_complete=True)).written == whole
+    for files in ([first], [file(1, 0)], []):
+        gap = msgspec.structs.replace(whole, files=files)
+        with pytest.raises(ValueError, match="by the last plan"):
+            border.reported(ReportHistory(gap, is_complete=True))
+    later = PublishedHistory("20260101000003000", 1, [first, file(1, 1), file(2, 0)])
+    with pytest.raises(ValueError, match="by the last plan"):
+        border.reported(ReportHistory(later, is_complete=True))

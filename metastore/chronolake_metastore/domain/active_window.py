@@ -8,6 +8,7 @@ are left over, may come to lie below the first commit that stays (Hudi: Timeline
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Final, Self
 
@@ -15,10 +16,13 @@ import msgspec
 
 from chronolake_model.publication import (
     ACTIVE_HOURS_PROPERTY,
+    HISTORY_MERGED,
     KEEP_MAX_DEFAULT,
     KEEP_MAX_PROPERTY,
     KEEP_MIN_DEFAULT,
     KEEP_MIN_PROPERTY,
+    HistoryFile,
+    HistoryRange,
     PublishedHistory,
     ReportHistory,
 )
@@ -139,6 +143,22 @@ class Move(msgspec.Struct, frozen=True):
 
     before: Micros | None
     blocker: Blocker | None
+
+
+def layout(written: PublishedHistory | None, before: str) -> tuple[list[HistoryFile], list[HistoryRange]]:
+    """The files of a history that stay, and the ranges to merge, if all instants ``before`` are to be in it.
+
+    The instants after them come into further files.
+    """
+    if written is None:
+        return [], []
+    if written.before == before:
+        return written.files, []
+    kept = [file for file in written.files if file.level]
+    small = [*itertools.takewhile(lambda file: file.level == 1, reversed(kept))][::-1]
+    if len(small) < HISTORY_MERGED:
+        return kept, []
+    return kept[: -len(small)], [HistoryRange(small[0].begin, small[-1].end, 2)]
 
 
 def decide(

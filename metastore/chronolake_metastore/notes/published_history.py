@@ -15,7 +15,13 @@ from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import tables
 from chronolake_metastore.store import clocks, publication as stored, published_history
 from chronolake_metastore.store.postgres.engine import Connection, Database
-from chronolake_model.publication import HISTORY_ROWS_MAX, HistoryPlan, HistoryRange, PlanHistory
+from chronolake_model.publication import (
+    HISTORY_MERGED,
+    HISTORY_ROWS,
+    HistoryPlan,
+    HistoryRange,
+    PlanHistory,
+)
 from chronolake_model.times import Micros, format_time, parse_time
 from chronolake_model.vocabulary import TableType
 
@@ -76,16 +82,19 @@ async def _document(connection: Connection, table: Table, border: Border) -> His
     if not border.before:
         return HistoryPlan(table.name, None)
     written, before = border.written, format_time(border.before)
-    if written is not None and written.before == before:
-        return HistoryPlan(table.name, before, written, kept=written.files)
-    kept = [] if written is None else [file for file in written.files if file.is_closed]
-    begin = parse_time(kept[-1].end) if kept else Micros(0)
-    ranges: list[HistoryRange] = []
-    while True:
-        end = await published_history.end_of_file(
-            connection, table.table_id, begin, border.before, HISTORY_ROWS_MAX, FILE_BYTES_MAX
-        )
-        ranges.append(HistoryRange(format_time(begin), format_time(end or border.before), end is not None))
-        if end is None:
-            return HistoryPlan(table.name, before, written, kept, ranges)
-        begin = end
+    kept, ranges = active_window.layout(written, before)
+    ends = [*(file.end for file in kept), *(merged.end for merged in ranges)]
+    begin = parse_time(ends[-1]) if ends else Micros(0)
+    for level in (2, 1):
+        rows_max, bytes_max = HISTORY_ROWS[level], FILE_BYTES_MAX // HISTORY_MERGED ** (2 - level)
+        while begin < border.before:
+            end = await published_history.end_of_file(
+                connection, table.table_id, begin, border.before, rows_max, bytes_max
+            )
+            if end is None:
+                break
+            ranges.append(HistoryRange(format_time(begin), format_time(end), level))
+            begin = end
+    if begin < border.before:
+        ranges.append(HistoryRange(format_time(begin), before, 0))
+    return HistoryPlan(table.name, before, written, kept, ranges)

@@ -58,7 +58,7 @@ def test_after_few_deaths_hudi_sees_a_state_that_the_merge_on_read_table_had(
     assert kill(merge_on_read, Store((tmp_path / "lake").as_uri(), None), 8, 40) >= 8
 
 
-@pytest.mark.parametrize(("kills", "every"), [(30, 3), pytest.param(250, 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kills", "every"), [(12, 7), pytest.param(250, 1, marks=pytest.mark.slow)])
 def test_after_each_death_every_instant_is_on_the_timeline_or_in_the_history(
     kill: Kill, store: Store, kills: int, every: int
 ) -> None:

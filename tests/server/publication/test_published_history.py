@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from chronolake import errors
 from chronolake._sync import publishing
 from chronolake.cli import hudi as cli_hudi
 from chronolake_metastore.domain.active_window import HeldBy
+from chronolake_model.publication import KEEP_MAX_PROPERTY, KEEP_MIN_PROPERTY
 from chronolake_model.schemas import AddColumn
 from chronolake_storage.publishing import HISTORY_FOLDER, TIMELINE_FOLDER
 from tests.fix_server import ServerProcess
@@ -30,6 +32,8 @@ from tests.server.publication.archived_tables import (
     names,
     times,
 )
+
+WIDE: Final = {KEEP_MAX_PROPERTY: "1000", KEEP_MIN_PROPERTY: "500"}
 
 
 @pytest.fixture
@@ -258,6 +262,30 @@ def test_a_publisher_that_was_replaced_shows_no_history(
     assert table.of_hudi_rs() == table.own_rows()
 
 
+@pytest.mark.slow
+def test_a_closed_file_of_the_history_is_not_written_again(
+    publishing_client: chronolake.Client, tmp_path: Path
+) -> None:
+    table = KeyedTable(publishing_client, tmp_path / "lake", properties=SHORT)
+    table.upsert(row(1))
+    while len(manifest(table) if "_version_" in history_names(table) else []) < 2:
+        table.table.begin().complete()
+    closed, _ = manifest(table)
+    assert closed["fileName"].endswith("_1.parquet")
+    before = (table.folder / HISTORY_FOLDER / closed["fileName"]).stat()
+    for _ in range(20):
+        table.table.begin().complete()
+    table.published()
+    assert manifest(table)[0] == closed
+    assert (table.folder / HISTORY_FOLDER / closed["fileName"]).stat() == before
+    rows = times(archived(table))
+    assert rows == sorted({*rows})
+    # All but the writes: the creation of the table has a commit too.
+    known = {instant.requested_time for instant in table.table.instants()}
+    assert known <= {*rows, *active_times(table)}
+    assert table.of_hudi_rs() == table.own_rows()
+
+
 def test_status_says_where_the_active_timeline_begins_and_what_holds_it(keyed_table: KeyedTable) -> None:
     fill(keyed_table, 8)
     keyed_table.table.begin()
@@ -281,3 +309,25 @@ def test_a_table_within_its_window_has_no_history(keyed_table: KeyedTable) -> No
         keyed_table.publish()
     assert history_names(keyed_table) == []
     assert len(active_times(keyed_table)) == 5
+
+
+def test_a_server_moves_old_instants_by_itself_when_the_window_becomes_shorter(
+    publishing_client: chronolake.Client, tmp_path: Path
+) -> None:
+    table = KeyedTable(publishing_client, tmp_path / "lake", properties=SHORT | WIDE)
+    for number in range(6):
+        table.upsert(row(number))
+    table.published()
+    assert history_names(table) == []
+    table.table.alter(set=SHORT)
+    for number in range(6):
+        table.upsert(row(100 + number, day="b"))
+    table.wait_for(lambda publication: _active_commits(table) <= 4 and not publication.lag_versions)
+    rows, active = times(archived(table)), active_times(table)
+    assert {*table.requested_times} <= {*rows, *active}
+    assert rows[-1] < active[0]
+    assert table.of_hudi_rs() == table.own_rows()
+
+
+def _active_commits(table: KeyedTable) -> int:
+    return len([time for time in active_times(table) if time in table.requested_times])
