@@ -8,8 +8,12 @@ from typing import ClassVar
 import msgspec
 from typing_extensions import override
 
-from chronolake_metastore.commands import cancelling
-from chronolake_metastore.commands.concurrency import find_further, find_inserted
+from chronolake_metastore.commands.concurrency import (
+    cancel_lost_clusterings,
+    find_further,
+    find_inserted,
+    load_lost_clusterings,
+)
 from chronolake_metastore.commands.handler import (
     Handler,
     Loading,
@@ -178,7 +182,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             queries += in_sets(promised)
         if queries:
             yield queries
-        clusterings = yield from cancelling.load(table, instant, changes, known)
+        clusterings = yield from load_lost_clusterings(table, instant, changes, known)
         reconciliation = None if reconciled is None else reconciled.result
         if marked is not None and counted is not None and ahead.reconciliation is not None:
             reconciliation = ahead.reconciliation
@@ -248,7 +252,9 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         replaced = lists.entries_by_list(replaced_file_groups=command.replaced_file_groups)
         state.append(table.table_id, origin, payload, instant.requested_time, command.write_stats, replaced)
         changes = _changes(command, instant, evidence.staged)
-        cancelling.cancel(state, command.table, instant, changes, concurrent, evidence.clusterings, origin)
+        cancel_lost_clusterings(
+            state, command.table, instant, changes, concurrent, evidence.clusterings, origin
+        )
 
 
 class CompleteTogetherHandler(Handler[CompleteTogether, list[Completion]]):

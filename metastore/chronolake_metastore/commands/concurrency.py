@@ -1,18 +1,29 @@
-"""Queries for the concurrent instants that only some completions have in their way (domain/concurrency.py)."""
+"""Concurrent instants of a completion: queries for those that only some completions have in their way
+(domain/concurrency.py), and rollbacks of the pending clusterings that lose their file groups to a write.
+"""
 
 from __future__ import annotations
 
-from chronolake_metastore.commands.cancelling import Changes
-from chronolake_metastore.domain import concurrency, conflicts
+from collections.abc import Sequence
+
+from chronolake_metastore.commands.handler import Loading, single_query
+from chronolake_metastore.commands.rollbacks import plan_of, roll_back
+from chronolake_metastore.domain import concurrency, conflicts, rollbacks
 from chronolake_metastore.domain.concurrency import LatestInserts
+from chronolake_metastore.domain.conflicts import GroupChange
+from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import CompleteInstant, Instant
+from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.store import file_groups, inserts
+from chronolake_metastore.store import file_groups, inserts, instants as stored
 from chronolake_metastore.store.file_groups import Concurrent
+from chronolake_metastore.store.instants import NO_INSTANTS, FoundInstants
 from chronolake_metastore.store.postgres.transaction import Query
 from chronolake_model.files import FileGroupName
 from chronolake_model.vocabulary import Action, Yields
+
+Changes = Sequence[tuple[GroupChange, FileGroupName]]
 
 
 def find_further(
@@ -67,3 +78,37 @@ def find_inserted(
     paths = {stat.partition_path for stat in command.write_stats if not command.staged or may_insert(stat)}
     paths |= {name.partition_path for name in _compacted(table, command, changes, concurrent)}
     return inserts.find_since(command.table, command.requested_time, paths, command.staged)
+
+
+def load_lost_clusterings(
+    table: Table, write: Instant, changes: Changes, concurrent: Concurrent
+) -> Loading[FoundInstants]:
+    """The clusterings that ``changes`` of a write cancel. A write that meets none costs no statement.
+
+    Their rows are locked later than that of the write. If a request for markers has locked them in the other
+    order, PostgreSQL aborts one of the two, which is executed again.
+    """
+    lost = conflicts.lost_clusterings(table, write.requested_time, changes, concurrent)
+    named = {(table.name, clustering) for clustering in lost}
+    return (yield from single_query(stored.find(named, named))) if named else NO_INSTANTS
+
+
+def cancel_lost_clusterings(
+    state: State,
+    table_name: str,
+    write: Instant,
+    changes: Changes,
+    concurrent: Concurrent,
+    loaded: FoundInstants,
+    origin: Origin,
+) -> None:
+    """Roll back the clusterings that cannot complete any more, because ``write`` has completed."""
+    table = state.table(table_name)
+    for table_id, clustering in loaded.instants:
+        state.add_loaded(table_id, clustering, loaded.marks[table_id, clustering.requested_time])
+    lost = conflicts.lost_clusterings(table, write.requested_time, changes, concurrent)
+    for requested_time, in_common in sorted(lost.items()):
+        clustering = state.instant(table, requested_time)
+        if clustering.state.is_pending:
+            command = rollbacks.of_lost_clustering(table, requested_time, write, in_common)
+            roll_back(state, table, command, plan_of(state, table, command, clustering), origin)
