@@ -124,11 +124,6 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def plan_expires_us(properties: Mapping[str, str]) -> int:
-    """How long a plan may wait for an executor, in microseconds."""
-    return _number(properties, names.PLAN_EXPIRES_SECONDS) * MICROS_PER_SECOND
-
-
 def retention(table: Table, stated: Retention) -> Retention:
     """The retention of a clean: as its request states it, or else as the table does."""
     return retention_of(table.definition.properties) if stated == Retention() else stated
