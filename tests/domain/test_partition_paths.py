@@ -1,19 +1,23 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import files, partition_values, publication_steps, tables
+from chronolake_metastore.domain import files, partition_values, publication_steps, published_partitions, tables
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableCreated
 from chronolake_metastore.domain.literals import LiteralKind
 from chronolake_metastore.domain.tables import Table
+from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, URL_ENCODE_PROPERTY, Spelling, partition_path
-from chronolake_model.tables import NewField
+from chronolake_model.tables import CreateTable, NewField
 from chronolake_model.times import Micros
+from chronolake_model.vocabulary import TableType
 
+MOMENT = datetime(2026, 1, 1, 0, 0, 7, 120_000, tzinfo=UTC)
 PLAIN = Spelling(hive_style=False, url_encode=False)
 SPELLINGS = [Spelling(), Spelling(hive_style=False), Spelling(url_encode=False), PLAIN]
 
@@ -100,3 +104,46 @@ def test_the_spelling_cannot_change(name: str) -> None:
     ):
         with pytest.raises(errors.InvalidTable, match="cannot change"):
             tables.alter(table, change, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("2026-01-01T00%3A00%3A07.12Z", (MOMENT,)),
+        ("2026-01-01T02%3A00%3A07.12+02%3A00", (MOMENT,)),
+        ("1767225607120000", (MOMENT,)),
+        ("__HIVE_DEFAULT_PARTITION__", (None,)),
+        ("2026-01-01 00%3A00%3A07", None),
+        ("+12345-01-01T00%3A00%3A00Z", None),
+        ("99999999999999999999", None),
+    ],
+    ids=["ours", "with an offset", "Hudi's microseconds", "null", "no zone", "beyond Python", "beyond 64 bits"],
+)
+def test_the_folder_of_a_timestamp_says_its_instant_or_nothing(
+    text: str, values: partition_values.Candidates | None
+) -> None:
+    assert partition_values.candidates(f"at={text}", "at", LiteralKind.TIMESTAMP) == values
+
+
+@pytest.mark.parametrize(
+    ("path", "is_published"),
+    [
+        ("p=c:d/q=1", False),
+        ("p=:/q=1", False),
+        ("p=1/q=c:d", True),
+        ("p=c%3Ad/q=one", True),
+        ("p=/q=1", False),
+        ("p=a=/q=1", True),
+    ],
+)
+def test_a_path_of_an_adopted_table_pauses_only_where_hudi_fails(path: str, is_published: bool) -> None:
+    table = CreateTable(
+        name="shop.orders",
+        base_path="/lake/orders",
+        type=TableType.COPY_ON_WRITE,
+        schema=[NewField("id", "bigint"), NewField("p", "string"), NewField("q", "int")],
+        record_key_fields=["id"],
+        partition_fields=["p", "q"],
+        properties={ADOPTED_PROPERTY: "hoodie.table.name=orders"},
+    )
+    assert (published_partitions.obstacle(table, path) is None) is is_published

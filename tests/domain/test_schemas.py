@@ -25,6 +25,7 @@ from chronolake_model.schemas import (
 )
 from chronolake_model.tables import NestedField, NewField, SchemaField
 from chronolake_model.times import Micros
+from tests.model_of_schemas import CHANGES
 
 FIELDS: Final = [
     NewField("id", "int", nullable=False),
@@ -47,22 +48,6 @@ TABLE: Final = tables.evolve_created(
     ),
     UUID(int=7),
     Micros(0),
-)
-NAMES: Final = ("id", "ID", "name", "Name", "at", "extra")
-TYPES: Final = ("tinyint", "int", "bigint", "float", "double", "string", "decimal(4,2)", "decimal(9,2)")
-
-_names = st.sampled_from(NAMES)
-_types = st.sampled_from(TYPES)
-CHANGES: Final[st.SearchStrategy[list[SchemaChange]]] = st.lists(
-    st.one_of(
-        st.builds(AddColumn, _names, _types, st.sampled_from([True, True, True, False])),
-        st.builds(RenameColumn, _names, _names),
-        st.builds(WidenColumn, _names, _types),
-        st.builds(SetNullable, _names, st.sampled_from([True, True, False])),
-        st.builds(DropColumn, _names),
-    ),
-    min_size=1,
-    max_size=3,
 )
 
 

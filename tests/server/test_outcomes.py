@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 
 from chronolake_metastore import errors
 from tests.fix_server import ServerProcess
-from tests.server import compacting, database, rest
+from tests.server import database, rest
 from tests.server.refusals import FUZZ
 from tests.server.rest import Json, Table, keyed, marker, new_key, refused, succeeded, write_stat
 
@@ -104,8 +104,20 @@ def _post(http: httpx.Client, path: str, body: Json, key: str) -> httpx.Response
     return http.post(path, json=body, headers=keyed(key))
 
 
+def _begin_unpublished(table: Table, key: str) -> httpx.Response:
+    """Begin a compaction on a table whose publisher has not published its plan: it is refused."""
+    compacted = rest.make_table(table.http, type="merge_on_read", ordering_field=None)
+    writing = compacted.begun(action="deltacommit")
+    succeeded(compacted.complete(writing, write_stat(writing)))
+    publisher = {"publisher": "p", "lease_seconds": 60}
+    succeeded(table.http.post(f"/v1/tables/{compacted.name}/publication/lease", json=publisher))
+    stat = write_stat(writing)
+    group = {"partition_path": stat["partition_path"], "file_id": stat["file_id"]}
+    return compacted.begin(key, action="compaction", plan={"file_groups": [group]})
+
+
 REFUSALS: dict[str, Refusing] = {
-    "not-published-yet": compacting.begin_unpublished,
+    "not-published-yet": _begin_unpublished,
     "namespace-not-found": lambda table, key: _delete(table.http, f"/v1/namespaces/{_missing(table)}", key),
     "table-not-found": lambda table, key: Table(table.http, "shop.nothing").begin(key),
     "instant-not-found": lambda table, key: table.inflight("20260101000000000", key=key),
