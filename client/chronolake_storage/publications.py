@@ -238,6 +238,9 @@ def _check(lease: PublicationLease, version: int, *, release: bool) -> Protocol:
     position = lease.check_position
     owned = yield from read_owned()
     comparison = yield from Find(owned)
+    if comparison.missing:
+        # They may have left the timeline: another publisher may have taken over and moved them to the history.
+        yield from ReportProgress(ReportPublication(lease.publisher, lease.epoch, version))
     if comparison.removed:
         yield from Remove(comparison.removed)
     if owned.properties is not None:

@@ -262,6 +262,36 @@ def test_a_publisher_that_was_replaced_shows_no_history(
     assert table.of_hudi_rs() == table.own_rows()
 
 
+def test_a_publisher_that_was_replaced_puts_no_archived_instant_back(
+    keyed_table: KeyedTable, shared_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """apache/hudi PR 10325: readers take an instant that is missing between two others for uncommitted."""
+    table = keyed_table
+    fill(table, 4)
+    find = publishing._Publisher.find
+
+    def replaced(publisher: Any, owned: Any) -> Any:
+        monkeypatch.setattr(publishing._Publisher, "find", find)
+        table.expire_lease(shared_server.dsn)
+        fill(table, 6)
+        return find(publisher, owned)
+
+    written: list[str] = []
+    put_right = publishing._Publisher.put_right
+
+    def recorded(publisher: Any, *arguments: Any) -> Any:
+        files = put_right(publisher, *arguments)
+        written.extend(file.path for file in files)
+        return files
+
+    monkeypatch.setattr(publishing._Publisher, "find", replaced)
+    monkeypatch.setattr(publishing._Publisher, "put_right", recorded)
+    with pytest.raises(errors.PublicationFenced):
+        table.table.publish(publisher="replaced")
+    assert written == []
+    assert table.of_hudi_rs() == table.own_rows()
+
+
 @pytest.mark.slow
 def test_a_closed_file_of_the_history_is_not_written_again(
     publishing_client: chronolake.Client, tmp_path: Path
