@@ -215,7 +215,7 @@ def plan(
     taken, beyond = plans[:number], plans[number:]
     names = [name for left in beyond for name in left.file_groups]
     left_out = sorted({name.partition_path for name in names})
-    message = f"{len(beyond)} clusterings are left for the next round"
+    message = f"clusterings left for the next round: {len(beyond)}"
     held += held_groups(_CLUSTERING, HeldReason.BOUNDED, message, names)
     if not plans:
         held.append(_nothing(policy, history, free, due=due))
@@ -295,13 +295,13 @@ def _taken(groups: Sequence[SmallGroup]) -> list[Held]:
         *held_groups(
             _CLUSTERING,
             HeldReason.PENDING_PLAN,
-            f"{len(planned)} small file groups are in plans that are not completed",
+            f"small file groups in plans that are not completed: {len(planned)}",
             planned,
         ),
         *held_groups(
             _CLUSTERING,
             HeldReason.PENDING_WRITE,
-            f"{len(written)} small file groups are in the plans or reports of pending writes",
+            f"small file groups in the plans or reports of pending writes: {len(written)}",
             written,
         ),
     ]

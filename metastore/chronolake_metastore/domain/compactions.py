@@ -235,7 +235,7 @@ def _log(
         return Selection([], [Held(_LOG, HeldReason.BELOW_THRESHOLD, message)])
     few = [group for group in others if group.unmerged_logs < policy.log_threshold]
     groups = [group for group in others if group.unmerged_logs >= policy.log_threshold]
-    message = f"{len(few)} file groups have fewer than {policy.log_threshold} log files to merge"
+    message = f"file groups with fewer than {policy.log_threshold} log files to merge: {len(few)}"
     held = held_groups(_LOG, HeldReason.BELOW_THRESHOLD, message, _names(few))
     if not groups and not few:
         held = [Held(_LOG, HeldReason.NOTHING_TO_DO, "no file group has log files that are not planned for")]
@@ -244,7 +244,7 @@ def _log(
 
 def _planned(groups: Sequence[LogGroup], wanted: Set[TableService]) -> list[Held]:
     planned = _names([group for group in groups if group.is_planned])
-    message = f"{len(planned)} file groups with log files are in plans that are not completed"
+    message = f"file groups with log files in plans that are not completed: {len(planned)}"
     return [
         held
         for service in (_FULL, _LOG)
@@ -267,7 +267,7 @@ def _not_due(policy: CompactionPolicy, history: CompactionHistory, now: Micros) 
 def _by_size(policy: CompactionPolicy, groups: Sequence[LogGroup], now: Micros) -> Selection:
     large = [group for group in groups if group.log_bytes >= policy.size_threshold]
     small = [group for group in groups if group.log_bytes < policy.size_threshold]
-    message = f"{len(small)} file groups have fewer than {policy.size_threshold} bytes of log files"
+    message = f"file groups with fewer than {policy.size_threshold} bytes of log files: {len(small)}"
     held = held_groups(_FULL, HeldReason.BELOW_THRESHOLD, message, _names(small))
     bounded = _bounded(policy, sorted(large, key=lambda group: -group.log_bytes), now)
     return Selection(bounded.groups, [*held, *bounded.held])
@@ -276,7 +276,7 @@ def _by_size(policy: CompactionPolicy, groups: Sequence[LogGroup], now: Micros) 
 def _by_number(policy: CompactionPolicy, groups: Sequence[LogGroup], now: Micros) -> Selection:
     many = [group for group in groups if group.logs >= policy.number_threshold]
     few = [group for group in groups if group.logs < policy.number_threshold]
-    message = f"{len(few)} file groups have fewer than {policy.number_threshold} log files"
+    message = f"file groups with fewer than {policy.number_threshold} log files: {len(few)}"
     held = held_groups(_FULL, HeldReason.BELOW_THRESHOLD, message, _names(few))
     bounded = _bounded(policy, sorted(many, key=lambda group: -group.logs), now)
     return Selection(bounded.groups, [*held, *bounded.held])
@@ -302,13 +302,13 @@ def _bounded(policy: CompactionPolicy, groups: Sequence[LogGroup], now: Micros) 
             *held_groups(
                 _FULL,
                 HeldReason.BOUNDED,
-                f"{len(beyond)} file groups are beyond {bound}, which one round reads and writes",
+                f"file groups beyond {bound}, which one round reads and writes: {len(beyond)}",
                 _names(beyond),
             ),
             *held_groups(
                 _FULL,
                 HeldReason.BOUNDED,
-                f"each of {len(too_large)} file groups alone is larger than {bound}: raise it",
+                f"file groups that alone are larger than {bound}: {len(too_large)}; raise it",
                 _names(too_large),
             ),
         ],
@@ -320,7 +320,7 @@ def _by_day(policy: CompactionPolicy, groups: Sequence[LogGroup], now: Micros) -
     days = sorted({day for day, _ in dated}, reverse=True)
     latest = set(days[: policy.day_partitions])
     older = [group for day, group in dated if day not in latest]
-    message = f"{len(older)} file groups are not in the {policy.day_partitions} latest days with log files"
+    message = f"file groups not in the {policy.day_partitions} latest days with log files: {len(older)}"
     taken = _latest_first([entry for entry in dated if entry[0] in latest])
     return Selection(taken, [*held, *held_groups(_FULL, HeldReason.BOUNDED, message, _names(older))])
 
@@ -329,7 +329,7 @@ def _recent(policy: CompactionPolicy, groups: Sequence[LogGroup], now: Micros) -
     dated, held = _dated(groups)
     earliest = to_datetime(now).date() - timedelta(days=min(policy.day_partitions, 100_000))
     older = [group for day, group in dated if day < earliest]
-    message = f"{len(older)} file groups are in partitions before {earliest}"
+    message = f"file groups in partitions before {earliest}: {len(older)}"
     taken = _latest_first([entry for entry in dated if entry[0] >= earliest])
     return Selection(taken, [*held, *held_groups(_FULL, HeldReason.OFF, message, _names(older))])
 
@@ -338,7 +338,7 @@ def _not_recent(policy: CompactionPolicy, groups: Sequence[LogGroup], now: Micro
     recent = {(group.partition_path, group.file_id) for group in _recent(policy, groups, now).groups}
     others = [group for group in groups if (group.partition_path, group.file_id) not in recent]
     left = [group for group in groups if (group.partition_path, group.file_id) in recent]
-    message = f"{len(left)} file groups are in the partitions of the last {policy.day_partitions} days"
+    message = f"file groups in the partitions of the last {policy.day_partitions} days: {len(left)}"
     return Selection(others, held_groups(_FULL, HeldReason.OFF, message, _names(left)))
 
 
@@ -365,7 +365,7 @@ def _dated(groups: Sequence[LogGroup]) -> tuple[list[tuple[date, LogGroup]], lis
     days = {path: day_of(path) for path in {group.partition_path for group in groups}}
     dated = [(day, group) for group in groups if (day := days[group.partition_path]) is not None]
     undated = [group for group in groups if days[group.partition_path] is None]
-    message = f"the partitions of {len(undated)} file groups are no days, as in 2026/01/31"
+    message = f"file groups whose partitions are no days, as in 2026/01/31: {len(undated)}"
     return dated, held_groups(_FULL, HeldReason.OFF, message, _names(undated))
 
 
@@ -374,7 +374,7 @@ def _latest_first(dated: Sequence[tuple[date, LogGroup]]) -> list[LogGroup]:
 
 
 def _beyond_round(service: TableService, groups: Sequence[LogGroup]) -> list[Held]:
-    message = f"{len(groups)} file groups are left for the next round: one plans {ROUND_GROUPS_MAX}"
+    message = f"file groups left for the next round: {len(groups)}; one plans {ROUND_GROUPS_MAX}"
     return held_groups(service, HeldReason.BOUNDED, message, _names(groups))
 
 

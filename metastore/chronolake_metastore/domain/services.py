@@ -120,11 +120,11 @@ def instants_of(
                 command.table, command.writer, plan.service.action, inflight=False, plan=new_plan
             )
             begins.append(begin)
-    message = "were planned, replaced or rewritten while this round was decided"
+    message = "file groups planned, replaced or rewritten while this round was decided"
     return begins, [
         held
         for service, names in lost.items()
-        for held in held_groups(service, HeldReason.PENDING_PLAN, f"{len(names)} file groups {message}", names)
+        for held in held_groups(service, HeldReason.PENDING_PLAN, f"{message}: {len(names)}", names)
     ]
 
 
@@ -193,7 +193,7 @@ def plan_clean(facts: CleanFacts) -> Round:
     held = [Held(_CLEAN, limit, _LIMITS[limit]) for limit in facts.limits]
     if facts.pinned:
         who = "savepoints" if facts.pinned_by is HeldReason.SAVEPOINT else "readers"
-        held.append(Held(_CLEAN, facts.pinned_by, f"{who} keep {facts.pinned} files"))
+        held.append(Held(_CLEAN, facts.pinned_by, f"files that {who} keep: {facts.pinned}"))
     if facts.has_more:
         message = f"one clean deletes {facts.files} files; the next takes more"
         held.append(Held(_CLEAN, HeldReason.BOUNDED, message))
