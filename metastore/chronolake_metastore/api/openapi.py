@@ -51,11 +51,12 @@ _EVENT: Final[Json] = {
 }
 _BINARY: Final[Json] = {"schema": {"type": "string", "format": "binary"}}
 _EVENT_STREAM: Final = "text/event-stream"
-_ALREADY_DONE: Final = {
+_NOTHING_MADE: Final = {
     operations.timeline.PLAN_CLEAN.path: "The clean that is pending; null if there is nothing to clean.",
     operations.timeline.CREATE_SAVEPOINT.path: "The savepoint that already pins the instant.",
+    operations.services.PLAN_SERVICES.path: "Nothing is planned; `held` says why.",
 }
-"""Commands that answer 200 when they find what they would make, and why."""
+"""Commands that answer 200 when they make nothing, and why."""
 
 
 @dataclass
@@ -125,8 +126,8 @@ def _complete_operation(path: str, operation: Json) -> None:
 
 
 def _add_other_answers(path: str, responses: Json) -> None:
-    if path in _ALREADY_DONE and "201" in responses:
-        responses["200"] = responses["201"] | {"description": _ALREADY_DONE[path], "headers": {}}
+    if path in _NOTHING_MADE and "201" in responses:
+        responses["200"] = responses["201"] | {"description": _NOTHING_MADE[path], "headers": {}}
     whole = responses.get("200", {}).get("content", {}).get("application/json", {}).get("schema", {})
     if {} in whole.get("oneOf", ()):
         # How Litestar describes a stream beside a page.
