@@ -5,6 +5,7 @@ The function gets frames and ids here without a query; ``test_stream_queries`` r
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,7 @@ from chronolake.errors import StorageFailed, StreamFenced, WriteConflict
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import State
 from chronolake_spark import BatchWriter, SparkTable, errors
+from chronolake_spark.stream import batches
 from chronolake_spark.stream.batches import BatchStream
 from chronolake_spark.write import writes
 from tests.spark import hudi_reader
@@ -98,6 +100,29 @@ def test_a_batch_whose_driver_died_before_the_completion_counts_once(
     assert rows_of(table) == [(id, 1) for id in range(10)]
     assert orphans_of(table) == []
     assert len(completed(table)) == 2
+
+
+def test_the_lease_is_renewed_where_batches_follow_each_other_quickly(
+    spark: SparkSession, log_table: SparkTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream with a batch every ten seconds lost its lease after a minute."""
+    now, renewed = 0.0, [0.0]
+    heartbeat = chronolake.StreamWriter.heartbeat
+    monkeypatch.setattr(batches, "time", mock.Mock(monotonic=lambda: now))
+
+    def renew(stream: chronolake.StreamWriter) -> object:
+        renewed.append(now)
+        return heartbeat(stream)
+
+    monkeypatch.setattr(chronolake.StreamWriter, "heartbeat", renew)
+
+    write_batch = writer_of(log_table, "insert")
+    for batch_id in range(9):
+        write_batch(prices(spark, batch_id, batch_id, 1), batch_id)
+        now += 10
+
+    gaps = [later - earlier for earlier, later in itertools.pairwise([*renewed, now])]
+    assert max(gaps) <= batches.LEASE_SECONDS / 2
 
 
 def test_a_new_query_is_warned_of_the_query_that_wrote_the_table_before(

@@ -152,11 +152,14 @@ class BatchStream:
         return replays.has_completed(self.name, batch, self._last, self.query_id, self._replayed)
 
     def _renew(self, stream: chronolake.StreamWriter) -> None:
-        """Renew the lease before an instant begins, because it may have ended while the query was idle."""
-        if time.monotonic() - self._renewed_at > LEASE_SECONDS / 3:
+        """Renew the lease before an instant begins, because it may have ended while the query was idle.
+
+        During a batch the stream renews it too, but only after a third of the lease: a batch may be shorter.
+        """
+        now = time.monotonic()
+        if now - self._renewed_at > LEASE_SECONDS / 3:
             stream.heartbeat()
-        # From here on the stream renews it by itself.
-        self._renewed_at = time.monotonic()
+            self._renewed_at = now
 
     def _acknowledge(self, checkpoint: int) -> None:
         assert self._stream is not None
