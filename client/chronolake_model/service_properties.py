@@ -86,6 +86,8 @@ TRIGGERS: Final = (
     "NUM_AND_TIME",
 )
 LAYOUTS: Final = ("linear", "zorder", "hilbert")
+CURVE_COLUMNS_MAX: Final = 16
+"""Columns of zorder and hilbert: with more of them, each would have less than four bits."""
 FILTERS: Final = ("NONE", "RECENT_DAYS", "SELECTED_PARTITIONS", "DAY_ROLLING")
 CLEAN_POLICIES: Final = ("KEEP_LATEST_COMMITS", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_FILE_VERSIONS")
 _COUNT_MAX: Final = 1_000_000

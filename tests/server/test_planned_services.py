@@ -470,6 +470,20 @@ def test_records_are_not_sorted_by_a_nested_column(shared_http: httpx.Client, co
     assert (held["reason"], advice in held["message"]) == ("off", True)
 
 
+def test_a_curve_through_too_many_columns_is_not_planned(shared_http: httpx.Client) -> None:
+    columns = [f"c{number}" for number in range(17)]
+    schema = [*rest.SCHEMA, *({"name": name, "type": "int"} for name in columns)]
+    table = rest.make_table(shared_http, index={"type": "simple"}, schema=schema)
+    curve = {
+        "hoodie.clustering.plan.strategy.sort.columns": ",".join(columns),
+        "hoodie.layout.optimize.strategy": "zorder",
+    }
+
+    [held] = succeeded(table.plan_services(services=["clustering"], force=True, details=curve))["held"]
+
+    assert (held["reason"], "names 17 columns" in held["message"]) == ("off", True)
+
+
 def test_hudis_class_names_are_strategies(shared_http: httpx.Client) -> None:
     strategies = (
         "org.apache.hudi.table.action.compact.strategy.PartitionRegexBasedCompactionStrategy,"

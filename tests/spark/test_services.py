@@ -167,7 +167,7 @@ def has_stats(table: chronolake.Table, slice_: FileSlice) -> bool:
         (TableType.COPY_ON_WRITE, IndexType.SIMPLE, "linear", "", HELD_BYTES_MAX),
         (TableType.MERGE_ON_READ, IndexType.BLOOM, "linear", "value,id", HELD_BYTES_MAX),
         (TableType.MERGE_ON_READ, IndexType.BLOOM, "linear", "value,id", 200),
-        (TableType.MERGE_ON_READ, IndexType.RECORD, "zorder", "id,ts", HELD_BYTES_MAX),
+        (TableType.MERGE_ON_READ, IndexType.RECORD, "zorder", "id,ts,ID", HELD_BYTES_MAX),
         (TableType.COPY_ON_WRITE, IndexType.BLOOM, "hilbert", "ts, VALUE,price", HELD_BYTES_MAX),
     ],
 )

@@ -30,6 +30,8 @@ from chronolake_model.service_properties import (
     CLUSTERING_LAYOUT,
     CLUSTERING_SORT_COLUMNS,
     CLUSTERING_TARGET_BYTES,
+    CURVE_COLUMNS_MAX,
+    LAYOUTS,
 )
 from chronolake_model.times import Micros, to_datetime
 from chronolake_model.vocabulary import HeldReason, IndexType, TableService
@@ -86,6 +88,12 @@ def refusal(table: Table, policy: ClusteringPolicy, *, force: bool) -> str | Non
         return "the bucket index places the records: chronolake tables resize changes the number of buckets"
     if not policy.is_on and not force:
         return "hoodie.clustering.async.enabled is false"
+    columns = len(set(policy.sort_columns))
+    if policy.layout != LAYOUTS[0] and columns > CURVE_COLUMNS_MAX:
+        return (
+            f"{CLUSTERING_SORT_COLUMNS} names {columns} columns, and the curve of {CLUSTERING_LAYOUT} has "
+            f"{CURVE_COLUMNS_MAX} at most"
+        )
     return properties.unsortable(policy.sort_columns, table.definition.schema)
 
 

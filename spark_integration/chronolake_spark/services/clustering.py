@@ -16,6 +16,7 @@ from chronolake_model.service_properties import (
     CLUSTERING_LAYOUT,
     CLUSTERING_SORT_COLUMNS,
     CLUSTERING_TARGET_BYTES,
+    CURVE_COLUMNS_MAX,
 )
 from chronolake_spark import errors
 from chronolake_spark.common import ordering_values
@@ -51,7 +52,8 @@ class RecordLayout:
         unknown = [name for name in names if name.lower() not in known]
         if unknown:
             raise _refused(CLUSTERING_SORT_COLUMNS, details, f"the table has no column {unknown[0]}")
-        chosen = [known[name.lower()] for name in names]
+        # A column that is named again orders nothing.
+        chosen = list(dict.fromkeys(known[name.lower()] for name in names))
         for name in chosen:
             type_ = schema.field(name).type
             if pa.types.is_nested(type_):
@@ -59,10 +61,8 @@ class RecordLayout:
                     CLUSTERING_SORT_COLUMNS, details, f"{name} has the type {type_}, which has no order"
                 )
         curve = _curve(details)
-        if curve is not None and len(chosen) > curves.COLUMNS_MAX:
-            raise _refused(
-                CLUSTERING_SORT_COLUMNS, details, f"a curve has at most {curves.COLUMNS_MAX} columns"
-            )
+        if curve is not None and len(chosen) > CURVE_COLUMNS_MAX:
+            raise _refused(CLUSTERING_SORT_COLUMNS, details, f"a curve has at most {CURVE_COLUMNS_MAX} columns")
         # A curve through one column is the order of the column.
         return cls(_target_bytes(details, sizes.max_file_size), chosen, curve if len(chosen) > 1 else None)
 

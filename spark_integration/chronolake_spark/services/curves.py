@@ -18,8 +18,6 @@ import pyarrow.compute as pc
 Numbers = npt.NDArray[np.uint64]
 _BITS: Final = 64
 _BITS_OF_COLUMN_MAX: Final = 16
-COLUMNS_MAX: Final = 16
-"""Columns of a curve: with more of them, each would have less than four bits."""
 
 
 class Curve(enum.Enum):
