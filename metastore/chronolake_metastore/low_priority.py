@@ -30,8 +30,8 @@ ResultT = TypeVar("ResultT")
 async def run(function: Callable[..., ResultT], *arguments: Any) -> ResultT:
     """The result of a function of a module for these arguments; all are pickled.
 
-    Raises ``Overloaded`` after ``SECONDS_MAX``, and ``RuntimeError`` if the function raises: its trace is on
-    the standard error.
+    Raises ``Overloaded`` after ``SECONDS_MAX`` and if the process is killed, such as for want of memory, and
+    ``RuntimeError`` if the function raises: its trace is on the standard error.
     """
     return await asyncio.get_running_loop().run_in_executor(_THREADS, _run, function, arguments)
 
@@ -48,6 +48,8 @@ def _run(function: Callable[..., ResultT], arguments: Any) -> ResultT:
             raise errors.Overloaded(
                 f"the request took more than {SECONDS_MAX:.0f} s beside the others; send it again later"
             ) from exc
+    if -done.returncode in (signal.SIGKILL, signal.SIGTERM):
+        raise errors.Overloaded("the process that worked on the request was killed; send it again later")
     if done.returncode:
         raise RuntimeError(f"the process of {function} ended with {done.returncode}")
     result: ResultT = pickle.loads(done.stdout)

@@ -27,9 +27,15 @@ def test_a_process_that_ends_without_a_result_is_a_failure(status: int) -> None:
         asyncio.run(low_priority.run(sys.exit, status))
 
 
-def test_a_killed_process_is_a_failure() -> None:
-    with pytest.raises(RuntimeError, match=f"ended with -{signal.SIGKILL}"):
-        asyncio.run(low_priority.run(signal.raise_signal, signal.SIGKILL))
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_request_of_a_killed_process_may_be_sent_again(number: signal.Signals) -> None:
+    with pytest.raises(errors.Overloaded, match="was killed"):
+        asyncio.run(low_priority.run(signal.raise_signal, number))
+
+
+def test_a_crashed_process_is_a_failure() -> None:
+    with pytest.raises(RuntimeError, match=f"ended with -{signal.SIGABRT}"):
+        asyncio.run(low_priority.run(signal.raise_signal, signal.SIGABRT))
 
 
 def test_a_function_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
