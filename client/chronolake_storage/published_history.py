@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from chronolake_model import decoding
 from chronolake_model.publication import HistoryFile, HistoryInstant, HistoryRange, PublishedHistory
 from chronolake_storage.errors import StorageError
 from chronolake_storage.files import Files
@@ -170,7 +171,7 @@ def _read_manifest(files: Files, number: int) -> _Manifest | None:
     """The manifest of a number; None if it is missing or damaged."""
     stored = files.read(_manifest_path(number), _MANIFEST_BYTES_MAX)
     try:
-        return None if stored is None else msgspec.json.decode(stored.body, type=_Manifest)
+        return None if stored is None else decoding.decode(stored.body, _Manifest)
     except msgspec.DecodeError:
         return None
 

@@ -6,11 +6,15 @@ import asyncio
 import os
 import signal
 import sys
-import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from chronolake_metastore import errors, low_priority
+
+SPAN = "(time := __import__('time')) and (time.monotonic(), time.sleep(0.3), time.monotonic())"
+"""When a process begins and ends to work. It cannot import the tests."""
 
 
 def test_the_result_of_a_function_comes_back() -> None:
@@ -45,16 +49,10 @@ def test_a_function_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch
 
 
 def test_few_processes_run_at_a_time() -> None:
-    async def together() -> list[tuple[float, float]]:
-        return await asyncio.gather(*(low_priority.run(_live) for _ in range(4)))
+    async def together() -> Sequence[Any]:
+        return await asyncio.gather(*(low_priority.run(eval, SPAN) for _ in range(4)))
 
     spans = asyncio.run(together())
-    assert len(spans) == 4
-    assert max(sum(begin <= at < end for begin, end in spans) for at, _ in spans) <= low_priority.PROCESSES_MAX
-
-
-def _live() -> tuple[float, float]:
-    """When the process began and ended to work, by the monotonic clock."""
-    began = time.monotonic()
-    time.sleep(0.3)
-    return began, time.monotonic()
+    running = [sum(begin <= at < end for begin, _, end in spans) for at, _, _ in spans]
+    assert len(running) == 4
+    assert max(running) <= low_priority.PROCESSES_MAX
