@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -21,6 +22,7 @@ from chronolake_model.instants import Instant
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType, State, TableType
 from chronolake_spark import services
+from chronolake_spark.services import executing, running
 from chronolake_spark.services.running import Failure, RunOptions, Silent
 from tests.spark.arrow_writes import row, upsert, write_rows
 from tests.spark.test_services import SCHEMA, assert_no_orphans, digest, write_history
@@ -151,6 +153,33 @@ def test_a_follower_executes_plans_of_tables_that_are_made_later(
         finally:
             stopping.set()
         assert run.result().completed == 2
+
+
+def test_a_plan_that_fails_is_tried_again_after_the_pause_that_is_reported(
+    client: chronolake.Client, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan returns to the server, which is an event: the look after it forgot when the pause ends."""
+    monkeypatch.setattr(running, "_RETRY_SECONDS", 2 * running._PAUSE_SECONDS)
+    table = new_table("failing")
+    planned = unpublished_plan(table, Action.COMPACTION)
+    stopping, news = threading.Event(), Recorder()
+
+    def fail_once(table: chronolake.Table, requested_time: str, **how: Any) -> Instant:
+        if news.failures:
+            return executing.execute(table, requested_time, **how)
+        with table.execute(requested_time):
+            raise OSError("the disk is full")
+
+    options = RunOptions(plans=False, interval_seconds=600)
+    with ThreadPoolExecutor(1) as runs:
+        run = runs.submit(services.run, client, options, reporter=news, stopping=stopping, execute=fail_once)
+        try:
+            wait_until(lambda: run.done() or table.instant(planned.requested_time).state is State.COMPLETED)
+        finally:
+            stopping.set()
+        assert run.result().completed == 1
+    [failure] = news.failures
+    assert failure.retry_seconds == running._RETRY_SECONDS
 
 
 def test_a_run_plans_what_the_policies_of_a_table_ask_for_and_then_records_nothing(

@@ -85,7 +85,7 @@ class ClusteringHistory(msgspec.Struct, frozen=True):
 def refusal(table: Table, policy: ClusteringPolicy, *, force: bool) -> str | None:
     """Why the table is not clustered at all; None if it may be."""
     if table.definition.index.type is IndexType.BUCKET:
-        return "the bucket index places the records: chronolake tables resize changes the number of buckets"
+        return "the bucket index places the records: resize_buckets() of Spark changes the number of buckets"
     if not policy.is_on and not force:
         return "hoodie.clustering.async.enabled is false"
     columns = len(set(policy.sort_columns))
@@ -329,7 +329,7 @@ def _nothing(
         message = f"no changed partition has free file groups below {policy.small_file_limit} bytes"
         return Held(_CLUSTERING, HeldReason.NOTHING_TO_DO, message)
     message = (
-        f"{len(free)} small file groups would give as many files of {policy.target_bytes} bytes, "
-        "in the order that they have"
+        f"small file groups that would give as many files of {policy.target_bytes} bytes, in the order that "
+        f"they have: {len(free)}"
     )
     return Held(_CLUSTERING, HeldReason.NOTHING_TO_DO, message, len(free), free[0].name)

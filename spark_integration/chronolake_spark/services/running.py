@@ -353,9 +353,14 @@ class _Loop:
 
     def _add_waiting(self, table: chronolake.Table, plan: Instant) -> None:
         key = (table.definition.table_id, plan.requested_time)
-        blocked = self._blocked.get(key)
-        if key not in self._executing and (blocked is None or blocked.until <= time.monotonic()):
+        if key in self._executing:
+            return
+        blocked, now = self._blocked.get(key), time.monotonic()
+        if blocked is None or blocked.until <= now:
             self._waiting[key] = (table, plan)
+        else:
+            # The look that this one has replaced may have been that at the end of the pause.
+            self._look_at(key[0], blocked.until - now)
 
     def _take_executed(self, executed: _Executed) -> None:
         table_id = executed.table.definition.table_id
