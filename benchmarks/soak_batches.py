@@ -54,7 +54,7 @@ class Soak(msgspec.Struct, frozen=True):
         """The only writer that writes, and deletes, a key; None for keys that all writers update.
 
         A writer inserts and deletes in its own partitions. Otherwise the slowest would lose each time against
-        the inserts of the others (docs/decisions/0049).
+        the inserts of the others (docs/decisions/0048).
         """
         is_owned = key < _OWNED * self.partitions
         return WRITERS[self.partition(key) % len(WRITERS)] if is_owned else None

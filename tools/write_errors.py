@@ -1,7 +1,7 @@
 """Writes the classes of errors of server and client from the table of problems; ``make check`` compares them.
 
 They are written so that type checkers and editors know each class, its parent and its meaning. A class that a
-module defines by hand is left out (docs/decisions/0078-one-table.md).
+module defines by hand is left out (docs/decisions/0078-written-once.md).
 """
 
 from __future__ import annotations

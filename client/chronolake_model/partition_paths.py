@@ -19,7 +19,7 @@ URL_ENCODE_PROPERTY: Final = "partition-paths.url-encode"
 KEPT_PROPERTY: Final = "partition-paths.kept"
 """A property of adopted tables: their partition paths are not spelled as Chronolake spells values of columns.
 
-The paths are kept, and the values of columns are in the files alone (docs/decisions/0075). It is ``true``, or
+The paths are kept, and the values of columns are in the files alone (docs/decisions/0042). It is ``true``, or
 ``BY_GENERATOR``.
 """
 BY_GENERATOR: Final = "by-generator"

@@ -78,7 +78,7 @@ class IndexType(enum.StrEnum):
     Bucket: by a hash of the key. Simple: by reading the keys of the files. Bloom: the same, of those files only
     whose key range and bloom filter admit the key. With the last two the writer names its file groups as it
     likes. So two writers could insert one new key into two new file groups, and they conflict if each says that
-    it looked its keys up (docs/decisions/0049). Record: as these, by an index of all keys that is kept with the
+    it looked its keys up (docs/decisions/0048). Record: as these, by an index of all keys that is kept with the
     table's data; a key is unique in the whole table.
     """
 

@@ -24,7 +24,7 @@ from tests.server.test_sweeps import completed
 DAY = 86_400
 LEASE_SECONDS = 60
 BOUND_SECONDS = 4
-"""The bound of docs/decisions/0071-steady-clock.md, and a second for the test."""
+"""The bound of docs/decisions/0002-time.md, and a second for the test."""
 JUMPS = pytest.mark.parametrize("jump", [DAY, -DAY], ids=["ahead", "back"])
 
 

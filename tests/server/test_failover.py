@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 LEASE_SECONDS = 15
 BOUND_SECONDS = 3
-"""By how much a jump of the clock may change the end of a lease (docs/decisions/0071-steady-clock.md)."""
+"""By how much a jump of the clock may change the end of a lease (docs/decisions/0002-time.md)."""
 
 
 class Pair(NamedTuple):

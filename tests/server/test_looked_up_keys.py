@@ -1,6 +1,6 @@
 """Keys that were looked up: of two writers that insert into one partition, the second to complete conflicts.
 
-The rule: docs/decisions/0049-inserts-that-were-looked-up.md.
+The rule: docs/decisions/0048-reads-of-writers.md.
 """
 
 from __future__ import annotations

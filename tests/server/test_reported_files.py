@@ -1,7 +1,7 @@
 """Reports are promises: a file with which its checkpoint could never complete is refused when it is reported.
 
 Each refusal names what is in the way; the checkpoint completes with what was accepted
-(docs/decisions/0063-reports-are-promises.md).
+(docs/decisions/0058-streams.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether Chronolake makes the record keys and partition paths of a Hudi table as Hudi did, or keeps them.
 
 Those that are kept are recorded with the data, and not computed from columns. So no writer of Chronolake
-writes records to such a table (docs/decisions/0075). No I/O.
+writes records to such a table (docs/decisions/0042). No I/O.
 """
 
 from __future__ import annotations

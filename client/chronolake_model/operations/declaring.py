@@ -1,7 +1,7 @@
 """How an operation of the REST API is declared.
 
 The server's routes and their OpenAPI, the calls of the client, the rights of the service, the reference and the
-lists of the tests follow from these declarations (docs/decisions/0078-one-table.md).
+lists of the tests follow from these declarations (docs/decisions/0078-written-once.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Planning a clean.
 
 Taking or renewing a reader's lease shares a lock that planning takes exclusively
-(``docs/decisions/0021-planned-cleans.md``): either the plan sees the lease, or the reader sees from which time
+(``docs/decisions/0021-cleans.md``): either the plan sees the lease, or the reader sees from which time
 on the table is served.
 """
 

@@ -3,7 +3,7 @@
 Two writers must not insert one key into two file groups. A bucket index tells the file group of a new key, so
 two writers of one key write one file group and conflict. With other indexes each may open a file group of its
 own. So an instant whose writer has looked its keys up conflicts with every instant that has inserted into the
-same partitions since it was requested (docs/decisions/0049-inserts-that-were-looked-up.md). With a record
+same partitions since it was requested (docs/decisions/0048-reads-of-writers.md). With a record
 index, whose keys are unique in the whole table, it conflicts with inserts into any partition.
 """
 

@@ -1,4 +1,4 @@
-"""Deletions: which marked files are not in storage any more (docs/decisions/0019).
+"""Deletions: which marked files are not in storage any more (docs/decisions/0016).
 
 Their deleter reports them: a write whose failed attempts left them, the rollback of an instant, a clean.
 """

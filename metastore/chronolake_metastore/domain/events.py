@@ -413,7 +413,7 @@ class Now(msgspec.Struct, frozen=True):
     """The present, in microseconds, by both clocks of the database.
 
     Times of tables follow the ``wall`` clock, which is never earlier than a returned time. Leases and other
-    durations end by the ``steady`` clock (docs/decisions/0071-steady-clock.md). ``wall_offset`` is how far the
+    durations end by the ``steady`` clock (docs/decisions/0002-time.md). ``wall_offset`` is how far the
     database's wall clock is ahead of it. ``transaction_id`` is that of the transaction that read them, if it
     appends to the log.
     """

@@ -1,4 +1,4 @@
-"""Lists of an event that can be long: their entries are rows beside the event (docs/decisions/0027).
+"""Lists of an event that can be long: their entries are rows beside the event (docs/decisions/0015).
 
 The payload has the number of entries of a list, the digest over them, so that the event's hash covers them, and
 the first entries, for human readers. No decision uses the first entries.

@@ -1,7 +1,7 @@
 """Partition paths as Hudi's Spark reader reads them: it takes the values of partition columns from the path.
 
 These values must be equal to those in the files. Paths that are spelled as in docs/writing.md are read
-correctly; a writer may have spelled others (docs/decisions/0043-partitions-for-hudi.md).
+correctly; a writer may have spelled others (docs/decisions/0043-partition-paths.md).
 """
 
 from __future__ import annotations

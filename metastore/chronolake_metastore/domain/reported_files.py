@@ -1,7 +1,7 @@
 """Files that tasks of streams report: what makes a report that its checkpoint could not complete with.
 
 An acknowledgement is a promise, so a report is one too: a file that could never complete is refused here
-(docs/decisions/0063-reports-are-promises.md).
+(docs/decisions/0058-streams.md).
 """
 
 from __future__ import annotations

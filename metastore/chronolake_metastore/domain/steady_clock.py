@@ -2,7 +2,7 @@
 
 It is the wall clock of the database minus an offset. Each server reads both again and again, and compares the
 steady clock with its own monotonic clock. When the wall clock has jumped, it corrects the offset by the jump
-(docs/decisions/0071-steady-clock.md).
+(docs/decisions/0002-time.md).
 """
 
 from __future__ import annotations

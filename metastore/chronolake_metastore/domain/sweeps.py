@@ -1,7 +1,7 @@
 """Sweeps: deleted names are checked once more, when their writers must have stopped.
 
 The log shows since when an instant is due: since its last reported deletion, until an event says that no file
-was found (docs/decisions/0023).
+was found (docs/decisions/0020).
 """
 
 from __future__ import annotations

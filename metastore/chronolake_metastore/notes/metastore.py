@@ -14,7 +14,7 @@ async def return_time(ctx: Context, database: Database) -> TimeInterval:
 
     The earliest end is one millisecond before the wall clock, because a table truncates the times that it
     issues to its tick. After this call no table issues a time at or before that end: the wall clock is stored
-    as it was returned, because it may step back (docs/decisions/0008).
+    as it was returned, because it may step back (docs/decisions/0002).
     """
     async with database.autocommit() as connection:
         wall_clock, latest = await clocks.advance_wall_clock(connection)

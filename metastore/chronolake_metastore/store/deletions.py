@@ -1,4 +1,4 @@
-"""Deleted files: rows of the log, under the events that reported them (docs/decisions/0019)."""
+"""Deleted files: rows of the log, under the events that reported them (docs/decisions/0016)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The long lists of events: rows of the log beside the events that name them (docs/decisions/0027)."""
+"""The long lists of events: rows of the log beside the events that name them (docs/decisions/0015)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markers compared with write stats, set-based; and locks against new markers (docs/decisions/0019)."""
+"""Markers compared with write stats, set-based; and locks against new markers (docs/decisions/0016)."""
 
 from __future__ import annotations
 

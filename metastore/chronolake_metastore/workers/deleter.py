@@ -1,4 +1,4 @@
-"""The deleter: executes waiting rollbacks and cleans: deletes their files from storage (docs/decisions/0022).
+"""The deleter: executes waiting rollbacks and cleans: deletes their files from storage (docs/decisions/0020).
 
 Every replica may have one. The leader takes the plans that it executes, under a lease of its own. If a deleter
 dies, the next executor of the plan deletes the files that are left.

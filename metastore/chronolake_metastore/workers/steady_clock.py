@@ -1,6 +1,6 @@
 """The watch of the steady clock: a jump of the database's clock is found by the server's own monotonic clock.
 
-Every server watches, so the clock goes on while any of them reaches the database (docs/decisions/0071).
+Every server watches, so the clock goes on while any of them reaches the database (docs/decisions/0002).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sweeper: deletes files again that a task finished after they had been deleted (docs/decisions/0023).
+"""The sweeper: deletes files again that a task finished after they had been deleted (docs/decisions/0020).
 
 It runs on one replica at a time, beside the deleter. An instant with late files is due again after another
 grace period; an instant without late files is swept.

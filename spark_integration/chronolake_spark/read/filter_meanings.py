@@ -1,7 +1,7 @@
 """Texts that are a filter and SQL at once: one that SQL gives another meaning is not taken as a filter.
 
 Spark decides. It plans the text as SQL, and the filter that the text says, over rows of the table's columns,
-and compares the plans (docs/decisions/0066-filters-and-sql.md).
+and compares the plans (docs/decisions/0066-texts.md).
 """
 
 from __future__ import annotations

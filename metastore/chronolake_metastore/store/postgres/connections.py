@@ -8,7 +8,7 @@ psycopg's own pipeline waits for the connection at every statement; that took a 
 Parameters and rows are still psycopg's to adapt, and so are the connection, its errors and the waiting. The
 parts of psycopg that it does not document, and that the product relies on, are all here: ``generators``,
 ``error_from_result``, the methods of ``Transformer``, and that every wait passes ``AsyncConnection.wait``
-(docs/decisions/0080-one-way-into-the-format.md).
+(docs/decisions/0045-spark-format.md).
 
 Columns of many rows are parameters: each list is sent as one binary array, of the type that its SQL names.
 psycopg looks through a list for its type and writes it as text, quotes and all: that took a fifth of the

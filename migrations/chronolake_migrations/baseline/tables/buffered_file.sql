@@ -1,5 +1,5 @@
 -- A report is checked against all files that streams of the table have reported for pending instants
--- (docs/decisions/0063-reports-are-promises.md). The buffers name the versions of these files only, in JSON.
+-- (docs/decisions/0058-streams.md). The buffers name the versions of these files only, in JSON.
 CREATE TABLE chronolake.buffered_file (
     file_id        text COLLATE "C" NOT NULL,
     partition_path text COLLATE "C" NOT NULL,

@@ -1,4 +1,4 @@
--- Files that were reported deleted (docs/decisions/0019-reconciling.md).
+-- Files that were reported deleted (docs/decisions/0016-markers.md).
 CREATE TABLE chronolake.deleted_file (
     table_id       uuid             NOT NULL,
     version        bigint           NOT NULL,

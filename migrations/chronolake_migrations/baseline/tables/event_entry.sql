@@ -1,4 +1,4 @@
--- Long lists of events (docs/decisions/0027-lists-of-events.md).
+-- Long lists of events (docs/decisions/0015-long-lists.md).
 CREATE TABLE chronolake.event_entry (
     table_id       uuid             NOT NULL,
     instant        timestamptz      NOT NULL,

@@ -1,4 +1,4 @@
--- The leases of readers (docs/decisions/0021-planned-cleans.md).
+-- The leases of readers (docs/decisions/0021-cleans.md).
 CREATE TABLE chronolake.reader (
     table_id      uuid             NOT NULL,
     lease_id      uuid             NOT NULL,

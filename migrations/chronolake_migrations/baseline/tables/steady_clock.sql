@@ -1,5 +1,5 @@
 -- The steady clock: leases and other durations end by it, so a jump of the database's clock does not end or prolong them
--- (docs/decisions/0071). It is the wall clock minus wall_offset_us. Each server watches both with its own monotonic clock,
+-- (docs/decisions/0002). It is the wall clock minus wall_offset_us. Each server watches both with its own monotonic clock,
 -- and changes the offset when the wall clock has jumped.
 CREATE TABLE chronolake.steady_clock (
     only_row       boolean     NOT NULL DEFAULT true,

@@ -26,7 +26,7 @@ DYNAMIC: Final = "DYNAMIC_V0"
 FALSE_POSITIVE_RATE: Final = 1e-6
 """The rate of a filter of less than ``BITS_MAX``: a key has 29 bits and 20 hashes. Hudi's default is 1e-9."""
 BITS_MAX: Final = 8 * 2**23
-"""Bits of a filter that is written (decision 0055). Every reader of the file reads its text, then 11.2 MB."""
+"""Bits of a filter that is written (decision 0050). Every reader of the file reads its text, then 11.2 MB."""
 BITS_PER_KEY_MIN: Final = 5.0
 """With fewer, more than a tenth of all keys would be false positives: then no filter is written."""
 

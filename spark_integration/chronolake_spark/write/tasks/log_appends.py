@@ -2,7 +2,7 @@
 
 Upserts are appended as they are. The slice is read only for inserts, for deletes in a table with an ordering
 field, and where keys are looked up: there the keys that a slice lacks are counted as inserts, because the
-server compares inserts (docs/decisions/0049). Another writer may put such a key into another file group.
+server compares inserts (docs/decisions/0048). Another writer may put such a key into another file group.
 
 A delete in a table with an ordering field must have an ordering value that decides alone: hudi-rs compares the
 largest ordering value of all deletes of a key, and the latest time of any of them, with the largest record. So

@@ -1,6 +1,6 @@
 """Upserts that lack columns: the records are completed with the stored values before they are written.
 
-So readers merge whole records by the rules that they know (docs/decisions/0052-merge-modes.md).
+So readers merge whole records by the rules that they know (docs/decisions/0047-log-files.md).
 """
 
 from __future__ import annotations
