@@ -6,6 +6,7 @@ import contextlib
 import functools
 import getpass
 import importlib.metadata
+import logging
 import os
 import random
 import socket
@@ -36,6 +37,11 @@ RETRY_SECONDS: Final = 60.0
 """How long a request is retried, unless the caller says it."""
 FIRST_ANSWER_SECONDS: Final = 5.0
 """The same while the server has never answered this process: its URL may be wrong."""
+
+RETRY_LOGGER: Final = "chronolake.retries"
+_LOG: Final = logging.getLogger(RETRY_LOGGER)
+_LOGGED_TRY: Final = 3
+"""A request that fails so often, within half a second if nothing answers, is worth a line of the log."""
 
 _ANSWERED_URLS: Final[set[str]] = set()
 """The URLs of the servers that have answered this process."""
@@ -127,6 +133,8 @@ class Retries:
         pause = retry_after + _BACKOFF.pause_seconds(self._tries, random.uniform(0.5, 1.0))
         self._tries += 1
         seconds = self._endpoint.patience_seconds if self._retry_seconds is None else self._retry_seconds
+        if self._tries == _LOGGED_TRY and seconds > FIRST_ANSWER_SECONDS:
+            _LOG.info("%s; the request is sent again for %.0f s", failure, seconds)
         return pause if time.monotonic() + pause < self._begun + seconds else None
 
 

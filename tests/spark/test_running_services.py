@@ -24,6 +24,7 @@ from chronolake_model.vocabulary import IndexType, State, TableType
 from chronolake_spark import services
 from chronolake_spark.services import executing, running
 from chronolake_spark.services.running import Failure, RunOptions, Silent
+from tests.client.test_cli import UNREACHABLE_URL
 from tests.spark.arrow_writes import row, upsert, write_rows
 from tests.spark.test_services import SCHEMA, assert_no_orphans, digest, write_history
 from tests.waiting import wait_until
@@ -238,6 +239,23 @@ def test_the_command_executes_what_is_planned_and_ends(
     assert json.loads(shown.out)["completed"] >= 1
     assert f"{table.name} compaction {planned.requested_time}" in shown.err
     assert command_line.run([*arguments, "--table", "running.unknown"]) == 4
+
+
+def test_the_command_says_at_once_that_the_server_cannot_be_reached() -> None:
+    program = "from chronolake_start import client; client()"
+    arguments = ["services", "run", "--once", "--url", UNREACHABLE_URL]
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            assert "Serving all tables" in process.stderr.readline()
+            note = process.stderr.readline()
+        finally:
+            process.kill()
+    assert note.startswith(f"Note: no answer from {UNREACHABLE_URL}: ")
+    assert "chronolake-metastore serve" in note
+    assert note.endswith("the request is sent again for 60 s\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -32,6 +32,7 @@ from typing_extensions import override
 
 import chronolake
 from chronolake._definitions import HUDI_LOGGER
+from chronolake._http import RETRY_LOGGER
 
 RETRY_SECONDS = 5.0
 """The default is short, because a user waits at the terminal."""
@@ -95,7 +96,7 @@ def note(*, url: str | None, wants_json: bool) -> None:
 
 
 class _Notes(logging.Handler):
-    """Prints what the client logs of Hudi's readers."""
+    """Prints what the client logs of Hudi's readers and of retries."""
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
@@ -104,15 +105,17 @@ class _Notes(logging.Handler):
 
 @contextlib.contextmanager
 def notes_on_stderr() -> Iterator[None]:
-    """Print, during a run, whether Hudi's readers will not see a table: before it is created or changed."""
-    logger, handler = logging.getLogger(HUDI_LOGGER), _Notes()
-    propagates, logger.propagate = logger.propagate, False
-    logger.addHandler(handler)
-    try:
+    """Print, during a run, requests that are retried for long, and tables that Hudi's readers will not see."""
+    handler = _Notes()
+    with contextlib.ExitStack() as stack:
+        for logger in (logging.getLogger(HUDI_LOGGER), logging.getLogger(RETRY_LOGGER)):
+            stack.callback(setattr, logger, "propagate", logger.propagate)
+            stack.callback(logger.setLevel, logger.level)
+            stack.callback(logger.removeHandler, handler)
+            logger.propagate = False
+            logger.setLevel(logging.INFO)
+            logger.addHandler(handler)
         yield
-    finally:
-        logger.removeHandler(handler)
-        logger.propagate = propagates
 
 
 @contextlib.contextmanager
