@@ -241,6 +241,36 @@ def test_the_command_executes_what_is_planned_and_ends(
     assert command_line.run([*arguments, "--table", "running.unknown"]) == 4
 
 
+@pytest.mark.parametrize(
+    ("action", "service"),
+    [
+        (Action.COMPACTION, "compaction"),
+        (Action.LOGCOMPACTION, "log compaction"),
+        (Action.CLUSTERING, "clustering"),
+    ],
+)
+def test_a_plan_has_the_name_of_its_service_when_it_begins_and_when_it_is_completed(
+    client: chronolake.Client,
+    new_table: NewTable,
+    shared_server_url: str,
+    capsys: pytest.CaptureFixture[str],
+    action: Action,
+    service: str,
+) -> None:
+    table = new_table("named", index=BucketIndex(IndexType.SIMPLE))
+    planned = unpublished_plan(table, action)
+    arguments = ["services", "run", "--table", table.name, "--once", "--url", shared_server_url]
+
+    assert command_line.run(arguments) == 0
+
+    lines = capsys.readouterr().err.splitlines()
+    name = f"  {table.name} {service} {planned.requested_time}: "
+    assert [line.removeprefix(name).split()[-1] for line in lines if line.startswith(name)] == [
+        "begun",
+        "planned",
+    ]
+
+
 def test_the_command_says_at_once_that_the_server_cannot_be_reached() -> None:
     program = "from chronolake_start import client; client()"
     arguments = ["services", "run", "--once", "--url", UNREACHABLE_URL]

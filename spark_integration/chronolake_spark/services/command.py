@@ -15,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 
 from chronolake.cli import context, options, output
 from chronolake_model.instants import Instant
-from chronolake_model.vocabulary import Action
+from chronolake_model.vocabulary import Operation
 
 if TYPE_CHECKING:
     from chronolake_spark.services.executing import TasksDone
@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 _RETRY_SECONDS = 60.0
 _SIGNAL_EXIT = 128
-_SERVICES = {Action.COMPACTION: "compaction", Action.LOGCOMPACTION: "log compaction"}
+_SERVICES = {
+    Operation.COMPACT: "compaction",
+    Operation.LOG_COMPACT: "log compaction",
+    Operation.CLUSTER: "clustering",
+}
+"""By the operation: the action of a completed compaction is a commit."""
 
 
 class Engine(enum.StrEnum):
@@ -183,7 +188,7 @@ class TerminalReporter:
 
 
 def _name(instant: Instant) -> str:
-    return f"{instant.table} {_SERVICES.get(instant.action, instant.action)} {instant.requested_time}"
+    return f"{instant.table} {_SERVICES.get(instant.operation, instant.action)} {instant.requested_time}"
 
 
 class _Stopping:
