@@ -38,8 +38,8 @@ from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import services as table_services
 from chronolake_spark.services.running import RunOptions
 from tests.fix_server import ServerProcess
+from tests.processes import wait_until
 from tests.spark import hudi_reader
-from tests.waiting import wait_until
 
 MINUTES = float(os.environ.get("MINUTES", "30"))
 SEED = int(os.environ.get("SEED", "0")) or time.time_ns() % 1_000_000

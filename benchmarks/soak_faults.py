@@ -17,8 +17,8 @@ from typing import Self
 import psutil  # type: ignore[import-untyped]
 
 from benchmarks import running
+from tests import processes
 from tests.fix_server import ServerProcess
-from tests.spark import processes
 
 WORKER = "a Python worker"
 _CALM_SECONDS = (5.0, 20.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -10,8 +11,8 @@ import pytest
 from chronolake import storage as storages
 from chronolake_storage import opening
 from chronolake_storage.files import Files
+from chronolake_storage.permits import Answers, Permit
 from tests.fix_s3 import S3
-from tests.permits import permitted
 
 
 class Store(msgspec.Struct, frozen=True):
@@ -66,3 +67,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
         return Store(f"{tmp_path.as_uri()}/a%20lake/orders", None)
     s3: S3 = request.getfixturevalue("s3")
     return Store(s3.base_path, s3.options)
+
+
+def permitted(paths: Iterable[str]) -> Iterator[Permit]:
+    """A permit for each path, whatever it is."""
+    answers = Answers(by_path_and_name={}, by_claims={}, by_need={})
+    return (Permit(path, answers) for path in paths)

@@ -11,12 +11,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.imported_server"])
+TIMEOUT_SECONDS = 120
 
 
 class ForkedProgram:
@@ -67,3 +69,23 @@ def _run(arguments: list[str], paths: tuple[str, str], environment: Mapping[str,
     from chronolake_metastore.cli.main import main  # noqa: PLC0415  # the process that runs the tests does without it
 
     main()
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the server's command line until it ends."""
+    with tempfile.TemporaryDirectory() as folder:
+        output, errors = Path(folder, "output"), Path(folder, "errors")
+        program = ForkedProgram(arguments, output, errors)
+        try:
+            code = program.wait(TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            program.terminate()
+            raise
+        return subprocess.CompletedProcess(arguments, code, output.read_text(), errors.read_text())
+
+
+def complaint(ended: subprocess.CompletedProcess[str]) -> str:
+    """The message of a command that had to fail in a way that an operator can read."""
+    assert ended.returncode != 0
+    assert "Traceback" not in ended.stderr
+    return ended.stderr

@@ -12,8 +12,7 @@ from chronolake import errors, storage as storages
 from chronolake.storage import Deletion
 from chronolake_storage import objects
 from tests.fix_s3 import S3, Fault
-from tests.fix_stores import Store
-from tests.permits import permitted
+from tests.fix_stores import Store, permitted
 
 PATHS = ["name=1/a b.parquet", "name=1/hour=2/.c.log.1_0-0-0", "top.parquet"]
 

@@ -1,4 +1,4 @@
-"""The demo stops its server, however it is ended."""
+"""The demo refuses what it can before it starts a server, and stops the server, however it is ended."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import wait_until
 from tests.server.test_embedded import postgres_of, watchers_of
-from tests.waiting import wait_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SECONDS_MAX = 60.0
@@ -54,3 +54,31 @@ def test_a_demo_that_is_told_to_end_leaves_no_server_and_no_postgresql(
 
     wait_until(lambda: not postgres_of(data_dir))
     assert code == 128 + number
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--data", "nowhere", "--key", "id"], "no file or folder matches 'nowhere'"),
+        (["--data", "in", "--key", "idd"], "have no column called idd; they have id, n"),
+        (["--data", "in", "--key", "id", "--ordering", "at"], "have no column called at; they have id, n"),
+    ],
+)
+def test_files_and_columns_that_do_not_exist_are_refused_before_the_server_starts(
+    tmp_path: Path, options: list[str], message: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("id,n\n1,1\n")
+
+    ended = subprocess.run(
+        [sys.executable, str(EXAMPLES / "demo.py"), *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 1
+    shown = " ".join(ended.stdout.split())
+    assert message in shown
+    assert "Start the metastore" not in shown

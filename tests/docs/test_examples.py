@@ -17,8 +17,8 @@ import chronolake
 from tests.docs import markdown
 from tests.docs.markdown import PAGES, Block
 from tests.fix_server import ServerProcess
+from tests.processes import wait_until
 from tests.published import PUBLISHES
-from tests.waiting import wait_until
 
 URL_SHOWN = "http://127.0.0.1:7077"
 FOLDER_SHOWN = "/tmp/lake"

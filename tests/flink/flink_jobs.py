@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from chronolake_model.problems import ProblemCode, problem
 from tests.client.gateway import Gateway
-from tests.waiting import SECONDS_MAX, wait_until
+from tests.processes import SECONDS_MAX, wait_until
 
 Jobs: TypeAlias = "Callable[..., FlinkJob]"
 """Starts a job at the URL of a server, with options of the job."""

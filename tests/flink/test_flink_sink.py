@@ -12,7 +12,7 @@ import flink_orders
 from tests.fix_server import ServerProcess
 from tests.flink import written
 from tests.flink.flink_jobs import AcknowledgementsGateway, Jobs
-from tests.waiting import wait_until
+from tests.processes import wait_until
 
 pytestmark = [pytest.mark.flink, pytest.mark.slow]
 

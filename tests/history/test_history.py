@@ -13,8 +13,8 @@ import random
 
 import pytest
 
-from tests.command_line import run
 from tests.fix_server import ServerProcess
+from tests.forked_program import run
 from tests.history import rounds
 from tests.history.nemesis import Trouble
 from tests.history.rounds import Plan, Round

@@ -15,8 +15,13 @@ import pyarrow.parquet as pq
 
 import chronolake
 from chronolake_model.file_names import base_file_name, relative_path
+from chronolake_model.files import FileSlice
 from chronolake_model.partition_paths import Spelling, partition_path
 from chronolake_model.vocabulary import Operation
+from chronolake_spark.common import arrow_types
+from chronolake_spark.read.slices import slice_reader, stored_slices
+from chronolake_spark.read.slices.base_files import TableFolder
+from chronolake_spark.read.slices.slice_reader import SliceReader
 from tests.fix_stores import Store
 from tests.published import parquet
 
@@ -155,3 +160,21 @@ def _rows(table: pa.Table) -> Rows:
         ([row[name] for name in COLUMNS] for row in table.select(COLUMNS).to_pylist()),
         key=lambda row: row[1],
     )
+
+
+def rows_by_slices(table: chronolake.Table, as_of: str | None = None) -> Rows:
+    """The rows of a snapshot, by id."""
+    return rows_of(table, table.snapshot(as_of).slices)
+
+
+def rows_of(table: chronolake.Table, slices: list[FileSlice]) -> Rows:
+    """The rows of file slices, by id."""
+    definition = table.definition
+    layout = arrow_types.file_layout(definition.schema)
+    ordering = slice_reader.ordering_of(layout, definition.merge_fields)
+    reader = SliceReader(
+        TableFolder.of(definition.base_path, table.storage_options), layout, {1: definition.schema}, ordering
+    )
+    read = [rows for slice_ in slices for rows in reader.rows(stored_slices.of(slice_))]
+    records = pa.concat_tables(read).select(COLUMNS).to_pylist() if read else []
+    return sorted(([record[name] for name in COLUMNS] for record in records), key=lambda row: row[1])

@@ -13,8 +13,7 @@ from chronolake.hudi import adopting, releasing
 from chronolake.hudi.definitions import CannotAdopt, Options
 from chronolake_model.orphans import Orphan, OrphanReason
 from chronolake_spark.read.slices import stored_slices
-from tests.hudi.log_rows import rows_by_slices
-from tests.hudi.stored_tables import VERSION_6_LOGS, rows_by_hudi_rs, rows_of_hudi, unpacked
+from tests.hudi.stored_tables import VERSION_6_LOGS, rows_by_hudi_rs, rows_by_slices, rows_of_hudi, unpacked
 from tests.spark import hand_written
 
 SEVERAL_ORDERINGS = ("orderedmor9", "ordereddeletes9", "ordereddeletes6", "bycommit9")

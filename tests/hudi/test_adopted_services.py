@@ -19,8 +19,7 @@ from chronolake_spark.common import arrow_types
 from chronolake_spark.read.slices import slice_reader, stored_slices
 from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.slice_reader import SliceReader
-from tests.hudi.log_rows import rows_by_slices
-from tests.hudi.stored_tables import rows_by_hudi_rs, rows_of_hudi, unpacked
+from tests.hudi.stored_tables import rows_by_hudi_rs, rows_by_slices, rows_of_hudi, unpacked
 from tests.published import parquet
 
 

@@ -13,8 +13,7 @@ from chronolake.hudi.definitions import Options
 from chronolake_model.partition_paths import Spelling
 from tests.hudi import stored_tables
 from tests.hudi.hudi_spark import HudiFailed, HudiSpark
-from tests.hudi.log_rows import rows_by_slices
-from tests.hudi.stored_tables import rows_by_hudi_rs, rows_of_hudi, unpacked
+from tests.hudi.stored_tables import rows_by_hudi_rs, rows_by_slices, rows_of_hudi, unpacked
 
 pytestmark = pytest.mark.hudi_spark
 NEW = ["2026-01-01", 500, "new", 1.0, 99]

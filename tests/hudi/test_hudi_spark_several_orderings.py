@@ -21,8 +21,7 @@ from chronolake_spark.write.tasks import bucket_writer
 from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob
 from chronolake_spark.write.tasks.stored_groups import GroupNumber
 from tests.hudi.hudi_spark import HudiSpark
-from tests.hudi.log_rows import rows_by_slices
-from tests.hudi.stored_tables import rows_of_hudi, unpacked
+from tests.hudi.stored_tables import rows_by_slices, rows_of_hudi, unpacked
 
 pytestmark = pytest.mark.hudi_spark
 GROUP: Final = GroupNumber("", 0)

@@ -9,11 +9,11 @@ import httpx
 
 from chronolake_model.times import parse_time
 from tests.fix_server import ServerProcess
+from tests.processes import wait_until
 from tests.server import database, rest, stored
 from tests.server.rest import succeeded
 from tests.server.stored import StoredTable, path_of
 from tests.store import tampering
-from tests.waiting import wait_until
 
 DELETES = ("--deleter-seconds", "0.1", "--deleter-lease-seconds", "2", "--reaper-seconds", "0.1")
 OTHERS = "day=0/not-a-data-file"

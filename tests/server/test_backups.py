@@ -17,11 +17,11 @@ from psycopg.conninfo import conninfo_to_dict
 
 import chronolake
 from chronolake_metastore import backups
-from tests import command_line
+from tests import forked_program
 from tests.fix_server import ServerProcess
+from tests.processes import wait_until
 from tests.published import PublishedTable, row
 from tests.server.test_embedded import EmbeddingServer, postgres_of
-from tests.waiting import wait_until
 
 SECONDS_MAX = 60.0
 ACTS = ("--publisher-seconds", "0.05", "--deleter-seconds", "0.05")
@@ -37,7 +37,7 @@ def original(tmp_path: Path) -> Iterator[EmbeddingServer]:
 
 
 def succeeds(*arguments: str) -> str:
-    done = command_line.run(*arguments)
+    done = forked_program.run(*arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -209,9 +209,9 @@ def test_a_dump_is_not_restored_into_a_database_that_has_the_schema(
 ) -> None:
     succeeds("backup", str(tmp_path / "backup"), "--dsn", dsn)
 
-    done = command_line.run("restore", str(tmp_path / "backup"), "--dsn", dsn)
+    done = forked_program.run("restore", str(tmp_path / "backup"), "--dsn", dsn)
 
-    [line] = command_line.complaint(done).splitlines()
+    [line] = forked_program.complaint(done).splitlines()
     assert done.returncode == 2
     assert "has a schema chronolake already: name a database without one" in line
 
@@ -244,9 +244,9 @@ def test_a_backup_that_is_not_whole_is_not_restored(original: EmbeddingServer, t
     files = sorted((tmp_path / "backup" / "postgres" / "base").rglob("[0-9]*"))
     files[-1].unlink()
 
-    failed = command_line.run("restore", str(tmp_path / "backup"), "--data-dir", str(tmp_path / "restored"))
+    failed = forked_program.run("restore", str(tmp_path / "backup"), "--data-dir", str(tmp_path / "restored"))
 
-    assert "is not whole" in command_line.complaint(failed)
+    assert "is not whole" in forked_program.complaint(failed)
     assert not (tmp_path / "restored" / "postgres").exists()
 
 
@@ -261,9 +261,9 @@ def make_backup_of_no_files(folder: Path) -> None:
 def test_a_folder_that_cannot_be_used_is_one_line(dsn: str, tmp_path: Path, command: str) -> None:
     (tmp_path / "file").touch()
 
-    ended = command_line.run(command, str(tmp_path / "file/b"), "--dsn", dsn)
+    ended = forked_program.run(command, str(tmp_path / "file/b"), "--dsn", dsn)
 
-    [line] = command_line.complaint(ended).splitlines()
+    [line] = forked_program.complaint(ended).splitlines()
     assert ended.returncode == 2
     assert f"{tmp_path / 'file'}" in line
 
@@ -272,9 +272,9 @@ def test_a_data_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     make_backup_of_no_files(tmp_path / "backup/postgres")
     (tmp_path / "file").touch()
 
-    ended = command_line.run("restore", str(tmp_path / "backup"), "--data-dir", str(tmp_path / "file/data"))
+    ended = forked_program.run("restore", str(tmp_path / "backup"), "--data-dir", str(tmp_path / "file/data"))
 
-    [line] = command_line.complaint(ended).splitlines()
+    [line] = forked_program.complaint(ended).splitlines()
     assert (ended.returncode, "file/data" in line) == (2, True)
 
 
@@ -315,13 +315,13 @@ def test_a_data_folder_beside_a_dsn_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    ended = command_line.run(*command, "--dsn", "host=127.0.0.1 port=9", "--data-dir", str(tmp_path / "data"))
+    ended = forked_program.run(*command, "--dsn", "host=127.0.0.1 port=9", "--data-dir", str(tmp_path / "data"))
 
-    [line] = command_line.complaint(ended).splitlines()
+    [line] = forked_program.complaint(ended).splitlines()
     assert (ended.returncode, "name two databases" in line) == (2, True)
 
 
 def test_a_backup_never_overwrites(dsn: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    failed = command_line.run("backup", str(tmp_path), "--dsn", dsn)
-    assert "is not empty" in command_line.complaint(failed)
+    failed = forked_program.run("backup", str(tmp_path), "--dsn", dsn)
+    assert "is not empty" in forked_program.complaint(failed)

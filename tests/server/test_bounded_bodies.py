@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from tests.fix_server import ServerProcess
+from tests.processes import wait_until
 from tests.server import rest
 from tests.server.rest import succeeded
-from tests.waiting import wait_until
 
 BYTES_MAX = 8 * 1024 * 1024
 SHARE = BYTES_MAX // 2

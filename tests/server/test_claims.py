@@ -16,9 +16,9 @@ from chronolake import errors
 from chronolake_model.file_names import bucket_file_id
 from chronolake_storage import claims
 from tests.client.stored import base
-from tests.command_line import run
 from tests.fix_server import ServerProcess
-from tests.waiting import wait_until
+from tests.forked_program import run
+from tests.processes import wait_until
 
 SCHEMA = [chronolake.Field("id", "bigint", nullable=False)]
 DELETES = ("--deleter-seconds", "0.1")

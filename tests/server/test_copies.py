@@ -28,7 +28,7 @@ from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.markers import DeletedFile
 from chronolake_storage import claims
 from chronolake_storage.guard import Deleting
-from tests import command_line
+from tests import forked_program
 from tests.fix_server import ServerProcess
 from tests.published import FIELDS, PUBLISHES, PublishedTable, row
 
@@ -58,7 +58,7 @@ def copied(postgres: str, dsn: str) -> Iterator[Callable[[], str]]:
 
 def claim(dsn: str, *flags: str) -> None:
     """Run ``chronolake-metastore claim``."""
-    done = command_line.run("claim", "--dsn", dsn, *flags)
+    done = forked_program.run("claim", "--dsn", dsn, *flags)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

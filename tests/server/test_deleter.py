@@ -9,6 +9,7 @@ import pytest
 
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
+from tests.processes import wait_until
 from tests.server import database, rest, stored
 from tests.server.deleting import (
     DELETES,
@@ -23,7 +24,6 @@ from tests.server.deleting import (
 )
 from tests.server.rest import succeeded
 from tests.server.stored import StoredTable, path_of
-from tests.waiting import wait_until
 
 
 def test_a_rollback_that_waits_is_executed_and_each_deletion_is_on_record(

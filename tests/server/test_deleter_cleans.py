@@ -8,6 +8,7 @@ import chronolake
 from tests.fix_s3 import S3, Fault
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
+from tests.processes import wait_until
 from tests.server import database, stored
 from tests.server.deleting import (
     DELETES,
@@ -21,7 +22,6 @@ from tests.server.deleting import (
 )
 from tests.server.rest import succeeded
 from tests.server.stored import StoredTable
-from tests.waiting import wait_until
 
 
 def test_a_clean_that_waits_is_executed_and_each_deletion_is_on_record(

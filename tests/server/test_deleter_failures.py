@@ -10,6 +10,7 @@ from chronolake_metastore.workers.deleter import AT_ONCE
 from tests.fix_s3 import S3, Fault
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
+from tests.processes import wait_until
 from tests.server import database, rest, stored
 from tests.server.deleting import (
     DELETES,
@@ -21,7 +22,6 @@ from tests.server.deleting import (
 )
 from tests.server.rest import succeeded
 from tests.server.stored import StoredTable, path_of
-from tests.waiting import wait_until
 
 
 def test_a_file_that_cannot_be_deleted_keeps_its_marker_and_its_rollback_waiting(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from tests.fix_s3 import S3, Fault
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
+from tests.processes import wait_until
 from tests.server import database, rest, stored
 from tests.server.deleting import DELETES, OTHERS, NewServer, completes
 from tests.server.rest import succeeded
 from tests.server.stored import StoredTable, path_of
-from tests.waiting import wait_until
 
 
 def test_a_late_file_of_a_plan_is_swept(stored_table: StoredTable) -> None:

@@ -24,11 +24,11 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import identity
 from chronolake_metastore.store.postgres import migrations
 from chronolake_metastore.store.postgres.engine import Database
-from tests import command_line
+from tests import forked_program
 from tests.fix_server import QUIET, free_port
+from tests.processes import wait_until
 from tests.server import rest
 from tests.server.rest import succeeded
-from tests.waiting import wait_until
 
 SECONDS_MAX = 60.0
 
@@ -75,15 +75,15 @@ def test_a_data_folder_whose_files_belong_to_another_is_refused_with_the_command
 
 def test_a_postgresql_that_does_not_start_is_told_with_its_last_lines_and_no_older_ones(data_dir: Path) -> None:
     folder = data_dir / "postgres"
-    command_line.run("migrate", "--data-dir", str(data_dir))
+    forked_program.run("migrate", "--data-dir", str(data_dir))
     wait_until(lambda: not postgres_of(data_dir))
     with (folder / "log").open("a") as log:
         log.write("an old line\n" * 100)
     folder.chmod(0o755)
 
-    ended = command_line.run("serve", "--data-dir", str(data_dir), "--port", "0")
+    ended = forked_program.run("serve", "--data-dir", str(data_dir), "--port", "0")
 
-    [line] = command_line.complaint(ended).splitlines()
+    [line] = forked_program.complaint(ended).splitlines()
     assert ended.returncode == 2
     assert "it does not start: " in line
     assert "Permissions should be u=rwx (0700)" in line

@@ -17,7 +17,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from chronolake_metastore.store.postgres import migrations
-from tests import command_line
+from tests import forked_program
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
 from tests.server.faked_postgres import FakedPostgres
@@ -93,4 +93,4 @@ def test_leases_end_in_their_time_when_a_standby_with_another_clock_is_promoted(
     assert all(earlier["time"] < later["time"] for earlier, later in pairwise(log))
     # A server that starts now goes on too: the others have recorded the promotion.
     assert httpx.get(f"{new_server(pair.dsn).url}/ready").status_code == 200
-    assert command_line.run("verify", "--dsn", pair.dsn).returncode == 0
+    assert forked_program.run("verify", "--dsn", pair.dsn).returncode == 0

@@ -5,15 +5,23 @@ Promise 4 of docs/architecture.md.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import get_args
 
 import httpx
 import pytest
 
+from chronolake_metastore.api.v1 import rendering
+from chronolake_metastore.domain import results
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
 from tests.server.rest import Json, Table, keyed, new_key, refused, succeeded, write_stat
+
+ENTRIES = json.loads(Path(__file__).with_name("recorded_results.json").read_text(encoding="utf-8"))
+KEY = "a-key"
 
 SENDS = 8
 
@@ -243,3 +251,14 @@ def test_a_request_with_a_key_gets_it_back_each_time(tables: list[Table]) -> Non
 
     assert [answer.headers["Idempotency-Key"] for answer in answers] == [key, key]
     assert "Idempotency-Key" not in tables[0].http.get("/v1/time").headers
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: json.loads(entry["result"])["type"])
+def test_a_recorded_result_has_the_answer_that_it_always_had(entry: dict[str, str]) -> None:
+    recorded = results.decode(KEY, entry["result"].encode())
+    assert rendering.V1.render(recorded, KEY).decode() == entry["answer"]
+
+
+def test_every_kind_of_result_has_an_answer_that_stays() -> None:
+    kinds = {kind.__struct_config__.tag for kind in get_args(results.AnyRecorded)}
+    assert {json.loads(entry["result"])["type"] for entry in ENTRIES} == kinds

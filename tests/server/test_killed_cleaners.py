@@ -14,10 +14,10 @@ import pytest
 import chronolake
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
+from tests.processes import wait_until
 from tests.server import database, dying_cleaner, dying_server, stored
 from tests.server.deleting import DELETES, OTHERS, NewServer, completes, planned_clean, wrote_over
 from tests.server.stored import StoredTable
-from tests.waiting import wait_until
 
 FILES = 12
 LEASES = ("--reaper-seconds", "0.1")

@@ -18,7 +18,7 @@ from chronolake_metastore.domain.instants import BeginInstant
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Session
-from tests.command_line import run
+from tests.forked_program import run
 from tests.server import database, rest
 
 COUNT = 600

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import httpx
+import msgspec
 import psycopg
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.workers import registry
+from tests.docs import markdown
 from tests.fix_server import ServerProcess
 
 HOUR_US = 3_600_000_000
@@ -60,3 +65,16 @@ def test_a_transaction_left_open_shows_as_xmin_age(server: ServerProcess) -> Non
         make_namespace(server, "shop")
         make_namespace(server, "bakery")
         assert figures(server)["chronolake_xmin_age_transactions",] >= 2
+
+
+def test_a_worker_whose_interval_is_0_is_off() -> None:
+    everywhere = [worker.name for worker in registry.WORKERS if worker.setting is None]
+    intervals = {worker.setting: 0.0 for worker in registry.WORKERS if worker.setting is not None}
+    settings = msgspec.structs.replace(Settings(), **intervals)
+    assert [worker.name for worker in registry.WORKERS if worker.is_on(settings)] == everywhere
+
+
+@pytest.mark.parametrize("worker", [worker.name for worker in registry.WORKERS])
+def test_a_worker_shows_its_failures_and_is_in_the_reference(shared_server: ServerProcess, worker: str) -> None:
+    assert figures(shared_server)["chronolake_worker_failures_total", worker] == 0
+    assert f"| {worker} | " in (markdown.ROOT / "docs/reference/settings.md").read_text("utf-8")

@@ -17,11 +17,11 @@ import chronolake
 from chronolake_storage import claims
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
+from tests.processes import wait_until
 from tests.server import rest, stored
 from tests.server.deleting import DELETES, OTHERS, completes, planned_clean
 from tests.server.rest import Json, refused, succeeded, write_stat
 from tests.server.stored import StoredTable, path_of
-from tests.waiting import wait_until
 
 RESERVATIONS = 4
 """Requests of 1,000 instants each: 4 s of a table's clock."""

@@ -17,8 +17,8 @@ from chronolake_metastore.domain.instants import BeginInstant
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Session
-from tests.command_line import run
 from tests.fix_server import ServerProcess
+from tests.forked_program import run
 from tests.server import database, rest
 
 

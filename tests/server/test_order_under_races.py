@@ -13,8 +13,8 @@ from itertools import pairwise
 import pytest
 
 from chronolake_model.file_names import bucket_file_id
-from tests.command_line import run
 from tests.fix_server import ServerProcess
+from tests.forked_program import run
 from tests.server import database, rest
 from tests.server.load import PARTITIONS, Group, Load
 

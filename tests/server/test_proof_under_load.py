@@ -23,8 +23,8 @@ from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres import engine
 from chronolake_metastore.store.postgres.engine import Database
-from tests.command_line import run
 from tests.fix_server import ServerProcess
+from tests.forked_program import run
 from tests.server import database, rest
 from tests.server.load import Load
 

@@ -14,8 +14,8 @@ from psycopg.conninfo import conninfo_to_dict
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
-from tests.command_line import complaint, run
 from tests.fix_server import ServerProcess
+from tests.forked_program import complaint, run
 from tests.server import database, rest
 from tests.server.rest import refused, succeeded
 

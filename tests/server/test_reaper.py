@@ -19,8 +19,8 @@ from chronolake_metastore.store.postgres import advisory_locks
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import reaper
 from tests.fix_server import ServerProcess
+from tests.processes import wait_until
 from tests.server import database as sql, planned, rest
-from tests.waiting import wait_until
 
 LEASE_SECONDS = 60
 

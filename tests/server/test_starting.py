@@ -17,8 +17,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from chronolake_metastore.store.postgres import diagnosis
-from tests.command_line import TIMEOUT_SECONDS, complaint, run
 from tests.fix_server import ServerProcess
+from tests.forked_program import TIMEOUT_SECONDS, complaint, run
 from tests.server import database, rest
 from tests.server.rest import refused, succeeded, write_stat
 

@@ -15,7 +15,7 @@ from typing import Self
 import pyspark
 
 from chronolake_spark.driver import java
-from tests.spark import processes
+from tests import processes
 
 HOST, WORKERS = "127.0.0.1", ("127.0.0.2", "127.0.0.3")
 SIZE = ("--cores", "2", "--memory", "1g")

@@ -14,8 +14,9 @@ from pyspark.sql import functions as sf
 import chronolake
 import chronolake_spark
 from chronolake_spark.write import shuffles
-from tests.spark import crashes, faults, processes
-from tests.waiting import wait_until
+from tests import processes
+from tests.processes import wait_until
+from tests.spark import crashes, faults
 
 
 class Job(msgspec.Struct, frozen=True):

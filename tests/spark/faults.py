@@ -18,7 +18,7 @@ import chronolake
 from chronolake_spark.write.data_source import ChronolakeWriter, FileGroupsDataSource, Message
 from chronolake_spark.write.tasks.options import WriteOptions
 from chronolake_storage import deletions
-from tests.waiting import wait_until
+from tests.processes import wait_until
 
 Fault: TypeAlias = Callable[[TaskContext, WriteOptions], None]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import hudi
@@ -11,15 +12,19 @@ import pyarrow as pa
 from typing_extensions import override
 
 import chronolake
+from chronolake import Action, Marker, MarkerKind
 from chronolake.errors import NotPublished
-from chronolake_model.files import FileSlice
+from chronolake_model.file_names import base_file_name
+from chronolake_model.files import FileGroupName, FileSlice, WriteStat
 from chronolake_model.instants import Instant
 from chronolake_spark import SparkTable
 from chronolake_spark.common import arrow_types
 from chronolake_spark.read import evolution
-from chronolake_spark.read.slices import slice_reader, stored_slices
+from chronolake_spark.read.slices import base_files, slice_reader, stored_slices
 from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.slice_reader import ExecutorReader, SliceReader
+
+_NUMBERS = itertools.count(1)
 
 
 def publish_and_compare(table: chronolake.Table) -> None:
@@ -98,3 +103,26 @@ class PublishedTable(SparkTable):
         instant = super().delete_partitions(*partitions, **options)
         publish_and_compare(self.metastore)
         return instant
+
+
+def compact(
+    table: chronolake.Table, groups: Sequence[FileGroupName], meanwhile: Callable[[], object] = lambda: None
+) -> Instant:
+    """Merge the log files of file groups into new base files; ``meanwhile`` is called once it is planned."""
+    plan = table.plan(Action.COMPACTION, groups, writer="planner")
+    snapshot = table.snapshot(plan.requested_time)
+    slices = {FileGroupName(of.partition_path, of.file_id): of for of in snapshot.slices}
+    rows_of = {group: rows_of_slices(table, [slices[group]]) for group in groups}
+    table.publish()
+    write = table.execute(plan.requested_time)
+    meanwhile()
+    folder = base_files.TableFolder.of(table.definition.base_path)
+    stats = []
+    for group, rows in rows_of.items():
+        name = base_file_name(group.file_id, f"{next(_NUMBERS)}-9-9", plan.requested_time)
+        marker = Marker(group.partition_path, name, MarkerKind.MERGE)
+        write.mark(marker)
+        size = base_files.write(folder, marker.path, rows.schema, [rows])
+        stats.append(WriteStat(group.partition_path, group.file_id, name, size, len(rows), has_field_ids=True))
+    write.complete(stats)
+    return write.refresh()

@@ -30,8 +30,7 @@ from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob, Wr
 from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import StorageError
-from tests.spark.definitions import definition
-from tests.spark.stored import slices_after
+from tests.spark.definitions import definition, slices_after
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("name", pa.string()), ("ts", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))]

@@ -15,12 +15,12 @@ import chronolake_spark
 from chronolake import Instant, State
 from chronolake_model.vocabulary import Action
 from chronolake_spark import SparkTable
-from tests.command_line import run
 from tests.fix_server import ServerProcess
+from tests.forked_program import run
+from tests.processes import wait_until
 from tests.spark import crashes, faults, hudi_reader
 from tests.spark.driver import Driver, Job
 from tests.spark.prices import BUCKETS, IDS, SETTINGS, orphans_of, priced, rows_of
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 slow = pytest.mark.slow

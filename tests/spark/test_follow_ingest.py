@@ -19,11 +19,11 @@ import chronolake_spark
 from chronolake import Action, State
 from chronolake.errors import TableNotFound
 from chronolake_spark import SparkTable
+from tests import processes
 from tests.client.gateway import Holding
 from tests.fix_server import ServerProcess
-from tests.spark import processes
+from tests.processes import wait_until
 from tests.spark.ingest_runs import rows_of
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 

@@ -9,12 +9,12 @@ from pyspark.sql import SparkSession
 
 from chronolake import Instant, State
 from chronolake_spark import SparkTable
-from tests.command_line import run
 from tests.fix_server import ServerProcess
+from tests.forked_program import run
+from tests.processes import wait_until
 from tests.spark import faults
 from tests.spark.driver import Driver, Job
 from tests.spark.prices import IDS, SETTINGS, orphans_of, priced, rows_of
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 

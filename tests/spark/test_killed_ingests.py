@@ -14,12 +14,12 @@ import chronolake
 import chronolake_spark
 from chronolake import State
 from chronolake.cli import main as command_line
+from tests import processes
 from tests.client.gateway import Holding
 from tests.fix_server import ServerProcess
-from tests.spark import processes
+from tests.processes import wait_until
 from tests.spark.prices import orphans_of
 from tests.spark.test_killed_drivers import end_lease
-from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -18,10 +18,10 @@ from chronolake_spark import services
 from chronolake_spark.services.running import RunOptions
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
+from tests.processes import wait_until
 from tests.server import stored
 from tests.spark import dying_service
 from tests.spark.test_services import SCHEMA, assert_no_orphans, digest, plan, write_history
-from tests.waiting import wait_until
 
 FAST = {("local", "in_file", Action.COMPACTION), ("local", "after_complete", Action.CLUSTERING)}
 CASES = [

@@ -15,10 +15,10 @@ import chronolake
 import chronolake_spark
 from chronolake import State
 from chronolake_spark import SparkTable
+from tests.processes import wait_until
 from tests.spark import dying_stream, hudi_reader
 from tests.spark.dying_stream import POINTS, Job
 from tests.spark.prices import orphans_of
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 

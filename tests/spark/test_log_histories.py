@@ -27,7 +27,7 @@ from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.write.tasks import bucket_writer
 from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob
 from chronolake_spark.write.tasks.stored_groups import GroupNumber
-from tests.spark import compactions, hudi_reader
+from tests.spark import hudi_reader
 
 GROUP = GroupNumber("", 0)
 KEYS = range(5)
@@ -108,7 +108,7 @@ class History:
             if self.pending:
                 self.complete()
 
-        compactions.compact(self.table, [FileGroupName("", slice_.file_id)], complete_pending)
+        hudi_reader.compact(self.table, [FileGroupName("", slice_.file_id)], complete_pending)
         self.compare()
 
     def compare(self) -> None:

@@ -19,7 +19,7 @@ from chronolake_model.file_names import log_file_name
 from chronolake_model.tables import SchemaField
 from chronolake_spark import errors
 from chronolake_spark.common import columns
-from chronolake_spark.read.slices import base_files, layouts, log_contents, slice_reader
+from chronolake_spark.read.slices import base_files, layouts, log_contents, merge, slice_reader
 from chronolake_spark.read.slices.log_contents import LogFormat
 from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.read.slices.slice_reader import SliceReader
@@ -28,7 +28,9 @@ from chronolake_spark.write.tasks import bucket_writer
 from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob, WriteTaskResult
 from chronolake_spark.write.tasks.stored_groups import GroupNumber
 from tests.examples import examples
-from tests.spark.stored import slices_after
+from tests.spark.definitions import slices_after
+
+KEYS = st.text("a\0é", max_size=18)
 
 GROUP = GroupNumber("", 0)
 SCHEMA = pa.schema([("id", pa.int64()), ("value", pa.int16()), ("ts", pa.int64())])
@@ -451,3 +453,24 @@ def test_random_histories_leave_what_plain_python_says(
         pending = [due for due in pending if due[0] > number]
 
         assert group.values() == {id: won.value for id, (won,) in live(versions).items()}
+
+
+@given(keys=st.lists(KEYS, max_size=8), skipped=st.integers(0, 3))
+def test_it_tells_whether_keys_differ_wherever_they_lie_in_an_array(keys: list[str], skipped: int) -> None:
+    array = pa.array(keys, pa.large_string()).slice(skipped)
+
+    assert merge.are_distinct(array) == (len(set(keys[skipped:])) == len(keys[skipped:]))
+
+
+def test_of_long_keys_it_does_not_know() -> None:
+    longest = "k" * merge.HASHED_LENGTH_MAX
+
+    assert merge.are_distinct(pa.array([longest, "k"], pa.large_string()))
+    assert not merge.are_distinct(pa.array([f"{longest}k", "k"], pa.large_string()))
+
+
+def test_one_repeated_key_among_many_is_seen() -> None:
+    keys = pa.array([f"key-{number}" for number in range(5_000)], pa.large_string())
+
+    assert merge.are_distinct(keys)
+    assert not merge.are_distinct(pa.concat_arrays([keys, keys.slice(4_999)]))

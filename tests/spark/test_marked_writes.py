@@ -28,7 +28,7 @@ from chronolake_spark.write.tasks import bucket_writer
 from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob
 from chronolake_spark.write.tasks.stored_groups import GroupNumber
 from tests.fix_stores import Store
-from tests.spark.stored import slices_after
+from tests.spark.definitions import slices_after
 
 SCHEMA = pa.schema([("id", pa.int64())])
 FIELDS = [SchemaField("id", "bigint", field_id=1)]

@@ -7,6 +7,7 @@ Each is copied, and compared with what hudi-rs reads of the original. ``-rA`` li
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -24,17 +25,24 @@ from chronolake.hudi.definitions import CannotAdopt, Options
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import Action
 from chronolake_spark.tables import SparkTable
-from tests.hudi import hudi_folders
 
 FOLDER: Final = os.environ.get("PUBLIC_HUDI_TABLES", "")
 AS_OF_MAX: Final = 3
 """Instants of a table that are read as of."""
+
+
+def below(folder: Path) -> list[Path]:
+    """The tables below a folder, without their metadata tables, in order."""
+    found = (path.parent.parent for path in folder.rglob(".hoodie/hoodie.properties"))
+    return sorted(path for path in found if ".hoodie" not in path.parts)
+
+
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
     pytest.mark.skipif(not FOLDER, reason="PUBLIC_HUDI_TABLES names no folder of public tables"),
 ]
-TABLES: Final = hudi_folders.below(Path(FOLDER)) if FOLDER else []
+TABLES: Final = below(Path(FOLDER)) if FOLDER else []
 Rows = Counter[str]
 
 
@@ -85,14 +93,14 @@ def test_a_public_table_is_read_as_by_hudi_rs_and_given_back_or_refused_unchange
 ) -> None:
     path = tmp_path / source.name
     shutil.copytree(source, path)
-    options = Options(name=f"spark.{hudi_folders.name_of(source)}", base_path=str(path), roll_back_pending=True)
-    before = hudi_folders.contents(path)
+    options = Options(name=f"spark.{name_of(source)}", base_path=str(path), roll_back_pending=True)
+    before = contents(path)
     try:
         adopting.adopt(client, options, dry_run=True)
     except CannotAdopt as refused:
-        assert hudi_folders.contents(path) == before
+        assert contents(path) == before
         pytest.skip("OUT: " + " | ".join(refused.reasons))
-    assert hudi_folders.contents(path) == before
+    assert contents(path) == before
     expected = by_hudi_rs(source)
 
     adopting.adopt(client, options)
@@ -131,3 +139,13 @@ def _write_and_release(
     assert by_chronolake(table) == expected
     releasing.release(client, table.name)
     assert by_hudi_rs(path) == expected
+
+
+def name_of(path: Path) -> str:
+    """A name for the table in a folder, from the folder and the one above."""
+    return re.sub("[^A-Za-z0-9_]", "_", f"{path.parent.name}_{path.name}")[-120:]
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """All files below a folder."""
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}

@@ -22,8 +22,9 @@ from chronolake_spark import SparkTable
 from chronolake_spark.read import format_reader
 from chronolake_spark.stream import read_options, tasks
 from chronolake_spark.stream.offsets import BEGINNING
-from tests.spark import compactions, processes, stream_driver
-from tests.waiting import wait_until
+from tests import processes
+from tests.processes import wait_until
+from tests.spark import hudi_reader, stream_driver
 
 pytestmark = pytest.mark.spark
 
@@ -71,7 +72,7 @@ def test_a_batch_has_the_records_that_the_batch_read_of_changes_has(
         times.append(last_completion(table))
     if type is TableType.MERGE_ON_READ:
         groups = [FileGroupName(of.partition_path, of.file_id) for of in table.metastore.snapshot().slices]
-        compactions.compact(table.metastore, groups)
+        hudi_reader.compact(table.metastore, groups)
         times.append(last_completion(table))
 
     for first, last in [(0, 1), (1, 4), (3, len(times) - 1)]:

@@ -25,9 +25,9 @@ from chronolake_spark import services
 from chronolake_spark.services import executing, running
 from chronolake_spark.services.running import Failure, RunOptions, Silent
 from tests.client.test_cli import UNREACHABLE_URL
+from tests.processes import wait_until
 from tests.spark.arrow_writes import row, upsert, write_rows
 from tests.spark.test_services import SCHEMA, assert_no_orphans, digest, write_history
-from tests.waiting import wait_until
 
 WITHOUT_PLANS = RunOptions(once=True, plans=False)
 NewTable = Callable[..., chronolake.Table]

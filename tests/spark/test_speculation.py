@@ -8,11 +8,11 @@ import pytest
 
 from chronolake_spark import SparkTable
 from tests.fix_server import ServerProcess
+from tests.processes import wait_until
 from tests.spark import faults
 from tests.spark.cluster import Cluster
 from tests.spark.driver import Driver, Job
 from tests.spark.prices import BUCKETS, IDS, SETTINGS, TASKS, orphans_of, rows_of
-from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

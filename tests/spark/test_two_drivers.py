@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from chronolake import Instant, State
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import SparkTable
-from tests.spark import hudi_reader, processes, writing_driver
+from tests import processes
+from tests.spark import hudi_reader, writing_driver
 from tests.spark.prices import orphans_of
 from tests.spark.writing_driver import SHOPS, Rounds
 

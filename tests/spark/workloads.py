@@ -19,7 +19,7 @@ from chronolake_spark import SparkTable, errors
 from chronolake_spark.common import columns
 from chronolake_spark.tables import Partitions
 from chronolake_spark.write import conflict_retries, writes
-from tests.spark import compactions, hudi_reader
+from tests.spark import hudi_reader
 from tests.spark.oracle import Definition, Key, Oracle, Row, State
 
 COLUMNS: Final = ("id long", "day string", "shop string", "ts long not null", "amount int", "note string")
@@ -230,7 +230,7 @@ class Workload:
         chosen = self._draws.sample(with_logs, self._draws.randint(1, len(with_logs)))
         self._note("compact", [slice_.file_id for slice_ in chosen])
         groups = [FileGroupName(slice_.partition_path, slice_.file_id) for slice_ in chosen]
-        return compactions.compact(table, groups)
+        return hudi_reader.compact(table, groups)
 
     def _resize(self) -> Instant:
         """Another number of buckets; the records stay as they are."""

@@ -11,7 +11,7 @@ import pytest
 from chronolake_storage import opening
 from chronolake_storage.errors import LinkRefused
 from chronolake_storage.files import Files
-from tests.permits import permitted
+from tests.fix_stores import permitted
 
 LINKED = ["day=1/a.parquet", "day=1/hour=2/a.parquet"]
 

@@ -1,11 +1,16 @@
-"""Results of commands as reads show the same objects, without a body of an answer."""
+"""The context in which tests ask the core, and its results as reads show the same objects."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from chronolake_metastore.domain import results
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.results import AnyResult
 from chronolake_metastore.queries import instants as queries
 from chronolake_model import instants as wire
+
+TESTER: Final = Context("tester", "request")
 
 
 def instant(result: AnyResult | None) -> wire.Instant:

@@ -17,9 +17,9 @@ from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import Changes, FileGroupName, Snapshot, WriteStat
 from chronolake_model.times import parse_time
 from chronolake_model.vocabulary import Action, TableType, Yields
-from tests.contexts import TESTER
 from tests.store import shown
 from tests.store.history import History
+from tests.store.shown import TESTER
 
 _Document = TypeVar("_Document")
 COW: Final = "shop.orders"

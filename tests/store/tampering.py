@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import uuid
 from collections.abc import Sequence
+from typing import Any
 
 import psycopg
 import pytest
@@ -31,7 +32,7 @@ from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.logs import START, ChainHead, grow
 from chronolake_metastore.domain.markers import CreateMarkers
-from chronolake_metastore.domain.proof import ProofFinding
+from chronolake_metastore.domain.proof import Check, ProofFinding
 from chronolake_metastore.domain.results import AnyResult
 from chronolake_metastore.notes import markers
 from chronolake_metastore.proof import rebuilding, verification
@@ -303,3 +304,14 @@ def verify(
 def rebuild(dsn: str) -> Rebuilt:
     """Rebuild, as the command does."""
     return asyncio.run(rebuilding.rebuild(Settings(dsn=dsn)))
+
+
+EVENT = f"WHERE table_id = {ORDERS} AND version = "
+CLICKS = "(SELECT table_id FROM lake_table WHERE name = 'clicks')"
+NO_TABLE = "'11111111-1111-1111-1111-111111111111'"
+FailedCheck = tuple[Check, str, int | None]
+
+
+def failed_checks(dsn: str, **options: Any) -> set[FailedCheck]:
+    """The findings of verify: the check, the table and the version."""
+    return {(finding.check, finding.table, finding.version) for finding in verify(dsn, **options).findings}

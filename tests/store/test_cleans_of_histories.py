@@ -27,10 +27,10 @@ from chronolake_model.markers import DeletedFile
 from chronolake_model.readers import BeginReading
 from chronolake_model.times import Micros, format_time, parse_time
 from chronolake_model.vocabulary import Action, TableType
-from tests.contexts import TESTER
 from tests.store import shown, tampering
 from tests.store.history import History
 from tests.store.naive_reader import Group, Log
+from tests.store.shown import TESTER
 
 TABLE = "shop.orders"
 STEPS = 60

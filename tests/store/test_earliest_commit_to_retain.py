@@ -20,8 +20,8 @@ from chronolake_model.readers import BeginReading
 from chronolake_model.service_properties import EMPTY_CLEAN_HOURS
 from chronolake_model.times import Micros, format_time, parse_time
 from chronolake_model.vocabulary import FILES_TO_CLEAN_MAX, Action, TableType
-from tests.contexts import TESTER
 from tests.store import shown
+from tests.store.shown import TESTER
 from tests.store.tables_of_types import COW, MOR, TablesOfTypes, group, restore
 
 HOUR = 3_600

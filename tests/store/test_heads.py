@@ -18,11 +18,10 @@ from chronolake_metastore.object_storage import Folder
 from chronolake_metastore.proof import heads
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import clocks
-from tests.command_line import run
 from tests.fix_stores import Store
+from tests.forked_program import run
 from tests.store import tampering
-from tests.store.tampering import ORDERS, tamper
-from tests.store.verifying import EVENT, failed_checks
+from tests.store.tampering import EVENT, ORDERS, failed_checks, tamper
 
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "access_key",

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from tests.command_line import run
+from tests.forked_program import run
 from tests.store import tampering
 
 TABLES = ("clock", "answer_chain", "wall_clock")

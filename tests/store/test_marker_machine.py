@@ -52,9 +52,9 @@ from chronolake_model.markers import DeletedFile, Marker, MarkerKind, MarkersTyp
 from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.times import Micros, Tick, format_time, parse_time
 from chronolake_model.vocabulary import State
-from tests.contexts import TESTER
 from tests.store import machines, shown
 from tests.store.model_of_markers import File, MarkedInstant, MarkedTable, not_from, unless_its
+from tests.store.shown import TESTER
 
 STEPS = 10
 TABLE = "shop.orders"

@@ -16,7 +16,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.connections import BoundedConnection
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Query, Statement, Transaction
-from tests.waiting import wait_until
+from tests.processes import wait_until
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from chronolake_model.file_names import bucket_file_id
 from chronolake_model.times import parse_time
 from chronolake_model.vocabulary import Action, Operation, State
 from tests.store.tables_of_types import COW, MOR, TablesOfTypes, completion, group, stat
-from tests.store.verifying import failed_checks
+from tests.store.tampering import failed_checks
 
 
 @pytest.mark.parametrize(

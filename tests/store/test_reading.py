@@ -1,4 +1,4 @@
-"""Queries only read."""
+"""Queries only read; some wait for others, or share their result."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from chronolake_metastore import errors, queries
+from chronolake_metastore.queries import publication
+from chronolake_metastore.queries.readiness import Probe
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import clocks
-from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.engine import PUBLICATION_PAGES_MAX, Database
+from tests.store.shown import TESTER
 
 WRITING = re.compile(r"\.(committing|autocommit|watching|connect)\(")
 """How a transaction begins that may write."""
@@ -52,3 +55,37 @@ def test_a_connection_that_has_read_may_write_for_the_next_note(dsn: str) -> Non
             await database.close()
 
     asyncio.run(read_and_write())
+
+
+def test_a_caller_that_checks_again_at_once_disturbs_no_other_caller(dsn: str) -> None:
+    async def check_twice(probe: Probe) -> None:
+        await probe.check()
+        await probe.check()
+
+    async def run() -> None:
+        database = Database(Settings(dsn=dsn))
+        probe = Probe(database)
+        await asyncio.gather(*(check_twice(probe) for _ in range(3)))
+        await database.close()
+
+    asyncio.run(run())
+
+
+def test_a_page_waits_while_others_are_made(dsn: str) -> None:
+    async def look() -> None:
+        database = Database(Settings(dsn=dsn))
+        for _ in range(PUBLICATION_PAGES_MAX):
+            await database.publication_slots.acquire()
+        page = asyncio.create_task(publication.steps(TESTER, database, "shop.orders", 0))
+        _, waiting = await asyncio.wait([page], timeout=0.2)
+        assert waiting == {page}
+
+        database.publication_slots.release()
+        with pytest.raises(errors.TableNotFound):
+            await page
+        # A page that fails gives its slot back.
+        with pytest.raises(errors.TableNotFound):
+            await publication.steps(TESTER, database, "shop.orders", 0)
+        await database.close()
+
+    asyncio.run(look())

@@ -19,8 +19,8 @@ from chronolake_model.slices import BucketName, FindFileGroups, FoundFileGroup
 from chronolake_model.tables import Table
 from chronolake_model.times import parse_time
 from chronolake_model.vocabulary import Action
-from tests.contexts import TESTER
 from tests.store import shown
+from tests.store.shown import TESTER
 from tests.store.tables_of_types import COW, MOR, TablesOfTypes, completion, group, restore, stat
 
 

@@ -40,15 +40,14 @@ from chronolake_model.file_names import bucket_of, generation_of
 from chronolake_model.files import Changes, FileSlice, Snapshot
 from chronolake_model.readers import BeginReading
 from chronolake_model.times import Bound, Micros, ReadTime, parse_time
-from tests.contexts import TESTER
 from tests.store import machines, model_of_cleans, model_of_conflicts
 from tests.store.command_strategies import completions, strategies, tables
-from tests.store.command_strategies.draws import DrawnCommand, Draws, group_name
-from tests.store.command_strategies.kinds import KINDS
+from tests.store.command_strategies.draws import KINDS, DrawnCommand, Draws, group_name
 from tests.store.model import Timeline
 from tests.store.model_of_cleans import ReaderLease
 from tests.store.model_of_instants import COMPLETED_AS, SERVICES, WRITES, Group, Slice
 from tests.store.naive_reader import Log
+from tests.store.shown import TESTER
 from tests.store.views import Views
 
 STEPS = 25

@@ -14,10 +14,9 @@ from chronolake_metastore.projections.registry import TABLES
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import replay_tables
 from chronolake_metastore.store.postgres.engine import Database
-from tests.command_line import run
+from tests.forked_program import run
 from tests.store import tampering
-from tests.store.tampering import ORDERS, tamper
-from tests.store.verifying import CLICKS, EVENT, NO_TABLE, failed_checks
+from tests.store.tampering import CLICKS, EVENT, NO_TABLE, ORDERS, failed_checks, tamper
 
 
 @pytest.fixture

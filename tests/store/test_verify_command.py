@@ -11,10 +11,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from tests.command_line import complaint, run
+from tests.forked_program import complaint, run
 from tests.store import tampering
-from tests.store.tampering import ORDERS, tamper
-from tests.store.verifying import EVENT
+from tests.store.tampering import EVENT, ORDERS, tamper
 
 
 def test_the_command_ends_with_0_when_all_holds(history_dsn: str) -> None:

@@ -6,8 +6,7 @@ import pytest
 
 from chronolake_metastore.domain.proof import Check
 from tests.store import tampering
-from tests.store.tampering import ORDERS, tamper
-from tests.store.verifying import EVENT, failed_checks
+from tests.store.tampering import EVENT, ORDERS, failed_checks, tamper
 
 
 @pytest.mark.parametrize(

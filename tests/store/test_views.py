@@ -24,7 +24,7 @@ from chronolake_model.slices import (
 )
 from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import Action, Operation, View
-from tests.contexts import TESTER
+from tests.store.shown import TESTER
 from tests.store.tables_of_types import COW, MOR, TablesOfTypes, group, stat
 
 _Slice = tuple[str | None, list[str]]

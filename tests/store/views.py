@@ -20,8 +20,8 @@ from chronolake_model.scans import Scan
 from chronolake_model.slices import BucketName, FindFileGroups, FoundFileGroup
 from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import View
-from tests.contexts import TESTER
 from tests.store.naive_reader import Group, Names, Slice, State
+from tests.store.shown import TESTER
 
 PAGE: Final = 2
 """Entries of a page: few, so that there are pages."""

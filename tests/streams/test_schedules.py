@@ -12,6 +12,7 @@ from chronolake_metastore.domain.checkpoints import CompleteCheckpoints
 from chronolake_metastore.domain.events import CheckpointAcknowledged, Event, ReportOfTask
 from chronolake_metastore.domain.streams import Checkpoint, Stream, TaskReports
 from chronolake_metastore.domain.tables import Table
+from chronolake_model import streams as wire
 from chronolake_model.instants import WriteSummary
 from tests.examples import examples
 from tests.streams.engine import Engine, Refused
@@ -104,3 +105,29 @@ def test_a_restore_that_rolls_nothing_back_is_found(monkeypatch: pytest.MonkeyPa
 
 def test_tasks_that_ask_with_the_last_complete_checkpoint_are_found() -> None:
     assert finds(is_ahead=True)
+
+
+def test_the_tasks_of_a_checkpoint_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "TASKS_MAX", 2)
+    coordinator = InMemory()
+    coordinator.open("open", wire.OpenStream("w"))
+    time = coordinator.instant("instant", wire.RequestInstant(1, "0", -1))
+
+    def report(task: str) -> None:
+        body = wire.ReportWriteMetadata(1, task, -1, requested_time=time, last_batch=True)
+        coordinator.report(f"report {task}", body)
+
+    report("0")
+    report("1")
+    with pytest.raises(Refused, match="invalid-write-stat"):
+        report("2")
+    report("1")
+
+
+def test_the_tasks_that_restart_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "TASKS_MAX", 1)
+    coordinator = InMemory()
+    coordinator.open("open", wire.OpenStream("w"))
+    assert [coordinator.restart(f"again {number}", wire.RestartTask(1, "0")) for number in range(2)] == [1, 2]
+    with pytest.raises(Refused, match="invalid-write-stat"):
+        coordinator.restart("another", wire.RestartTask(1, "1"))

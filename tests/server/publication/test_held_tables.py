@@ -19,10 +19,10 @@ from chronolake_metastore.workers.publisher import Counts, ServerPublisher
 from chronolake_model.schemas import RenameColumn
 from chronolake_model.tables import Field
 from tests.fix_server import ServerProcess
+from tests.processes import wait_until
 from tests.published import FIELDS, PublishedTable, row
 from tests.server import database as stored
 from tests.server.test_metrics import figures
-from tests.waiting import wait_until
 
 TABLE = UUID(int=1)
 

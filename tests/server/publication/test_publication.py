@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import hudi
+import pyarrow as pa
 import pytest
 
 import chronolake
@@ -268,3 +270,18 @@ def test_a_server_publishes_by_itself(following_table: PublishedTable) -> None:
         following_table.write(row(number), bucket=number)
         assert following_table.published().failure is None
         assert following_table.hudi_rows() == following_table.rows()
+
+
+@pytest.mark.parametrize("as_of", [None, "20200101000000000"], ids=["rows", "no rows"])
+def test_batches_become_a_table_with_the_schema_of_the_hudi_table(
+    table: PublishedTable, as_of: str | None
+) -> None:
+    table.write(row(1))
+    table.publish()
+    read = hudi.HudiTable(table.location)
+    options = hudi.HudiReadOptions()
+    batches = read.read(options if as_of is None else options.with_as_of_timestamp(as_of))
+
+    rows = pa.Table.from_batches(batches, read.get_schema_with_meta_fields())
+
+    assert rows.column("id").to_pylist() == ([1] if as_of is None else [])

@@ -28,9 +28,9 @@ from chronolake_storage.guard import Guard
 from chronolake_storage.local import LocalFiles
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
+from tests.processes import wait_until
 from tests.published import PUBLISHES, PublishedTable, Row, row, wait_until_published
 from tests.server import database
-from tests.waiting import wait_until
 
 Rows = list[Row]
 

@@ -14,8 +14,8 @@ import pytest
 import chronolake
 from chronolake_metastore.workers import publisher_process
 from tests.fix_server import ServerProcess
+from tests.processes import wait_until
 from tests.published import PUBLISHES, PublishedTable, row
-from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="the tests find child processes in /proc")
 

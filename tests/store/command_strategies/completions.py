@@ -16,8 +16,7 @@ from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import Action, State, TableType, Touch
 from tests.store import shown
 from tests.store.command_strategies import instants
-from tests.store.command_strategies.draws import DrawnCommand, Draws, group_name, missing, write_stat
-from tests.store.command_strategies.kinds import KINDS
+from tests.store.command_strategies.draws import KINDS, DrawnCommand, Draws, group_name, missing, write_stat
 from tests.store.model import Timeline
 from tests.store.model_of_instants import Group, Instant, Refusals, Touched
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+import msgspec
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
@@ -14,11 +15,29 @@ from chronolake_metastore.domain.results import AnyResult
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.problems import ProblemCode as Code
-from chronolake_model.times import Micros, format_time
-from chronolake_model.vocabulary import Action, State, Touch
-from tests.store.command_strategies.kinds import KINDS
+from chronolake_model.times import Micros, Tick, format_time
+from chronolake_model.vocabulary import Action, State, TableType, Touch, Yields
 from tests.store.model import Timeline
 from tests.store.model_of_instants import SECOND, Group, Instant, Refusals
+
+BUCKETS: Final = 2
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """The parameters of a new table."""
+
+    type: TableType
+    tick: Tick = Tick.MILLISECOND
+    yields: Yields = Yields.TABLE_SERVICE
+
+
+KINDS: Final = {
+    "shop.orders": Kind(TableType.COPY_ON_WRITE),
+    "shop.clicks": Kind(TableType.MERGE_ON_READ),
+    "shop.giving_way": Kind(TableType.MERGE_ON_READ, yields=Yields.WRITER),
+    "shop.fast": Kind(TableType.COPY_ON_WRITE, tick=Tick.MICROSECOND),
+}
+
 
 _Choice = TypeVar("_Choice")
 

@@ -13,8 +13,14 @@ from chronolake_metastore.domain.results import AnyResult, BegunInstantsResult, 
 from chronolake_model import instants as wire
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, State
-from tests.store.command_strategies.draws import LEASE_SECONDS, WRITERS, DrawnCommand, Draws, group_name
-from tests.store.command_strategies.kinds import BUCKETS
+from tests.store.command_strategies.draws import (
+    BUCKETS,
+    LEASE_SECONDS,
+    WRITERS,
+    DrawnCommand,
+    Draws,
+    group_name,
+)
 from tests.store.model import Timeline
 from tests.store.model_of_instants import BEGUN, KEEPS_PLAN, SERVICES, WRITES, Group, Instant
 

@@ -14,8 +14,7 @@ from chronolake_model.service_properties import EMPTY_CLEAN_HOURS
 from chronolake_model.vocabulary import Yields
 from tests.model_of_schemas import CHANGES, Column, Columns
 from tests.store.command_strategies import instants
-from tests.store.command_strategies.draws import DrawnCommand, Draws, missing
-from tests.store.command_strategies.kinds import BUCKETS, KINDS
+from tests.store.command_strategies.draws import BUCKETS, KINDS, DrawnCommand, Draws, missing
 from tests.store.model import Timeline
 from tests.store.model_of_instants import Refusals
 

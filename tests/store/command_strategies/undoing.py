@@ -12,8 +12,7 @@ from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import Action, State, Touch
 from tests.store import shown
-from tests.store.command_strategies.draws import LEASE_SECONDS, DrawnCommand, Draws, write_stat
-from tests.store.command_strategies.kinds import KINDS
+from tests.store.command_strategies.draws import KINDS, LEASE_SECONDS, DrawnCommand, Draws, write_stat
 
 
 def roll_back(draws: Draws, name: str) -> list[DrawnCommand]:

@@ -1,10 +1,12 @@
-"""Completion times are looked up many at once, by the requested times that file names carry."""
+"""Times that requests name: completion times are looked up by them, and some are far from now."""
 
 from __future__ import annotations
 
 import httpx
+import pytest
 
 from chronolake_model.instants import REQUESTED_TIMES_MAX
+from tests.forked_program import run
 from tests.server import rest
 
 NEVER = "20000101000000000"
@@ -34,3 +36,17 @@ def test_a_request_names_at_most_ten_thousand_times(shared_http: httpx.Client, t
     most = looked_up(shared_http, table, [NEVER] * REQUESTED_TIMES_MAX)
     assert rest.succeeded(most)["completion_times"] == [None] * REQUESTED_TIMES_MAX
     rest.refused(looked_up(shared_http, table, [NEVER] * (REQUESTED_TIMES_MAX + 1)), 400, "invalid-request")
+
+
+@pytest.mark.parametrize(
+    "time", ["00010101000000001", "22550605234734740991", "99991231235959999", "99991231235959999999"]
+)
+def test_a_refusal_of_a_time_far_away_is_proved_as_it_was_recorded(
+    dsn: str, http: httpx.Client, time: str
+) -> None:
+    table = rest.make_table(http)
+
+    answer = http.post(f"/v1/tables/{table.name}/instants/{time}/heartbeat", json={"writer": "w"})
+
+    assert answer.status_code == 404, answer.text
+    run("verify", "--dsn", dsn).check_returncode()
