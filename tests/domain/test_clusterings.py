@@ -98,7 +98,7 @@ def test_the_plan_has_the_layout_and_the_size_for_all_executors() -> None:
 
 def test_groups_in_pending_plans_and_writes_are_left_out() -> None:
     """HUDI-2774: two plans over one group."""
-    groups = [group("a", is_planned=True), group("b", is_written=True), group("c"), group("d")]
+    groups = [group("a", is_planned=True), group("b", written_by="20260101000000000"), group("c"), group("d")]
     of_round = planned(groups)
     assert names(of_round) == [["c", "d"]]
     assert reasons(of_round) == [HeldReason.PENDING_PLAN, HeldReason.PENDING_WRITE]
@@ -145,7 +145,7 @@ def test_the_next_round_looks_again_at_what_this_one_has_not_finished() -> None:
     groups = [
         group("a", partition="done"),
         group("b", partition="planned", is_planned=True),
-        group("c", partition="written", is_written=True),
+        group("c", partition="written", written_by="20260101000000000"),
         group("d", partition="mine"),
         group("e", partition="mine"),
     ]

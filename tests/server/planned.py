@@ -95,6 +95,12 @@ def cluster(table: Table, instant: Json) -> Json:
     return succeeded(table.complete(requested, stat, replaced_file_groups=groups))
 
 
+def messages(answer: Json, service: str, reason: str) -> list[str]:
+    """The messages of a service that is held for a reason, in an answer."""
+    held = [held for held in answer["held"] if (held["service"], held["reason"]) == (service, reason)]
+    return [held["message"] for held in held]
+
+
 def reasons(answer: Json, service: str) -> list[str]:
     """Why a service is held, in an answer."""
     return [held["reason"] for held in answer["held"] if held["service"] == service]

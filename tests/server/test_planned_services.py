@@ -272,21 +272,6 @@ def test_policies_in_the_details_of_a_request_count_in_place_of_those_of_the_tab
     refused(wrong, 422, "invalid-table")
 
 
-def test_a_group_in_the_plan_of_a_pending_write_is_not_clustered(shared_http: httpx.Client) -> None:
-    table = simple(shared_http)
-    for _ in range(3):
-        write_small(table, "day=1")
-    began = write_small(table, "day=1")
-    group = {"partition_path": "day=1", "file_id": f"{began}-0"}
-    table.begun(plan={"file_groups": [group]})
-    preview = table.services("/preview")
-
-    [instant] = plan(table, services=["clustering"])
-
-    assert f"{began}-0" not in groups(instant)
-    assert reasons(preview, "clustering") == ["pending-write"]
-
-
 def test_a_clean_is_planned_by_the_policy_of_the_table(shared_http: httpx.Client) -> None:
     table = merge_on_read(shared_http, hoodie_clean_commits_retained="1")
     began = table.begun(action="deltacommit")
@@ -352,17 +337,6 @@ def test_a_clean_without_a_policy_takes_that_of_the_table(
     preview = succeeded(shared_http.post(f"/v1/tables/{table.name}/clean-plans", json={}))
 
     assert len(preview["files_to_delete"]) == deletable
-
-
-def test_a_savepoint_and_a_reader_hold_a_clean(shared_http: httpx.Client) -> None:
-    table = merge_on_read(shared_http, hoodie_clean_commits_retained="1")
-    succeeded(shared_http.post(f"/v1/tables/{table.name}/savepoints", json={"writer": "w"}))
-    began = table.begun(action="deltacommit")
-    succeeded(table.complete(began, write_stat(began)))
-
-    held = reasons(table.services("/preview"), "clean")
-
-    assert held == ["savepoint", "nothing-to-do"]
 
 
 def test_log_files_are_merged_where_the_strategy_leaves_a_group_out(shared_http: httpx.Client) -> None:

@@ -22,6 +22,7 @@ from chronolake_metastore.domain.services import (
     Round,
     ServicePlan,
     held_groups,
+    named,
 )
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import decoding
@@ -46,7 +47,8 @@ class SmallGroup(msgspec.Struct, frozen=True, array_like=True):
 
     ``completed`` is the completion of its base file, or of its first log file. ``sort_columns`` and ``layout``
     are those of the clustering that wrote the base file. The group ``is_planned`` if a pending table service
-    has it in its plan, and ``is_written`` if a pending write has said that it changes it.
+    has it in its plan. ``written_by`` is the requested time of the first pending write that has said that it
+    changes it.
     """
 
     partition_path: str
@@ -58,7 +60,12 @@ class SmallGroup(msgspec.Struct, frozen=True, array_like=True):
     sort_columns: str | None = None
     layout: str | None = None
     is_planned: bool = False
-    is_written: bool = False
+    written_by: str | None = None
+
+    @property
+    def is_written(self) -> bool:
+        """Whether a pending write has said that it changes it."""
+        return self.written_by is not None
 
     @property
     def name(self) -> FileGroupName:
@@ -298,7 +305,8 @@ def _is_new_order(policy: ClusteringPolicy, group: SmallGroup) -> bool:
 
 def _taken(groups: Sequence[SmallGroup]) -> list[Held]:
     planned = [group.name for group in groups if group.is_planned]
-    written = [group.name for group in groups if group.is_written and not group.is_planned]
+    written = [group for group in groups if group.is_written and not group.is_planned]
+    writes = sorted({group.written_by for group in written if group.written_by is not None})
     return [
         *held_groups(
             _CLUSTERING,
@@ -309,8 +317,8 @@ def _taken(groups: Sequence[SmallGroup]) -> list[Held]:
         *held_groups(
             _CLUSTERING,
             HeldReason.PENDING_WRITE,
-            f"small file groups in the plans or reports of pending writes: {len(written)}",
-            written,
+            f"small file groups in plans or reports: {len(written)}, of the {named('pending write', writes)}",
+            [group.name for group in written],
         ),
     ]
 

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from typing_extensions import override
 
-from chronolake_metastore.domain.cleans import Retention
+from chronolake_metastore.domain.cleans import CleanBounds, Retention
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.conflicts import REPLACING, SERVICES, ConcurrentInstants
 from chronolake_metastore.domain.files import FileGroup
@@ -142,18 +142,24 @@ def _has_changed(
 
 
 class CleansSince(msgspec.Struct, frozen=True):
-    """The writes since the last clean was requested, and the completion times that savepoints pin."""
+    """The writes since the last clean was requested.
+
+    And what may hold a clean: savepoints by requested time, ``readers`` of one time and those that follow the
+    changes by name.
+    """
 
     since_requested: Commits = Commits()
     has_pending: bool = False
-    savepoints: Sequence[Micros] = ()
+    savepoints: Sequence[str] = ()
+    readers: Sequence[str] = ()
+    followers: Sequence[str] = ()
 
 
 class CleanFacts(msgspec.Struct, frozen=True):
     """Files that a clean may delete now; numbers end at the limit of one clean, and ``has_more`` says so.
 
-    Savepoints, and readers of one time, keep ``pinned`` files more. ``limits`` are the other reasons that hold
-    the clean back.
+    Savepoints, and readers of one time, keep ``pinned`` files more: ``pinning`` names them. ``limits`` are the
+    other reasons that hold the clean back, with the names of the holders.
     """
 
     files: int
@@ -161,7 +167,8 @@ class CleanFacts(msgspec.Struct, frozen=True):
     has_more: bool
     pinned: int
     pinned_by: HeldReason
-    limits: Sequence[HeldReason] = ()
+    pinning: str
+    limits: Mapping[HeldReason, str] = {}
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -169,6 +176,25 @@ class Look(msgspec.Struct, frozen=True):
 
     seen_until: Micros = Micros(0)
     left_out: Sequence[str] = ()
+
+
+def named(noun: str, names: Sequence[str]) -> str:
+    """The holders of a service by their names: ``savepoint A``, ``savepoints A, B, C and 2 more``."""
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return f"{noun}{'' if len(names) == 1 else 's'} {', '.join(names[:_NAMED_MAX])}{more}"
+
+
+def pinning(history: CleansSince) -> str:
+    """The savepoints and readers that keep files."""
+    known = (("savepoint", history.savepoints), ("reader", history.readers))
+    return " and the ".join(named(noun, names) for noun, names in known if names)
+
+
+def follower(history: CleansSince, bounds: CleanBounds) -> str:
+    """The holder of all files from a time on: readers that follow the changes, or the publication."""
+    if bounds.published is None or (bounds.followed is not None and bounds.followed <= bounds.published):
+        return named("reader", history.followers)
+    return "publication for Hudi's readers"
 
 
 def is_clean_due(policy: CleaningPolicy, history: CleansSince) -> bool:
@@ -190,10 +216,9 @@ def clean_refusal(policy: CleaningPolicy, history: CleansSince, *, force: bool) 
 
 def plan_clean(facts: CleanFacts) -> Round:
     """The clean of a round. Its files are chosen again under the lock, so it names none."""
-    held = [Held(_CLEAN, limit, _LIMITS[limit]) for limit in facts.limits]
+    held = [Held(_CLEAN, limit, f"{_LIMITS[limit]} the {holder}") for limit, holder in facts.limits.items()]
     if facts.pinned:
-        who = "savepoints" if facts.pinned_by is HeldReason.SAVEPOINT else "readers"
-        held.append(Held(_CLEAN, facts.pinned_by, f"files that {who} keep: {facts.pinned}"))
+        held.append(Held(_CLEAN, facts.pinned_by, f"files kept: {facts.pinned}, by the {facts.pinning}"))
     if facts.has_more:
         message = f"one clean deletes {facts.files} files; the next takes more"
         held.append(Held(_CLEAN, HeldReason.BOUNDED, message))
@@ -203,8 +228,9 @@ def plan_clean(facts: CleanFacts) -> Round:
     return Round([ServicePlan(_CLEAN, [], facts.size_bytes, facts.files, 0)], held)
 
 
+_NAMED_MAX: Final = 3
 _CLEAN: Final = TableService.CLEAN
 _LIMITS: Final[Mapping[HeldReason, str]] = {
-    HeldReason.PENDING_WRITE: "a pending write may read files that were live when it began",
-    HeldReason.READER: "a reader that follows the changes, or the publication, needs later files",
+    HeldReason.PENDING_WRITE: "files that were live when it began may be read by",
+    HeldReason.READER: "later files are needed by",
 }

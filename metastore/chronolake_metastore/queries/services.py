@@ -240,7 +240,7 @@ async def _clusterings(connection: Reader, asking: _Asking, compacted: Set[FileG
         inspected=clusterings.Inspected(look, asking.seen, choice, is_whole),
         force=asking.force,
     )
-    document = await stored.small_groups(connection, table_id, choice.taken, policy, asking.now.steady)
+    document = await stored.small_groups(connection, asking.table, choice.taken, policy, asking.now.steady)
     of_round, next_look = await _apart(plan, document)
     return _Part(of_round, look=SavedLook(digest, next_look) if has_looked and next_look is not None else None)
 
@@ -258,7 +258,7 @@ async def _partitions(connection: Reader, asking: _Asking, look: Look, *, is_who
 
 async def _clean(connection: Reader, asking: _Asking) -> _Part:
     policy, table = asking.policies.cleaning, asking.table
-    history = await stored.clean_history(connection, table.table_id, policy)
+    history = await stored.clean_history(connection, table, policy, asking.now.steady)
     refusal = services.clean_refusal(policy, history, force=asking.force)
     if refusal is not None:
         return _held([refusal])
@@ -268,30 +268,38 @@ async def _clean(connection: Reader, asking: _Asking) -> _Part:
         HeldReason.PENDING_WRITE: msgspec.structs.replace(bounds, oldest_pending=None),
         HeldReason.READER: msgspec.structs.replace(bounds, followed=None, published=None),
     }
-    limits = [
-        reason
+    holders = {
+        HeldReason.PENDING_WRITE: f"pending write {_time(table, bounds.oldest_pending)}",
+        HeldReason.READER: services.follower(history, bounds),
+    }
+    limits = {
+        reason: holders[reason]
         for reason, without in unlimited.items()
         if cleans.scope_of(table, policy.retention, without, now) != scope
-    ]
+    }
     deletable = [] if scope is None else await _deletable(connection, table, scope)
     pinned = 0
     if scope is not None and scope.protected_times:
         free = msgspec.structs.replace(scope, protected_times=())
         pinned = len(await _deletable(connection, table, free)) - len(deletable)
     files = deletable[:FILES_TO_CLEAN_MAX]
-    pinned_by = HeldReason.SAVEPOINT if history.savepoints else HeldReason.READER
     facts = CleanFacts(
         files=len(files),
         size_bytes=sum(file.size_bytes for file in files),
         has_more=len(deletable) > len(files),
         pinned=max(pinned, 0),
-        pinned_by=pinned_by,
+        pinned_by=HeldReason.SAVEPOINT if history.savepoints else HeldReason.READER,
+        pinning=services.pinning(history),
         limits=limits,
     )
     of_round = services.plan_clean(facts)
     if of_round.plans or (scope is not None and await _is_empty_due(connection, table, scope, bounds, now)):
         return _Part(of_round, policy.retention)
     return _Part(of_round)
+
+
+def _time(table: Table, time: Micros | None) -> str | None:
+    return None if time is None else format_time(time, table.definition.tick)
 
 
 async def _is_empty_due(

@@ -13,6 +13,7 @@ from chronolake_metastore.domain.clusterings import ClusteringHistory
 from chronolake_metastore.domain.compactions import CompactionHistory
 from chronolake_metastore.domain.policies import CleaningPolicy, ClusteringPolicy, CompactionPolicy
 from chronolake_metastore.domain.services import SERVICE_OF, CleansSince, Commits, Look
+from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, read
 from chronolake_model.service_properties import PLAN_EXPIRES_SECONDS, SERVICE_PROPERTIES
@@ -115,11 +116,14 @@ async def clustering_history(
     return ClusteringHistory(Commits(number, _micros(first)), _micros(last_requested), has_pending)
 
 
-async def clean_history(connection: AsyncConnection, table_id: UUID, policy: CleaningPolicy) -> CleansSince:
-    """The figures of the trigger of cleans, and the times that savepoints pin."""
-    [row] = await read(connection, _of_table(_CLEAN_HISTORY, table_id, limit=policy.commits_max))
-    number, first, has_pending, savepoints = row
-    return CleansSince(Commits(number, _micros(first)), has_pending, [Micros(time) for time in savepoints])
+async def clean_history(
+    connection: AsyncConnection, table: Table, policy: CleaningPolicy, now: Micros
+) -> CleansSince:
+    """The figures of the trigger of cleans, savepoints and readers; ``now`` is by the steady clock."""
+    tick_us = table.definition.tick.micros
+    query = _of_table(_CLEAN_HISTORY, table.table_id, limit=policy.commits_max, tick_us=tick_us, now=now)
+    [[number, first, *holders]] = await read(connection, query)
+    return CleansSince(Commits(number, _micros(first)), *holders)
 
 
 async def log_groups(connection: AsyncConnection, table_id: UUID, partition_regex: str | None) -> bytes:
@@ -129,7 +133,7 @@ async def log_groups(connection: AsyncConnection, table_id: UUID, partition_rege
 
 async def small_groups(
     connection: AsyncConnection,
-    table_id: UUID,
+    table: Table,
     partition_paths: Sequence[str],
     policy: ClusteringPolicy,
     now: Micros,
@@ -137,7 +141,8 @@ async def small_groups(
     """The small file groups of some partitions, encoded; ``now`` is by the steady clock."""
     query = _document(
         _SMALL_GROUPS,
-        table_id,
+        table.table_id,
+        tick_us=table.definition.tick.micros,
         partition_paths=list(partition_paths),
         small_file_limit=policy.small_file_limit,
         sorts=bool(policy.sort_columns),

@@ -1,5 +1,5 @@
--- What the trigger of cleans counts: writes that completed after the last clean was requested, up to a limit; and whether a
--- clean is pending.
+-- What the trigger of cleans counts: writes that completed after the last clean was requested, up to a limit; whether a
+-- clean is pending; and the requested times of the savepoints and the names of the readers, for messages.
 WITH last AS MATERIALIZED (
     SELECT max(newest.requested_time) AS requested
     FROM (
@@ -19,12 +19,24 @@ SELECT
         WHERE i.table_id = %(table_id)s::uuid AND i.state IN ('requested', 'inflight') AND i.action = 'clean'
     ),
     ARRAY(
-        SELECT micros(saved.completion_time)
+        SELECT instant_time(savepoint.requested_time, %(tick_us)s)
         FROM instant savepoint
-        JOIN instant saved ON saved.table_id = savepoint.table_id AND saved.requested_time = savepoint.target
         WHERE savepoint.table_id = %(table_id)s::uuid
             AND savepoint.action = 'savepoint'
             AND savepoint.state = 'completed'
+        ORDER BY savepoint.requested_time
+    ),
+    ARRAY(
+        SELECT r.reader
+        FROM reader r
+        WHERE r.table_id = %(table_id)s::uuid AND r.as_of IS NOT NULL AND r.expires_at > moment(%(now)s)
+        ORDER BY r.as_of
+    ),
+    ARRAY(
+        SELECT r.reader
+        FROM reader r
+        WHERE r.table_id = %(table_id)s::uuid AND r.follows AND r.expires_at > moment(%(now)s)
+        ORDER BY r.as_of NULLS FIRST
     )
 FROM (
     SELECT i.completion_time

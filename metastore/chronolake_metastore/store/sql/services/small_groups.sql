@@ -1,9 +1,10 @@
 -- The file groups of some partitions whose base files are small, or missing, as one document (see log_groups.sql). The cost
 -- is that of the live files of these partitions. Only a clustering gives an order, so the others' plans are not read.
+-- The last OFFSET 0 keeps the planner from searching the reports of the whole table by requested time.
 SELECT coalesce(
     json_agg(json_build_array(
         g.partition_path, g.file_id, g.base_bytes, g.log_bytes, g.files, micros(g.completed), s.sort_columns, s.layout,
-        p.is_planned, p.is_written
+        p.is_planned, instant_time(p.written_by, %(tick_us)s)
     )),
     '[]'
 )::text
@@ -48,20 +49,25 @@ CROSS JOIN LATERAL (
                 AND planned.is_service
             OFFSET 0
         ) AS is_planned,
-        EXISTS (
-            SELECT
-            FROM planned_group planned
-            JOIN instant i ON i.table_id = planned.table_id AND i.requested_time = planned.requested_time
-            WHERE (planned.table_id, planned.partition_path, planned.file_id)
-                = (%(table_id)s::uuid, g.partition_path, g.file_id)
-                AND NOT planned.is_service
-                AND i.lease_expires_at > moment(%(now)s)
-            OFFSET 0
-        )
-        OR EXISTS (
-            SELECT
-            FROM buffered_file b
-            WHERE (b.file_id, b.partition_path, b.table_id) = (g.file_id, g.partition_path, %(table_id)s::uuid)
-            OFFSET 0
-        ) AS is_written
+        least(
+            (
+                SELECT min(planned.requested_time)
+                FROM planned_group planned
+                JOIN instant i ON i.table_id = planned.table_id AND i.requested_time = planned.requested_time
+                WHERE (planned.table_id, planned.partition_path, planned.file_id)
+                    = (%(table_id)s::uuid, g.partition_path, g.file_id)
+                    AND NOT planned.is_service
+                    AND i.lease_expires_at > moment(%(now)s)
+            ),
+            (
+                SELECT min(reported.requested_time)
+                FROM (
+                    SELECT *
+                    FROM buffered_file b
+                    WHERE (b.file_id, b.partition_path, b.table_id)
+                        = (g.file_id, g.partition_path, %(table_id)s::uuid)
+                    OFFSET 0
+                ) AS reported
+            )
+        ) AS written_by
 ) AS p
