@@ -58,7 +58,7 @@ def _run(function: Callable[..., ResultT], arguments: Any) -> ResultT:
 
 def main() -> None:
     """Be the process: read a function and its arguments, write the result."""
-    # Ctrl-C reaches it too, but the server ends it.
+    # Ctrl-C reaches it too, and would print a trace. It ends by itself, when the function is done.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
     function, arguments = pickle.load(sys.stdin.buffer)

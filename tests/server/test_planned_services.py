@@ -269,7 +269,7 @@ def test_policies_in_the_details_of_a_request_count_in_place_of_those_of_the_tab
 
     assert plan(table, services=["clustering"], force=True, details=details) == []
     wrong = table.plan_services(details={"hoodie.layout.optimize.strategy": "spiral"})
-    refused(wrong, 422, "invalid-table")
+    refused(wrong, 422, "invalid-plan")
 
 
 def test_a_clean_is_planned_by_the_policy_of_the_table(shared_http: httpx.Client) -> None:
@@ -426,36 +426,6 @@ def test_a_policy_that_has_no_effect_is_refused_with_advice(
     answer = shared_http.patch(f"/v1/tables/{table.name}", json={"set": {name: value}})
 
     assert advice in refused(answer, 422, "invalid-table")["detail"]
-
-
-@pytest.mark.parametrize(
-    ("column", "advice"), [("place", "struct<x:int> has no order"), ("place.x", "which is no column")]
-)
-def test_records_are_not_sorted_by_a_nested_column(shared_http: httpx.Client, column: str, advice: str) -> None:
-    sort = {"hoodie.clustering.plan.strategy.sort.columns": column}
-    schema = [*rest.SCHEMA, {"name": "place", "type": "struct<x:int>"}]
-    table = rest.make_table(shared_http, index={"type": "simple"}, schema=schema)
-
-    answer = shared_http.patch(f"/v1/tables/{table.name}", json={"set": sort})
-    stated = succeeded(table.plan_services(services=["clustering"], force=True, details=sort))
-
-    assert advice in refused(answer, 422, "invalid-table")["detail"]
-    [held] = stated["held"]
-    assert (held["reason"], advice in held["message"]) == ("off", True)
-
-
-def test_a_curve_through_too_many_columns_is_not_planned(shared_http: httpx.Client) -> None:
-    columns = [f"c{number}" for number in range(17)]
-    schema = [*rest.SCHEMA, *({"name": name, "type": "int"} for name in columns)]
-    table = rest.make_table(shared_http, index={"type": "simple"}, schema=schema)
-    curve = {
-        "hoodie.clustering.plan.strategy.sort.columns": ",".join(columns),
-        "hoodie.layout.optimize.strategy": "zorder",
-    }
-
-    [held] = succeeded(table.plan_services(services=["clustering"], force=True, details=curve))["held"]
-
-    assert (held["reason"], "names 17 columns" in held["message"]) == ("off", True)
 
 
 def test_hudis_class_names_are_strategies(shared_http: httpx.Client) -> None:

@@ -13,8 +13,11 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from chronolake_model.file_sizes import FileSizes
+from chronolake_spark import errors
 from chronolake_spark.common import ordering_values
 from chronolake_spark.services import curves, sorting
+from chronolake_spark.services.clustering import RecordLayout
 from chronolake_spark.services.curves import Curve, Numbers, Ranks
 from tests.examples import examples
 
@@ -122,3 +125,18 @@ def test_a_sort_of_many_runs_holds_few_of_their_rows() -> None:
         keys[-1] = pc.min_max(keys[-1]).as_py()
     assert largest < 8 * held
     assert all(first["max"] <= second["min"] for first, second in itertools.pairwise(keys))
+
+
+@pytest.mark.parametrize(
+    ("details", "message"),
+    [
+        ({"hoodie.clustering.plan.strategy.sort.columns": "nothing"}, "no column nothing"),
+        ({"hoodie.clustering.plan.strategy.sort.columns": "tags"}, "tags has the type list"),
+        ({"hoodie.layout.optimize.strategy": "spiral"}, "linear, zorder, z-order, hilbert"),
+        ({"hoodie.clustering.plan.strategy.target.file.max.bytes": "1 GB"}, "number of bytes"),
+    ],
+)
+def test_a_layout_that_a_table_cannot_have_is_refused(details: dict[str, str], message: str) -> None:
+    schema = pa.schema([("id", pa.int64()), ("tags", pa.list_(pa.string()))])
+    with pytest.raises(errors.TableMismatch, match=message):
+        RecordLayout.of(details, schema, FileSizes())

@@ -398,27 +398,6 @@ def test_a_table_with_buckets_is_not_clustered_and_the_message_says_what_to_do(n
     assert table.instant(planned.requested_time).state is State.REQUESTED
 
 
-@pytest.mark.parametrize(
-    ("details", "message"),
-    [
-        ({"hoodie.clustering.plan.strategy.sort.columns": "nothing"}, "no column nothing"),
-        ({"hoodie.clustering.plan.strategy.sort.columns": "tags"}, "tags has the type list"),
-        ({"hoodie.layout.optimize.strategy": "spiral"}, "linear, zorder, z-order, hilbert"),
-        ({"hoodie.clustering.plan.strategy.target.file.max.bytes": "1 GB"}, "number of bytes"),
-    ],
-)
-def test_a_layout_that_a_table_cannot_have_is_refused_and_the_plan_stays(
-    new_table: NewTable, details: dict[str, str], message: str
-) -> None:
-    table = new_table(index=BucketIndex(IndexType.SIMPLE), schema=[*SCHEMA, Field("tags", "array<string>")])
-    upsert(table, row(1, id=1, value="a", ts=1))
-    planned = plan(table, Action.CLUSTERING, details)
-    with pytest.raises(errors.TableMismatch, match=message):
-        services.cluster(table, planned.requested_time)
-    assert table.instant(planned.requested_time).state is State.REQUESTED
-    assert_no_orphans(table)
-
-
 def test_a_failed_task_stops_the_others_and_the_plan_returns(new_table: NewTable) -> None:
     table = new_table()
     write_history(table)

@@ -29,7 +29,7 @@ PLAN_SERVICES: Final = command(
     "Plan table services",
     Code.TABLE_NOT_FOUND,
     Code.ILLEGAL_TRANSITION,
-    Code.INVALID_TABLE,
+    Code.INVALID_PLAN,
     tag="Table services",
     body=PlanServices,
     answer=ServicesPlanned,

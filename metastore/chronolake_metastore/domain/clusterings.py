@@ -31,8 +31,6 @@ from chronolake_model.service_properties import (
     CLUSTERING_LAYOUT,
     CLUSTERING_SORT_COLUMNS,
     CLUSTERING_TARGET_BYTES,
-    CURVE_COLUMNS_MAX,
-    LAYOUTS,
 )
 from chronolake_model.times import Micros, to_datetime
 from chronolake_model.vocabulary import HeldReason, IndexType, TableService
@@ -95,13 +93,7 @@ def refusal(table: Table, policy: ClusteringPolicy, *, force: bool) -> str | Non
         return "the bucket index places the records: resize_buckets() of Spark changes the number of buckets"
     if not policy.is_on and not force:
         return "hoodie.clustering.async.enabled is false"
-    columns = len(set(policy.sort_columns))
-    if policy.layout != LAYOUTS[0] and columns > CURVE_COLUMNS_MAX:
-        return (
-            f"{CLUSTERING_SORT_COLUMNS} names {columns} columns, and the curve of {CLUSTERING_LAYOUT} has "
-            f"{CURVE_COLUMNS_MAX} at most"
-        )
-    return properties.unsortable(policy.sort_columns, table.definition.schema)
+    return properties.impossible_layout(details_of(policy), table.definition.schema)
 
 
 def is_due(policy: ClusteringPolicy, history: ClusteringHistory) -> bool:

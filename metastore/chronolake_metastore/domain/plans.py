@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import conflicts
+from chronolake_metastore.domain import conflicts, properties
 from chronolake_metastore.domain.actions import RULES, WRITES, Rules
 from chronolake_metastore.domain.conflicts import (
     GROUPS_NAMED_MAX,
@@ -72,6 +72,7 @@ def check(
     if has_count and plan is not None:
         raise errors.InvalidPlan("a plan is for one instant: leave count out")
     if rules.needs_groups:
+        properties.refuse_details({} if plan is None else plan.details, table.definition.schema)
         missing = [name for name in groups if not _is_live(_key(table, name), concurrent)]
         if missing:
             raise errors.InvalidPlan(

@@ -48,11 +48,15 @@ from chronolake_model.publication import (
 )
 from chronolake_model.record_keys import KEPT_KEYS_PROPERTY
 from chronolake_model.service_properties import (
+    CLUSTERING_LAYOUT,
     CLUSTERING_SORT_COLUMNS,
+    CURVE_COLUMNS_MAX,
     FAMILIES,
     HUDI_PREFIX,
+    LAYOUTS,
     SERVICE_PROPERTIES,
     listed,
+    value_of,
 )
 from chronolake_model.vocabulary import (
     ADOPTED_PROPERTY,
@@ -213,19 +217,50 @@ def refuse_unsortable(properties: Mapping[str, str], schema: Sequence[Field]) ->
         raise errors.InvalidTable(f"the property {reason}", property=CLUSTERING_SORT_COLUMNS)
 
 
+def refuse_details(details: Mapping[str, str], schema: Sequence[Field]) -> None:
+    """Raise ``InvalidPlan`` for details of a plan that no executor follows: wrong policies, or misspelt ones.
+
+    Other names are free, as those of properties are.
+    """
+    policies = {name: text for name, text in details.items() if name in SERVICE_PROPERTIES}
+    try:
+        refuse_unknown(details)
+        for name in sorted(details.keys() & PROPERTIES.keys() - SERVICE_PROPERTIES.keys()):
+            _refuse(name, (), "Details of a plan have policies of services; this is a property of the table")
+        check(policies)
+    except errors.InvalidTable as exc:
+        raise errors.InvalidPlan(f"details: {exc}", **exc.context) from exc
+    reason = impossible_layout(details, schema)
+    if reason is not None:
+        raise errors.InvalidPlan(f"details: {reason}", property=CLUSTERING_SORT_COLUMNS)
+
+
+def impossible_layout(details: Mapping[str, str], schema: Sequence[Field]) -> str | None:
+    """Why records of a table cannot be laid out as the details of a plan state; None if they can."""
+    names = listed(details.get(CLUSTERING_SORT_COLUMNS, ""))
+    columns = len(set(names))
+    if value_of(details, CLUSTERING_LAYOUT).lower() != LAYOUTS[0] and columns > CURVE_COLUMNS_MAX:
+        return (
+            f"{CLUSTERING_SORT_COLUMNS} names {columns} columns, and the curve of {CLUSTERING_LAYOUT} has "
+            f"{CURVE_COLUMNS_MAX} at most"
+        )
+    return unsortable(names, schema)
+
+
 def unsortable(names: Iterable[str], schema: Sequence[Field]) -> str | None:
     """Why records of a table cannot be sorted by these columns; None if they can."""
     types = {field.name: field.type for field in schema}
     for name in names:
-        if name not in types:
-            columns = ", ".join(sorted(types)[:20])
-            return (
-                f"{CLUSTERING_SORT_COLUMNS} names {name[:100]!r}, which is no column: the columns are {columns}"
-            )
-        if isinstance(column_types.parse(types[name]), ArrayType | MapType | StructType):
-            return (
-                f"{CLUSTERING_SORT_COLUMNS} names {name[:100]!r}, whose type {types[name][:100]} has no order"
-            )
+        if (reason := _without_order(name, types)) is not None:
+            return f"{CLUSTERING_SORT_COLUMNS} names {name[:100]!r}, {reason}"
+    return None
+
+
+def _without_order(name: str, types: Mapping[str, str]) -> str | None:
+    if name not in types:
+        return f"which is no column: the columns are {', '.join(sorted(types)[:20])}"
+    if isinstance(column_types.parse(types[name]), ArrayType | MapType | StructType):
+        return f"whose type {types[name][:100]} has no order"
     return None
 
 

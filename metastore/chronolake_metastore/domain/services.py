@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from typing_extensions import override
 
+from chronolake_metastore.domain import properties
 from chronolake_metastore.domain.cleans import CleanBounds, Retention
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.conflicts import REPLACING, SERVICES, ConcurrentInstants
@@ -114,8 +115,11 @@ def instants_of(
         }
         lost.setdefault(plan.service, []).extend(name for name in plan.file_groups if name in changed)
         left = [name for name in plan.file_groups if name not in changed]
-        if left and not (changed and is_whole):
-            new_plan = NewPlan(left, command.details | plan.details)
+        details = command.details | plan.details
+        # The schema may have changed since the round was decided.
+        is_possible = properties.impossible_layout(details, table.definition.schema) is None
+        if left and is_possible and not (changed and is_whole):
+            new_plan = NewPlan(left, details)
             begin = BeginInstant(
                 command.table, command.writer, plan.service.action, inflight=False, plan=new_plan
             )

@@ -90,12 +90,13 @@ async def decide(
     """Decide a round of all services, or of those that are ``wanted``.
 
     Properties of policies that are ``stated`` count in place of those of the table. Raises ``TableNotFound``
-    and ``InvalidTable``.
+    and ``InvalidPlan``.
     """
-    stated = {name: text for name, text in (stated or {}).items() if name in SERVICE_PROPERTIES}
-    properties.check(stated)
+    details = stated or {}
+    stated = {name: text for name, text in details.items() if name in SERVICE_PROPERTIES}
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
+        properties.refuse_details(details, table.definition.schema)
         policies = Policies.of({**table.definition.properties, **stated})
         asking = _Asking(
             table,
