@@ -50,9 +50,9 @@ class TimelineFilter(Generic[_Transport]):
         if writer is not None and before.writer is not None and writer != before.writer:
             raise ValueError(f"no instant has both the writer {before.writer!r} and the writer {writer!r}")
         return self._with(
-            state=_both(before.state, as_tuple(state)),
-            action=_both(before.action, as_tuple(action)),
-            operation=_both(before.operation, as_tuple(operation)),
+            state=_both(before.state, as_tuple(State, state)),
+            action=_both(before.action, as_tuple(Action, action)),
+            operation=_both(before.operation, as_tuple(Operation, operation)),
             writer=before.writer if writer is None else writer,
         )
 
@@ -112,11 +112,9 @@ class TimelineFilter(Generic[_Transport]):
         return msgspec.structs.replace(self._filter, skip=number)
 
 
-def as_tuple(choices: _Choice | Iterable[_Choice]) -> tuple[_Choice, ...]:
-    """One choice or several, as a tuple."""
-    if isinstance(choices, State | Action | Operation):
-        return (choices,)
-    return tuple(choices)
+def as_tuple(choice: type[_Choice], words: _Choice | str | Iterable[_Choice | str]) -> tuple[_Choice, ...]:
+    """One choice or several, as a tuple. A text is a choice too, and no list of letters."""
+    return tuple(choice(word) for word in ([words] if isinstance(words, str) else words))
 
 
 def completion_calls(table: str, requested_times: Iterable[str]) -> list[Call[CompletionTimes]]:

@@ -33,7 +33,7 @@ from chronolake_model.tables import (
     NewField,
 )
 from chronolake_model.times import Bound, Tick
-from chronolake_model.vocabulary import TableType
+from chronolake_model.vocabulary import IndexType, TableType
 
 
 def connect_async(
@@ -153,7 +153,7 @@ class AsyncClient:
         type: TableType = TableType.COPY_ON_WRITE,
         partition_fields: Sequence[str] = (),
         ordering_field: str | None = None,
-        index: BucketIndex = BucketIndex(),  # noqa: B008  # frozen
+        index: BucketIndex | IndexType | str = BucketIndex(),  # noqa: B008  # frozen
         tick: Tick = Tick.MILLISECOND,
         properties: Mapping[str, str] | None = None,
         if_not_exists: bool = False,
@@ -164,8 +164,8 @@ class AsyncClient:
         A local ``base_path`` may be relative, begin with ``~`` or have links in it: the table gets the absolute
         path that it resolves to on this machine. It may not overlap another table's. With ``reuse_base_path``
         the table takes the base path over from dropped tables, whose files are never deleted. One record key or
-        partition field may be given as a text. A warning is logged before if Hudi's readers will not see the
-        table, with the reason.
+        partition field may be given as a text, and an index by its type. A warning is logged before if Hudi's
+        readers will not see the table, with the reason.
 
         Raises ``ValueError`` unless ``name`` is ``namespace.table``, ``TableExists``, ``BasePathTaken``,
         ``NamespaceNotFound``, ``InvalidTable``.
@@ -176,11 +176,11 @@ class AsyncClient:
             base_path=base_path,
             schema=[NewField.of(field) for field in schema],
             record_key_fields=listed(record_key_fields),
-            type=type,
+            type=TableType(type),
             partition_fields=listed(partition_fields),
             ordering_field=ordering_field,
-            index=NewBucketIndex.of(index),
-            tick=tick,
+            index=NewBucketIndex.of(index if isinstance(index, BucketIndex) else BucketIndex(IndexType(index))),
+            tick=Tick(tick),
             properties=dict(properties or {}),
             reuse_base_path=reuse_base_path,
         )

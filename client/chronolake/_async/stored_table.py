@@ -246,7 +246,7 @@ class AsyncStoredTable:
         ``markers`` says where they are kept; unless given, the table's property ``markers.type`` does.
         ``writer`` is the writer of the instant, for creating markers. Nothing is sent yet.
         """
-        if (markers or self._location.markers_type) is MarkersType.DIRECT:
+        if MarkersType(markers or self._location.markers_type) is MarkersType.DIRECT:
             return AsyncDirectMarkers(self._location.stored_markers(requested_time))
         return AsyncServerMarkers(self._transport, self.name, requested_time, writer)
 

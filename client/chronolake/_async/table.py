@@ -320,16 +320,16 @@ class AsyncTable(AsyncStoredTable):
         instants that have not completed.
         """
         filter = InstantFilter(
-            state=as_tuple(state) + (PENDING if pending else ()),
-            action=as_tuple(action),
-            operation=as_tuple(operation),
+            state=as_tuple(State, state) + (PENDING if pending else ()),
+            action=as_tuple(Action, action),
+            operation=as_tuple(Operation, operation),
             writer=writer,
             requested_from=requested_from,
             requested_to=requested_to,
             completed_from=completed_from,
             completed_to=completed_to,
-            order_by=order_by,
-            direction=direction,
+            order_by=TimeOrder(order_by),
+            direction=Direction(direction),
         )
         return AsyncTimeline(self._transport, self.name, filter).take(limit)
 
