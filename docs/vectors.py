@@ -18,8 +18,7 @@ import pyarrow as pa
 from chronolake import _keys
 from chronolake_model import partition_paths
 from chronolake_model.file_names import base_file_name, bucket_file_id, write_token
-from chronolake_model.partition_paths import Spelling
-from chronolake_model.record_keys import DEFAULT_PARTITION
+from chronolake_model.partition_paths import DEFAULT_PARTITION, Spelling
 
 FILE: Final = Path(__file__).parent.parent / "examples" / "writers" / "vectors.json"
 BUCKETS: Final = (1, 4, 7, 64, 100_000)

@@ -41,7 +41,7 @@ except ModuleNotFoundError as exc:
 from chronolake.errors import ChronolakeError
 from chronolake_model.cleans import CleanPreview
 from chronolake_model.deletable import Deletable, Refusal, RefusedDeletion
-from chronolake_model.events import LoggedEvent
+from chronolake_model.events import LoggedEvent, Outcome
 from chronolake_model.files import (
     ChangedFileGroup,
     Changes,
@@ -72,7 +72,6 @@ from chronolake_model.markers import (
     parse_marker,
 )
 from chronolake_model.orphans import Orphan, OrphanReason, Orphans, OrphanTotal
-from chronolake_model.outcomes import Outcome
 from chronolake_model.problems import Problem, ProblemCode
 from chronolake_model.readers import ReaderLease
 from chronolake_model.schemas import (

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronolake_model import partition_paths as partition_spelling
-from chronolake_model.partition_paths import DEFAULT_SPELLING, Spelling
-from chronolake_model.record_keys import EMPTY_KEY, HASH_SEED, NULL_KEY
+from chronolake_model.partition_paths import DEFAULT_SPELLING, EMPTY_KEY, HASH_SEED, NULL_KEY, Spelling
 
 Hashes = npt.NDArray[np.uint64]
 

@@ -9,7 +9,6 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from chronolake_model import patterns
 from chronolake_model.files import WriteStat
 from chronolake_model.instants import (
     LEASE_SECONDS_DEFAULT,
@@ -18,6 +17,7 @@ from chronolake_model.instants import (
     LeaseSeconds,
     Writer,
 )
+from chronolake_model.names import decoder_pattern
 from chronolake_model.tables import PROPERTIES_BYTES_MAX, CreateTable, Properties, Table, refuse_larger
 from chronolake_model.vocabulary import (
     ADOPTED_PROPERTY,
@@ -36,7 +36,7 @@ ADOPTED_METADATA_BYTES_MAX: Final = 64 * PROPERTIES_BYTES_MAX
 HUDI_TIME_PATTERN: Final = r"^[0-9]{17}$"
 HudiTime = Annotated[
     str,
-    Meta(pattern=patterns.of_decoder(HUDI_TIME_PATTERN), description="A time as Hudi writes it, 17 digits."),
+    Meta(pattern=decoder_pattern(HUDI_TIME_PATTERN), description="A time as Hudi writes it, 17 digits."),
 ]
 
 

@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from chronolake_model import patterns
 from chronolake_model.file_names import relative_path
 from chronolake_model.markers import DELETIONS_MAX, DeletedFile
+from chronolake_model.names import decoder_pattern
 from chronolake_model.vocabulary import (
     Refusal,
 )
@@ -22,7 +22,7 @@ class LogHead(msgspec.Struct, frozen=True):
     """The last event of a table's log: its version, and its hash in hexadecimal digits."""
 
     version: Annotated[int, Meta(ge=1, le=2**63 - 1)]
-    hash: Annotated[str, Meta(pattern=patterns.of_decoder("^[0-9a-f]{1,64}$"))]
+    hash: Annotated[str, Meta(pattern=decoder_pattern("^[0-9a-f]{1,64}$"))]
 
 
 class FindDeletable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -8,9 +8,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from chronolake_model import patterns
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.markers import MarkersType
+from chronolake_model.names import decoder_pattern
 from chronolake_model.tables import (
     PROPERTIES_BYTES_MAX,
     Buckets,
@@ -43,7 +43,7 @@ Reason = Annotated[str, Meta(max_length=4_096)]
 InstantTime = Annotated[
     str,
     Meta(
-        pattern=patterns.of_decoder(INSTANT_TIME_PATTERN),
+        pattern=decoder_pattern(INSTANT_TIME_PATTERN),
         description="An instant's requested time, 17 or 20 digits.",
     ),
 ]
@@ -228,7 +228,7 @@ class CompleteInstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
         ),
     ] = []
     cleaned_before: Annotated[
-        Annotated[str, Meta(pattern=patterns.of_decoder(INSTANT_TIME_PATTERN))] | None,
+        Annotated[str, Meta(pattern=decoder_pattern(INSTANT_TIME_PATTERN))] | None,
         Meta(
             description=(
                 "For a clean: a completion time. Files that left the latest file slices at or before it may be "

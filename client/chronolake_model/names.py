@@ -1,4 +1,8 @@
-"""Names of namespaces and tables. A table is always called ``namespace.table``."""
+"""Names of namespaces and tables, and patterns of whole texts. A table is always called ``namespace.table``.
+
+Python's ``$`` also matches before a line feed that ends the text; ECMAScript's, which the OpenAPI document is
+written in, does not. Python's ``\\Z`` matches only at the end, and ECMAScript has no such word.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ from collections.abc import Sequence
 NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,127}$"
 TABLE_NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,127}\.[A-Za-z0-9_][A-Za-z0-9_-]{0,127}$"
 
+_END_IN_DOCUMENT = "$"
+_END_IN_DECODER = r"\Z"
 _TABLE_NAME = re.compile(TABLE_NAME_PATTERN, re.ASCII)
 
 
@@ -31,3 +37,15 @@ def split_table_name(name: str) -> tuple[str, str]:
         )
     namespace, _, table = name.partition(".")
     return namespace, table
+
+
+def decoder_pattern(pattern: str) -> str:
+    """The pattern that the decoder matches as the document's ``pattern``, which ends in ``$``, says."""
+    assert pattern.endswith(_END_IN_DOCUMENT)
+    return pattern.removesuffix(_END_IN_DOCUMENT) + _END_IN_DECODER
+
+
+def document_pattern(pattern: str) -> str:
+    """The document's pattern for one of the decoder."""
+    is_whole = pattern.endswith(_END_IN_DECODER)
+    return pattern.removesuffix(_END_IN_DECODER) + _END_IN_DOCUMENT if is_whole else pattern

@@ -1,7 +1,9 @@
-"""The spelling of partition paths, which every writer of a table must share (docs/writing.md).
+"""The spelling of partition paths and record keys, which every writer of a table must share (docs/writing.md).
 
-A table states it by two properties that never change. They are Hudi's: in hive style each part begins with the
-name of its field, and with URL encoding special characters are escaped (Hudi: PartitionPathEncodeUtils).
+Record keys are Hudi's: ``SimpleKeyGenerator``'s for one field, ``ComplexKeyGenerator``'s for several. A table
+states the spelling of its paths by two properties that never change. They are Hudi's: in hive style each part
+begins with the name of its field, and with URL encoding special characters are escaped (Hudi:
+PartitionPathEncodeUtils).
 """
 
 from __future__ import annotations
@@ -12,8 +14,18 @@ from typing import Final
 
 import msgspec
 
-from chronolake_model.record_keys import DEFAULT_PARTITION, escape
-
+NULL_KEY: Final = "__null__"
+EMPTY_KEY: Final = "__empty__"
+DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+KEPT_KEYS_PROPERTY: Final = "record-keys.kept"
+"""A property of adopted tables: their record keys are not spelled as docs/writing.md says (0042)."""
+HASH_SEED: Final = 42
+"""The seed of the first key field's xxhash64; each field's hash is the seed of the next (Spark's xxhash64)."""
+ESCAPED: Final = "".join(map(chr, range(1, 32))) + "\x00\x7f\"#%'*/:=?\\{[]^"
+"""The characters that a partition path has as ``%`` and two hexadecimal digits: Hive's. Hudi's Spark reader
+looks for the partition of a filter under a path that it escapes itself."""
+SEPARATORS: Final = (",", ":")
+"""The separators of the fields of a record key; names of such fields have neither."""
 HIVE_STYLE_PROPERTY: Final = "partition-paths.hive-style"
 URL_ENCODE_PROPERTY: Final = "partition-paths.url-encode"
 KEPT_PROPERTY: Final = "partition-paths.kept"
@@ -117,3 +129,8 @@ def partition_path(
         raise ValueError(unwritable_message(names))
     parts = zip(names, texts, strict=True)
     return "/".join(prefix(name, spelling) + spelled(text, spelling) for name, text in parts)
+
+
+def escape(value: str) -> str:
+    """``value`` so that it is one name in a path: ``%`` and two hexadecimal digits for what is special."""
+    return "".join(f"%{ord(char):02X}" if char in ESCAPED else char for char in value)

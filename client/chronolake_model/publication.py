@@ -9,8 +9,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from chronolake_model import patterns
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT
+from chronolake_model.names import decoder_pattern
 from chronolake_model.vocabulary import Action
 
 PUBLISH_PROPERTY: Final = "hudi.publish"
@@ -68,7 +68,7 @@ Epoch = Annotated[int, Meta(ge=1, le=2**62, description="Of the publisher's leas
 Version = Annotated[int, Meta(ge=0, le=2**62, description="A version of the table's log.")]
 ForeignFile = Annotated[str, Meta(min_length=1, max_length=1_024)]
 HistoryTime = Annotated[
-    str, Meta(pattern=patterns.of_decoder("^[0-9]{17}$"), description="A requested time, 17 digits.")
+    str, Meta(pattern=decoder_pattern("^[0-9]{17}$"), description="A requested time, 17 digits.")
 ]
 
 
@@ -81,7 +81,7 @@ class HistoryFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[
         str,
         Meta(
-            pattern=patterns.of_decoder(r"^[0-9]{17}_[0-9]{17}_[012]\.parquet$"),
+            pattern=decoder_pattern(r"^[0-9]{17}_[0-9]{17}_[012]\.parquet$"),
             examples=["20260101000000000_20260102000000000_0.parquet"],
         ),
     ]

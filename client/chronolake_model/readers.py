@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from chronolake_model import patterns
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, InstantTime
+from chronolake_model.names import decoder_pattern
 from chronolake_model.times import READ_TIME_PATTERN
 
 ReaderLeaseSeconds = Annotated[
@@ -27,7 +27,7 @@ class BeginReading(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         str, Meta(min_length=1, max_length=255, description="The reader: a job, a host, a process.")
     ]
     as_of: Annotated[
-        Annotated[str, Meta(pattern=patterns.of_decoder(READ_TIME_PATTERN))] | None,
+        Annotated[str, Meta(pattern=decoder_pattern(READ_TIME_PATTERN))] | None,
         Meta(description="A completion time, 17 or 20 digits, earliest or latest. Default: latest."),
     ] = None
     lease_seconds: ReaderLeaseSeconds = LEASE_SECONDS_DEFAULT

@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from chronolake_model import patterns
 from chronolake_model.files import PartitionPath
 from chronolake_model.filters import Filter
+from chronolake_model.names import decoder_pattern
 from chronolake_model.times import READ_TIME_PATTERN
 
 PAGE_DEFAULT = 1_000
@@ -26,7 +26,7 @@ class Scan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """
 
     as_of: Annotated[
-        Annotated[str, Meta(pattern=patterns.of_decoder(READ_TIME_PATTERN))] | None,
+        Annotated[str, Meta(pattern=decoder_pattern(READ_TIME_PATTERN))] | None,
         Meta(
             description=(
                 "A completion time, `earliest` or `latest`. The answer shows the instants that completed at or "

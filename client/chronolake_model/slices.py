@@ -10,8 +10,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from chronolake_model import patterns
 from chronolake_model.files import DataFile, FileGroupName, FileSlice, PartitionPath
+from chronolake_model.names import decoder_pattern
 from chronolake_model.times import READ_TIME_PATTERN
 from chronolake_model.vocabulary import Action, Operation
 
@@ -128,7 +128,7 @@ class FindFileGroups(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     file_groups: Annotated[list[FileGroupName], _EACH_ONCE] = []
     buckets: Annotated[list[BucketName], _EACH_ONCE] = []
     as_of: Annotated[
-        Annotated[str, Meta(pattern=patterns.of_decoder(READ_TIME_PATTERN))] | None,
+        Annotated[str, Meta(pattern=decoder_pattern(READ_TIME_PATTERN))] | None,
         Meta(description="A completion time, `earliest` or `latest`. Default: now."),
     ] = None
     limit: Annotated[

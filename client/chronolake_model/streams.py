@@ -12,7 +12,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from chronolake_model import patterns
 from chronolake_model.files import WriteStat
 from chronolake_model.instants import (
     LEASE_SECONDS_DEFAULT,
@@ -23,6 +22,7 @@ from chronolake_model.instants import (
     Reason,
     Writer,
 )
+from chronolake_model.names import decoder_pattern
 from chronolake_model.tables import PROPERTIES_BYTES_MAX, Properties, refuse_larger
 from chronolake_model.vocabulary import (
     NO_CHECKPOINT,
@@ -38,7 +38,7 @@ STREAM_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.:@=~-]{0,254}$"
 StreamName = Annotated[
     str,
     Meta(
-        pattern=patterns.of_decoder(STREAM_NAME_PATTERN),
+        pattern=decoder_pattern(STREAM_NAME_PATTERN),
         description="The name of a stream: 1 to 255 letters, digits and _.:@=~-, a letter or digit first.",
     ),
 ]

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-from chronolake_model import merge_modes, patterns
+from chronolake_model import merge_modes
 from chronolake_model.columns import (
     BUCKETS_MAX,
     COLUMNS_MAX,
@@ -27,7 +27,7 @@ from chronolake_model.columns import (
     SchemaField,
     refuse_larger,
 )
-from chronolake_model.names import NAME_PATTERN, TABLE_NAME_PATTERN
+from chronolake_model.names import NAME_PATTERN, TABLE_NAME_PATTERN, decoder_pattern
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import IndexType, TableType
 
@@ -53,12 +53,12 @@ __all__ = [
 
 Name = Annotated[
     str,
-    Meta(pattern=patterns.of_decoder(NAME_PATTERN), description="Letters, digits, `_` and `-`; 128 at most."),
+    Meta(pattern=decoder_pattern(NAME_PATTERN), description="Letters, digits, `_` and `-`; 128 at most."),
 ]
 TableName = Annotated[
     str,
     Meta(
-        pattern=patterns.of_decoder(TABLE_NAME_PATTERN),
+        pattern=decoder_pattern(TABLE_NAME_PATTERN),
         description="`namespace.table`.",
         examples=["shop.orders"],
     ),

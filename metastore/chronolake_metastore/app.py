@@ -41,7 +41,6 @@ from chronolake_metastore.api import (
     streams,
     sweeps,
     tables,
-    time,
 )
 from chronolake_metastore.api.application import Application, FastPath
 from chronolake_metastore.api.parameters import check_request
@@ -82,7 +81,6 @@ _NOUNS: Final = (
     file_groups,
     events,
     outcomes,
-    time,
 )
 """The modules that have the handlers of the operations."""
 

@@ -47,8 +47,8 @@ from chronolake.errors import (
     error_of,
 )
 from chronolake_model import decoding
+from chronolake_model.partition_paths import NULL_KEY
 from chronolake_model.problems import Problem
-from chronolake_model.record_keys import NULL_KEY
 from chronolake_model.tables import Field
 
 _STATUS = 422

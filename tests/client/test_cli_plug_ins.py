@@ -6,10 +6,13 @@ import importlib.metadata
 import json
 import subprocess
 import sys
+from pathlib import Path
+from typing import Annotated
 
 import pytest
+import typer
 
-from chronolake.cli import output, plugins
+from chronolake.cli import context, output, plugins
 from tests.client.conftest import Cli
 
 
@@ -31,7 +34,7 @@ def with_plug_ins(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
 
 
 def test_a_plug_in_is_a_command_with_the_common_options(run: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_plug_ins(monkeypatch, greet="tests.client.plug_ins:greet")
+    with_plug_ins(monkeypatch, greet="tests.client.test_cli_plug_ins:greet")
 
     ran = run("greet", "you", "--url", "http://lake:1", "--json")
 
@@ -39,7 +42,7 @@ def test_a_plug_in_is_a_command_with_the_common_options(run: Cli, monkeypatch: p
     assert "Print a greeting." in run("--help").out
 
 
-@pytest.mark.parametrize("value", ["tests.client.no_such_module:greet", "tests.client.plug_ins:late"])
+@pytest.mark.parametrize("value", ["tests.client.no_such_module:greet", "tests.client.test_cli_plug_ins:late"])
 def test_a_plug_in_that_cannot_be_imported_names_the_package_to_install(
     run: Cli, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
@@ -57,7 +60,7 @@ def test_a_plug_in_that_cannot_be_imported_names_the_package_to_install(
 def test_a_folder_that_a_command_cannot_write_into_is_named_without_a_traceback(
     run: Cli, monkeypatch: pytest.MonkeyPatch, flags: list[str]
 ) -> None:
-    with_plug_ins(monkeypatch, save="tests.client.plug_ins:save")
+    with_plug_ins(monkeypatch, save="tests.client.test_cli_plug_ins:save")
 
     ran = run("save", "/nowhere/file", *flags)
 
@@ -74,3 +77,19 @@ def test_an_absent_plug_in_names_the_package_to_install_with_any_options(
 
     assert ran.code == output.FAILED
     assert "spark-local" in json.loads(ran.err)["detail"]
+
+
+def greet(whom: Annotated[str, typer.Argument()]) -> None:
+    """Print a greeting."""
+    with context.client() as client:
+        output.show({"hello": whom, "url": client.url}, lambda console: console.print(f"hello {whom}"))
+
+
+def late() -> None:
+    """Require a package that is not installed."""
+    import no_such_package  # type: ignore[import-not-found]  # noqa: F401, PLC0415
+
+
+def save(path: Annotated[Path, typer.Argument()]) -> None:
+    """Write a file."""
+    path.write_text("saved")

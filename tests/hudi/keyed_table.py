@@ -28,7 +28,7 @@ from chronolake_hudi.log_files import BlockType, LogBlock
 from chronolake_model.file_names import bucket_file_id, generation_of, relative_path
 from chronolake_model.files import FileGroupName, FileSlice
 from chronolake_model.meta_columns import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
-from chronolake_model.record_keys import DEFAULT_PARTITION, escape
+from chronolake_model.partition_paths import DEFAULT_PARTITION, escape
 from chronolake_model.tables import Field
 from chronolake_model.vocabulary import TableType
 from tests.fix_stores import Store

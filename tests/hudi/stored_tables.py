@@ -1,4 +1,4 @@
-"""The tables in ``tests/hudi/tables``, which Hudi's Spark bundle 1.2.0 has written (``make_tables.py``)."""
+"""Tables (``tables``, by ``make_tables.py``) and timelines (``hudi_1_2_0``) that Hudi 1.2.0 has written."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import tarfile
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import hudi
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import chronolake
+from chronolake_hudi.timeline_files import Layout
 from chronolake_model.file_names import base_file_name, relative_path
 from chronolake_model.files import FileSlice
 from chronolake_model.partition_paths import Spelling, partition_path
@@ -24,6 +25,8 @@ from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.slice_reader import SliceReader
 from tests.fix_stores import Store
 from tests.published import parquet
+
+_FOLDER: Final = Path(__file__).parent / "hudi_1_2_0"
 
 TABLES = Path(__file__).parent / "tables"
 COPY_ON_WRITE = ("cow8", "cow9", "plain8", "archived8", "evolved9")
@@ -178,3 +181,19 @@ def rows_of(table: chronolake.Table, slices: list[FileSlice]) -> Rows:
     read = [rows for slice_ in slices for rows in reader.rows(stored_slices.of(slice_))]
     records = pa.concat_tables(read).select(COLUMNS).to_pylist() if read else []
     return sorted(([record[name] for name in COLUMNS] for record in records), key=lambda row: row[1])
+
+
+def content(table: str, pattern: str) -> bytes:
+    """The content of the only file of a table whose name fits."""
+    [path] = (_FOLDER / table).glob(pattern)
+    return path.read_bytes()
+
+
+def layout_of(table: str) -> Layout:
+    """The layout of a table's timeline: its name ends with its version."""
+    return Layout.ONE if table.endswith("6") else Layout.TWO
+
+
+def timelines() -> list[tuple[Layout, Path]]:
+    """All files of all timelines."""
+    return [(layout_of(path.parent.name), path) for path in sorted(_FOLDER.glob("*/2*"))]

@@ -25,8 +25,7 @@ from chronolake_hudi.internal_schemas import InternalSchema
 from chronolake_model.checks import FindingKind
 from chronolake_model.filters import Compare, ComparisonOperator
 from chronolake_model.merge_modes import ORDERING_FIELDS_PROPERTY
-from chronolake_model.partition_paths import KEPT_PROPERTY
-from chronolake_model.record_keys import KEPT_KEYS_PROPERTY
+from chronolake_model.partition_paths import KEPT_KEYS_PROPERTY, KEPT_PROPERTY
 from chronolake_storage.opening import open_files
 from tests.hudi import stored_tables
 from tests.hudi.stored_tables import rows_of_hudi, unpacked

@@ -19,7 +19,7 @@ from chronolake_model.column_types import (
     StructType,
 )
 from chronolake_model.tables import Field
-from tests.hudi import made_by_hudi
+from tests.hudi import stored_tables
 
 # Avro has no tinyint and no smallint, and keys of maps are strings.
 primitives = st.sampled_from(sorted(column_types.PRIMITIVES - {"tinyint", "smallint"})).map(PrimitiveType)
@@ -86,8 +86,8 @@ def test_a_type_that_avro_cannot_state_is_named(field: Field, problem: str) -> N
 
 @pytest.mark.parametrize("table", ["cow8", "cow6"])
 def test_hudis_schema_is_read_and_written_again(table: str) -> None:
-    content = made_by_hudi.content(table, "*.commit")
-    commit = metadata.decode(content, CommitMetadata, "p", made_by_hudi.layout_of(table))
+    content = stored_tables.content(table, "*.commit")
+    commit = metadata.decode(content, CommitMetadata, "p", stored_tables.layout_of(table))
     text = commit.extra_metadata[metadata.SCHEMA_KEY]
 
     fields = avro_schema.decode(text, "p")

@@ -22,7 +22,7 @@ from chronolake_hudi.metadata import (
 from chronolake_hudi.timeline_files import Layout
 from chronolake_model.vocabulary import Operation
 from tests.examples import examples
-from tests.hudi import made_by_hudi
+from tests.hudi import stored_tables
 
 TYPES: tuple[type[Metadata], ...] = (
     CommitMetadata,
@@ -166,11 +166,11 @@ def test_a_file_with_two_records_is_damage() -> None:
 @settings(max_examples=examples(200))
 @given(st.data())
 def test_changed_bytes_of_hudis_commits_are_damage_or_another_value(table: str, data: st.DataObject) -> None:
-    content = bytearray(made_by_hudi.content(table, "*.commit"))
+    content = bytearray(stored_tables.content(table, "*.commit"))
     content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
 
     try:
-        commit = metadata.decode(bytes(content), CommitMetadata, "p", made_by_hudi.layout_of(table))
+        commit = metadata.decode(bytes(content), CommitMetadata, "p", stored_tables.layout_of(table))
     except DamagedFile:
         return
     assert isinstance(commit, CommitMetadata)
@@ -178,8 +178,8 @@ def test_changed_bytes_of_hudis_commits_are_damage_or_another_value(table: str, 
 
 @pytest.mark.parametrize("table", ["cow8", "cow6"])
 def test_hudis_commits_are_read(table: str) -> None:
-    layout = made_by_hudi.layout_of(table)
-    commit = metadata.decode(made_by_hudi.content(table, "*.commit"), CommitMetadata, "p", layout)
+    layout = stored_tables.layout_of(table)
+    commit = metadata.decode(stored_tables.content(table, "*.commit"), CommitMetadata, "p", layout)
 
     assert sorted(commit.partition_to_write_stats) == ["day=a", "day=b"]
     [stat] = commit.partition_to_write_stats["day=a"]
@@ -192,9 +192,9 @@ def test_hudis_commits_are_read(table: str) -> None:
 
 @pytest.mark.parametrize("table", ["comp8", "comp6"])
 def test_hudis_delta_commits_and_plans_are_read(table: str) -> None:
-    layout = made_by_hudi.layout_of(table)
-    delta = metadata.decode(made_by_hudi.content(table, "*.deltacommit"), CommitMetadata, "p", layout)
-    plan = metadata.decode(made_by_hudi.content(table, "*.compaction.requested"), CompactionPlan, "p", layout)
+    layout = stored_tables.layout_of(table)
+    delta = metadata.decode(stored_tables.content(table, "*.deltacommit"), CommitMetadata, "p", layout)
+    plan = metadata.decode(stored_tables.content(table, "*.compaction.requested"), CompactionPlan, "p", layout)
 
     [stat] = delta.partition_to_write_stats[""]
     assert stat.log_files is not None
@@ -208,9 +208,9 @@ def test_hudis_delta_commits_and_plans_are_read(table: str) -> None:
 
 @pytest.mark.parametrize("table", ["cow8", "cow6", "clust8", "clust6"])
 def test_hudis_replace_commits_are_read(table: str) -> None:
-    layout = made_by_hudi.layout_of(table)
+    layout = stored_tables.layout_of(table)
     replace = metadata.decode(
-        made_by_hudi.content(table, "*.replacecommit"), ReplaceCommitMetadata, "p", layout
+        stored_tables.content(table, "*.replacecommit"), ReplaceCommitMetadata, "p", layout
     )
 
     expected = {"clu": ("CLUSTER", 2), "cow": ("INSERT_OVERWRITE", 0)}[table[:3]]
@@ -220,10 +220,10 @@ def test_hudis_replace_commits_are_read(table: str) -> None:
 
 @pytest.mark.parametrize("table", ["cow8", "cow6"])
 def test_hudis_cleans_savepoints_and_restores_are_read(table: str) -> None:
-    layout = made_by_hudi.layout_of(table)
-    clean = metadata.decode(made_by_hudi.content(table, "*.clean"), CleanMetadata, "p", layout)
-    savepoint = metadata.decode(made_by_hudi.content(table, "*.savepoint"), SavepointMetadata, "p", layout)
-    restore = metadata.decode(made_by_hudi.content(table, "*.restore"), RestoreMetadata, "p", layout)
+    layout = stored_tables.layout_of(table)
+    clean = metadata.decode(stored_tables.content(table, "*.clean"), CleanMetadata, "p", layout)
+    savepoint = metadata.decode(stored_tables.content(table, "*.savepoint"), SavepointMetadata, "p", layout)
+    restore = metadata.decode(stored_tables.content(table, "*.restore"), RestoreMetadata, "p", layout)
 
     deleted = sum(len(partition.success_delete_files) for partition in clean.partition_metadata.values())
     assert (deleted, clean.total_files_deleted, clean.version) == (3, 3, 2)
@@ -235,8 +235,8 @@ def test_hudis_cleans_savepoints_and_restores_are_read(table: str) -> None:
 
 @pytest.mark.parametrize("table", ["plain8", "plain6"])
 def test_hudis_rollbacks_are_read(table: str) -> None:
-    layout = made_by_hudi.layout_of(table)
-    rollback = metadata.decode(made_by_hudi.content(table, "*.rollback"), RollbackMetadata, "p", layout)
+    layout = stored_tables.layout_of(table)
+    rollback = metadata.decode(stored_tables.content(table, "*.rollback"), RollbackMetadata, "p", layout)
 
     assert [info.commit_time for info in rollback.instants_rollback] == rollback.commits_rollback
     assert rollback.instants_rollback[0].action == "commit"

@@ -8,7 +8,7 @@ from chronolake_hudi.errors import DamagedFile, UnsupportedFormat
 from chronolake_hudi.partition_metadata import PartitionMetadata
 from chronolake_hudi.properties import HudiMergeMode, TableConfig, TableVersion
 from chronolake_model.vocabulary import TableType
-from tests.hudi import made_by_hudi
+from tests.hudi import stored_tables
 
 names = st.text("abcdefgh_", min_size=1, max_size=5)
 configs = st.builds(
@@ -158,7 +158,7 @@ def test_tables_of_other_versions_are_refused(text: bytes, problem: str) -> None
 def test_hudis_own_properties_are_read(
     table: str, version: TableVersion, merge_mode: HudiMergeMode | None
 ) -> None:
-    config = properties.decode(made_by_hudi.content(table, "hoodie.properties"))
+    config = properties.decode(stored_tables.content(table, "hoodie.properties"))
 
     assert (config.name, config.version, config.merge_mode) == (table, version, merge_mode)
     assert (config.record_key_fields, config.partition_fields) == (("id",), ("day",))

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from chronolake_hudi import timeline_files
 from chronolake_hudi.timeline_files import Layout, TimelineFile
 from chronolake_model.vocabulary import Action, State
-from tests.hudi import made_by_hudi
+from tests.hudi import stored_tables
 
 times = st.from_regex(r"[0-9]{17}", fullmatch=True)
 requested = st.builds(
@@ -100,7 +100,7 @@ def test_an_instant_that_was_rolled_back_has_no_file() -> None:
         timeline_files.name_of(TimelineFile("20260101000000000", Action.COMMIT, State.ROLLED_BACK))
 
 
-@pytest.mark.parametrize(("layout", "path"), made_by_hudi.timelines())
+@pytest.mark.parametrize(("layout", "path"), stored_tables.timelines())
 def test_hudis_own_names_are_parsed(layout: Layout, path: Path) -> None:
     file = timeline_files.parse_name(path.name, layout)
 

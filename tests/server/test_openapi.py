@@ -12,9 +12,9 @@ import pytest
 
 from chronolake_metastore.app import create_app
 from chronolake_metastore.settings import Settings
-from chronolake_model import instants, patterns, readers, scans, slices, tables
+from chronolake_model import instants, readers, scans, slices, tables
 from chronolake_model.files import ARROW
-from chronolake_model.names import TABLE_NAME_PATTERN
+from chronolake_model.names import TABLE_NAME_PATTERN, decoder_pattern, document_pattern
 from tests.fix_server import ServerProcess
 from tests.fuzz import attack
 
@@ -129,5 +129,5 @@ def test_a_line_feed_after_a_text_is_refused(type_: object, text: str) -> None:
 
 
 def test_the_document_has_the_pattern_that_the_decoder_was_made_of() -> None:
-    assert patterns.of_document(patterns.of_decoder(TABLE_NAME_PATTERN)) == TABLE_NAME_PATTERN
-    assert patterns.of_document("^a+$") == "^a+$"
+    assert document_pattern(decoder_pattern(TABLE_NAME_PATTERN)) == TABLE_NAME_PATTERN
+    assert document_pattern("^a+$") == "^a+$"

@@ -22,8 +22,7 @@ from chronolake_spark.sql import views
 from chronolake_spark.write import shuffles
 from tests.fix_server import ServerProcess
 from tests.spark import hudi_reader
-from tests.spark.ingest_runs import Ingest
-from tests.spark.prices import BUCKETS, priced
+from tests.spark.prices import BUCKETS, Ingest, priced
 
 _NUMBERS = itertools.count(1)
 

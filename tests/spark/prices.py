@@ -1,6 +1,12 @@
-"""A small table that tests of failures write: each record has a price, and each task two file groups."""
+"""A small table that tests of failures write: each record has a price, and each task two file groups.
+
+Beside it are the rows and orphans of any table, and the runs of ``chronolake ingest``.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
@@ -11,6 +17,8 @@ IDS = range(64)
 BUCKETS = 8
 TASKS = 4
 SETTINGS = {"spark.sql.shuffle.partitions": str(TASKS)}
+Ingest = Callable[..., dict[str, Any]]
+"""Runs ``chronolake ingest`` with options, and returns its result."""
 
 
 def priced(spark: SparkSession, price: int) -> DataFrame:
@@ -18,9 +26,9 @@ def priced(spark: SparkSession, price: int) -> DataFrame:
     return spark.range(len(IDS)).withColumn("price", sf.lit(price))
 
 
-def rows_of(table: SparkTable) -> list[tuple[int, int]]:
+def rows_of(table: SparkTable) -> list[tuple[Any, ...]]:
     """The rows that a reader sees."""
-    return sorted((row.id, row.price) for row in table.read().collect())
+    return sorted(tuple(row) for row in table.read().collect())
 
 
 def orphans_of(table: SparkTable) -> list[chronolake.Orphan]:

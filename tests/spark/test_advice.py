@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from typing_extensions import override
 
 import chronolake_spark
-from chronolake_model.record_keys import DEFAULT_PARTITION
+from chronolake_model.partition_paths import DEFAULT_PARTITION
 from chronolake_spark import SparkTable, errors
 
 pytestmark = pytest.mark.spark

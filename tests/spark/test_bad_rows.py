@@ -21,7 +21,7 @@ from chronolake_spark.ingest.files.bad_rows import BadRows
 from chronolake_spark.ingest.files.formats import Format
 from chronolake_spark.ingest.files.set_aside import SetAside
 from tests.client.test_utf8 import TEXT
-from tests.spark.ingest_runs import Ingest, rows_of
+from tests.spark.prices import Ingest, rows_of
 
 READING = ReadOptions(known={"n": TargetColumn("int")}, key=("id",), op_column="op")
 CSV = 'id,n,op\n1,10,\n2,x,u\n\n,30,d\n"4\n4",40,gone\n5,50,d\n6,y,u\n'

@@ -23,7 +23,7 @@ from tests import processes
 from tests.client.gateway import Holding
 from tests.fix_server import ServerProcess
 from tests.processes import wait_until
-from tests.spark.ingest_runs import rows_of
+from tests.spark.prices import rows_of
 
 pytestmark = pytest.mark.spark
 

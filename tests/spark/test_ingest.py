@@ -24,7 +24,7 @@ from chronolake_spark.ingest import source_files
 from chronolake_spark.ingest.files import loaded_files
 from chronolake_spark.ingest.job import IngestJob
 from chronolake_spark.ingest.request import IngestRequest
-from tests.spark.ingest_runs import Ingest, rows_of
+from tests.spark.prices import Ingest, rows_of
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from chronolake_spark import SparkTable
 from chronolake_spark.write import shuffles
-from tests.spark.ingest_runs import Ingest, rows_of
+from tests.spark.prices import Ingest, rows_of
 
 pytestmark = pytest.mark.spark
 

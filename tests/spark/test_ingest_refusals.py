@@ -17,7 +17,7 @@ import pytest
 import chronolake
 from chronolake.cli import output
 from chronolake.errors import NamespaceNotFound, TableNotFound
-from tests.spark.ingest_runs import Ingest
+from tests.spark.prices import Ingest
 
 pytestmark = pytest.mark.spark
 

@@ -17,7 +17,7 @@ import chronolake
 from chronolake_model.schemas import RenameColumn
 from chronolake_spark import SparkTable
 from tests.spark import hudi_reader
-from tests.spark.ingest_runs import Ingest, rows_of
+from tests.spark.prices import Ingest, rows_of
 
 pytestmark = pytest.mark.spark
 

@@ -13,8 +13,7 @@ from hypothesis import given, strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
-from chronolake_model.partition_paths import Spelling
-from chronolake_model.record_keys import escape
+from chronolake_model.partition_paths import Spelling, escape
 from chronolake_model.tables import Field
 from chronolake_spark import errors
 from chronolake_spark.write import keys

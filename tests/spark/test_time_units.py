@@ -23,7 +23,7 @@ from chronolake_spark.ingest.files import parquet_files
 from chronolake_spark.ingest.files.bad_rows import BadRows
 from chronolake_spark.ingest.files.set_aside import SetAside
 from tests.spark.definitions import definition
-from tests.spark.ingest_runs import Ingest, rows_of
+from tests.spark.prices import Ingest, rows_of
 
 COUNT = 5_000
 NANOS_MICROS_MAX = (2**63 - 1) // 1000

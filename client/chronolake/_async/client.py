@@ -17,11 +17,10 @@ from chronolake._event_stream import page_size
 from chronolake._http import endpoint_of
 from chronolake_model import operations, tables as model
 from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
-from chronolake_model.events import LoggedEvent
+from chronolake_model.events import LoggedEvent, Outcome
 from chronolake_model.health import TableHealth
 from chronolake_model.instants import Instant, TimeInterval
 from chronolake_model.names import listed, split_table_name
-from chronolake_model.outcomes import Outcome
 from chronolake_model.services import ServicesStatus
 from chronolake_model.tables import (
     BucketIndex,

@@ -12,8 +12,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, overload
 
 import msgspec
 
-from chronolake_model import patterns
-from chronolake_model.names import NAME_PATTERN, split_table_name
+from chronolake_model.names import NAME_PATTERN, decoder_pattern, split_table_name
 from chronolake_model.operations.declaring import ApiOperation
 from chronolake_model.streams import STREAM_NAME_PATTERN
 from chronolake_model.times import Moment, digits_of, parse_time, requested_digits_of
@@ -31,7 +30,7 @@ Query: TypeAlias = tuple[tuple[str, str], ...]
 _OF_TABLE: Final = re.compile(r"/v1/tables/[^/]+")
 _IN_PATH: Final = re.compile(r"\{(\w+)\}")
 _NAMESPACE: Final = re.compile(NAME_PATTERN, re.ASCII)
-_STREAM: Final = re.compile(patterns.of_decoder(STREAM_NAME_PATTERN))
+_STREAM: Final = re.compile(decoder_pattern(STREAM_NAME_PATTERN))
 _KEY: Final = re.compile(r"(?=.{1,255}\Z)[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 
 

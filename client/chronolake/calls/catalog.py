@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+from typing import Final
+
 import msgspec
 
-from chronolake import _base_paths
 from chronolake.calls import base
 from chronolake.calls.base import Call, call, query
 from chronolake_model import operations
@@ -14,6 +17,9 @@ from chronolake_model.names import split_table_name
 from chronolake_model.schemas import TableSchemaPage
 from chronolake_model.services import SERVICES_LIMIT_MAX, ServicesPage
 from chronolake_model.tables import CreateTable, DroppedTablePage, NamespacePage, Table, TablePage
+
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_CONTROL: Final = re.compile(r"[\x00-\x1f]")
 
 
 def list_namespaces() -> Call[NamespacePage]:
@@ -93,4 +99,15 @@ def _feed(after: str | None, of_table: str | None) -> dict[str, str | None]:
 
 
 def _with_absolute_path(body: CreateTable) -> CreateTable:
-    return msgspec.structs.replace(body, base_path=_base_paths.absolute(body.base_path))
+    return msgspec.structs.replace(body, base_path=absolute_path(body.base_path))
+
+
+def absolute_path(base_path: str) -> str:
+    """The absolute path of a local path, with links resolved; a URI is returned unchanged.
+
+    A relative path and ``~`` mean different folders in different processes, and links may exist only on this
+    machine. An invalid path is returned unchanged, and the server refuses it.
+    """
+    if not base_path or _URI.match(base_path) or _CONTROL.search(base_path) or base_path != base_path.strip():
+        return base_path
+    return os.path.realpath(os.path.expanduser(base_path))

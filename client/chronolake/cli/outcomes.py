@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from chronolake.cli import context, output
-from chronolake_model.outcomes import Outcome
+from chronolake_model.events import Outcome
 
 
 def outcome(

@@ -13,9 +13,10 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from chronolake import _base_paths, errors
+from chronolake import errors
 from chronolake._sync.client import Client
 from chronolake._sync.table import Table
+from chronolake.calls import catalog
 from chronolake.hudi import (
     folder,
     footers,
@@ -90,7 +91,7 @@ def adopt(
     Raises ``CannotAdopt`` and the errors of ``Client.adopt_table`` before anything is changed, and
     ``StorageFailed``.
     """
-    options = msgspec.structs.replace(options, base_path=_base_paths.absolute(options.base_path))
+    options = msgspec.structs.replace(options, base_path=catalog.absolute_path(options.base_path))
     with storage_failures():
         files = opening.open_files(options.base_path, options_of(options.properties, storage_options))
         try:

@@ -13,9 +13,14 @@ from chronolake_hudi import properties
 from chronolake_hudi.properties import HudiMergeMode, TableVersion
 from chronolake_model.adoption import ADOPTED_PROPERTY, ADOPTING_PROPERTY, timeline_digest
 from chronolake_model.merge_modes import ORDERING_FIELDS_PROPERTY
-from chronolake_model.partition_paths import BY_GENERATOR, DEFAULT_SPELLING, KEPT_PROPERTY, Spelling
+from chronolake_model.partition_paths import (
+    BY_GENERATOR,
+    DEFAULT_SPELLING,
+    KEPT_KEYS_PROPERTY,
+    KEPT_PROPERTY,
+    Spelling,
+)
 from chronolake_model.publication import PUBLISH_PROPERTY, TABLE_VERSION_PROPERTY
-from chronolake_model.record_keys import KEPT_KEYS_PROPERTY
 from chronolake_model.tables import CreateTable, NewBucketIndex, NewField
 from chronolake_model.vocabulary import IndexType
 

@@ -17,7 +17,7 @@ from chronolake.hudi import logs
 from chronolake.hudi.footers import Footer, Footers
 from chronolake.hudi.stored import StoredTable
 from chronolake_model import meta_columns
-from chronolake_model.record_keys import EMPTY_KEY, NULL_KEY
+from chronolake_model.partition_paths import EMPTY_KEY, NULL_KEY
 
 _INTEGER: Final = "-?(?:0|[1-9][0-9]*)"
 _DATE: Final = "[+-]?[0-9]{4,}-[0-9]{2}-[0-9]{2}"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
-from chronolake_model.events import CursorTime, EventPage, LoggedEvent
+from chronolake_model.events import CursorTime, EventPage, LoggedEvent, Outcome
 from chronolake_model.health import HealthPage
 from chronolake_model.instants import TimeInterval
 from chronolake_model.operations.declaring import Right, command, note, question, read
-from chronolake_model.outcomes import Outcome
 from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.schemas import ChangeSchema, TableSchema, TableSchemaPage
 from chronolake_model.tables import (

@@ -8,13 +8,13 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 from msgspec.structs import asdict
 
-from chronolake_metastore import local_paths
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.routes import route
+from chronolake_metastore.api.tables import resolved_key
 from chronolake_metastore.domain import adoption
 from chronolake_metastore.domain.commands import refuse_nul
 from chronolake_metastore.domain.definitions import NewDefinition
-from chronolake_metastore.queries import adoption as queries
+from chronolake_metastore.queries import tables as queries
 from chronolake_model import operations
 from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
 
@@ -38,11 +38,11 @@ async def check_adoption(data: JSONBody[AdoptTable], caller: NamedDependency[Cal
     """
     refuse_nul(msgspec.json.encode(data))
     command = await _command(data)
-    return await caller.read(queries.check, command)
+    return await caller.read(queries.check_adoption, command)
 
 
 async def _command(data: AdoptTable) -> adoption.AdoptTable:
-    key = await local_paths.resolved_key(data.definition.base_path)
+    key = await resolved_key(data.definition.base_path)
     return adoption.AdoptTable(
         NewDefinition(**asdict(data.definition)),
         [adoption.FormerInstant(**asdict(instant)) for instant in data.instants],

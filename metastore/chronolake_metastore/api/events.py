@@ -1,4 +1,4 @@
-"""/v1/events"""
+"""/v1/events and /v1/time"""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from chronolake_metastore.api.following import FollowerStream, Following
 from chronolake_metastore.api.parameters import Limit, TableInPath
 from chronolake_metastore.api.routes import route
 from chronolake_metastore.followers import Followers
+from chronolake_metastore.notes import metastore
 from chronolake_metastore.queries import events as queries, following as following_queries
 from chronolake_metastore.queries.following import CatchingUp
 from chronolake_model import operations
 from chronolake_model.events import CursorTime, EventPage
+from chronolake_model.instants import TimeInterval
 from chronolake_model.times import Bound
 
 After = Annotated[
@@ -105,3 +107,9 @@ async def look_up_cursor_time(
 
 def _table(name: str | None) -> str | None:
     return None if name is None else parameters.table(name)
+
+
+@route(operations.catalog.GET_TIME)
+async def get_time(caller: NamedDependency[Caller]) -> TimeInterval:
+    """An interval that contains the present time, for every table and every server."""
+    return await caller.note(metastore.return_time)

@@ -18,7 +18,7 @@ from chronolake_metastore.api.v1 import rendering
 from chronolake_metastore.domain.logs import answer_again
 from chronolake_metastore.queries import outcomes as queries
 from chronolake_model import operations
-from chronolake_model.outcomes import Outcome
+from chronolake_model.events import Outcome
 from chronolake_model.times import to_datetime
 
 

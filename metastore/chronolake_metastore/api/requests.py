@@ -22,7 +22,8 @@ from msgspec import inspect
 from chronolake_metastore import errors
 from chronolake_metastore.api import known_fields
 from chronolake_metastore.api.openapi import OptionalBody
-from chronolake_model import decoding, patterns
+from chronolake_model import decoding
+from chronolake_model.names import decoder_pattern
 from chronolake_model.problems import ProblemCode
 from chronolake_model.times import (
     INSTANT_TIME_PATTERN,
@@ -41,8 +42,8 @@ _HALF_PAIR = re.compile(rb'(?<!\\)(?:\\\\)*\\u[dD][89abAB][0-9a-fA-F]{2}"')
 _SEARCHED_BYTES_MAX: Final = 1024 * 1024
 """Bodies up to this size are searched for repeated members, which takes several times their memory."""
 _PARSERS: Final[dict[str | None, Callable[[str], object]]] = {
-    patterns.of_decoder(INSTANT_TIME_PATTERN): parse_time,
-    patterns.of_decoder(READ_TIME_PATTERN): parse_read_time,
+    decoder_pattern(INSTANT_TIME_PATTERN): parse_time,
+    decoder_pattern(READ_TIME_PATTERN): parse_read_time,
 }
 
 

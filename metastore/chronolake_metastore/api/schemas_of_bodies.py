@@ -15,7 +15,7 @@ import msgspec
 
 import chronolake_model
 from chronolake_metastore.api.parameters_in_openapi import PATTERNS
-from chronolake_model import patterns
+from chronolake_model.names import document_pattern
 
 Json = dict[str, Any]
 
@@ -51,7 +51,7 @@ def _polished(schema: Any) -> Any:
         case dict():
             polished = {name: _polished(value) for name, value in schema.items()}
             if isinstance(pattern := polished.get("pattern"), str):
-                documented = patterns.of_document(pattern)
+                documented = document_pattern(pattern)
                 polished["pattern"] = PATTERNS.get(documented, documented)
             if isinstance(text := polished.get("description"), str):
                 polished["description"] = inspect.cleandoc(text)

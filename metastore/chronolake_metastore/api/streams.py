@@ -18,7 +18,8 @@ from chronolake_metastore.api.requests import time_in_body
 from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import checkpoints, streams
 from chronolake_metastore.queries import streams as queries
-from chronolake_model import operations, patterns
+from chronolake_model import operations
+from chronolake_model.names import decoder_pattern
 from chronolake_model.streams import (
     STREAM_NAME_PATTERN,
     AbortCheckpoint,
@@ -38,7 +39,7 @@ from chronolake_model.streams import (
 )
 
 StreamInPath = FromPath[str]
-_STREAM_NAME: Final = re.compile(patterns.of_decoder(STREAM_NAME_PATTERN))
+_STREAM_NAME: Final = re.compile(decoder_pattern(STREAM_NAME_PATTERN))
 
 
 @route(operations.streams.OPEN_STREAM)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from typing import Annotated
 
 import msgspec
@@ -10,7 +12,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 from msgspec.structs import asdict
 
-from chronolake_metastore import local_paths
+from chronolake_metastore import errors
 from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
@@ -19,7 +21,8 @@ from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.commands import refuse_nul
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.queries import health as queried_health, readiness, tables as queries
-from chronolake_model import operations
+from chronolake_model import base_paths, operations
+from chronolake_model.base_paths import Kind, Location
 from chronolake_model.health import HEALTH_LIMIT_MAX, HealthPage
 from chronolake_model.tables import AlterTable, CreateTable, DroppedTablePage, Table, TablePage
 
@@ -32,7 +35,7 @@ async def create_table(data: JSONBody[CreateTable], keyed_caller: NamedDependenc
     table is taken over only with `reuse_base_path`. From then on nothing of the dropped table is deleted there.
     """
     return await keyed_caller.execute(
-        tables.CreateTable(NewDefinition(**asdict(data)), await local_paths.resolved_key(data.base_path))
+        tables.CreateTable(NewDefinition(**asdict(data)), await resolved_key(data.base_path))
     )
 
 
@@ -43,7 +46,7 @@ async def check_new_table(data: JSONBody[CreateTable], caller: NamedDependency[C
     `namespace-not-found` is checked last: every other condition holds then.
     """
     refuse_nul(msgspec.json.encode(data))
-    command = tables.CreateTable(NewDefinition(**asdict(data)), await local_paths.resolved_key(data.base_path))
+    command = tables.CreateTable(NewDefinition(**asdict(data)), await resolved_key(data.base_path))
     await caller.read(queries.check_new, command)
 
 
@@ -118,3 +121,30 @@ async def list_health(
 ) -> HealthPage:
     """Publication, log files and pending plans of each table, in the order of their names."""
     return await caller.read(queried_health.page, limit, cursor, probe.refusal())
+
+
+async def resolved_key(base_path: str) -> str | None:
+    """The key of a local base path with its links resolved; None for other paths, and for one that has no key.
+
+    Raises ``InvalidTable`` when a link is there that the server may not, or cannot, read. A server on another
+    machine sees no links: there the claim in storage tells two tables apart.
+    """
+    try:
+        location = base_paths.parse(base_path)
+    except ValueError:
+        return None
+    if location.kind is not Kind.FILE:
+        return None
+    try:
+        real = await asyncio.to_thread(os.path.realpath, location.path)
+    except OSError as exc:
+        raise errors.InvalidTable(
+            f"the base path {base_path[:200]!r} cannot be compared with those of other tables: the server "
+            f"cannot read a link in it ({exc.strerror}); choose a base path without that link"
+        ) from exc
+    try:
+        real.encode()
+    except UnicodeEncodeError:
+        # A link leads to a name that is not UTF-8, which the database cannot keep.
+        return None
+    return Location(Kind.FILE, "", real).key

@@ -9,12 +9,11 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import properties
-from chronolake_model import column_types, merge_modes, meta_columns, nested_fields, record_keys
+from chronolake_model import column_types, merge_modes, meta_columns, nested_fields, partition_paths
 from chronolake_model.column_types import DataType, StructType
 from chronolake_model.columns import COLUMNS_MAX, TYPE_CHARACTERS_MAX, BucketIndex, Field
 from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, ORDERING_FIELDS_PROPERTY, MergeMode
-from chronolake_model.partition_paths import KEPT_PROPERTY, are_kept
-from chronolake_model.record_keys import KEPT_KEYS_PROPERTY
+from chronolake_model.partition_paths import KEPT_KEYS_PROPERTY, KEPT_PROPERTY, are_kept
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import ADOPTED_PROPERTY, TableType
 
@@ -142,7 +141,7 @@ def _check_separable(record_key_fields: list[str]) -> None:
     if len(record_key_fields) <= 1:
         return
     for column in record_key_fields:
-        if any(separator in column for separator in record_keys.SEPARATORS):
+        if any(separator in column for separator in partition_paths.SEPARATORS):
             raise errors.InvalidTable(
                 f"the record key field {column!r} has a comma or a colon in its name, which separate the "
                 "fields of a record key of several; rename it",

@@ -24,8 +24,7 @@ from chronolake_model.file_names import (
     parse_file_name,
 )
 from chronolake_model.files import FileGroupName, WriteStat
-from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, Spelling, are_kept
-from chronolake_model.record_keys import escape
+from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, Spelling, are_kept, escape
 from chronolake_model.vocabulary import IndexType, TableType, Touch, WriteSummary
 
 

@@ -31,6 +31,7 @@ from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, ORDERING_FIELDS_PR
 from chronolake_model.partition_paths import (
     BY_GENERATOR,
     HIVE_STYLE_PROPERTY,
+    KEPT_KEYS_PROPERTY,
     KEPT_PROPERTY,
     URL_ENCODE_PROPERTY,
 )
@@ -46,7 +47,6 @@ from chronolake_model.publication import (
     TABLE_VERSION_PROPERTY,
     Publisher,
 )
-from chronolake_model.record_keys import KEPT_KEYS_PROPERTY
 from chronolake_model.service_properties import (
     CLUSTERING_LAYOUT,
     CLUSTERING_SORT_COLUMNS,

@@ -40,7 +40,6 @@ from chronolake_metastore.notes import (
     services as noted_services,
 )
 from chronolake_metastore.queries import (
-    adoption,
     cleans,
     conflicts,
     deletable,
@@ -156,7 +155,6 @@ NOTES: Final[Mapping[Callable[..., Any], Requirement]] = {
     metastore.follow_promotion: Requirement(Right.ADMINISTER, _nothing),
 }
 READS: Final[dict[Callable[..., Any], Requirement]] = {
-    adoption.check: Requirement(operations.catalog.CHECK_ADOPTION.right, _of_new_table),
     cleans.preview: Requirement(),
     conflicts.find: Requirement(),
     deletable.find_deletable: Requirement(operations.files.FIND_DELETABLE.right),
@@ -208,6 +206,7 @@ READS: Final[dict[Callable[..., Any], Requirement]] = {
     streams.get: Requirement(),
     streams.page: Requirement(),
     sweeps.page: Requirement(),
+    queried_tables.check_adoption: Requirement(operations.catalog.CHECK_ADOPTION.right, _of_new_table),
     queried_tables.check_new: Requirement(operations.catalog.CHECK_NEW_TABLE.right, _of_new_table),
     queried_tables.get: Requirement(),
     queried_tables.page: Requirement(),

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from chronolake import _keys
 from chronolake_model import partition_paths
-from chronolake_model.partition_paths import Spelling
-from chronolake_model.record_keys import DEFAULT_PARTITION
+from chronolake_model.partition_paths import DEFAULT_PARTITION, Spelling
 from chronolake_model.tables import SchemaField, Table
 from chronolake_spark import errors
 from chronolake_spark.common import (

@@ -14,7 +14,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, functions as sf
 from pyspark.sql.types import StructType
 
-from chronolake import Client, _base_paths
+from chronolake import Client
+from chronolake.calls import catalog
 from chronolake.errors import NamespaceNotFound, TableExists, TableNotFound
 from chronolake_model import base_paths, column_types
 from chronolake_model.tables import CreateTable, Field, NewField, Table
@@ -316,7 +317,7 @@ def check_fits(table: Table, struct: StructType, request: IngestRequest) -> None
 
 
 def _comparable(base_path: str) -> str | None:
-    return base_paths.canonical_if_comparable(_base_paths.absolute(base_path))
+    return base_paths.canonical_if_comparable(catalog.absolute_path(base_path))
 
 
 def _as_list(value: object) -> list[object]:

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 import chronolake
 from chronolake.errors import InvalidFilter
 from chronolake_model.files import Snapshot
-from chronolake_model.record_keys import DEFAULT_PARTITION
+from chronolake_model.partition_paths import DEFAULT_PARTITION
 from chronolake_model.tables import Field, Table
 from chronolake_spark import errors
 from chronolake_spark.driver import schema, spark_failures

@@ -15,8 +15,14 @@ import msgspec
 from pyspark.sql import Column, functions as sf
 
 from chronolake_model import partition_paths
-from chronolake_model.partition_paths import DEFAULT_SPELLING, Spelling
-from chronolake_model.record_keys import DEFAULT_PARTITION, EMPTY_KEY, ESCAPED, NULL_KEY
+from chronolake_model.partition_paths import (
+    DEFAULT_PARTITION,
+    DEFAULT_SPELLING,
+    EMPTY_KEY,
+    ESCAPED,
+    NULL_KEY,
+    Spelling,
+)
 from chronolake_model.tables import Field
 from chronolake_spark import errors
 from chronolake_spark.common import column_names, partition_lengths, text_checks

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from chronolake_model.partition_paths import KEPT_PROPERTY
-from chronolake_model.record_keys import KEPT_KEYS_PROPERTY
+from chronolake_model.partition_paths import KEPT_KEYS_PROPERTY, KEPT_PROPERTY
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
