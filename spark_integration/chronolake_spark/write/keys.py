@@ -1,6 +1,6 @@
 """Record key, partition path and bucket of a record, as Spark expressions over a table's columns.
 
-The forms are those of ``chronolake_model.record_keys``; ``chronolake._keys`` computes the same with Arrow.
+The forms are those of ``chronolake_model.partition_paths``; ``chronolake._keys`` computes the same with Arrow.
 """
 
 from __future__ import annotations
