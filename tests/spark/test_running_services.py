@@ -23,7 +23,7 @@ from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType, State, TableType
 from chronolake_spark import services
 from chronolake_spark.services import executing, running
-from chronolake_spark.services.running import Failure, RunOptions, Silent
+from chronolake_spark.services.running import Failure, RunOptions, Silent, TableRun
 from tests.client.test_cli import UNREACHABLE_URL
 from tests.processes import wait_until
 from tests.spark.arrow_writes import row, upsert, write_rows
@@ -103,6 +103,7 @@ def test_a_table_that_fails_does_not_stop_another_one(client: chronolake.Client,
     result = services.run(client, WITHOUT_PLANS, reporter=news)
 
     assert (result.completed, result.failures) == (1, 1)
+    assert result.tables == (TableRun("running.broken", 0, 1), TableRun("running.healthy", 1, 0))
     assert [instant.table for instant in news.instants] == ["running.healthy"]
     [failure] = news.failures
     assert (failure.table, failure.retry_seconds) == ("running.broken", None)
@@ -236,7 +237,7 @@ def test_the_command_executes_what_is_planned_and_ends(
     assert command_line.run(arguments) == 0
 
     shown = capsys.readouterr()
-    assert json.loads(shown.out)["completed"] >= 1
+    assert json.loads(shown.out)["tables"] == [{"table": table.name, "completed": 1, "failures": 0}]
     assert f"{table.name} compaction {planned.requested_time}" in shown.err
     assert command_line.run([*arguments, "--table", "running.unknown"]) == 4
 

@@ -12,6 +12,7 @@ import contextlib
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -66,11 +67,20 @@ class Failure(msgspec.Struct, frozen=True):
     retry_seconds: float | None
 
 
+class TableRun(msgspec.Struct, frozen=True):
+    """The instants of one table that were completed, and its failures."""
+
+    table: str
+    completed: int
+    failures: int
+
+
 class RunResult(msgspec.Struct, frozen=True):
-    """The number of instants that were completed, and of failures."""
+    """The number of instants that were completed, and of failures; ``tables`` are those that had any."""
 
     completed: int
     failures: int
+    tables: tuple[TableRun, ...] = ()
 
 
 class Reporter(Protocol):
@@ -255,8 +265,8 @@ class _Loop:
         self._waiting: dict[_Key, tuple[chronolake.Table, Instant]] = {}
         self._executing: set[_Key] = set()
         self._blocked: dict[_Key, _Blocked] = {}
-        self._completed = 0
-        self._failures = 0
+        self._completed: Counter[str] = Counter()
+        self._failures: Counter[str] = Counter()
 
     def follow(self, cursor: str) -> None:
         """Take the events after a cursor as news, in a thread of its own."""
@@ -274,7 +284,9 @@ class _Loop:
         self._waiting.clear()
         while self._looking or self._executing:
             self._take_messages()
-        return RunResult(self._completed, self._failures)
+        names = sorted(self._completed | self._failures)
+        tables = tuple(TableRun(name, self._completed[name], self._failures[name]) for name in names)
+        return RunResult(self._completed.total(), self._failures.total(), tables)
 
     def _is_done(self) -> bool:
         is_idle = not (self._due or self._looking or self._waiting or self._executing)
@@ -367,7 +379,7 @@ class _Loop:
         key = (table_id, executed.plan.requested_time)
         self._executing.discard(key)
         if executed.instant is not None:
-            self._completed += 1
+            self._completed[executed.table.name] += 1
             self._blocked.pop(key, None)
             self._work.reporter.completed(executed.instant)
         elif isinstance(executed.failure, executing.OF_OTHERS):
@@ -381,7 +393,7 @@ class _Loop:
 
     def _block(self, key: _Key, name: str, failure: Exception) -> None:
         """Try a table or a plan again later, and the longer it fails, the later."""
-        self._failures += 1
+        self._failures[name] += 1
         self._blocked[key] = blocked = self._later(key)
         seconds = None if self._options.once else blocked.seconds
         if seconds is not None:
