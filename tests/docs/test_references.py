@@ -169,6 +169,11 @@ def test_a_decision_record_has_at_most_400_words() -> None:
     assert {name: count for name, count in words.items() if count > 400} == {}
 
 
+def test_the_pages_that_are_written_by_hand_have_at_most_60_000_words() -> None:
+    pages = [page for page in markdown.PAGES if page.parent.name != "reference"]
+    assert sum(len(page.read_text("utf-8").split()) for page in pages) <= 60_000
+
+
 def _text(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
