@@ -285,8 +285,8 @@ class _Loop:
         while self._looking or self._executing:
             self._take_messages()
         names = sorted(self._completed | self._failures)
-        tables = tuple(TableRun(name, self._completed[name], self._failures[name]) for name in names)
-        return RunResult(self._completed.total(), self._failures.total(), tables)
+        runs = tuple(TableRun(name, self._completed[name], self._failures[name]) for name in names)
+        return RunResult(self._completed.total(), self._failures.total(), runs)
 
     def _is_done(self) -> bool:
         is_idle = not (self._due or self._looking or self._waiting or self._executing)
