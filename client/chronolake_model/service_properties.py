@@ -172,7 +172,7 @@ SERVICE_PROPERTIES: Final[Mapping[str, ServiceProperty]] = {
     PLAN_EXPIRES_SECONDS: _number(
         "3600",
         "a number of seconds",
-        "After this time a plan that no executor has taken is rolled back, which frees its file groups",
+        "A plan of this age that no executor has is rolled back, which frees its file groups",
         least=1,
         most=_SECONDS_MAX,
     ),

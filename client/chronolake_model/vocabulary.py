@@ -62,7 +62,7 @@ class RollbackCause(enum.StrEnum):
     CONFLICT = "conflict"
     """A write completed in a file group of the plan."""
     EXPIRED = "expired"
-    """No executor has taken the plan in time."""
+    """No executor has completed the plan in time, and none has it."""
 
 
 class TableType(enum.StrEnum):

@@ -104,3 +104,9 @@ def messages(answer: Json, service: str, reason: str) -> list[str]:
 def reasons(answer: Json, service: str) -> list[str]:
     """Why a service is held, in an answer."""
     return [held["reason"] for held in answer["held"] if held["service"] == service]
+
+
+def give_back(table: Table, requested_time: str, reason: str = "", writer: str = "planner") -> httpx.Response:
+    """Return a plan whose execution has failed."""
+    path = f"/v1/tables/{table.name}/instants/{requested_time}/requested"
+    return table.http.post(path, json={"writer": writer, "reason": reason}, headers=rest.keyed(rest.new_key()))

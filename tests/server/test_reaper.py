@@ -62,6 +62,28 @@ def test_a_plan_that_nobody_executes_expires_and_frees_its_groups(server: Server
         assert again["plan"]["file_groups"] == waiting["plan"]["file_groups"]
 
 
+def test_a_plan_that_executors_return_again_and_again_expires(server: ServerProcess) -> None:
+    """Each return restarted its time, so a plan that no executor could complete held its file groups for good."""
+    with rest.connect(server.url) as http:
+        table = planned.merge_on_read(http, services_plan__expires__seconds="100")
+        planned.append(table, times=5)
+        [failing] = planned.planned(table, services=["compaction"])
+        requested = failing["requested_time"]
+    server.stop()
+    sql.set_clocks(server.dsn, f"{sql.WALL_CLOCK} + 90000000")
+    with rest.connect(server.start().url) as http:
+        table = rest.Table(http, table.name)
+        rest.succeeded(table.inflight(requested))
+        rest.succeeded(planned.give_back(table, requested, reason="it failed"))
+    server.stop()
+    sql.set_clocks(server.dsn, f"{sql.WALL_CLOCK} + 101000000")
+
+    assert asyncio.run(reap_once(server.dsn)) == 1
+
+    with rest.connect(server.start().url) as http:
+        assert rest.Table(http, table.name).state(requested) == "rolled_back"
+
+
 def test_a_plan_that_is_executed_does_not_expire(server: ServerProcess) -> None:
     with rest.connect(server.url) as http:
         table = planned.merge_on_read(http, services_plan__expires__seconds="1")

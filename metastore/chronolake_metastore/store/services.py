@@ -74,7 +74,7 @@ class CompletedRun(msgspec.Struct, frozen=True):
 
 
 class ExpiredPlan(msgspec.Struct, frozen=True):
-    """A plan that no executor has taken for too long."""
+    """A plan that is too old, and that no executor has."""
 
     table: str
     action: Action
@@ -235,7 +235,7 @@ async def cancelled_clusterings(connection: AsyncConnection, table_ids: Iterable
 
 
 async def expired_plans(connection: AsyncConnection, limit: int) -> list[ExpiredPlan]:
-    """The first plans that no executor has taken for as long as their tables let them wait."""
+    """The first plans that are older than their tables allow, and that no executor has."""
     parameters = {"limit": limit, "default_seconds": int(SERVICE_PROPERTIES[PLAN_EXPIRES_SECONDS].default)}
     rows = await statements.execute(connection, _EXPIRED, parameters)
     return [

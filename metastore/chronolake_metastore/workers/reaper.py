@@ -85,7 +85,7 @@ async def _end(service: Service, lease: ExpiredLease) -> bool:
 
 async def _cancel(service: Service, plan: ExpiredPlan) -> bool:
     seconds = plan.waited_us / MICROS_PER_SECOND
-    reason = f"no executor has taken the plan for {seconds:.0f} s ({PLAN_EXPIRES_SECONDS})"
+    reason = f"no executor has completed the plan in {seconds:.0f} s ({PLAN_EXPIRES_SECONDS})"
     try:
         # Without the lease of an executor that has taken it meanwhile, the plan is free for anybody to end.
         command = RollbackInstant(

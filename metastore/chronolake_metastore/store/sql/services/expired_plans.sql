@@ -1,10 +1,9 @@
--- Plans of table services that no executor has taken for as long as their table lets them wait. The index of pending
--- instants has them all. The log has times by the wall clock, so a time by which that has jumped ahead meanwhile does not
--- count.
+-- Plans of table services that are older than their table allows, and that no executor has. A plan that executors return
+-- again and again has waited since it was planned. The index of pending instants has them all. The log has times by the wall
+-- clock, so a time by which that has jumped ahead meanwhile does not count.
 SELECT t.namespace || '.' || t.name, i.action, micros(i.requested_time), t.definition ->> 'tick', waited.us
 FROM instant i
 JOIN lake_table t ON t.table_id = i.table_id
-JOIN event e ON e.table_id = i.table_id AND e.version = i.version
 CROSS JOIN (
     SELECT micros(greatest(moment(now_us()), w.last_time)) AS wall, steady_us() AS steady FROM wall_clock w
 ) AS present
@@ -14,7 +13,7 @@ CROSS JOIN LATERAL (
     ) AS us
 ) AS expiry
 CROSS JOIN LATERAL (
-    SELECT present.wall - micros(e.time) - coalesce(sum(j.jump_us), 0) AS us
+    SELECT present.wall - micros(i.requested_time) - coalesce(sum(j.jump_us), 0) AS us
     FROM clock_jump j
     WHERE j.jump_us > 0 AND j.steady_time > moment(present.steady - expiry.us)
 ) AS waited
