@@ -63,6 +63,8 @@ class RollbackCause(enum.StrEnum):
     """A write completed in a file group of the plan."""
     EXPIRED = "expired"
     """No executor has completed the plan in time, and none has it."""
+    SCHEMA = "schema"
+    """A column by which the plan sorts records was dropped, renamed or given another type."""
 
 
 class TableType(enum.StrEnum):

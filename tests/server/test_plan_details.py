@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from tests.server import rest
-from tests.server.planned import write_small
-from tests.server.rest import refused, succeeded
+from tests.server.planned import planned, simple, small_stat, write_small
+from tests.server.rest import Json, Table, refused, succeeded
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,47 @@ def test_a_plan_whose_details_no_executor_could_follow_is_refused(
     details = {name: value, "note": "free"}
 
     by_hand = table.begin(action="clustering", plan={"file_groups": groups, "details": details})
-    planned = table.plan_services(force=True, details=details)
+    by_round = table.plan_services(force=True, details=details)
 
     assert advice in refused(by_hand, 422, "invalid-plan")["detail"]
-    assert advice in refused(planned, 422, "invalid-plan")["detail"]
+    assert advice in refused(by_round, 422, "invalid-plan")["detail"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"change": "drop", "name": "name"}, {"change": "rename", "name": "name", "new_name": "title"}]
+)
+def test_a_clustering_that_sorts_by_a_column_that_is_gone_is_cancelled(
+    shared_http: httpx.Client, change: Json
+) -> None:
+    table, waiting = sorted_by_name(shared_http)
+    succeeded(shared_http.post(f"/v1/tables/{table.name}/schema", json={"changes": [change]}))
+    shown = succeeded(shared_http.get(f"/v1/tables/{table.name}/instants/{waiting['requested_time']}"))
+
+    [again] = planned(table, services=["clustering"], force=True)
+
+    assert (shown["state"], shown["rollback_cause"]) == ("rolled_back", "schema")
+    assert "names 'name', which is no column" in shown["rollback_reason"]
+    assert again["plan"]["file_groups"] == waiting["plan"]["file_groups"]
+
+
+def test_a_clustering_that_is_executed_keeps_the_schema_that_it_was_taken_with(
+    shared_http: httpx.Client,
+) -> None:
+    table, taken = sorted_by_name(shared_http)
+    succeeded(table.inflight(taken["requested_time"]))
+    dropped = {"changes": [{"change": "drop", "name": "name"}]}
+    succeeded(shared_http.post(f"/v1/tables/{table.name}/schema", json=dropped))
+
+    groups = taken["plan"]["file_groups"]
+    stat = small_stat(taken["requested_time"], 0, "day=1", 1_000 * len(groups))
+    assert succeeded(table.complete(taken["requested_time"], stat, replaced_file_groups=groups))
+
+
+def sorted_by_name(http: httpx.Client) -> tuple[Table, Json]:
+    """A table with a plan of a clustering that sorts by the column ``name``, and the plan."""
+    table = simple(http)
+    for _ in range(4):
+        write_small(table, "day=1")
+    details = {"hoodie.clustering.plan.strategy.sort.columns": "name"}
+    [instant] = planned(table, services=["clustering"], details=details)
+    return table, instant

@@ -63,7 +63,7 @@ def test_a_plan_that_nobody_executes_expires_and_frees_its_groups(server: Server
 
 
 def test_a_plan_that_executors_return_again_and_again_expires(server: ServerProcess) -> None:
-    """Each return restarted its time, so a plan that no executor could complete held its file groups for good."""
+    """Each return restarted its time, so a plan that always failed held its file groups for good."""
     with rest.connect(server.url) as http:
         table = planned.merge_on_read(http, services_plan__expires__seconds="100")
         planned.append(table, times=5)

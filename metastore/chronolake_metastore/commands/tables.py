@@ -12,7 +12,8 @@ from typing_extensions import override
 
 from chronolake_metastore import errors
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing
-from chronolake_metastore.domain import schemas, tables
+from chronolake_metastore.commands.rollbacks import plan_of, roll_back
+from chronolake_metastore.domain import rollbacks, schemas, tables
 from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX, Neighbour, PublishedTime
 from chronolake_metastore.domain.events import BasePathTakenOver, Now, Origin, TableCreated
 from chronolake_metastore.domain.logs import CATALOG_ID, Clock
@@ -20,7 +21,7 @@ from chronolake_metastore.domain.results import AnyResult, DropResult, SchemaRes
 from chronolake_metastore.domain.schemas import ChangeSchema
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import AlterTable, CreateTable, DropTable, FormerHolders, Table
-from chronolake_metastore.store import base_paths, catalog, clocks, identity
+from chronolake_metastore.store import base_paths, catalog, clocks, identity, instants
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 
@@ -205,13 +206,14 @@ class DropTableHandler(Handler[DropTable, None]):
 
 
 class ChangeSchemaHandler(Handler[ChangeSchema, None]):
-    """Changes a table's schema."""
+    """Changes a table's schema, and cancels the clusterings that sort by a column that is gone."""
 
     command = ChangeSchema
 
     @override
     def names(self, command: ChangeSchema) -> Names:
-        return Names(tables=[command.table])
+        clusterings = instants.find_waiting_clusterings(command.table)
+        return Names(tables=[command.table], instant_queries=[clusterings])
 
     @override
     def decide(self, state: State, command: ChangeSchema, evidence: None, origin: Origin) -> AnyResult:
@@ -219,4 +221,8 @@ class ChangeSchemaHandler(Handler[ChangeSchema, None]):
         event = state.append(table.table_id, origin, schemas.change(table, command))
         changed = state.table(command.table)
         version = schemas.present(changed, event.time, event.version)
+        pending = list(state.instants_of(changed.table_id))
+        for cancelling in rollbacks.of_impossible_layouts(changed, pending, origin.actor):
+            target = state.instant(changed, cancelling.requested_time)
+            roll_back(state, changed, cancelling, plan_of(state, changed, cancelling, target), origin)
         return SchemaResult(log_id=table.table_id, table=changed.name, schema=version)

@@ -5,10 +5,10 @@ There is one rollback per instant. Its plan is made once, and a later request co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import conflicts, files, lists
+from chronolake_metastore.domain import conflicts, files, lists, properties
 from chronolake_metastore.domain.commands import InstantCommand
 from chronolake_metastore.domain.events import (
     InstantCompleted,
@@ -160,6 +160,24 @@ def of_lost_clustering(
         cause=RollbackCause.CONFLICT,
         winner=write.requested_time,
     )
+
+
+def of_impossible_layouts(table: Table, pending: Iterable[Instant], actor: str) -> list[RollbackInstant]:
+    """The rollbacks of clusterings that no executor could take any more, because the schema has changed.
+
+    One that is inflight goes on: it has the schema of the moment at which its executor took it.
+    """
+    schema = table.definition.schema
+    return [
+        RollbackInstant(
+            table.name, instant.requested_time, actor, reason, execute=False, cause=RollbackCause.SCHEMA
+        )
+        for instant in pending
+        if instant.state is State.REQUESTED
+        and instant.begun_as is Action.CLUSTERING
+        and instant.plan is not None
+        and (reason := properties.impossible_layout(instant.plan.details, schema)) is not None
+    ]
 
 
 def resume(rollback: Instant, command: RollbackInstant, now: Micros) -> InstantInflight | LeaseRenewed | None:

@@ -26,6 +26,7 @@ _FIND_BY_ID: Final = statements.load("instants/find_by_id")
 _FIND_ROLLBACKS: Final = statements.load("instants/find_rollbacks")
 _FIND_SAVEPOINTS: Final = statements.load("instants/find_savepoints")
 _FIND_AFTER_SAVEPOINTS: Final = statements.load("instants/find_after_savepoints")
+_FIND_WAITING_CLUSTERINGS: Final = statements.load("instants/find_waiting_clusterings")
 _ADD: Final = statements.load("instants/add")
 _ADD_BEGUN: Final = statements.load("instants/add_begun")
 _SAVE: Final = statements.load("instants/save")
@@ -108,6 +109,12 @@ def find_savepoints(tables: Iterable[str]) -> Query[FoundInstants]:
 def find_after_savepoints(named: Iterable[tuple[str, Micros]]) -> Query[FoundInstants]:
     """Savepoints, the instants that they pin, and what going back to them would undo."""
     return Query(_FIND_AFTER_SAVEPOINTS, _names(named), decode)
+
+
+def find_waiting_clusterings(table: str) -> Query[FoundInstants]:
+    """The clusterings of a table that wait for an executor and give records an order."""
+    namespace, name = split_table_name(table)
+    return Query(_FIND_WAITING_CLUSTERINGS, {"namespace": namespace, "name": name}, decode)
 
 
 def find_by_id(keys: Iterable[tuple[UUID, Micros]]) -> Query[FoundInstants]:

@@ -59,7 +59,8 @@ COMMENT ON TABLE chronolake.instant IS 'The timeline of each table: one row per 
 COMMENT ON COLUMN chronolake.instant.target IS
     'The instant that a rollback undoes or a savepoint pins, or the savepoint to which a restore goes back.';
 COMMENT ON COLUMN chronolake.instant.rollback_cause IS
-    'Why the server rolled a plan back by itself: conflict, a write completed in one of its file groups; expired, nobody took it.';
+    'Why the server rolled a plan back by itself: conflict, a write completed in one of its file groups; expired, it was not executed in '
+    'time; schema, a column by which it sorts is gone.';
 COMMENT ON COLUMN chronolake.instant.rolled_back_by IS 'The rollback or restore that undid the instant.';
 COMMENT ON COLUMN chronolake.instant.plan IS 'The work of the instant, such as file groups and details; null for most writes.';
 COMMENT ON COLUMN chronolake.instant.undone_completion_time IS
