@@ -82,7 +82,7 @@ def test_a_clustering_that_sorts_by_a_column_that_is_gone_is_cancelled(
     [again] = planned(table, services=["clustering"], force=True)
 
     assert (shown["state"], shown["rollback_cause"]) == ("rolled_back", "schema")
-    assert "names 'name', which is no column" in shown["rollback_reason"]
+    assert "names 'NAME', which is no column" in shown["rollback_reason"]
     assert again["plan"]["file_groups"] == waiting["plan"]["file_groups"]
 
 
@@ -104,6 +104,6 @@ def sorted_by_name(http: httpx.Client) -> tuple[Table, Json]:
     table = simple(http)
     for _ in range(4):
         write_small(table, "day=1")
-    details = {"hoodie.clustering.plan.strategy.sort.columns": "name"}
+    details = {"hoodie.clustering.plan.strategy.sort.columns": "NAME"}
     [instant] = planned(table, services=["clustering"], details=details)
     return table, instant

@@ -193,8 +193,9 @@ def test_a_clustering_moves_the_records_of_a_partition_to_files_of_the_target_si
     details = {
         **BY_SIZE,
         "hoodie.layout.optimize.strategy": strategy,
-        "hoodie.clustering.plan.strategy.sort.columns": sort_columns,
     }
+    if sort_columns:
+        details["hoodie.clustering.plan.strategy.sort.columns"] = sort_columns
     instant = run(table, Action.CLUSTERING, details)
     assert (instant.action, instant.operation) == (Action.REPLACECOMMIT, Operation.CLUSTER)
     after = table.snapshot().slices

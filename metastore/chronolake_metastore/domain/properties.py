@@ -249,7 +249,8 @@ def impossible_layout(details: Mapping[str, str], schema: Sequence[Field]) -> st
 
 def unsortable(names: Iterable[str], schema: Sequence[Field]) -> str | None:
     """Why records of a table cannot be sorted by these columns; None if they can."""
-    types = {field.name: field.type for field in schema}
+    # As schemas and executors do, without regard to case.
+    types = {field.name.lower(): field.type for field in schema}
     for name in names:
         if (reason := _without_order(name, types)) is not None:
             return f"{CLUSTERING_SORT_COLUMNS} names {name[:100]!r}, {reason}"
@@ -257,10 +258,11 @@ def unsortable(names: Iterable[str], schema: Sequence[Field]) -> str | None:
 
 
 def _without_order(name: str, types: Mapping[str, str]) -> str | None:
-    if name not in types:
+    type_ = types.get(name.lower())
+    if type_ is None:
         return f"which is no column: the columns are {', '.join(sorted(types)[:20])}"
-    if isinstance(column_types.parse(types[name]), ArrayType | MapType | StructType):
-        return f"whose type {types[name][:100]} has no order"
+    if isinstance(column_types.parse(type_), ArrayType | MapType | StructType):
+        return f"whose type {type_[:100]} has no order"
     return None
 
 
