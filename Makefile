@@ -16,7 +16,7 @@ comma := ,
 EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test suite test-long test-hudi test-flink check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-followers bench-publishing bench-spark bench-hudi bench-streaming soak walks budgets fuzz clean
+.PHONY: help install demo test suite test-long test-hudi test-flink check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-archive bench-followers bench-publishing bench-spark bench-hudi bench-streaming soak walks budgets fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -104,6 +104,9 @@ bench-spark: $(READY) ## Spark's writes and reads against plain Spark (CASES=abc
 bench-hudi: $(READY) ## the same work with Chronolake and with Hudi 1.2.0, in turns (ROWS=5000000; the environment of test-hudi; CHECK=1)
 	@$(if $(and $(HUDI_PYTHON),$(HUDI_JAR)),,$(BIN)/python tools/make_hudi_env.py .hudi-env)
 	$(BIN)/python -m benchmarks.hudi
+
+bench-archive: $(READY) ## bytes of a small commit in PostgreSQL by table, index and column (COMMITS=20000; CHECK=1 fails on a missed target)
+	$(BIN)/python -m benchmarks.archive
 
 bench-proof: $(READY) ## verify and rebuild a long log (EVENTS=100000): seconds, memory, how long commands wait
 	$(BIN)/python -m benchmarks.proof

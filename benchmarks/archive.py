@@ -1,0 +1,174 @@
+"""The cost of keeping history: bytes of a small commit in PostgreSQL, by table, index and column.
+
+``make bench-archive`` runs it; ``COMMITS=20000`` is the number of commits; ``CHECK=1`` exits 1 when a target
+is missed. A commit is what Spark's upsert of one file sends: a begin, a marker, and a complete with one write
+stat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Final, LiteralString
+
+import psycopg
+import uvloop
+from psycopg import sql
+
+import chronolake
+from benchmarks import reporting, running
+from benchmarks.reporting import Row
+from chronolake_model.columns import Field
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_model.files import ColumnStats, WriteStat
+from chronolake_model.marker_names import Marker, MarkerKind
+from chronolake_model.vocabulary import Operation
+
+COMMITS: Final = int(os.environ.get("COMMITS", "20000"))
+COMMIT_BYTES_MAX: Final = 1_500
+WRITERS: Final = 8
+VACUUMS: Final = 10
+"""Between equal numbers of commits: autovacuum comes when a fifth of the rows of a table is dead."""
+COLUMNS: Final = {
+    "order_id": "bigint",
+    "customer": "string",
+    "amount": "double",
+    "is_paid": "boolean",
+    "changed_at": "timestamp",
+    "day": "string",
+}
+EMPTY_TABLE_BYTES_MAX: Final = 65_536
+DAY: Final = "2026-11-28"
+# The sizes of a heap, of its TOAST table with its index, and of each index.
+_SIZES: Final[LiteralString] = """
+    SELECT c.relname, part.name, part.bytes
+    FROM pg_class c
+    CROSS JOIN LATERAL (
+        SELECT 'heap', pg_table_size(c.oid) - coalesce(pg_total_relation_size(nullif(c.reltoastrelid, 0)), 0)
+        UNION ALL
+        SELECT 'TOAST', pg_total_relation_size(nullif(c.reltoastrelid, 0))
+        UNION ALL
+        SELECT relname, pg_relation_size(indexrelid)
+        FROM pg_index
+        JOIN pg_class ON pg_class.oid = indexrelid
+        WHERE indrelid = c.oid
+    ) AS part (name, bytes)
+    WHERE c.relnamespace = 'chronolake'::regnamespace AND c.relkind = 'r' AND part.bytes IS NOT NULL
+"""
+_COLUMNS: Final[LiteralString] = """
+    SELECT attname FROM pg_attribute
+    WHERE attrelid = ('chronolake.' || %s)::regclass AND attnum > 0 AND NOT attisdropped
+    ORDER BY attnum
+"""
+Sizes = Mapping[tuple[str, str], int]
+
+
+def main() -> None:
+    """Measure, print the report, and fail when CHECK is set and a target is missed."""
+    reporting.finish(_measure(running.postgres()), f"{COMMITS:,} commits by {WRITERS} writers")
+
+
+def _measure(dsn: str) -> Iterator[Row]:
+    with running.server(dsn):
+        uvloop.run(_create_table())
+        before = _sizes(dsn)
+        for turn in range(VACUUMS):
+            uvloop.run(_commit(range(turn * COMMITS // VACUUMS, (turn + 1) * COMMITS // VACUUMS)))
+            _vacuum(dsn)
+    grown = {key: (size - before[key]) / COMMITS for key, size in _sizes(dsn).items()}
+    by_table: dict[str, float] = defaultdict(float)
+    for (table, _), size in grown.items():
+        by_table[table] += size
+    for table, of_table in sorted(by_table.items(), key=lambda item: -item[1]):
+        if of_table * COMMITS <= EMPTY_TABLE_BYTES_MAX:
+            continue
+        yield Row(table, f"{of_table:,.0f} bytes/commit")
+        for (of, part), size in grown.items():
+            if of == table and size >= 1:
+                yield Row(f"  {part}", f"{size:,.0f}")
+        for column, of_column in _columns(dsn, table):
+            yield Row(f"    {column}", f"{of_column:,.1f}")
+    yield reporting.at_most("a small commit in PostgreSQL", sum(by_table.values()), COMMIT_BYTES_MAX, "bytes")
+
+
+def _vacuum(dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("VACUUM (ANALYZE)")
+
+
+def _sizes(dsn: str) -> Sizes:
+    """Bytes by table and part."""
+    with psycopg.connect(dsn) as connection:
+        return {(table, part): size for table, part, size in connection.execute(_SIZES)}
+
+
+def _columns(dsn: str, table: str) -> Iterator[tuple[str, float]]:
+    """Bytes per commit of the values of each column, without alignment, where there are any."""
+    with psycopg.connect(dsn) as connection:
+        for (name,) in connection.execute(_COLUMNS, [table]).fetchall():
+            query = sql.SQL("SELECT coalesce(sum(pg_column_size({})), 0) FROM {}").format(
+                sql.Identifier(name), sql.Identifier("chronolake", table)
+            )
+            [[size]] = connection.execute(query).fetchall()
+            if size:
+                yield name, int(size) / COMMITS
+
+
+async def _create_table() -> None:
+    async with chronolake.connect_async(running.URL) as client:
+        await client.create_namespace("bench")
+        await client.create_table(
+            "bench.archive",
+            base_path="/bench/archive",
+            schema=[Field(name, data_type) for name, data_type in COLUMNS.items()],
+            record_key_fields=["order_id"],
+            partition_fields=["day"],
+            index=chronolake.BucketIndex(buckets=WRITERS),
+        )
+
+
+async def _commit(commits: range) -> None:
+    numbers = iter(commits)
+    async with chronolake.connect_async(running.URL) as client:
+        table = await client.table("bench.archive")
+
+        async def write(bucket: int) -> None:
+            # The next number of all writers, so that none of them is the last.
+            for number in numbers:
+                write = await table.begin(operation=Operation.UPSERT)
+                stat = _stat(bucket, number, write.requested_time)
+                await write.mark(Marker(stat.partition_path, stat.file_name, MarkerKind.MERGE))
+                await write.complete([stat])
+
+        async with asyncio.TaskGroup() as group:
+            for bucket in range(WRITERS):
+                group.create_task(write(bucket))
+
+
+def _stat(bucket: int, number: int, requested_time: str) -> WriteStat:
+    """A base file of 50,000 records with stats of all columns, as ``StatsCollector`` makes them."""
+    file_id = bucket_file_id(bucket)
+    return WriteStat(
+        f"day={DAY}",
+        file_id,
+        base_file_name(file_id, f"{bucket}-{number % 1_000}-{number}", requested_time),
+        size_bytes=1_843_217 + number,
+        records=50_000 + number,
+        inserts=20,
+        updates=480,
+        column_stats=[
+            ColumnStats(1, 1_000_000 + number, 9_000_000 + number, 0),
+            ColumnStats(2, f"customer-{number:06d}", f"customer-{900_000 + number}", 0),
+            ColumnStats(3, 0.05 + number, 9_999.95 + number, number % 100),
+            ColumnStats(4, min=False, max=True, nulls=0),
+            ColumnStats(5, "2026-11-28T00:00:07.123456Z", "2026-11-28T23:59:58.654321Z", 0),
+            ColumnStats(6, DAY, DAY, 0),
+        ],
+        has_field_ids=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
