@@ -336,7 +336,7 @@ class SparkTable(ServicedTable):
         The ``view`` of a merge-on-read table is ``snapshot``, base files merged with log files, or
         ``read_optimized``, base files only. ``columns`` are those of the table to read, all by default: name
         them when a merge-on-read table has many, because ``select`` on the frame does not prune the columns of
-        file slices with log files.
+        file slices that executors merge.
         """
         view = choices.of("view", view, QueryView)
         if view is QueryView.CHANGES:

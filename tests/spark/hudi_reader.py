@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import hudi
+import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from typing_extensions import override
 
 import chronolake
@@ -18,11 +20,12 @@ from chronolake_model.file_names import base_file_name
 from chronolake_model.files import FileGroupName, FileSlice, WriteStat
 from chronolake_model.instants import Instant
 from chronolake_spark import SparkTable
-from chronolake_spark.common import arrow_types
+from chronolake_spark.common import arrow_types, columns
 from chronolake_spark.read import evolution
 from chronolake_spark.read.slices import base_files, slice_reader, stored_slices
 from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.slice_reader import ExecutorReader, SliceReader
+from chronolake_spark.read.slices.stored_slices import StoredSlice
 
 _NUMBERS = itertools.count(1)
 
@@ -61,8 +64,24 @@ def rows_of_slices(table: chronolake.Table, slices: Sequence[FileSlice]) -> pa.T
     folder = TableFolder.of(table.definition.base_path, table.storage_options)
     reader = ExecutorReader(SliceReader(folder, layout, versions.all_fields(), ordering))
     texts = [stored_slices.of(file_slice).to_json() for file_slice in slices]
-    batches = reader.rows_of(texts)
-    return pa.Table.from_batches(list(batches), layout)
+    rows = pa.Table.from_batches(list(reader.rows_of(texts)), layout)
+    for text in texts:
+        assert_parts_are_whole(reader.slices, stored_slices.from_json(text))
+    return rows
+
+
+def assert_parts_are_whole(reader: SliceReader, stored: StoredSlice) -> None:
+    """The slice is the records of the base file without the keys of the log files, and those of these keys."""
+    if stored.base is None or not stored.logs:
+        return
+    keys = pa.concat_arrays([pa.array([], pa.string()), *reader.log_keys(stored)])
+    base = [
+        rows.filter(pc.invert(pc.is_in(rows[columns.RECORD_KEY], value_set=keys)))
+        for rows in reader.rows(msgspec.structs.replace(stored, logs=[]))
+    ]
+    parts = [table.cast(reader.layout) for table in (*base, *reader.changed_rows(stored))]
+    whole = [table.cast(reader.layout) for table in reader.rows(stored)]
+    assert_same_rows(pa.concat_tables(parts), pa.concat_tables(whole))
 
 
 def layout_of(table: chronolake.Table) -> pa.Schema:

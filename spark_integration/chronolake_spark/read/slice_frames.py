@@ -1,5 +1,8 @@
 """Frames of file slices. Spark reads those without log files itself; executors merge the others in Arrow.
 
+Where the log files of a slice change few of its records, Spark reads the base file too, without the records
+whose keys are in the log files, and executors read only those.
+
 Executors also read all files in S3, as writers do, because Spark has no file system for S3 without extra
 packages.
 """
@@ -16,9 +19,12 @@ import pyarrow as pa
 from pyarrow.fs import LocalFileSystem
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+from typing_extensions import override
 
 from chronolake_model.files import ChangedFileGroup, DataFile, FileSlice
+from chronolake_model.tables import Table
+from chronolake_model.vocabulary import IndexType
 from chronolake_spark.common import columns
 from chronolake_spark.driver import schema, spark_internals
 from chronolake_spark.read.evolution import Versions
@@ -49,6 +55,11 @@ _listing: dict[str, tuple[int, str]] = {}
 _TASKS_WANTED: Final = 64
 _TASK_BYTES_MIN: Final = 4 * 2**20
 _TASK_BYTES_MAX: Final = 128 * 2**20
+_RECORDS_PER_CHANGE: Final = 4
+"""Records of a base file for each in the log files, from which on Spark reads the base file."""
+_CHANGED_KEYS_MAX: Final = 1_000_000
+"""Keys in log files that each executor holds."""
+_INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _Item = TypeVar("_Item")
 
 
@@ -64,10 +75,21 @@ def records(
 
     With ``times`` those that instants of these requested times wrote last.
     """
-    on_executors = [slice_ for slice_ in slices if slice_.log_files or _is_in_s3(written)]
+    if _is_in_s3(written):
+        return _merged(spark, written, slices, names, times)
+    read = _read(names, times)
     files = [slice_.base_file for slice_ in slices if slice_.base_file and not slice_.log_files]
-    frames = [] if _is_in_s3(written) else _native(spark, written, files, _read(names, times))
-    frames = [_only(frame, names, times) for frame in frames]
+    frames = [_only(frame, names, times) for frame in _native(spark, written, files, read)]
+    partly = _with_few_changes(written, slices)
+    if partly:
+        frames.append(_only(_unchanged(spark, written, partly, read), names, times))
+        frames.append(_merged(spark, written, partly, names, times, _ChangedRows))
+    read_natively = {(slice_.partition_path, slice_.file_id) for slice_ in partly}
+    on_executors = [
+        slice_
+        for slice_ in slices
+        if slice_.log_files and (slice_.partition_path, slice_.file_id) not in read_natively
+    ]
     if on_executors or not frames:
         frames.append(_merged(spark, written, on_executors, names, times))
     return functools.reduce(DataFrame.union, frames)
@@ -142,19 +164,64 @@ def _struct_of(whole: StructType, names: Sequence[str]) -> StructType:
     return StructType([by_name[name] for name in names])
 
 
+def _with_few_changes(written: Versions, slices: Sequence[FileSlice]) -> list[FileSlice]:
+    """The slices with log files whose base file Spark can read beside them.
+
+    With another index than a bucket index a key may be in two file groups (docs/concepts/files.md), so the keys
+    of one say nothing about the base file of another.
+    """
+    if written.table.index.type is not IndexType.BUCKET:
+        return []
+    chosen, keys = [], 0
+    for slice_ in slices:
+        changes = sum(file.records for file in slice_.log_files)
+        if not slice_.base_file or not changes or changes * _RECORDS_PER_CHANGE > slice_.base_file.records:
+            continue
+        keys += changes
+        if keys > _CHANGED_KEYS_MAX:
+            break
+        chosen.append(slice_)
+    return chosen
+
+
+def _unchanged(
+    spark: SparkSession, written: Versions, slices: Sequence[FileSlice], names: Sequence[str]
+) -> DataFrame:
+    """The records of base files whose keys are not in the log files of their slices."""
+    table = written.table
+    key = _integer_key(table) or columns.RECORD_KEY
+    place = [key, *([columns.PARTITION_PATH] if table.partition_fields else [])]
+    files = [slice_.base_file for slice_ in slices if slice_.base_file]
+    base = functools.reduce(
+        DataFrame.union, _native(spark, written, files, list(dict.fromkeys([*names, *place])))
+    )
+    texts = [stored_slices.of(slice_).to_json() for slice_ in slices]
+    key_type = StringType() if key == columns.RECORD_KEY else LongType()
+    struct = StructType([StructField(key, key_type), StructField(columns.PARTITION_PATH, StringType())])
+    keys = _in_tasks(spark, _LogKeys(written, struct), texts, struct)
+    return schema.selected(base.join(sf.broadcast(schema.selected(keys, place)), place, "left_anti"), names)
+
+
+def _integer_key(table: Table) -> str | None:
+    """The key field, if it is one integer: Spark reads it instead of the record key, which is its text."""
+    types = [field.type for field in table.schema if [field.name] == list(table.record_key_fields)]
+    return table.record_key_fields[0] if types and types[0] in _INTEGERS else None
+
+
 def _merged(
     spark: SparkSession,
     written: Versions,
     slices: Sequence[FileSlice],
     names: Sequence[str],
     times: Sequence[str] | None,
+    rows_of: type[_StoredRows] | None = None,
 ) -> DataFrame:
     read = set(_read(names, times))
     whole = schema.file_struct_of(written.table.schema)
     struct = StructType([field for field in whole if field.name in read])
     if slices:
         texts = [stored_slices.of(slice_).to_json() for slice_ in slices]
-        rows = _in_tasks(spark, _StoredRows(written, struct, times), texts, struct)
+        rows = _in_tasks(spark, (rows_of or _StoredRows)(written, struct, times), texts, struct)
     else:
         rows = spark.createDataFrame([], struct)
     return rows if struct.names == list(names) else schema.selected(rows, names)
@@ -201,6 +268,25 @@ class _StoredRows(OnExecutor):
 
     def __call__(self, slices: Iterable[str]) -> Iterator[pa.RecordBatch]:
         return self.reader().rows_of(slices, self._times)
+
+
+class _ChangedRows(_StoredRows):
+    """The function that reads the records of slices whose keys are in the log files."""
+
+    @override
+    def __call__(self, slices: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        return self.reader().changed_rows_of(slices, self._times)
+
+
+class _LogKeys(OnExecutor):
+    """The function that reads the keys in log files, in the columns of ``struct``."""
+
+    def __init__(self, written: Versions, struct: StructType) -> None:
+        super().__init__(written, schema.file_struct_of(written.table.schema))
+        self._keys = to_arrow_schema(struct)
+
+    def __call__(self, slices: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        return self.reader().log_keys(slices, self._keys)
 
 
 class _DeletedRows(OnExecutor):

@@ -7,6 +7,7 @@ a record never leaves its file group, so no shuffle is needed.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 
 from chronolake import field_ids
 from chronolake_model.tables import SchemaField
+from chronolake_spark import errors
 from chronolake_spark.common import columns
 from chronolake_spark.read.slices import (
     base_files,
@@ -105,6 +107,16 @@ class SliceReader:
         """The contents of the log files of a slice, in the columns that a merge needs."""
         return self._log_contents(stored, self.layout)
 
+    def changed_rows(self, stored: StoredSlice) -> Iterator[pa.Table]:
+        """The records of a slice whose keys are in its log files."""
+        changes = self.changes(stored)
+        if changes.lacking or self._has_winners(stored.base, changes):
+            keys = changes.versions[log_merge.KEY].combine_chunks().cast(pa.string())
+            yield from self.only(keys).merged(stored, changes)
+            return
+        stays = np.zeros(len(changes.versions), dtype=np.bool_)
+        yield log_merge.records_left(changes, stays).select(self.layout.names)
+
     def merged(self, stored: StoredSlice, changes: LatestChanges) -> Iterator[pa.Table]:
         """The records of a slice with these changes."""
         stays = np.zeros(len(changes.versions), dtype=np.bool_)
@@ -119,6 +131,13 @@ class SliceReader:
             while tables:
                 yield tables.pop()
         yield log_merge.records_left(changes, stays).select(self.layout.names)
+
+    def _has_winners(self, base: SliceFile | None, changes: LatestChanges) -> bool:
+        """Whether a record of the base file wins against the log files. Without ordering fields none does."""
+        if not self.ordering:
+            return False
+        layout = self.of_keys().layout
+        return any(log_merge.surviving(rows, changes)[1].any() for rows in self._base_rows(base, layout))
 
     def _log_contents(self, stored: StoredSlice, layout: pa.Schema) -> LogContents:
         layout = _with_columns(layout, self.ordering, columns.RECORD_KEY, columns.COMMIT_TIME)
@@ -165,11 +184,25 @@ class ExecutorReader:
 
     def rows_of(self, slices: Iterable[str], times: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
         """All records of these slices; with ``times`` those whose last change these requested times made."""
-        wanted = None if times is None else pa.array(sorted(times), pa.string())
+        return _batches(map(self.slices.rows, map(stored_slices.from_json, slices)), times)
+
+    def changed_rows_of(
+        self, slices: Iterable[str], times: Collection[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The records of these slices whose keys are in their log files; ``times`` as for ``rows_of``."""
+        return _batches(map(self.slices.changed_rows, map(stored_slices.from_json, slices)), times)
+
+    def log_keys(self, slices: Iterable[str], layout: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The record keys in the log files of slices, some more than once, and their partition paths.
+
+        ``layout`` has these two columns; of type int64, a key is the number that is its text.
+        """
         for text in slices:
-            for rows in self.slices.rows(stored_slices.from_json(text)):
-                chosen = rows if wanted is None else _of_times(rows, wanted)
-                yield from chosen.to_batches(max_chunksize=_BATCH_ROWS)
+            stored = stored_slices.from_json(text)
+            for keys in self.slices.log_keys(stored):
+                paths = pa.repeat(pa.scalar(stored.partition_path), len(keys))
+                typed = keys if pa.types.is_string(layout.types[0]) else _numbers(keys, stored)
+                yield pa.record_batch([typed, paths], schema=layout)
 
     def deleted_rows(self, groups: Iterable[tuple[str, str | None]]) -> Iterator[pa.RecordBatch]:
         """The deleted records of changed file groups.
@@ -206,6 +239,37 @@ def _with_columns(layout: pa.Schema, ordering: Sequence[pa.Field], *meta_columns
     """The layout with the columns by which versions of a record are compared."""
     meta = field_ids.by_names(pa.schema([pa.field(name, pa.string()) for name in meta_columns]), [])
     return pa.schema([*layout, *(field for field in (*meta, *ordering) if field.name not in layout.names)])
+
+
+def _numbers(keys: pa.Array, stored: StoredSlice) -> pa.Array:
+    """The numbers whose texts the keys are."""
+    with contextlib.suppress(pa.ArrowInvalid):
+        numbers = keys.cast(pa.int64())
+        if pc.all(pc.equal(numbers.cast(pa.string()), keys), min_count=0).as_py():
+            return numbers
+    wrong = next(key for key in keys.to_pylist() if not _is_integer(key))
+    raise errors.LogFileDamaged(
+        f"a log file of the file group {stored.file_id} has the record key {wrong!r}, which is not the text of "
+        "a bigint: its writer does not follow docs/writing.md#record-keys; write the record again",
+        {"file_id": stored.file_id, "record_key": wrong},
+    )
+
+
+def _is_integer(text: str) -> bool:
+    try:
+        number = int(text)
+    except ValueError:
+        return False
+    return str(number) == text and -(2**63) <= number < 2**63
+
+
+def _batches(slices: Iterable[Iterable[pa.Table]], times: Collection[str] | None) -> Iterator[pa.RecordBatch]:
+    """The rows as batches for the JVM; with ``times`` those whose last change these requested times made."""
+    wanted = None if times is None else pa.array(sorted(times), pa.string())
+    for tables in slices:
+        for rows in tables:
+            chosen = rows if wanted is None else _of_times(rows, wanted)
+            yield from chosen.to_batches(max_chunksize=_BATCH_ROWS)
 
 
 def _of_times(rows: pa.Table, times: pa.Array) -> pa.Table:
