@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from tests.docs import markdown
 from tests.docs.markdown import ROOT
+from tests.server.test_embedded import EmbeddingServer
 from tests.store.history import History, make_history
 from tests.store.streamed import Streamed
 
@@ -51,6 +57,21 @@ def test_an_example_gives_rows_to_the_auditor(history: str, example: str) -> Non
     with psycopg.connect(history) as connection:
         connection.execute("SET ROLE chronolake_auditor")
         assert connection.execute(example.encode()).fetchall()
+
+
+def test_the_embedded_database_is_reached_by_its_dsn(
+    data_dir: Path, serve: Callable[[], EmbeddingServer]
+) -> None:
+    [connecting] = [block.code for block in markdown.blocks(PAGE) if block.language == "sh"]
+    [role] = [block.code for block in markdown.blocks(PAGE) if block.code.startswith("SET ROLE")]
+    [command] = re.findall(r'"\$\((.*)\)"', connecting)
+    program, *arguments = shlex.split(command.replace("/tmp/chronolake", str(data_dir)))
+    serve()
+
+    dsn = subprocess.check_output([Path(sys.executable).parent / program, *arguments], text=True)
+    with psycopg.connect(dsn.strip()) as connection:
+        connection.execute(role.encode())
+        assert connection.execute("SELECT count(*) FROM chronolake.audit_commands").fetchone() == (0,)
 
 
 def test_every_relation_of_the_auditor_has_an_example(history: str) -> None:

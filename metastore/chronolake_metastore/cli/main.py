@@ -1,4 +1,4 @@
-"""``chronolake-metastore``: serve, migrate, verify, heads, rebuild, claim, backup, restore, openapi."""
+"""``chronolake-metastore``: serve, migrate, dsn, verify, heads, rebuild, claim, backup, restore, openapi."""
 
 from __future__ import annotations
 
@@ -65,6 +65,13 @@ def migrate(settings: Settings) -> None:
         typer.echo(f"PostgreSQL: {warning}", err=True)
     before, after = done.before, done.after
     typer.echo(f"schema {after}, as before" if before == after else f"schema {before or 'none'} -> {after}")
+
+
+@app.command()
+@of_settings(log_level=LogLevel.WARNING)
+def dsn(settings: Settings) -> None:
+    """Print the DSN of an embedded database, for psql and other programs: it runs as long as its server."""
+    typer.echo(existing(settings).dsn)
 
 
 @app.command()
