@@ -111,7 +111,7 @@ bench-archive: $(READY) ## bytes of a small commit in PostgreSQL by table, index
 bench-proof: $(READY) ## verify and rebuild a long log (EVENTS=100000): seconds, memory, how long commands wait
 	$(BIN)/python -m benchmarks.proof
 
-soak: $(READY) ## a table under load for MINUTES=30: two Spark applications and a Python job write, all services run, savepoints, cleans, kill -9 (SEED=1; CHECK=1)
+soak: $(READY) ## a table under load for MINUTES=30: two Spark applications and a Python job write, all services run, savepoints, cleans, kill -9 (SEED=1 STORAGE=s3; CHECK=1)
 	$(BIN)/python -m benchmarks.soak
 
 budgets: $(READY) ## write the statements and round trips of each command again

@@ -4,8 +4,9 @@
 while ``chronolake services run`` serves it by the engines arrow and spark. Writers, executors and a server are
 killed with -9 and started again. An oracle knows each acknowledged record (``soak_oracle``). ``SEED`` repeats
 the order of the faults, ``KEYS``, ``PARTITIONS`` and ``PAUSE`` (seconds between two writes of a writer) change
-the load, ``ENGINES=arrow,arrow,arrow`` runs without Spark, ``KEEP=1`` leaves the folder. ``CHECK=1`` exits 1
-when a target is missed.
+the load, ``ENGINES=arrow,arrow,arrow`` runs without Spark, ``STORAGE=s3`` has the table in a bucket of moto,
+``KEEP=1`` leaves the folder. With an odd ``SEED`` file groups are log-compacted before they are compacted.
+``CHECK=1`` exits 1 when a target is missed.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ from benchmarks import reporting, running
 from benchmarks.reporting import Row
 from benchmarks.soak_batches import FIELDS, LOADER, PATIENCE_SECONDS, WRITERS, Journal, Soak, batch
 from benchmarks.soak_faults import WORKER, Faults, Program, services
-from benchmarks.soak_oracle import SERVICES, Oracle, data_files
+from benchmarks.soak_oracle import SERVICES, Oracle
+from benchmarks.soak_store import base_path, data_files
 from benchmarks.soak_writer import STOP, arrow_upsert
 from chronolake.errors import ChronolakeError
 from chronolake_model.files import FileSlice
 from chronolake_model.services import TableService
 from chronolake_model.tables import BucketIndex
-from chronolake_model.vocabulary import IndexType, TableType
+from chronolake_model.vocabulary import IndexType, Operation, State, TableType
 from chronolake_spark import services as table_services
 from chronolake_spark.services.running import RunOptions
 from tests.fix_server import ServerProcess
@@ -46,6 +48,7 @@ SEED = int(os.environ.get("SEED", "0")) or time.time_ns() % 1_000_000
 KEYS = int(os.environ.get("KEYS", "240000"))
 PARTITIONS = int(os.environ.get("PARTITIONS", "48"))
 PAUSE_SECONDS = float(os.environ.get("PAUSE", "4"))
+STORAGE = os.environ.get("STORAGE", "local")
 ENGINES = os.environ.get("ENGINES", "spark,spark,arrow").split(",")
 KEEPS_FOLDER = bool(os.environ.get("KEEP"))
 TABLE = "soak.records"
@@ -58,6 +61,9 @@ PROPERTIES = {
     "hoodie.log.compaction.enable": "true",
 }
 """The sizes of a small table, and a short history; all else is as by default."""
+LOGS_FIRST = {"hoodie.compact.inline.max.delta.commits": "15", "hoodie.log.compaction.blocks.threshold": "2"}
+"""Otherwise a compaction takes each file group before it has enough log files for a log compaction."""
+MERGES_LOGS = SEED % 2 == 1
 SAMPLES = 60
 SAMPLE_SECONDS_MIN = 3.0
 SAVEPOINT_SAMPLES = 4
@@ -99,11 +105,12 @@ def _measure(dsn: str, folder: Path) -> Iterator[Row]:
     logs = [folder / f"server-{number}.log" for number in range(2)]
     steady, mortal = (ServerProcess(dsn, log, *_FLAGS, start_seconds_max=PATIENCE_SECONDS) for log in logs)
     with contextlib.ExitStack() as stack:
+        base = stack.enter_context(base_path(STORAGE, folder))
         for server in (steady, mortal):
             server.start()
             stack.callback(server.stop)
         client = stack.enter_context(chronolake.connect(steady.url))
-        table = _table(client, folder)
+        table = _table(client, base)
         soak = Soak(mortal.url, TABLE, str(folder), SEED, KEYS, PARTITIONS, PAUSE_SECONDS)
         arrow_upsert(soak, table, batch(soak, LOADER))
         serving = services("services arrow", folder, steady.url, "arrow")
@@ -131,18 +138,18 @@ def _measure(dsn: str, folder: Path) -> Iterator[Row]:
         yield from _health(client, table, samples)
 
 
-def _table(client: chronolake.Client, folder: Path) -> chronolake.Table:
+def _table(client: chronolake.Client, base_path: str) -> chronolake.Table:
     client.create_namespace("soak")
     table = client.create_table(
         TABLE,
-        base_path=str(folder / "table"),
+        base_path=base_path,
         schema=list(FIELDS),
         record_key_fields=["id"],
         partition_fields=["part"],
         ordering_field="version",
         type=TableType.MERGE_ON_READ,
         index=BucketIndex(IndexType.SIMPLE),
-        properties=PROPERTIES,
+        properties=PROPERTIES | (LOGS_FIRST if MERGES_LOGS else {}),
     )
     table.claim_storage()
     return table
@@ -198,7 +205,7 @@ class _Run:
             self._oracle.compare(reading.as_of or "", slices, "the snapshot")
         return Sample(
             seconds,
-            len(data_files(Path(self._table.definition.base_path))),
+            len(data_files(self._table)),
             sum(len(of.log_files) for of in slices),
             len(slices),
             sum(_is_small(of) for of in slices),
@@ -252,6 +259,9 @@ def _counts(table: chronolake.Table, oracle: Oracle, faults: Faults) -> Iterator
     )
     for (name, state), count in sorted(runs.items()):
         yield Row(f"instants: {name}, {state}", f"{count:,}")
+    if MERGES_LOGS:
+        merged = runs[Operation.LOG_COMPACT, State.COMPLETED]
+        yield reporting.at_least("log compactions that completed", merged, 1, "")
 
 
 def _correctness(
@@ -288,7 +298,7 @@ def _correctness(
     orphans = [f"{orphan.path} ({orphan.reason})" for orphan in table.orphans().orphans]
     yield from _listing("orphans", orphans)
     yield from _listing(
-        "data files in the folder that the metastore does not publish", oracle.unaccounted_files()
+        "data files in the store that the metastore does not publish", oracle.unaccounted_files()
     )
     yield reporting.at_most("findings of check", len(table.check().findings), 0, "findings")
 
@@ -340,7 +350,9 @@ def _health(client: chronolake.Client, table: chronolake.Table, samples: Sequenc
     table_services.run(client, RunOptions(once=True, plans=False))
     fresh = read_seconds(table, table.snapshot().slices)
     times = statistics.median(sample.read_seconds for sample in last) / fresh
-    yield reporting.at_most("time to read, against the table freshly compacted", times, READ_TIMES_MAX, "x")
+    name = "time to read, against the table freshly compacted"
+    # The target is that of the defaults.
+    yield Row(name, f"{times:.2f} x") if MERGES_LOGS else reporting.at_most(name, times, READ_TIMES_MAX, "x")
 
 
 def _listed(numbers: Iterable[int]) -> str:

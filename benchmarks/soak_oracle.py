@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 import chronolake
 from benchmarks.soak_batches import VERSION, WRITERS, Batch, Entry, Journal, Soak, batch
+from benchmarks.soak_store import data_files
 from chronolake_model.files import FileSlice
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import Operation, State, TimeOrder
@@ -90,21 +90,11 @@ class Oracle:
 
     def unaccounted_files(self) -> list[str]:
         """Data files in the folder of the table that the metastore does not publish."""
-        base = Path(self._table.definition.base_path)
         published = {
             path for part in self._table.published_batches() for path in part.column("path").to_pylist()
         }
-        return sorted(set(data_files(base)) - published)
+        return sorted(set(data_files(self._table)) - published)
 
     def _fault(self, text: str) -> None:
         print(f"FAULT: {text}", flush=True)
         self.faults.append(text)
-
-
-def data_files(base: Path) -> list[str]:
-    """The base files and log files below a folder, by their paths there."""
-    return [
-        str(path.relative_to(base))
-        for path in base.rglob("*")
-        if (path.suffix == ".parquet" or ".log." in path.name) and ".hoodie" not in path.parts
-    ]

@@ -61,7 +61,7 @@ def _method_and_paths(request: dict[str, Any]) -> tuple[str, list[str]]:
     return method, [path, *(f"{path}/{key.decode()}" for key in _KEY.findall(body))]
 
 
-class _Gateway:
+class Gateway:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self._lock = threading.Lock()
@@ -97,7 +97,7 @@ class _Gateway:
 def s3_gateway() -> Iterator[tuple[str, list[Fault]]]:
     """Where the API is, and the faults that it has; servers may send their credentials to it."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    gateway = _Gateway()
+    gateway = Gateway()
     server = make_server("127.0.0.1", 0, gateway, threaded=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
