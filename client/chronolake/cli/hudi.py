@@ -53,9 +53,9 @@ def _print(console: Console, publication: Publication) -> None:
         )
     active = publication.active_timeline
     if active is not None and active.before is not None:
-        files = output.count(active.history_files, "file")
+        files = output.count(active.history_files, "history file")
         rows.append(
-            ("active timeline from (UTC)", f"{output.utc(active.before)}; before it {files} of history")
+            ("active timeline from (UTC)", f"{output.utc(active.before)}; older instants are in {files}")
         )
     if active is not None and active.held_by is not None:
         since = "" if active.held_since is None else f", {output.utc(active.held_since)}"

@@ -325,7 +325,7 @@ def test_status_says_where_the_active_timeline_begins_and_what_holds_it(keyed_ta
     with io.StringIO() as text:
         cli_hudi._print(Console(file=text, width=200), keyed_table.table.publication())
         printed = text.getvalue()
-    assert "before it 1 file of history" in printed
+    assert "older instants are in 1 history file\n" in printed
     assert "pending, 20" in printed
 
 
