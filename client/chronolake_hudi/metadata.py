@@ -201,7 +201,7 @@ _IDENTIFYING: Final[Mapping[type[msgspec.Struct], str]] = {
     SavepointMetadata: "savepointedAt",
 }
 """A field that the files of a type have and others have not, for the types whose fields all have defaults."""
-_MetadataT = TypeVar("_MetadataT", bound=Metadata)
+MetadataT = TypeVar("MetadataT", bound=Metadata)
 
 
 def operation_type(operation: Operation) -> str:
@@ -215,9 +215,7 @@ def encode(metadata: Metadata, codec: Codec = "null") -> bytes:
     return avro_files.encode(_sorted_maps(record), _SCHEMAS[type(metadata)](), codec)
 
 
-def decode(
-    content: bytes, metadata_type: type[_MetadataT], path: str, layout: Layout = Layout.TWO
-) -> _MetadataT:
+def decode(content: bytes, metadata_type: type[MetadataT], path: str, layout: Layout = Layout.TWO) -> MetadataT:
     """The contents of the file ``path``.
 
     Raises ``DamagedFile`` if the file is empty or cut off, or holds something else.
@@ -226,6 +224,11 @@ def decode(
         record = _parse_json(content, path)
     else:
         record = avro_files.decode(content, path)
+    return of_record(record, metadata_type, path)
+
+
+def of_record(record: Mapping[str, Any], metadata_type: type[MetadataT], path: str) -> MetadataT:
+    """The contents that a record in the file ``path`` has. Raises ``DamagedFile`` if it has something else."""
     identifying = _IDENTIFYING.get(metadata_type)
     try:
         if identifying is not None and identifying not in record:

@@ -50,13 +50,37 @@ class HistoryListing(msgspec.Struct, frozen=True):
     last_manifest: int
 
 
-class _Entry(msgspec.Struct, frozen=True, rename="camel"):
+class HistoryEntry(msgspec.Struct, frozen=True, rename="camel"):
+    """A file of a history, with its size in bytes."""
+
     file_name: str
     file_len: int
 
 
-class _Manifest(msgspec.Struct, frozen=True):
-    files: list[_Entry]
+class HistoryManifest(msgspec.Struct, frozen=True):
+    """The files of a history."""
+
+    files: list[HistoryEntry]
+
+
+def present(files: Files, folder: str = HISTORY_FOLDER) -> HistoryManifest | None:
+    """The manifest that readers take; None if there is no history.
+
+    Raises ``StorageError`` if it is missing or damaged, or if a file that it names is.
+    """
+    listed = {file.file_name: file.size_bytes for file in files.files_in(folder)}
+    version = files.read(f"{folder}/_version_") if "_version_" in listed else None
+    text = b"" if version is None else version.body
+    number = int(text) if text.isdigit() else max(_manifests(listed), default=0)
+    if not number:
+        return None
+    manifest = _read_manifest(files, number, folder)
+    if manifest is None:
+        raise StorageError(f"{files.base_path}/{folder}/manifest_{number} is missing or damaged")
+    wrong = [entry.file_name for entry in manifest.files if listed.get(entry.file_name) != entry.file_len]
+    if wrong:
+        raise StorageError(f"{files.base_path}/{folder}/{wrong[0]} is missing, or has another size")
+    return manifest
 
 
 def find(files: Files, written: PublishedHistory | None) -> HistoryListing:
@@ -163,15 +187,15 @@ def _manifests(names: Iterable[str]) -> list[int]:
     return [int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name))]
 
 
-def _manifest_of(history: PublishedHistory) -> _Manifest:
-    return _Manifest([_Entry(file.name, file.size_bytes) for file in history.files])
+def _manifest_of(history: PublishedHistory) -> HistoryManifest:
+    return HistoryManifest([HistoryEntry(file.name, file.size_bytes) for file in history.files])
 
 
-def _read_manifest(files: Files, number: int) -> _Manifest | None:
+def _read_manifest(files: Files, number: int, folder: str = HISTORY_FOLDER) -> HistoryManifest | None:
     """The manifest of a number; None if it is missing or damaged."""
-    stored = files.read(_manifest_path(number), _MANIFEST_BYTES_MAX)
+    stored = files.read(f"{folder}/manifest_{number}", _MANIFEST_BYTES_MAX)
     try:
-        return None if stored is None else decoding.decode(stored.body, _Manifest)
+        return None if stored is None else decoding.decode(stored.body, HistoryManifest)
     except msgspec.DecodeError:
         return None
 

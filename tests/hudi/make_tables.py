@@ -29,13 +29,8 @@ QUIET = {
     # Hudi makes room for 60,000 keys in the bloom filter of each file: half a megabyte.
     "hoodie.index.bloom.num_entries": "10",
     "hoodie.bloom.index.filter.type": "SIMPLE",
-    "hoodie.upsert.shuffle.parallelism": "1",
-    "hoodie.insert.shuffle.parallelism": "1",
-    "hoodie.bulkinsert.shuffle.parallelism": "1",
-    "hoodie.delete.shuffle.parallelism": "1",
-    "hoodie.finalize.write.parallelism": "1",
-    "hoodie.rollback.parallelism": "1",
-    "hoodie.cleaner.parallelism": "1",
+    **{f"hoodie.{name}.shuffle.parallelism": "1" for name in ("upsert", "insert", "bulkinsert", "delete")},
+    **{f"hoodie.{name}.parallelism": "1" for name in ("finalize.write", "rollback", "cleaner")},
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
     "hoodie.datasource.write.hive_style_partitioning": "true",
@@ -182,6 +177,16 @@ ARCHIVED = {
     "hoodie__timeline__compaction__batch__size": "4",
 }
 
+COMPACTS = {"hoodie__compact__inline": "true", "hoodie__compact__inline__max__delta__commits": "2"}
+KEPT = {
+    **ARCHIVED,
+    "hoodie__clean__automatic": "false",
+    "hoodie__keep__min__commits": "2",
+    "hoodie__keep__max__commits": "3",
+    "hoodie__timeline__compaction__batch__size": "3",
+}
+"""As many commits as possible are archived, and all of their files stay."""
+
 
 def copy_on_write(table: HudiTable) -> None:
     """Inserts, upserts, deletes, an insert overwrite, a savepoint, a clean, a delete of a partition."""
@@ -207,6 +212,12 @@ def archived(table: HudiTable) -> None:
     table.write(_rows(range(100, 103), 2), "insert", hoodie__parquet__small__file__limit="0")
     for number in range(3, 11):
         table.write(_rows([number % 3, 20 + number], number))
+
+
+def kept(table: HudiTable) -> None:
+    """Each upsert updates one row and inserts one."""
+    for number in range(1, 11):
+        table.write(_rows([number % 3, 20 + number] if number > 1 else range(6), number))
 
 
 def merge_on_read(table: HudiTable) -> None:
@@ -409,6 +420,10 @@ RECIPES: dict[str, Recipe] = {
     "cow6": (6, PARTITIONED, copy_on_write),
     "archived8": (8, ARCHIVED, archived),
     "archived6": (6, ARCHIVED, archived),
+    "kept8": (8, KEPT, kept),
+    "kept9": (9, {**PARTITIONED, **KEPT}, kept),
+    "keptmor9": (9, {**MERGE_ON_READ, **KEPT, **COMPACTS}, kept),
+    "kept6": (6, KEPT, kept),
     "pending8": (8, {}, pending),
     "evolved9": (9, {}, evolved),
     "mor9": (9, {**PARTITIONED, **MERGE_ON_READ}, merge_on_read),
@@ -446,19 +461,11 @@ def pack(path: Path) -> None:
     """Pack a table without what no reader needs."""
 
     def kept(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        unwanted = (
-            ".crc",
-            "/.hoodie/metadata",
-            "/.hoodie/.locks",
-            "/.hoodie/.temp",
-            "/.hoodie/.heartbeat",
-            "/.hoodie/.aux",
-        )
-        if any(part in f"/{member.name}" for part in unwanted):
-            return None
+        folders = ("metadata", ".locks", ".temp", ".heartbeat", ".aux")
+        unwanted = (".crc", *(f"/.hoodie/{name}" for name in folders))
         member.uid = member.gid = 0
         member.uname = member.gname = ""
-        return member
+        return None if any(part in f"/{member.name}" for part in unwanted) else member
 
     TABLES.mkdir(exist_ok=True)
     with tarfile.open(TABLES / f"{path.name}.tar.gz", "w:gz") as archive:

@@ -38,6 +38,13 @@ def adopt(
             help="Roll back instants that Hudi has not completed. Their files are deleted.",
         ),
     ] = False,
+    skip_damaged_history: Annotated[
+        bool,
+        typer.Option(
+            "--skip-damaged-history",
+            help="Go on if files of Hudi's archived timeline cannot be read, without the instants in them.",
+        ),
+    ] = False,
     property_: options.PropertyOption = None,
     reuse_base_path: options.ReuseBasePathOption = False,
     storage: options.StorageOption = None,
@@ -56,6 +63,7 @@ def adopt(
         base_path=path,
         roll_back_pending=roll_back_pending,
         reuse_base_path=reuse_base_path,
+        skip_damaged_history=skip_damaged_history,
         properties=options.properties(property_ or []),
     )
     with context.client(retry_seconds=60, storage_options=storage_options) as client:

@@ -18,6 +18,7 @@ from chronolake._sync.client import Client
 from chronolake._sync.table import Table
 from chronolake.calls import catalog
 from chronolake.hudi import (
+    archive,
     folder,
     footers,
     history,
@@ -104,7 +105,7 @@ def adopt(
         return _finish(client, begun, files)
     with storage_failures():
         filesystem, root = open_filesystem(options.base_path, options_of(options.properties, storage_options))
-    table = _read(files)
+    table = _read_with_archive(files)
     table_footers = _footers(table, filesystem, root, progress)
     table = _with_facts(table, filesystem, root, table_footers)
     adoption = _readable(_check(client, files, table, options), table_footers)
@@ -130,6 +131,11 @@ def _begun_before(client: Client, options: Options) -> Table | None:
 def _read(files: Files, former: bytes | None = None) -> StoredTable:
     with _cannot_adopt(), storage_failures():
         return stored.read(files, former)
+
+
+def _read_with_archive(files: Files) -> StoredTable:
+    with _cannot_adopt(), storage_failures():
+        return archive.with_archived(stored.read(files), files)
 
 
 def _footers(table: StoredTable, filesystem: Any, root: str, progress: Callable[[str], None]) -> Footers:

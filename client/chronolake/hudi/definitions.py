@@ -42,6 +42,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     base_path: str
     roll_back_pending: bool = False
     reuse_base_path: bool = False
+    skip_damaged_history: bool = False
     properties: Mapping[str, str] = {}
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from chronolake.hudi import logs
 from chronolake.hudi.stored import DAMAGED_ADVICE, READERS, StoredTable
 from chronolake_hudi.errors import DamagedFile
 from chronolake_model import meta_columns
@@ -107,11 +108,15 @@ class Footers:
 def with_records(table: StoredTable, footers: Footers) -> StoredTable:
     """The table with the records of the base files that no instant names. Raises ``DamagedFile``."""
     listed = {instant.requested_time for instant in table.instants}
+    named = logs.writers_of(table)
     first = table.first_active or ""
     paths = [
         file.path
         for file, name in table.data_files
-        if name.kind is FileKind.BASE and name.requested_time not in listed and name.requested_time < first
+        if name.kind is FileKind.BASE
+        and name.requested_time not in listed
+        and name.requested_time < first
+        and file.path not in named
     ]
     records: dict[str, int] = {}
     for path, footer in footers.all_of(paths):

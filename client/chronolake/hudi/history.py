@@ -8,13 +8,14 @@ from typing import Final
 import msgspec
 
 from chronolake.hudi import definitions, keeping, logs, notes, requirements, served
+from chronolake.hudi.archive import DETAILED_MAX
 from chronolake.hudi.definitions import TEXT_MAX, CannotAdopt, Options
 from chronolake.hudi.served import KnownFile, MissingFile
 from chronolake.hudi.stored import StoredInstant, StoredTable
 from chronolake.hudi.times import Times
 from chronolake_hudi import metadata
 from chronolake_hudi.timeline_files import Layout
-from chronolake_model.adoption import AdoptedInstant, AdoptTable
+from chronolake_model.adoption import ADOPTED_METADATA_BYTES_MAX, AdoptedInstant, AdoptTable
 from chronolake_model.file_names import DataFileName, FileKind, relative_path
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import LEASE_SECONDS_MAX
@@ -43,6 +44,10 @@ _WITHOUT_EFFECT: Final = frozenset({Action.ROLLBACK, Action.RESTORE, Action.INDE
 """Completed, they have no effect on the instants and files that are left."""
 _DROPPED_PENDING: Final = frozenset({Action.CLEAN, Action.ROLLBACK, Action.INDEXING, Action.SAVEPOINT})
 """Pending, they are removed from the timeline: what they have deleted so far is found missing."""
+
+
+_NAMED_MAX: Final = 3
+_ARCHIVED_METADATA_MAX: Final = ADOPTED_METADATA_BYTES_MAX // 2
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -75,6 +80,12 @@ def adoption_of(table: StoredTable, options: Options) -> PlannedAdoption:
             f"it has pending instants: {named}; complete or roll them back with Hudi, or give "
             "--roll-back-pending: what they have written is then deleted"
         )
+    if table.damaged_history and not options.skip_damaged_history:
+        reasons.append(
+            f"its archived timeline is damaged: {'; '.join(table.damaged_history[:_NAMED_MAX])}; restore these "
+            "files from a copy, or give --skip-damaged-history: the instants in them come in only if they have "
+            "files, and earlier times are not served"
+        )
     if reasons:
         raise CannotAdopt(reasons)
     return _History(table, options, pending).adoption()
@@ -95,8 +106,11 @@ class _History:
         completed = [instant for instant in table.instants if instant.state is State.COMPLETED]
         writes = [instant for instant in completed if instant.is_completed_write]
         # Of those that are left out only the schema counts. A table without files has nothing else.
-        self._writes = [instant for instant in writes if not instant.is_schema_only] or writes[-1:]
-        self._cleans = [instant for instant in completed if instant.action is Action.CLEAN]
+        writes = [instant for instant in writes if not instant.is_schema_only] or writes[-1:]
+        self._known = _known_of_archive(table)
+        of_archive = [instant for instant in self._known if instant.commit and not instant.is_schema_only]
+        self._writes = [*of_archive, *writes]
+        self._cleans = [instant for instant in (*self._known, *completed) if instant.action is Action.CLEAN]
         self._savepoints = [instant for instant in completed if instant.action is Action.SAVEPOINT]
         self._left_out = [instant for instant in completed if instant.action in _WITHOUT_EFFECT]
         writers = logs.writers_of(table)
@@ -109,7 +123,13 @@ class _History:
         listed = [instant.requested_time for instant in table.instants]
         archived = self._archived_times()
         times = [instant.completion_time for instant in table.instants if instant.completion_time is not None]
-        self._times = Times([*listed, *archived, *times])
+        self._times = Times([*listed, *archived, *table.archived, *times])
+        # Before any time is made up: an instant of the archive may have completed in the next millisecond.
+        self._stated = {
+            time: instant.completion_time
+            for time, instant in table.archived.items()
+            if instant.completion_time is not None and self._times.take(instant.completion_time)
+        }
         self._completions = {
             instant.requested_time: self._completion_of(instant)
             for instant in sorted([*self._writes, *self._cleans], key=lambda instant: instant.requested_time)
@@ -138,6 +158,8 @@ class _History:
         return PlannedAdoption(request, list(self._pending), self._notes(cleaned_before))
 
     def _completion_of(self, instant: StoredInstant) -> str:
+        if instant.is_archived:
+            return self._stated.get(instant.requested_time) or self._times.after(instant.requested_time)
         if instant.completion_time is None or instant.is_schema_only:
             return self._times.after(instant.requested_time)
         return instant.completion_time
@@ -145,7 +167,7 @@ class _History:
     def _archived_times(self) -> list[str]:
         """The requested times of files that are older than the active timeline: Hudi counts them as data."""
         first = self._table.first_active
-        listed = {instant.requested_time for instant in self._table.instants}
+        listed = {instant.requested_time for instant in (*self._table.instants, *self._writes)}
         return sorted(
             time
             for time, files in self._files.items()
@@ -158,25 +180,37 @@ class _History:
 
     def _completion_of_archived(self, time: str) -> tuple[str, str | None]:
         """The completion time of an archived instant, and its action if the archive says it."""
-        completion, action = self._table.archived.get(time, (None, None))
-        if completion is not None and self._times.take(completion):
-            return completion, action
-        return self._times.after(time), action
+        instant = self._table.archived.get(time)
+        completion = self._stated.get(time) or self._times.after(time)
+        return completion, None if instant is None else instant.action
 
     def _first_servable(self) -> str | None:
-        first = self._table.first_active
+        border = self._border()
         try:
-            time = served.first_servable(self._known_files(), self._table.instants, self._completions)
+            time = served.first_servable(self._known_files(), self._writes, self._completions, border)
         except MissingFile as missing:
             raise CannotAdopt(
                 [f"the file {missing.path} is live and not there; the table is damaged: restore it first"]
             ) from missing
         times = [time] if time is not None else []
-        if self._archived and first is not None:
-            active = [write.requested_time for write in self._writes if write.requested_time >= first]
-            archived = max(completion for completion, _ in self._archived.values())
-            times.append(self._completions[min(active)] if active else archived)
+        has_guessed = any(map(self._unnamed, filter(lambda write: write.is_archived, self._writes)))
+        if self._archived or has_guessed or self._unknown_writes() or self._table.damaged_history:
+            times.append(border)
         return max(times, default=None)
+
+    def _border(self) -> str:
+        """The completion of the first active write, or else of the last archived one; empty without any."""
+        first = self._table.first_active or ""
+        active = [write.requested_time for write in self._writes if not write.is_archived]
+        if any(time >= first for time in active):
+            return self._completions[min(time for time in active if time >= first)]
+        return max([*self._completions.values(), *(time for time, _ in self._archived.values())], default="")
+
+    def _unknown_writes(self) -> set[str]:
+        """The requested times of archived writes whose files are not known."""
+        known = {instant.requested_time for instant in (*self._table.instants, *self._known)}
+        writes = (instant for instant in self._table.archived.values() if instant.is_completed_write)
+        return {instant.requested_time for instant in writes} - known
 
     def _known_files(self) -> Iterator[KnownFile]:
         present = {file.path for file, _ in self._table.data_files}
@@ -186,15 +220,20 @@ class _History:
                     (file.partition_path, name.file_id), file.path, name.kind, time, completion, exists=True
                 )
         for instant in self._writes:
+            completion = self._completions[instant.requested_time]
             for partition_path, stat in _stats(instant):
                 yield KnownFile(
                     (partition_path, stat.file_id),
                     stat.path,
                     _kind(stat),
                     instant.requested_time,
-                    self._completions[instant.requested_time],
+                    completion,
                     stat.path in present,
+                    instant.is_archived,
                 )
+            for file, name in self._unnamed(instant):
+                group = (file.partition_path, name.file_id)
+                yield KnownFile(group, file.path, name.kind, instant.requested_time, completion, exists=True)
 
     def _archived_instant(self, time: str) -> AdoptedInstant:
         completion, action = self._archived[time]
@@ -211,17 +250,12 @@ class _History:
             action=begun,
             completion_time=completion,
             operation=_OPERATION_OF.get(begun, Operation.UNKNOWN),
-            write_stats=[
-                WriteStat(
-                    file.partition_path,
-                    name.file_id,
-                    file.file_name,
-                    file.size_bytes,
-                    records=self._table.records.get(file.path, 0),
-                )
-                for file, name in files
-            ],
+            write_stats=[self._guessed_stat(file, name) for file, name in files],
         )
+
+    def _guessed_stat(self, file: StoredFile, name: DataFileName) -> WriteStat:
+        records = self._table.records.get(file.path, 0)
+        return WriteStat(file.partition_path, name.file_id, file.file_name, file.size_bytes, records=records)
 
     def _write(self, instant: StoredInstant) -> AdoptedInstant:
         assert instant.commit is not None
@@ -255,13 +289,13 @@ class _History:
     def _write_stats(self, instant: StoredInstant) -> list[WriteStat]:
         """The files of an instant that are there. Raises ``CannotAdopt``."""
         present = {file.path: file for file, _ in self._files.get(instant.requested_time, ())}
-        stats, named = [], set()
+        stats = []
         for partition_path, stat in _stats(instant):
-            named.add(stat.path)
             file = present.get(stat.path)
             if file is None:
                 continue
-            if _kind(stat) is FileKind.BASE and file.size_bytes != stat.file_size_in_bytes:
+            is_whole = file.size_bytes == stat.file_size_in_bytes
+            if _kind(stat) is FileKind.BASE and not is_whole and not instant.is_archived:
                 raise CannotAdopt(
                     [
                         f"the file {stat.path} has {file.size_bytes} bytes, and its commit says "
@@ -280,20 +314,31 @@ class _History:
                     deletes=max(stat.num_deletes, 0),
                 )
             )
-        # A log file of layout 1 that no instant names has only blocks that do not count.
-        unnamed = [
-            file.path
-            for file, name in self._files.get(instant.requested_time, ())
-            if file.path not in named and not (self._table.layout is Layout.ONE and name.kind is FileKind.LOG)
-        ]
+        unnamed = self._unnamed(instant)
+        if instant.is_archived:
+            # Hudi's readers count all files of an archived instant.
+            return [*stats, *(self._guessed_stat(file, name) for file, name in unnamed)]
         if unnamed:
             raise CannotAdopt(
                 [
-                    f"the file {unnamed[0]} is of the completed instant {instant.requested_time}, which does "
-                    "not name it, so readers of Hudi may count its records twice; find out, and remove it"
+                    f"the file {unnamed[0][0].path} is of the completed instant {instant.requested_time}, "
+                    "which does not name it, so readers of Hudi may count its records twice; find out, and "
+                    "remove it"
                 ]
             )
         return stats
+
+    def _unnamed(self, instant: StoredInstant) -> list[tuple[StoredFile, DataFileName]]:
+        """The files of an instant that it does not name.
+
+        A log file of layout 1 that no instant names has only blocks that do not count.
+        """
+        named = {stat.path for _, stat in _stats(instant)}
+        return [
+            (file, name)
+            for file, name in self._files.get(instant.requested_time, ())
+            if file.path not in named and not (self._table.layout is Layout.ONE and name.kind is FileKind.LOG)
+        ]
 
     def _cleans_of(self, cleaned_before: str | None) -> Iterator[AdoptedInstant]:
         last = max((clean.requested_time for clean in self._cleans), default=None)
@@ -367,17 +412,39 @@ class _History:
     def _notes(self, cleaned_before: str | None) -> list[str]:
         known = {*self._completions, *self._archived, *(instant.requested_time for instant in self._pending)}
         left_over = [file.path for time in self._files for file, _ in self._files[time] if time not in known]
-        return list(
-            notes.of_adoption(
+        return [
+            *notes.of_archive(
+                self._table,
+                archived=list(self._archived),
+                known=len(self._known),
+                unknown_writes=len(self._unknown_writes() - {*self._archived}),
+            ),
+            *notes.of_adoption(
                 self._table,
                 kept=keeping.of(self._table, requirements.schema_of(self._table)),
                 is_hidden=keeping.of_paths_by_generator(self._table),
-                archived=list(self._archived),
                 left_out=[instant.action for instant in self._left_out],
                 left_over=left_over,
                 cleaned_before=cleaned_before,
-            )
-        )
+            ),
+        ]
+
+
+def _known_of_archive(table: StoredTable) -> list[StoredInstant]:
+    """The archived instants whose metadata comes in: the newest, as far as the request has room."""
+    # If Hudi was killed while it archived, instants are on both timelines.
+    listed = {instant.requested_time for instant in table.instants}
+    known: list[StoredInstant] = []
+    metadata_bytes = 0
+    for instant in [*table.archived.values()][::-1]:
+        if instant.requested_time in listed or (instant.commit is None and instant.clean is None):
+            continue
+        stated = {} if instant.commit is None else _extra_metadata(instant.commit.extra_metadata)
+        metadata_bytes += len(msgspec.json.encode(stated))
+        if len(known) == DETAILED_MAX or metadata_bytes > _ARCHIVED_METADATA_MAX:
+            break
+        known.append(instant)
+    return known[::-1]
 
 
 def _pending(table: StoredTable, instant: StoredInstant) -> Pending:

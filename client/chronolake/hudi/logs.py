@@ -62,7 +62,7 @@ def writers_of(table: StoredTable) -> dict[str, StoredInstant]:
     """The completed instant that wrote each file, by path, as far as an instant of the timeline names it."""
     return {
         stat.path: instant
-        for instant in table.instants
+        for instant in (*table.archived.values(), *table.instants)
         if instant.is_completed_write and instant.commit is not None
         for stats in instant.commit.partition_to_write_stats.values()
         for stat in stats
@@ -153,7 +153,7 @@ class StoredSlices:
         self._first = table.first_active or ""
         self._replaced = {
             (path, file_id)
-            for instant in completed
+            for instant in (*table.archived.values(), *completed)
             for path, ids in instant.replaced.items()
             for file_id in ids
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from chronolake.hudi import logs
+from chronolake.hudi.archive import DETAILED_MAX
 from chronolake.hudi.keeping import Kept
 from chronolake.hudi.stored import StoredTable
 from chronolake_hudi.timeline_files import Layout
@@ -12,22 +13,46 @@ from chronolake_model.publication import PUBLISH_PROPERTY
 from chronolake_model.vocabulary import Action
 
 
+def of_archive(
+    table: StoredTable, *, archived: Sequence[str], known: int, unknown_writes: int
+) -> Iterator[str]:
+    """The notes on the archived timeline.
+
+    ``archived`` are the requested times of archived instants that come in by their files, ``known`` is the
+    number of those with what they wrote, ``unknown_writes`` that of writes which do not come in.
+    """
+    if known:
+        yield f"{known} instant(s) of Hudi's archived timeline come in, with the files of them that exist"
+    if unread := unknown_writes + table.unread_history:
+        yield (
+            f"{unread} instant(s) of Hudi's archived timeline do not come in: none of their files exists, and "
+            f"what they wrote is not stated, or {DETAILED_MAX:,} others are later, or their times are not 17 "
+            "digits"
+        )
+    for damage in table.damaged_history:
+        yield f"left out, because Hudi's archived timeline is damaged: {damage}"
+    if archived:
+        unknown = sum(time not in table.archived for time in archived)
+        yield (
+            f"{len(archived)} archived instant(s) whose files are live come in at the times in the "
+            f"names of the files; {unknown} of them with the next free millisecond as completion time"
+        )
+
+
 def of_adoption(
     table: StoredTable,
     *,
     kept: Kept,
     is_hidden: bool,
-    archived: Sequence[str],
     left_out: Sequence[Action],
     left_over: Sequence[str],
     cleaned_before: str | None,
 ) -> Iterator[str]:
     """The notes of an adoption.
 
-    ``kept`` says why record keys or partition paths are kept, ``is_hidden`` whether Hudi's readers
-    cannot read the guarded table. ``archived`` are the requested times of archived instants that come in,
-    ``left_out`` the actions of completed instants that do not, ``left_over`` the paths
-    of files of no instant.
+    ``kept`` says why record keys or partition paths are kept, ``is_hidden`` whether Hudi's readers cannot read
+    the guarded table. ``left_out`` are the actions of completed instants that do not come in, ``left_over``
+    the paths of files of no instant.
     """
     partitions = ", ".join(name.partition(":")[0] for name in table.config.partition_fields)
     if kept.reasons:
@@ -41,12 +66,6 @@ def of_adoption(
             "Hudi's readers do not find the table until it is released: without its key generator, whose place "
             f"the guard against Hudi's writers takes, they would read other values of {partitions}. So "
             f"{PUBLISH_PROPERTY} is false, unless you give it"
-        )
-    if archived:
-        unknown = sum(time not in table.archived for time in archived)
-        yield (
-            f"{len(archived)} archived instant(s) whose files are live come in at the times in the "
-            f"names of the files; {unknown} of them with the next free millisecond as completion time"
         )
     if cleaned_before is not None:
         yield (

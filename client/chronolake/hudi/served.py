@@ -23,6 +23,7 @@ class KnownFile(msgspec.Struct, frozen=True):
     requested_time: str
     completion_time: str
     exists: bool
+    is_archived: bool = False
 
 
 class MissingFile(Exception):
@@ -34,32 +35,33 @@ class MissingFile(Exception):
 
 
 def first_servable(
-    known: Iterable[KnownFile], instants: Sequence[StoredInstant], completions: Mapping[str, str]
+    known: Iterable[KnownFile], writes: Sequence[StoredInstant], completions: Mapping[str, str], border: str
 ) -> str | None:
     """The first completion time as of which every file of the table is there; None if it is any time.
 
-    ``completions`` are the completion times of the active instants. Raises ``MissingFile``.
+    ``completions`` are the completion times of the ``writes``. If a file of an archived instant was removed and
+    none took its place, the table is served from the ``border`` on: Hudi's readers do not miss it. Raises
+    ``MissingFile`` for such a file of an active instant.
     """
     files = list(known)
     replaced = {
         (path, file_id): completions[instant.requested_time]
-        for instant in instants
-        if instant.is_completed_write
+        for instant in writes
         for path, ids in instant.replaced.items()
         for file_id in ids
     }
     by_group: dict[Group, list[KnownFile]] = {}
     for file in files:
         by_group.setdefault(file.group, []).append(file)
-    times = [_left_at(file, by_group[file.group], replaced) for file in files if not file.exists]
+    times = [_left_at(file, by_group[file.group], replaced, border) for file in files if not file.exists]
     # Files of archived instants that were cleaned are named by what took their place.
     times += [time for group, time in replaced.items() if group not in by_group]
-    times += _replaced_bases(instants, by_group, completions)
-    times += _compacted_logs(instants, files, completions)
+    times += _replaced_bases(writes, by_group, completions)
+    times += _compacted_logs(writes, files, completions)
     return max(times, default=None)
 
 
-def _left_at(file: KnownFile, group: Sequence[KnownFile], replaced: Mapping[Group, str]) -> str:
+def _left_at(file: KnownFile, group: Sequence[KnownFile], replaced: Mapping[Group, str], border: str) -> str:
     """When a file left the latest slices; see the slicing rule in docs/architecture.md#file-slices."""
     since = file.requested_time if file.kind is FileKind.BASE else file.completion_time
     times = [
@@ -69,9 +71,9 @@ def _left_at(file: KnownFile, group: Sequence[KnownFile], replaced: Mapping[Grou
     ]
     if file.group in replaced:
         times.append(replaced[file.group])
-    if not times:
+    if not times and not file.is_archived:
         raise MissingFile(file.path)
-    return min(times)
+    return min(times, default=border)
 
 
 def _replaced_bases(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -17,6 +16,7 @@ from chronolake_hudi.metadata import (
     CleanMetadata,
     CommitMetadata,
     CompactionPlan,
+    Metadata,
     ReplaceCommitMetadata,
     SavepointMetadata,
 )
@@ -37,11 +37,11 @@ _INSTANT: Final = re.compile(r"[0-9]{14,}[._]")
 
 
 class StoredInstant(msgspec.Struct, frozen=True, kw_only=True):
-    """An instant of the active timeline.
+    """An instant of the active timeline, or of the archived one.
 
     ``action`` is the one in the names of its files: of a completed compaction it is commit. ``paths`` are its
-    files. ``commit``, ``clean`` or ``savepoint`` is what its completed file holds, ``plan`` the plan of a
-    compaction or log compaction.
+    files, or the file that it was archived in. ``commit``, ``clean`` or ``savepoint`` is what its completed
+    file holds, ``plan`` the plan of a compaction or log compaction.
     """
 
     requested_time: str
@@ -53,6 +53,7 @@ class StoredInstant(msgspec.Struct, frozen=True, kw_only=True):
     clean: CleanMetadata | None = None
     savepoint: SavepointMetadata | None = None
     plan: CompactionPlan | None = None
+    is_archived: bool = False
 
     @property
     def is_completed_write(self) -> bool:
@@ -98,8 +99,9 @@ class Misfits(msgspec.Struct, frozen=True):
 class StoredTable(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of the folder of a Hudi table.
 
-    ``text`` are all properties as they are written. ``archived`` are the
-    completion times and the actions of archived instants, as far as they are known, by requested time.
+    ``text`` are all properties as they are written. ``archived`` are the instants of the archived timeline, in
+    the order of their requested times, some without what they have written; ``damaged_history`` says what of it
+    cannot be read, and ``unread_history`` how many instants no table can have: their times are not 17 digits.
     ``records`` are the numbers of records, by path, of base files that no instant of the timeline names.
     ``data_files`` have the meaning of their names; ``other_files`` are all that are no data files. ``logs`` has
     what is in log files, by path. ``schemas`` are those of a table with schema on read. ``strays`` are
@@ -111,9 +113,11 @@ class StoredTable(msgspec.Struct, frozen=True, kw_only=True):
     stated: Mapping[str, str]
     text: bytes
     instants: Sequence[StoredInstant]
-    archived: Mapping[str, tuple[str, str]]
     data_files: Sequence[tuple[StoredFile, DataFileName]]
     other_files: Sequence[StoredFile]
+    archived: Mapping[str, StoredInstant] = {}
+    damaged_history: Sequence[str] = ()
+    unread_history: int = 0
     records: Mapping[str, int] = {}
     logs: Mapping[str, LogFacts] = {}
     schemas: Sequence[InternalSchema] = ()
@@ -159,7 +163,6 @@ def read(files: Files, former: bytes | None = None) -> StoredTable:
         text=text,
         instants=instants,
         schemas=_schemas(files, instants),
-        archived=_archived(files, config),
         data_files=data_files,
         other_files=other_files,
         strays=strays,
@@ -231,37 +234,36 @@ def _instant(files: Files, layout: Layout, entries: Sequence[tuple[str, Timeline
             requested_time=entries[0][1].requested_time, action=action, state=state, paths=paths, plan=plan
         )
     [(path, file)] = completed
-    commit: CommitMetadata | None = None
-    clean: CleanMetadata | None = None
-    savepoint: SavepointMetadata | None = None
-    match file.action:
-        case Action.REPLACECOMMIT:
-            commit = metadata.decode(_content(files, path), ReplaceCommitMetadata, path, layout)
-        case Action.COMMIT | Action.DELTACOMMIT:
-            commit = metadata.decode(_content(files, path), CommitMetadata, path, layout)
-        case Action.CLEAN:
-            clean = metadata.decode(_content(files, path), CleanMetadata, path, layout)
-        case Action.SAVEPOINT:
-            savepoint = metadata.decode(_content(files, path), SavepointMetadata, path, layout)
-        case _:
-            pass
     return StoredInstant(
         requested_time=file.requested_time,
         action=file.action,
         state=State.COMPLETED,
         paths=paths,
         completion_time=file.completion_time,
-        commit=commit,
-        clean=clean,
-        savepoint=savepoint,
         plan=plan,
+        **contents(file.action, lambda kind: metadata.decode(content_of(files, path), kind, path, layout)),
     )
+
+
+def contents(action: Action, decode: Callable[[type[Metadata]], Metadata]) -> dict[str, Any]:
+    """The contents of the completed file of an instant, as the fields of ``StoredInstant``."""
+    match action:
+        case Action.REPLACECOMMIT:
+            return {"commit": decode(ReplaceCommitMetadata)}
+        case Action.COMMIT | Action.DELTACOMMIT:
+            return {"commit": decode(CommitMetadata)}
+        case Action.CLEAN:
+            return {"clean": decode(CleanMetadata)}
+        case Action.SAVEPOINT:
+            return {"savepoint": decode(SavepointMetadata)}
+        case _:
+            return {}
 
 
 def _plan(files: Files, entries: Iterable[tuple[str, TimelineFile]]) -> CompactionPlan | None:
     for path, file in entries:
         if file.state is State.REQUESTED and file.action in (Action.COMPACTION, Action.LOGCOMPACTION):
-            return metadata.decode(_content(files, path), CompactionPlan, path)
+            return metadata.decode(content_of(files, path), CompactionPlan, path)
     return None
 
 
@@ -280,43 +282,14 @@ def _schemas(files: Files, instants: Iterable[StoredInstant]) -> list[InternalSc
         schema
         for path in paths
         if path.endswith(".schemacommit")
-        for schema in internal_schemas.history(_content(files, path), path)
+        for schema in internal_schemas.history(content_of(files, path), path)
     ]
     return [*histories, *of_commits]
 
 
-def _content(files: Files, path: str) -> bytes:
+def content_of(files: Files, path: str) -> bytes:
+    """The content of a file. Raises ``DamagedFile`` if there is none."""
     content = files.read(path, FILE_BYTES_MAX)
     if content is None:
         raise DamagedFile(path, "the file has gone while the table was read", "stop the writers of the table")
     return content.body
-
-
-def _archived(files: Files, config: TableConfig) -> dict[str, tuple[str, str]]:
-    """The instants in the archive; layout 1 keeps no completion times."""
-    if config.version.layout is Layout.ONE:
-        return {}
-    folder = f"{Layout.TWO.folder}/{config.others.get('hoodie.timeline.history.path') or 'history'}"
-    paths = [
-        file.path
-        for file in files.listing(folder)
-        if file.partition_path == folder and file.file_name.endswith(".parquet")
-    ]
-    with ThreadPoolExecutor(READERS) as readers:
-        tables = readers.map(lambda path: _archived_in(path, _content(files, path)), paths)
-        return {time: known for table in tables for time, known in table.items()}
-
-
-def _archived_in(path: str, content: bytes) -> dict[str, tuple[str, str]]:
-    import pyarrow as pa  # noqa: PLC0415  # an extra
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    try:
-        table = pq.read_table(io.BytesIO(content), columns=["instantTime", "completionTime", "action"])
-    except (pa.ArrowException, OSError, ValueError, KeyError) as exc:
-        raise DamagedFile(path, f"it cannot be read as a file of the archive ({exc})", DAMAGED_ADVICE) from exc
-    return {
-        row["instantTime"]: (row["completionTime"], row["action"])
-        for row in table.to_pylist()
-        if row["instantTime"] and row["completionTime"]
-    }
