@@ -272,6 +272,42 @@ def test_a_plan_has_the_name_of_its_service_when_it_begins_and_when_it_is_comple
     ]
 
 
+def test_the_line_of_a_completed_clean_says_how_many_files_it_deleted(
+    new_table: NewTable, shared_server_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = new_table("cleaned", **{"hoodie.clean.commits.retained": "1"})
+    for _ in range(2):
+        [compaction] = table.services.plan("compaction", force=True).instants
+        executing.execute(table, compaction.requested_time, workers=None)
+        upsert(table, row(1, group=1, id=1, value="x", ts=9))
+    [clean] = table.services.plan("clean", force=True).instants
+    assert clean.plan is not None
+
+    command_line.run(["services", "run", "--table", table.name, "--once", "--url", shared_server_url])
+
+    deleted = f"{table.name} clean {clean.requested_time}: {clean.plan.files_to_delete_count} files deleted, "
+    assert deleted in capsys.readouterr().err
+
+
+def test_a_plan_that_a_write_cancels_is_left_with_the_write_as_the_reason(
+    client: chronolake.Client, new_table: NewTable
+) -> None:
+    table = new_table("cancelled", index=BucketIndex(IndexType.SIMPLE))
+    unpublished_plan(table, Action.CLUSTERING)
+    news = Recorder()
+
+    def execute_too_late(table: chronolake.Table, requested_time: str, **how: Any) -> Instant:
+        with table.execute(requested_time) as plan:
+            write = upsert(table, row(1, group=1, id=1, value="x", ts=9))
+            news.left_plans.append(write.requested_time)
+        return plan.instant
+
+    services.run(client, WITHOUT_PLANS, reporter=news, execute=execute_too_late)
+
+    [write_time, reason] = news.left_plans
+    assert reason.startswith(f"it was rolled back: the write {write_time} of ")
+
+
 def test_the_command_says_at_once_that_the_server_cannot_be_reached() -> None:
     program = "from chronolake_start import client; client()"
     arguments = ["services", "run", "--once", "--url", UNREACHABLE_URL]

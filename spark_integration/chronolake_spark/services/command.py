@@ -15,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 
 from chronolake.cli import context, options, output
 from chronolake_model.instants import Instant
-from chronolake_model.vocabulary import Operation
+from chronolake_model.vocabulary import Action, Operation
 
 if TYPE_CHECKING:
     from chronolake_spark.services.executing import TasksDone
@@ -156,9 +156,7 @@ class TerminalReporter:
         """A plan was executed."""
         self._ended(instant)
         seconds = output.seconds_between(instant.requested_time, instant.completion_time)
-        written = instant.summary
-        files = f"{output.count(written.files, 'file')} written, " if written is not None else ""
-        self._line(f"  {_name(instant)}: {files}completed {seconds} after it was planned")
+        self._line(f"  {_name(instant)}: {_files(instant)}completed {seconds} after it was planned")
         if self._wants_json:
             output.show_line(instant)
 
@@ -185,6 +183,12 @@ class TerminalReporter:
 
     def _line(self, text: str) -> None:
         self._bars.console.print(text, markup=False, soft_wrap=True)
+
+
+def _files(instant: Instant) -> str:
+    if instant.action is Action.CLEAN and instant.plan is not None:
+        return f"{output.count(instant.plan.files_to_delete_count, 'file')} deleted, "
+    return f"{output.count(instant.summary.files, 'file')} written, " if instant.summary is not None else ""
 
 
 def _name(instant: Instant) -> str:

@@ -384,7 +384,10 @@ class _Loop:
             self._work.reporter.completed(executed.instant)
         elif isinstance(executed.failure, executing.OF_OTHERS):
             self._blocked[key] = self._later(key)
-            self._work.reporter.left(executed.plan, str(executed.failure))
+            # The advice of the error is for writers.
+            undone = executed.failure.context.get("reason")
+            reason = f"it was rolled back: {undone}" if undone else str(executed.failure)
+            self._work.reporter.left(executed.plan, reason)
         elif executed.failure is not None and not isinstance(executed.failure, errors.ServiceStopped):
             self._block(key, executed.table.name, executed.failure)
             return
