@@ -175,7 +175,7 @@ def test_what_hudi_has_cleaned_cannot_be_read_as_of(
     assert any("is served as of" in note for note in adopted.notes)
 
 
-def test_archived_instants_come_in_by_their_files(
+def test_archived_instants_come_in_with_the_times_of_the_archive(
     client: chronolake.Client, adopt: Adopt, tmp_path: Path
 ) -> None:
     path = unpacked("archived8", tmp_path)
@@ -183,8 +183,8 @@ def test_archived_instants_come_in_by_their_files(
 
     first = next(iter(client.table(adopted.table).instants()))
 
-    # Its completion time is in the archive.
-    assert (first.requested_time, first.completion_time) == ("20261122193432801", "20261122193433641")
+    # None of its files exists any more.
+    assert (first.requested_time, first.completion_time) == ("20261122193431951", "20261122193432580")
     assert any("archived" in note for note in adopted.notes)
 
 
