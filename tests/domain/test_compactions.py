@@ -153,6 +153,12 @@ def test_groups_of_pending_plans_are_left_out() -> None:
     assert of_round.held[0].example == group("a").name
 
 
+def test_each_fact_has_one_reason() -> None:
+    all_planned = planned([group("a", planned=True)])
+    assert reasons(all_planned) == [HeldReason.PENDING_PLAN]
+    assert reasons(planned([])) == [HeldReason.NOTHING_TO_DO]
+
+
 def test_groups_that_a_round_left_out_wait_for_no_further_commits() -> None:
     """#8567: the plan of a dead executor was rolled back, and its groups are taken again."""
     history = CompactionHistory(since_completed=Commits(1, NOW), last_requested=seconds_ago(60))

@@ -41,7 +41,7 @@ def test_what_holds_a_clean_is_named(shared_http: httpx.Client) -> None:
     rewrite_bucket(table)
     read = table.services("/preview")
 
-    assert reasons(pinned, "clean") == ["savepoint", "nothing-to-do"]
+    assert reasons(pinned, "clean") == ["savepoint"]
     assert messages(pinned, "clean", "savepoint") == [f"files kept: 1, by the savepoint {savepoint}"]
     assert messages(written, "clean", "pending-write") == [
         f"files that were live when it began may be read by the pending write {write}"

@@ -62,7 +62,10 @@ def test_two_requests_never_plan_one_file_group_twice(shared_http: httpx.Client)
     [second] = plan(table)
 
     assert groups(first).isdisjoint(groups(second))
-    assert reasons(table.services("/preview"), "compaction") == ["pending-plan", "nothing-to-do"]
+    preview = table.services("/preview")
+    assert reasons(preview, "compaction") == ["pending-plan"]
+    # It is off, so no plan holds it.
+    assert reasons(preview, "log-compaction") == ["off"]
 
 
 def test_logs_that_complete_after_the_request_wait_for_the_next_compaction(shared_http: httpx.Client) -> None:

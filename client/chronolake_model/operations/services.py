@@ -20,6 +20,7 @@ PREVIEW_SERVICES: Final = read(
     f"{_SERVICES}/preview",
     "Preview the plans of table services",
     Code.TABLE_NOT_FOUND,
+    Code.OVERLOADED,
     tag="Table services",
     answer=ServicesPreview,
 )

@@ -224,7 +224,7 @@ def plan(
     left_out = sorted({name.partition_path for name in names})
     message = f"clusterings left for the next round: {len(beyond)}"
     held += held_groups(_CLUSTERING, HeldReason.BOUNDED, message, names)
-    if not plans:
+    if not plans and (free or not held or not due):
         held.append(_nothing(policy, history, free, due=due))
     return Round(taken, held, left_out)
 

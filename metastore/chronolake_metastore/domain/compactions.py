@@ -161,7 +161,7 @@ def plan(
     with enough log files get a log compaction, if the policy has it on.
     """
     free = [group for group in groups if not group.is_planned]
-    held = _planned(groups, wanted)
+    held = _planned(policy, groups, wanted, force=force)
     plans: list[ServicePlan] = []
     chosen: set[tuple[str, str]] = set()
     if _FULL in wanted:
@@ -176,6 +176,10 @@ def plan(
         room = ROUND_GROUPS_MAX - sum(len(planned.file_groups) for planned in plans)
         plans += _instants(_LOG, selection.groups[:room], instant_bytes_max)
         held += [*selection.held, *_beyond_round(_LOG, selection.groups[room:])]
+        if free and not others and not selection.held:
+            held.append(
+                Held(_LOG, HeldReason.NOTHING_TO_DO, "this round compacts all file groups with log files")
+            )
     return Round(plans, held)
 
 
@@ -206,8 +210,7 @@ def _full(
     force: bool,
 ) -> Selection:
     if not free:
-        message = "no file group has log files that are not planned for already"
-        return Selection([], [Held(_FULL, HeldReason.NOTHING_TO_DO, message)])
+        return Selection([])
     candidates = free if force or is_due(policy, history, now) else _left_over(history, free)
     if not candidates:
         message = _not_due(policy, history, now)
@@ -237,18 +240,25 @@ def _log(
     groups = [group for group in others if group.unmerged_logs >= policy.log_threshold]
     message = f"file groups with fewer than {policy.log_threshold} log files to merge: {len(few)}"
     held = held_groups(_LOG, HeldReason.BELOW_THRESHOLD, message, _names(few))
-    if not groups and not few:
-        held = [Held(_LOG, HeldReason.NOTHING_TO_DO, "no file group has log files that are not planned for")]
     return Selection(sorted(groups, key=lambda group: -group.unmerged_logs), held)
 
 
-def _planned(groups: Sequence[LogGroup], wanted: Set[TableService]) -> list[Held]:
+def _planned(
+    policy: CompactionPolicy, groups: Sequence[LogGroup], wanted: Set[TableService], *, force: bool
+) -> list[Held]:
+    """The groups in pending plans, for the services that are on; or that no group has log files at all."""
+    services = [service for service in (_FULL, _LOG) if service in wanted]
+    if not policy.merges_logs and not force and _LOG in services:
+        services.remove(_LOG)
+    if not groups:
+        where = f" in partitions that match {policy.partition_regex}" if policy.partition_regex else ""
+        message = f"no file group has log files{where}"
+        return [Held(service, HeldReason.NOTHING_TO_DO, message) for service in services]
     planned = _names([group for group in groups if group.is_planned])
     message = f"file groups with log files in plans that are not completed: {len(planned)}"
     return [
         held
-        for service in (_FULL, _LOG)
-        if service in wanted
+        for service in services
         for held in held_groups(service, HeldReason.PENDING_PLAN, message, planned)
     ]
 

@@ -227,8 +227,7 @@ def plan_clean(facts: CleanFacts) -> Round:
         message = f"one clean deletes {facts.files} files; the next takes more"
         held.append(Held(_CLEAN, HeldReason.BOUNDED, message))
     if not facts.files:
-        held.append(Held(_CLEAN, HeldReason.NOTHING_TO_DO, "its policy and its holds keep all files"))
-        return Round([], held)
+        return Round([], held or [Held(_CLEAN, HeldReason.NOTHING_TO_DO, "its policy keeps all files")])
     return Round([ServicePlan(_CLEAN, [], facts.size_bytes, facts.files, 0)], held)
 
 
