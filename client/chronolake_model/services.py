@@ -91,7 +91,8 @@ class ServicesPlanned(msgspec.Struct, frozen=True):
 class PendingService(msgspec.Struct, frozen=True):
     """A plan that is not completed. ``executor`` is the writer that executes it; null if none does.
 
-    ``waiting_seconds`` is the time since its last event, such as its request, or the return of its plan.
+    It was taken ``executions`` times, the present one included. The last of them that ended without success was
+    that of ``last_executor``, ``failed_seconds_ago``, and ``last_failure`` is the reason that was given.
     """
 
     service: TableService
@@ -100,7 +101,10 @@ class PendingService(msgspec.Struct, frozen=True):
     file_groups: int
     executor: str | None
     age_seconds: float
-    waiting_seconds: float
+    executions: int
+    last_executor: str | None
+    last_failure: str | None
+    failed_seconds_ago: float | None
     lease_seconds_left: float | None
 
 

@@ -157,6 +157,18 @@ class StreamPlace(msgspec.Struct, frozen=True):
     checkpoint: int
 
 
+class PlanExecutions(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The executions of a plan until now: how often it was taken, and the last one that ended without success.
+
+    ``ended_at`` is in microseconds.
+    """
+
+    taken: int = 0
+    executor: str | None = None
+    reason: str | None = None
+    ended_at: int | None = None
+
+
 NO_CHECKPOINT = -1
 """The checkpoint of what is written before the first barrier."""
 TASKS_MAX = 10_000

@@ -153,7 +153,12 @@ class Metrics:
         )
         self.service_waiting = Gauge(
             "chronolake_service_oldest_waiting_seconds",
-            "How long the oldest plan of a table service has waited for an executor; 0 if none waits.",
+            "The age of the oldest plan of a table service that no executor has; 0 if none waits.",
+            registry=self.registry,
+        )
+        self.service_executions = Gauge(
+            "chronolake_service_executions_max",
+            "How often a pending plan of a table service was taken at most: more than once if executors fail.",
             registry=self.registry,
         )
         self.clusterings_cancelled = Gauge(

@@ -127,7 +127,11 @@ COMMENT ON COLUMN chronolake.audit_services.completion_digits IS '`completion_ti
 COMMENT ON COLUMN chronolake.audit_services.files IS 'The number of files that it wrote';
 COMMENT ON COLUMN chronolake.audit_services.size_bytes IS 'The bytes of these files';
 COMMENT ON COLUMN chronolake.audit_services.files_to_delete IS 'The number of files that the plan of a clean deletes';
-COMMENT ON COLUMN chronolake.audit_services.waiting_for IS 'How long a requested one has waited for an executor, since its last event';
+COMMENT ON COLUMN chronolake.audit_services.waiting_for IS 'The age of a requested one, which no executor has';
+COMMENT ON COLUMN chronolake.audit_services.executions IS 'How often it was taken; null if never, or if it began inflight';
+COMMENT ON COLUMN chronolake.audit_services.last_executor IS 'The executor of the last execution that ended without success';
+COMMENT ON COLUMN chronolake.audit_services.last_failed_at IS 'When that execution ended';
+COMMENT ON COLUMN chronolake.audit_services.last_failure IS 'The reason that was given for its end';
 COMMENT ON COLUMN chronolake.audit_services.cancelled_because IS 'The reason of its rollback, such as a write to its file groups';
 
 COMMENT ON VIEW chronolake.audit_streams IS 'The streams of tables that are not dropped, and their buffers.';

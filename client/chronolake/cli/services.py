@@ -79,15 +79,28 @@ def _print_status(console: Console, services: ServicesStatus) -> None:
         console.print(f"{services.table}: no plan is pending", markup=False)
     if services.last_runs:
         output.print_table(console, output.table_of(_RUNS, _runs(services.last_runs)))
-    if services.oldest_waiting_seconds is not None:
+    for plan in services.pending:
+        if plan.last_executor is not None:
+            console.print(_failure(plan), soft_wrap=True, markup=False)
+    never_taken = [plan.age_seconds for plan in services.pending if not plan.executions]
+    if never_taken:
         console.print(
-            f"A plan has waited for {services.oldest_waiting_seconds:.0f} s, and no executor takes it: run "
+            f"A plan has waited for {max(never_taken):.0f} s, and no executor takes it: run "
             "chronolake services run",
             soft_wrap=True,
         )
     if services.cancelled_clusterings:
         cancelled = output.count(services.cancelled_clusterings, "clustering")
         console.print(f"{cancelled} cancelled since the last completed one, by writes to their file groups")
+
+
+def _failure(plan: PendingService) -> str:
+    seconds = f"{plan.failed_seconds_ago or 0:.0f} s ago"
+    reason = f": {plan.last_failure}" if plan.last_failure else ""
+    return (
+        f"The {plan.service} {plan.requested_time} was taken {output.count(plan.executions, 'time')}; "
+        f"{plan.last_executor} gave it up {seconds}{reason}"
+    )
 
 
 def _pending(plans: Iterable[PendingService]) -> Iterator[tuple[object, ...]]:

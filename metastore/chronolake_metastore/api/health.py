@@ -64,6 +64,7 @@ async def get_metrics(
         for service in TableService:
             metrics.service_plans.labels(service).set(of_services.pending.get(service, 0))
         metrics.service_waiting.set(of_services.oldest_waiting_us / MICROS_PER_SECOND)
+        metrics.service_executions.set(of_services.executions_max)
         metrics.clusterings_cancelled.set(of_services.cancelled_clusterings)
         unpublished = await tables_health.unpublished(database)
         metrics.tables_unpublished.clear()

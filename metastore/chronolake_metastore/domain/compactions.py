@@ -257,9 +257,7 @@ def _planned(
     planned = _names([group for group in groups if group.is_planned])
     message = f"file groups with log files in plans that are not completed: {len(planned)}"
     return [
-        held
-        for service in services
-        for held in held_groups(service, HeldReason.PENDING_PLAN, message, planned)
+        held for service in services for held in held_groups(service, HeldReason.PENDING_PLAN, message, planned)
     ]
 
 

@@ -8,7 +8,6 @@ rolled_back (rollbacks.py). An instant never leaves rolled_back. It leaves compl
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -33,11 +32,12 @@ from chronolake_metastore.domain.plans import LeftOut, NewPlan
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.marker_names import MarkersType
-from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick, format_time, to_datetime
+from chronolake_model.times import MICROS_PER_SECOND, Micros, Tick, format_time
 from chronolake_model.vocabulary import (
     LEASE_SECONDS_DEFAULT,
     Action,
     Operation,
+    PlanExecutions,
     RollbackCause,
     State,
     StreamPlace,
@@ -57,7 +57,7 @@ class Instant(msgspec.Struct, frozen=True, omit_defaults=True):
     before that check began at ``grace_began_at``, by the steady clock, as ``lease_expires_at`` is.
 
     ``action`` is the one it was begun with until it completes, then its completed name. An instant of a
-    ``stream`` has no lease of its own: its lease lasts until the stream ends it.
+    ``stream`` has no lease of its own: its lease lasts until the stream ends it. A plan has ``executions``.
     """
 
     requested_time: Micros
@@ -81,6 +81,7 @@ class Instant(msgspec.Struct, frozen=True, omit_defaults=True):
     unswept_since: Micros | None = None
     grace_began_at: Micros | None = None
     stream: StreamPlace | None = None
+    executions: PlanExecutions | None = None
 
     @property
     def begun_as(self) -> Action:
@@ -303,11 +304,6 @@ def lease_end(now: Micros, lease_seconds: int) -> Micros:
     return Micros(now + lease_seconds * MICROS_PER_SECOND)
 
 
-def by_wall(steady_time: Micros, wall_offset: int) -> datetime:
-    """A time of the steady clock as the wall clock shows it."""
-    return to_datetime(Micros(steady_time + wall_offset))
-
-
 def refuse_unless(table: Table, instant: Instant, allowed: Set[State], move: str) -> None:
     """Raise ``InstantRolledBack`` or ``IllegalTransition`` unless the instant is in an ``allowed`` state."""
     if instant.state in allowed:
@@ -384,6 +380,7 @@ def _begun(event: Event, payload: InstantRequested) -> Instant:
 
 def _change(instant: Instant, event: Event) -> dict[str, object]:
     change: dict[str, object] = {}
+    before = instant.executions or PlanExecutions()
     match event.payload:
         case WriteStatsStaged():
             pass
@@ -395,9 +392,11 @@ def _change(instant: Instant, event: Event) -> dict[str, object]:
                     "lease_seconds": payload.lease_seconds,
                     "lease_expires_at": payload.lease_expires_at,
                     "schema_version": payload.schema_version,
+                    "executions": msgspec.structs.replace(before, taken=before.taken + 1),
                 }
-        case InstantReturnedToRequested():
-            change = {"state": State.REQUESTED, "lease_expires_at": None}
+        case InstantReturnedToRequested() as payload:
+            ended = PlanExecutions(before.taken or 1, instant.writer, payload.reason, event.time)
+            change = {"state": State.REQUESTED, "lease_expires_at": None, "executions": ended}
         case InstantCompleted() as payload:
             change = {
                 "state": State.COMPLETED,

@@ -7,11 +7,12 @@ steady clock with its own monotonic clock. When the wall clock has jumped, it co
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from chronolake_model.times import MICROS_PER_SECOND, Micros
+from chronolake_model.times import MICROS_PER_SECOND, Micros, to_datetime
 
 AHEAD_MAX_US: Final = 2 * MICROS_PER_SECOND
 """How far the clock may pass the time that was recorded last: as in the function ``steady_us``."""
@@ -74,3 +75,8 @@ def observe(
         Micros(max(steady, reading.last_time)), reading.wall_offset + jump, jump if is_watched else 0
     )
     return sample, record
+
+
+def by_wall(steady_time: Micros, wall_offset: int) -> datetime:
+    """A time of the steady clock as the wall clock shows it."""
+    return to_datetime(Micros(steady_time + wall_offset))

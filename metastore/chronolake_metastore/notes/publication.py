@@ -13,8 +13,9 @@ from msgspec import UNSET
 from chronolake_metastore import errors
 from chronolake_metastore.domain import properties, publication as domain
 from chronolake_metastore.domain.context import Context
-from chronolake_metastore.domain.instants import by_wall, lease_end, seconds_until
+from chronolake_metastore.domain.instants import lease_end, seconds_until
 from chronolake_metastore.domain.publication import Position
+from chronolake_metastore.domain.steady_clock import by_wall
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import identity, publication as queries, publication_steps, tables
 from chronolake_metastore.store import clocks, publication as stored, readers

@@ -10,7 +10,8 @@ import msgspec
 from chronolake_metastore.domain import instants
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.events import PlannedWork
-from chronolake_metastore.domain.instants import TableInstant, by_wall, format_if
+from chronolake_metastore.domain.instants import TableInstant, format_if
+from chronolake_metastore.domain.steady_clock import by_wall
 from chronolake_metastore.queries import cursors, paging, tables
 from chronolake_metastore.store import clocks, instants as stored
 from chronolake_metastore.store.instants import Filter

@@ -16,7 +16,7 @@ from chronolake_metastore.domain import properties, publication as domain
 from chronolake_metastore.domain.active_window import Border
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.events import Now
-from chronolake_metastore.domain.instants import by_wall, format_if
+from chronolake_metastore.domain.instants import format_if
 from chronolake_metastore.domain.publication import Position, RecordHudiFiles
 from chronolake_metastore.domain.publication_steps import (
     Builder,
@@ -24,6 +24,7 @@ from chronolake_metastore.domain.publication_steps import (
     partition_file,
     requested_time_of,
 )
+from chronolake_metastore.domain.steady_clock import by_wall
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import publication_steps, tables
 from chronolake_metastore.queries.publication_steps import Pause, StepPage

@@ -8,7 +8,8 @@ import msgspec
 
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.events import Now
-from chronolake_metastore.domain.instants import by_wall, format_if
+from chronolake_metastore.domain.instants import format_if
+from chronolake_metastore.domain.steady_clock import by_wall
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import clocks, readers as stored

@@ -338,7 +338,7 @@ def _status(
 ) -> wire.ServicesStatus:
     tick = table.definition.tick
     plans = [_pending(plan, tick, now) for plan in pending.first]
-    waiting = [plan.waiting_seconds for plan in plans if plan.executor is None]
+    waiting = [plan.age_seconds for plan in plans if plan.executor is None]
     return wire.ServicesStatus(
         table=table.name,
         pending=plans,
@@ -350,7 +350,8 @@ def _status(
 
 
 def _pending(plan: WaitingService, tick: Tick, now: Now) -> wire.PendingService:
-    lease = plan.lease_expires_at
+    lease, executions = plan.lease_expires_at, plan.executions
+    ended_at = executions.ended_at
     return wire.PendingService(
         service=plan.service,
         requested_time=format_time(plan.requested_time, tick),
@@ -358,7 +359,10 @@ def _pending(plan: WaitingService, tick: Tick, now: Now) -> wire.PendingService:
         file_groups=plan.file_groups,
         executor=plan.writer if plan.state is State.INFLIGHT else None,
         age_seconds=_seconds(now.wall - plan.requested_time),
-        waiting_seconds=_seconds(now.wall - plan.last_event),
+        executions=max(executions.taken, int(plan.state is State.INFLIGHT)),
+        last_executor=executions.executor,
+        last_failure=executions.reason,
+        failed_seconds_ago=None if ended_at is None else _seconds(now.wall - ended_at),
         lease_seconds_left=None if lease is None else _seconds(lease - now.steady),
     )
 

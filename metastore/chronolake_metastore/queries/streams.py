@@ -10,7 +10,7 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.domain import table_streams
 from chronolake_metastore.domain.context import Context
-from chronolake_metastore.domain.instants import by_wall
+from chronolake_metastore.domain.steady_clock import by_wall
 from chronolake_metastore.domain.table_streams import BufferedCheckpoint, TableStream
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import clocks, streams as stored

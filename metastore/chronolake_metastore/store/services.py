@@ -16,9 +16,10 @@ from chronolake_metastore.domain.services import SERVICE_OF, CleansSince, Commit
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, read
+from chronolake_model import decoding
 from chronolake_model.service_properties import PLAN_EXPIRES_SECONDS, SERVICE_PROPERTIES
 from chronolake_model.times import Micros, Tick
-from chronolake_model.vocabulary import Action, State, TableService
+from chronolake_model.vocabulary import Action, PlanExecutions, State, TableService
 
 _COMPACTION_HISTORY: Final = statements.load("services/compaction_history")
 _CLUSTERING_HISTORY: Final = statements.load("services/clustering_history")
@@ -49,7 +50,7 @@ class WaitingService(msgspec.Struct, frozen=True):
     state: State
     writer: str
     file_groups: int
-    last_event: Micros
+    executions: PlanExecutions
     lease_expires_at: Micros | None
 
 
@@ -84,10 +85,14 @@ class ExpiredPlan(msgspec.Struct, frozen=True):
 
 
 class ServiceTotals(msgspec.Struct, frozen=True):
-    """Pending plans of all tables by service, the longest wait for an executor, cancelled clusterings."""
+    """Pending plans of all tables by service, the age of the oldest that waits, cancelled clusterings.
+
+    ``executions_max`` is how often one of the plans was taken at most.
+    """
 
     pending: dict[TableService, int]
     oldest_waiting_us: int = 0
+    executions_max: int = 0
     cancelled_clusterings: int = 0
 
 
@@ -194,14 +199,14 @@ async def pending(
     """The first ``limit`` pending plans of services of each table that has any."""
     rows = await statements.execute(connection, _PENDING, {"table_ids": list(table_ids), "limit": limit})
     by_table: dict[UUID, PendingPlans] = {}
-    for table_id, action, requested, state, writer, groups, last_event, lease, count in rows:
+    for table_id, action, requested, state, writer, groups, executions, lease, count in rows:
         plan = WaitingService(
             SERVICE_OF[Action(action)],
             Micros(requested),
             State(state),
             writer,
             groups,
-            Micros(last_event),
+            PlanExecutions() if executions is None else decoding.decode(executions, PlanExecutions),
             _micros(lease),
         )
         before = by_table.get(table_id, PendingPlans())
@@ -247,13 +252,13 @@ async def expired_plans(connection: AsyncConnection, limit: int) -> list[Expired
 async def totals(connection: AsyncConnection) -> ServiceTotals:
     """The totals over all tables."""
     by_service: dict[TableService, int] = {}
-    oldest = 0
-    for action, count, waiting in await statements.execute(connection, _TOTALS):
+    oldest = executions_max = 0
+    for action, count, waiting, executions in await statements.execute(connection, _TOTALS):
         by_service[SERVICE_OF[Action(action)]] = count
-        oldest = max(oldest, waiting)
+        oldest, executions_max = max(oldest, waiting), max(executions_max, executions)
     table_ids = [table_id for (table_id,) in await statements.execute(connection, _TABLES)]
     cancelled = await cancelled_clusterings(connection, table_ids)
-    return ServiceTotals(by_service, oldest, sum(cancelled.values()))
+    return ServiceTotals(by_service, oldest, executions_max, sum(cancelled.values()))
 
 
 def _of_table(sql: str, table_id: UUID, **parameters: object) -> Query[Rows]:

@@ -64,6 +64,7 @@ instant: Final = Table(
     Column("unswept_since", DateTime(timezone=True)),
     Column("grace_began_at", DateTime(timezone=True)),
     Column("stream", JSONB),
+    Column("executions", JSONB),
 )
 
 schema_version: Final = Table(

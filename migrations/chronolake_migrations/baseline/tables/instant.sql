@@ -21,6 +21,7 @@ CREATE TABLE chronolake.instant (
     unswept_since          timestamptz,
     stream                 jsonb,
     grace_began_at         timestamptz,
+    executions             jsonb,
     -- Completion times are looked up by the thousand, in an index-only scan.
     CONSTRAINT instant_requested_unique PRIMARY KEY (table_id, requested_time) INCLUDE (completion_time),
     CONSTRAINT instant_completion_follows_request CHECK (completion_time > requested_time),
@@ -71,5 +72,8 @@ COMMENT ON COLUMN chronolake.instant.unswept_since IS
     'The time of the last deletion reported for the instant, or by it for its target; null after a sweep that found no file.';
 COMMENT ON COLUMN chronolake.instant.stream IS
     'The stream and the checkpoint whose files the instant has. Its lease never ends: the stream has the lease.';
+COMMENT ON COLUMN chronolake.instant.executions IS
+    'How often its plan was taken, and the last execution that ended without success: its executor, the reason, and when, in '
+    'microseconds since 1970.';
 COMMENT ON COLUMN chronolake.instant.grace_began_at IS
     'When the last deletion was reported, by the steady clock: the beginning of the grace period before the sweep.';

@@ -20,12 +20,15 @@ SELECT
     (i.summary ->> 'files')::bigint AS files,
     (i.summary ->> 'size_bytes')::bigint AS size_bytes,
     (i.plan -> 'files_to_delete' ->> 'count')::bigint AS files_to_delete,
-    CASE WHEN i.state = 'requested' THEN wall.time - last.time END AS waiting_for,
+    CASE WHEN i.state = 'requested' THEN wall.time - i.requested_time END AS waiting_for,
+    (i.executions ->> 'taken')::int AS executions,
+    i.executions ->> 'executor' AS last_executor,
+    chronolake.moment((i.executions ->> 'ended_at')::bigint) AS last_failed_at,
+    i.executions ->> 'reason' AS last_failure,
     i.rollback_reason AS cancelled_because
 FROM chronolake.instant i
 JOIN chronolake.lake_table t ON t.table_id = i.table_id
 JOIN chronolake.clock c ON c.table_id = i.table_id
-JOIN chronolake.event last ON last.table_id = i.table_id AND last.version = i.version
 CROSS JOIN (SELECT greatest(chronolake.moment(chronolake.now_us()), last_time) AS time FROM chronolake.wall_clock) AS wall
 WHERE i.operation IN ('compact', 'log_compact', 'cluster')
     OR (i.action = 'clean' AND i.plan IS NOT NULL);
