@@ -26,6 +26,7 @@ from chronolake_spark import errors, services
 from chronolake_spark.common import columns
 from chronolake_spark.index.keys import stored_keys
 from chronolake_spark.index.record.record_index import RecordIndex
+from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.services import sorting
 from chronolake_spark.services.executing import TasksDone
 from chronolake_spark.services.sorting import HELD_BYTES_MAX
@@ -397,6 +398,21 @@ def test_a_table_with_buckets_is_not_clustered_and_the_message_says_what_to_do(n
     with pytest.raises(errors.TableMismatch, match=r"chronolake rollback .*resize_buckets"):
         services.cluster(table, planned.requested_time)
     assert table.instant(planned.requested_time).state is State.REQUESTED
+
+
+@pytest.mark.parametrize("action", [Action.COMPACTION, Action.CLUSTERING])
+def test_a_merge_that_removes_several_records_of_one_key_completes(new_table: NewTable, action: Action) -> None:
+    """Inserts are not compared with what is stored, so a base file may have a key several times."""
+    table = new_table(index=BucketIndex(IndexType.SIMPLE))
+    repeated = [row(1, id=1, value=value, ts=1) for value in "abcde"]
+    upsert(table, *repeated, row(2, id=2, value="f", ts=1), existing=Existing.UNCHECKED)
+    assert [of.base_file.records for of in table.snapshot().slices if of.base_file is not None] == [6]
+    upsert(table, row(1, delete=True, ts=2))
+
+    instant = run(table, action)
+
+    assert instant.summary is not None
+    assert (instant.summary.records, instant.summary.deletes) == (1, 4)
 
 
 def test_a_failed_task_stops_the_others_and_the_plan_returns(new_table: NewTable) -> None:
