@@ -49,11 +49,12 @@ def new_table(client: chronolake.Client, tmp_path: Path) -> NewTable:
         *,
         index: BucketIndex = BucketIndex(),  # noqa: B008  # frozen
         type: TableType = TableType.MERGE_ON_READ,
+        folder: str | None = None,
         **properties: str,
     ) -> chronolake.Table:
         table = client.create_table(
             f"running.{name}",
-            base_path=str(tmp_path / name),
+            base_path=str(tmp_path / (folder or name)),
             schema=SCHEMA,
             record_key_fields=["id"],
             ordering_field="ts",
@@ -155,6 +156,32 @@ def test_a_follower_executes_plans_of_tables_that_are_made_later(
         finally:
             stopping.set()
         assert run.result().completed == 2
+
+
+@pytest.mark.parametrize("names", [(), ("running.again",)])
+def test_a_table_with_the_name_of_a_dropped_one_is_served_and_the_run_ends(
+    client: chronolake.Client, new_table: NewTable, names: tuple[str, ...]
+) -> None:
+    first = new_table("again")
+    unpublished_plan(first, Action.COMPACTION)
+    stopping, news = threading.Event(), Recorder()
+
+    def execute_after_the_drop(table: chronolake.Table, requested_time: str, **how: Any) -> Instant:
+        if table.definition.table_id == first.definition.table_id:
+            client.drop_table("running.again")
+            unpublished_plan(new_table("again", folder="other"), Action.COMPACTION)
+        return executing.execute(table, requested_time, **how)
+
+    with ThreadPoolExecutor(1) as runs:
+        options = RunOptions(tables=names, plans=False, interval_seconds=1)
+        run = runs.submit(
+            services.run, client, options, reporter=news, stopping=stopping, execute=execute_after_the_drop
+        )
+        try:
+            wait_until(lambda: bool(news.instants) or run.done())
+        finally:
+            stopping.set()
+        assert run.result(timeout=60).completed == 1
 
 
 def test_a_plan_that_fails_is_tried_again_after_the_pause_that_is_reported(

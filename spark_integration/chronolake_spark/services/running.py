@@ -203,7 +203,10 @@ class _Work:
         try:
             if isinstance(table, str):
                 table = self.client.table(table)
-            return self._looked(table.reload())
+            table = table.reload()
+            # A table is found by its name, which another one may have by now: that one has events of its own.
+            is_same = table.definition.table_id == table_id
+            return self._looked(table) if is_same else _Looked(table_id, None)
         except client_errors.TableNotFound:
             return _Looked(table_id, None)
         except Exception as failure:  # The edge of this thread: other tables go on.
@@ -333,7 +336,7 @@ class _Loop:
     def _take_changed(self, changed: _Changed) -> None:
         table_id = changed.table_id
         if table_id not in self._tables:
-            if self._options.tables:
+            if self._options.tables and changed.name not in self._options.tables:
                 return
             self._tables[table_id] = changed.name
         if table_id in self._looking:
