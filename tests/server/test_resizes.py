@@ -52,8 +52,7 @@ def complete(table: Table, time: str, buckets: int | None, *stats: Json, **body:
     """Complete a resize; by default it replaces the file groups of its plan."""
     plan = succeeded(table.http.get(f"/v1/tables/{table.name}/instants/{time}"))["plan"]
     whole = {"replaced_file_groups": plan["file_groups"], "buckets": buckets} | body
-    # As many records as the replaced files have, or more.
-    return table.complete(time, *(stat | {"records": 100} for stat in stats), **whole)
+    return table.complete(time, *stats, **whole)
 
 
 def resized(table: Table, buckets: int) -> Json:

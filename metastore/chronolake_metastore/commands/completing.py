@@ -32,7 +32,6 @@ from chronolake_metastore.domain import (
     files,
     instants,
     lists,
-    lost_records,
     plans,
     promised_files,
     reconciling,
@@ -46,7 +45,6 @@ from chronolake_metastore.domain.conflicts import GroupChange
 from chronolake_metastore.domain.events import Now, Origin
 from chronolake_metastore.domain.files import NOTHING_STAGED, Staged
 from chronolake_metastore.domain.instants import CompleteInstant, Instant
-from chronolake_metastore.domain.lost_records import LostRecords
 from chronolake_metastore.domain.plans import LeftOut
 from chronolake_metastore.domain.promised_files import PromisedGroups
 from chronolake_metastore.domain.reconciling import MarkerCounts, Reconciliation
@@ -70,7 +68,6 @@ from chronolake_metastore.store.reconciling import MarkedInstant
 from chronolake_metastore.store.staging import StagedVersions, in_sets
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.times import Micros
-from chronolake_model.vocabulary import Action
 
 
 class Completion(msgspec.Struct, frozen=True):
@@ -83,7 +80,7 @@ class Completion(msgspec.Struct, frozen=True):
     into its partitions, if its keys were looked up. ``left_out`` are the live file groups that a resize does
     not replace. ``promised`` are the file groups with promised files that it replaces; for a resize all such
     groups. ``clusterings`` are pending ones that have its file groups in their plans. ``further`` are other
-    concurrent instants: see ``find_further``. ``lost`` are records that a table service would lose.
+    concurrent instants: see ``find_further``.
     """
 
     staged: Staged = NOTHING_STAGED
@@ -97,7 +94,6 @@ class Completion(msgspec.Struct, frozen=True):
     left_out: LeftOut = ()
     promised: PromisedGroups = ()
     clusterings: FoundInstants = NO_INSTANTS
-    lost: Sequence[LostRecords] = ()
 
 
 class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
@@ -178,8 +174,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         left_out = _left_out(table, command)
         promised = _promised(table, command)
         further = find_further(table, instant, command, changes, known)
-        lost = _lost(table, command, instant)
-        optional = counted, reconciled, unplanned, undeleted, history, left_out, further, lost
+        optional = counted, reconciled, unplanned, undeleted, history, left_out, further
         queries = [query for query in optional if query is not None]
         if not inserted.is_known:
             queries += in_sets(inserted)
@@ -205,7 +200,6 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             () if left_out is None else left_out.result,
             () if promised is None else promised.result,
             clusterings,
-            () if lost is None else lost.result,
         )
 
     @override
@@ -237,7 +231,6 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             evidence.unplanned,
             evidence.left_out,
         )
-        lost_records.refuse(table, instant, evidence.lost)
         if evidence.promised:
             promised_files.refuse(table, evidence.promised)
         if command.keys_looked_up and concurrency.compares_inserts(table):
@@ -450,19 +443,6 @@ def _left_out(table: Table, command: CompleteInstant) -> Query[LeftOut] | None:
     if command.buckets is None:
         return None
     return file_groups.find_left_out(table.table_id, command.replaced_file_groups)
-
-
-def _lost(table: Table, command: CompleteInstant, instant: Instant) -> Query[list[LostRecords]] | None:
-    if instant.begun_as not in lost_records.CHECKED or not instant.state.is_pending:
-        return None
-    return file_groups.find_lost_records(
-        table.table_id,
-        instant.requested_time,
-        command.write_stats,
-        command.staged,
-        command.replaced_file_groups,
-        by_group=instant.begun_as is Action.COMPACTION,
-    )
 
 
 def _replaces(command: CompleteInstant) -> bool:

@@ -19,11 +19,10 @@ from chronolake_metastore.domain.conflicts import (
     planned_change,
 )
 from chronolake_metastore.domain.files import FileGroup
-from chronolake_metastore.domain.lost_records import Loss, LostRecords
 from chronolake_metastore.domain.plans import LeftOut, previous_group
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
-from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.files import FileGroupName
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation, State, Touch
@@ -31,7 +30,6 @@ from chronolake_model.vocabulary import Action, Operation, State, Touch
 _FIND_CONCURRENT: Final = statements.load("file_groups/find_concurrent")
 _FIND_MARKED: Final = statements.load("markers/find_in_files")
 _FIND_WRITTEN_SINCE: Final = statements.load("file_groups/find_written_since")
-_FIND_LOST_RECORDS: Final = statements.load("file_groups/find_lost_records")
 _FIND_LEFT_OUT: Final = statements.load("file_groups/find_left_out")
 _INSERT_PLANNED: Final = statements.load("file_groups/insert_planned")
 _DELETE_PLANNED: Final = """
@@ -136,35 +134,6 @@ def find_left_out(table_id: UUID, named: Sequence[FileGroupName]) -> Query[LeftO
         "limit": GROUPS_NAMED_MAX,
     }
     return Query(_FIND_LEFT_OUT, parameters, lambda rows: _left_out(table_id, rows))
-
-
-def find_lost_records(
-    table_id: UUID,
-    requested_time: Micros,
-    written: Sequence[WriteStat],
-    staged: Sequence[int],
-    replaced: Sequence[FileGroupName],
-    *,
-    by_group: bool,
-) -> Query[list[LostRecords]]:
-    """Records that a table service would lose by completing: the first loss of each kind.
-
-    It rewrites each file group by itself, if ``by_group``, or else the ``replaced`` ones of each partition.
-    """
-    parameters = {
-        "table_id": table_id,
-        "requested_time": requested_time,
-        "written_paths": [stat.partition_path for stat in written],
-        "written_ids": [stat.file_id for stat in written],
-        "written_records": [stat.records + stat.deletes for stat in written],
-        "versions": list(staged),
-        "partition_paths": [name.partition_path for name in replaced],
-        "file_ids": [name.file_id for name in replaced],
-        "by_group": by_group,
-    }
-    return Query(
-        _FIND_LOST_RECORDS, parameters, lambda rows: [LostRecords(Loss(row[0]), *row[1:]) for row in rows]
-    )
 
 
 def _left_out(table_id: UUID, rows: Rows) -> LeftOut:
