@@ -42,15 +42,13 @@ _NEVER: Final = "a"
 class ServiceTask(msgspec.Struct, frozen=True, array_like=True):
     """A part of a plan: one file group, or for a clustering all planned groups of one partition.
 
-    ``records`` is the number of records in the files, or more: some have several versions. ``unchanged`` is how
-    many of those in base files no log file changes, or fewer.
+    ``records`` is the number of records in the files, or more: some have several versions.
     """
 
     number: int
     slices: list[StoredSlice]
     records: int
     size_bytes: int
-    unchanged: int = 0
 
     def to_json(self) -> str:
         """The text of the task."""
@@ -235,14 +233,11 @@ def _tasks(action: Action, slices: Iterable[FileSlice]) -> Iterator[ServiceTask]
             parts = [list(group) for _, group in groups]
     for number, part in enumerate(parts):
         files = [file for slice_ in part for file in stored_slices.files_of(slice_)]
-        records = sum(file.records for file in files)
-        of_logs = sum(log.records for slice_ in part for log in slice_.log_files)
         yield ServiceTask(
             number,
             list(map(stored_slices.of, part)),
-            records,
+            sum(file.records for file in files),
             sum(file.size_bytes for file in files),
-            records - 2 * of_logs,
         )
 
 

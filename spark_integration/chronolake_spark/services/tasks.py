@@ -44,7 +44,7 @@ def run(
     task_markers = TaskMarkers(markers)
     writer = _TaskWriter(job, job.folder, task_markers, job.token(task, attempt), check)
     try:
-        stats = _with_repeated(job, task, list(_written(job, task, writer)))
+        stats = list(_written(job, task, writer))
         task_markers.refuse_given_up()
     except BaseException:
         failed = base_files.Attempt(job.table.base_path, job.storage_options, job.owner, job.requested_time)
@@ -68,22 +68,6 @@ def _written(job: ServiceJob, task: ServiceTask, writer: _TaskWriter) -> Iterato
         case _:
             for group, rows, records_max in clustering.new_groups(reader, job, task):
                 yield writer.base_file(group, rows, records_max)
-
-
-def _with_repeated(job: ServiceJob, task: ServiceTask, stats: list[WriteStat]) -> list[WriteStat]:
-    """The write stats; merging removed more records than log files have if some in base files had one key.
-
-    These count as deletes. Without them the server takes the records for lost, and refuses the completion.
-    """
-    missing = task.unchanged - sum(stat.records for stat in stats)
-    if job.action is Action.LOGCOMPACTION or missing <= 0 or not stats:
-        return stats
-    reader = job.reader()
-    repeated = 0
-    for stored in task.slices:
-        keys = pa.chunked_array(reader.base_keys(stored), pa.string())
-        repeated += len(keys) - len(keys.unique())
-    return [*stats[:-1], msgspec.structs.replace(stats[-1], deletes=min(missing, repeated))]
 
 
 @dataclass(frozen=True, slots=True)
