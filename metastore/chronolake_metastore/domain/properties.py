@@ -250,19 +250,20 @@ def impossible_layout(details: Mapping[str, str], schema: Sequence[Field]) -> st
 def unsortable(names: Iterable[str], schema: Sequence[Field]) -> str | None:
     """Why records of a table cannot be sorted by these columns; None if they can."""
     # As schemas and executors do, without regard to case.
-    types = {field.name.lower(): field.type for field in schema}
+    columns = {field.name.lower(): field for field in schema}
     for name in names:
-        if (reason := _without_order(name, types)) is not None:
+        if (reason := _without_order(name, columns)) is not None:
             return f"{CLUSTERING_SORT_COLUMNS} names {name[:100]!r}, {reason}"
     return None
 
 
-def _without_order(name: str, types: Mapping[str, str]) -> str | None:
-    type_ = types.get(name.lower())
-    if type_ is None:
-        return f"which is no column: the columns are {', '.join(sorted(types)[:20])}"
-    if isinstance(column_types.parse(type_), ArrayType | MapType | StructType):
-        return f"whose type {type_[:100]} has no order"
+def _without_order(name: str, columns: Mapping[str, Field]) -> str | None:
+    column = columns.get(name.lower())
+    if column is None:
+        names = sorted(field.name for field in columns.values())
+        return f"which is no column: the columns are {', '.join(names[:20])}"
+    if isinstance(column_types.parse(column.type), ArrayType | MapType | StructType):
+        return f"whose type {column.type[:100]} has no order"
     return None
 
 
