@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from chronolake import AddColumn, RenameColumn
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import SparkTable, errors
+from chronolake_spark.read import slice_frames
 from chronolake_spark.read.slices import slice_reader
 from chronolake_spark.read.slices.stored_slices import StoredSlice
 from tests.spark.test_format import plan_of
@@ -53,6 +54,24 @@ def test_updated_deleted_and_new_records_are_read_once(
     changes = table.changes(first.completion_time).select("n", "amount", "_change_type")
     upserts = [(1, -1, "upsert"), (2, 2, "delete"), (3, -3, "upsert"), (COUNT, 0, "upsert")]
     assert rows_of(changes) == [row for row in upserts if row[0] != 3 or three == -3]
+
+
+@pytest.mark.parametrize(("task_bytes", "tasks"), [(4 * 2**20, 1), (1, 2)])
+def test_small_log_files_are_read_in_few_tasks(
+    spark: SparkSession,
+    new_table: NewTable,
+    monkeypatch: pytest.MonkeyPatch,
+    task_bytes: int,
+    tasks: int,
+) -> None:
+    monkeypatch.setattr(slice_frames, "_TASK_BYTES_MIN", task_bytes)
+    columns = "id long, amount int"
+    table = new_table(frame(spark, columns), "id", type=TableType.MERGE_ON_READ, buckets=2)
+    table.upsert(frame(spark, columns, *((n, n) for n in range(COUNT))))
+    table.upsert(frame(spark, columns, *((n, -n) for n in range(0, COUNT, 10))))
+    read = table.read()
+    assert rows_of(read) == sorted((n, n if n % 10 else -n) for n in range(COUNT))
+    assert f"Range (0, {tasks}, step=1, splits={tasks})" in plan_of(read)
 
 
 def test_a_key_that_two_partitions_have_changes_in_one_of_them(

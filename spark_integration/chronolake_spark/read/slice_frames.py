@@ -83,7 +83,7 @@ def records(
     partly = _with_few_changes(written, slices)
     if partly:
         frames.append(_only(_unchanged(spark, written, partly, read), names, times))
-        frames.append(_merged(spark, written, partly, names, times, _ChangedRows))
+        frames.append(_changed(spark, written, partly, names, times))
     read_natively = {(slice_.partition_path, slice_.file_id) for slice_ in partly}
     on_executors = [
         slice_
@@ -198,7 +198,7 @@ def _unchanged(
     texts = [stored_slices.of(slice_).to_json() for slice_ in slices]
     key_type = StringType() if key == columns.RECORD_KEY else LongType()
     struct = StructType([StructField(key, key_type), StructField(columns.PARTITION_PATH, StringType())])
-    keys = _in_tasks(spark, _LogKeys(written, struct), texts, struct)
+    keys = _in_tasks(spark, _LogKeys(written, struct), texts, struct, _log_bytes(slices))
     return schema.selected(base.join(sf.broadcast(schema.selected(keys, place)), place, "left_anti"), names)
 
 
@@ -214,17 +214,41 @@ def _merged(
     slices: Sequence[FileSlice],
     names: Sequence[str],
     times: Sequence[str] | None,
-    rows_of: type[_StoredRows] | None = None,
 ) -> DataFrame:
-    read = set(_read(names, times))
-    whole = schema.file_struct_of(written.table.schema)
-    struct = StructType([field for field in whole if field.name in read])
+    """The records of slices, which executors merge."""
+    struct = _struct_read(written, names, times)
     if slices:
         texts = [stored_slices.of(slice_).to_json() for slice_ in slices]
-        rows = _in_tasks(spark, (rows_of or _StoredRows)(written, struct, times), texts, struct)
+        rows = _in_tasks(spark, _StoredRows(written, struct, times), texts, struct)
     else:
         rows = spark.createDataFrame([], struct)
     return rows if struct.names == list(names) else schema.selected(rows, names)
+
+
+def _changed(
+    spark: SparkSession,
+    written: Versions,
+    slices: Sequence[FileSlice],
+    names: Sequence[str],
+    times: Sequence[str] | None,
+) -> DataFrame:
+    """The records of slices whose keys are in the log files."""
+    struct = _struct_read(written, names, times)
+    texts = [stored_slices.of(slice_).to_json() for slice_ in slices]
+    # With merge fields the records of the base files are compared.
+    size_bytes = None if written.table.merge_fields else _log_bytes(slices)
+    rows = _in_tasks(spark, _ChangedRows(written, struct, times), texts, struct, size_bytes)
+    return rows if struct.names == list(names) else schema.selected(rows, names)
+
+
+def _struct_read(written: Versions, names: Sequence[str], times: Sequence[str] | None) -> StructType:
+    read = set(_read(names, times))
+    whole = schema.file_struct_of(written.table.schema)
+    return StructType([field for field in whole if field.name in read])
+
+
+def _log_bytes(slices: Sequence[FileSlice]) -> int:
+    return sum(file.size_bytes for slice_ in slices for file in slice_.log_files)
 
 
 def _in_tasks(
@@ -232,12 +256,16 @@ def _in_tasks(
     function: Callable[[Sequence[Any]], Iterator[pa.RecordBatch]],
     read: Sequence[Any],
     struct: StructType,
+    size_bytes: int | None = None,
 ) -> DataFrame:
-    """The rows that ``function`` yields; each task calls it with some of ``read``.
+    """The rows that ``function`` yields; each task calls it with some of ``read``, of ``size_bytes`` together.
 
     Rows that say what to read would be shuffled to get into as many tasks, so the function carries it.
     """
     tasks = min(len(read), _READ_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    if size_bytes is not None:
+        # A task takes 0.05 s before it reads anything.
+        tasks = min(tasks, max(size_bytes // _TASK_BYTES_MIN, 1))
     parts = [read[first::tasks] for first in range(tasks)]
     return spark.range(0, tasks, 1, tasks).mapInArrow(_Tasks(function, parts), struct)
 
