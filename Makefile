@@ -80,7 +80,7 @@ bench-timeline: $(READY) ## the timeline over REST against plain SQL (SECONDS=10
 bench-slices: $(READY) ## the files of a million slices as Arrow over REST against COPY (CASES=abcde FILES=100000 PARTITIONS=1000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.slices
 
-bench-services: $(READY) ## table services: planning beside plain SQL, compaction beside PyArrow and Spark, clustering, reads, other writers (GROUPS=100000 BENCH_MB=1000 CASES=planning,arrow,spark,clustering,reads,writers; CHECK=1 fails on a missed target)
+bench-services: $(READY) ## table services: planning beside plain SQL, compaction beside PyArrow and Spark, clustering, reads, other writers (GROUPS=100000 BENCH_MB=1000 CASES=planning,arrow,spark,clustering,reads,writers, CASES=stream MINUTES=60; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.services
 
 bench-against: $(READY) ## a benchmark beside that of another revision, in turns (REV=<tag or commit> BENCH=timeline TURNS=2, and the benchmark's own variables)

@@ -1,7 +1,8 @@
 """Table services: planning of very many file groups, compaction and clustering, and what others notice of them.
 
 ``GROUPS=10000`` has fewer of them, and ``BENCH_MB=100`` smaller tables; ``CASES=planning,writers`` runs these
-alone; ``CHECK=1`` exits 1 when a target is missed.
+alone, and ``CASES=stream MINUTES=60`` the one that is in no other run; ``CHECK=1`` exits 1 when a target is
+missed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import httpx
 import psycopg
 from psycopg import sql
 
-from benchmarks import reporting, running, services_arrow, services_spark, services_writers
+from benchmarks import reporting, running, services_arrow, services_spark, services_stream, services_writers
 from benchmarks.reporting import Row
 from chronolake_metastore.store.postgres import statements
 
@@ -43,6 +44,7 @@ def _measure() -> Iterator[Row]:
         "clustering": services_spark.clustering,
         "reads": services_spark.reads,
         "writers": _writers,
+        "stream": services_stream.reads,
     }
     dsn = running.postgres()
     with running.server(dsn) as client:

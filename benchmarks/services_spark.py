@@ -41,13 +41,13 @@ _SORT_COLUMN: Final = "ts"
 
 def compaction(_dsn: str, _client: httpx.Client) -> Iterator[Row]:
     """Base files, and log files with a tenth of the records."""
-    with _environment() as (spark, client, folder):
+    with environment() as (spark, client, folder):
         plain = services_arrow.create(client, "bench.spark_compacted", folder)
         size = services_arrow.write(plain)
         table = chronolake_spark.table(spark, plain.definition.name, client=client)
         base = spark.read.parquet(*_files(plain))
-        native = _seconds(lambda: _rewritten(base, folder))
-        seconds = _seconds(table.compact)
+        native = seconds_of(lambda: _rewritten(base, folder))
+        seconds = seconds_of(table.compact)
         assert not any(of.log_files for of in plain.snapshot().slices)
     yield Row("base files and log files", f"{size / 1e6:,.0f} MB in {services_arrow.GROUPS} file groups")
     yield Row("Spark reads and rewrites the base files", f"{native:.1f} s")
@@ -57,13 +57,13 @@ def compaction(_dsn: str, _client: httpx.Client) -> Iterator[Row]:
 
 def clustering(_dsn: str, _client: httpx.Client) -> Iterator[Row]:
     """Small files of each of several partitions, sorted by a timestamp."""
-    with _environment() as (spark, client, folder):
+    with environment() as (spark, client, folder):
         table = _small_files(spark, client, folder)
         files = _files(client.table(table.definition.name))
         size = sum(Path(file).stat().st_size for file in files)
         rows = spark.read.parquet(*files)
-        native = _seconds(lambda: _rewritten(rows.sort("part", _SORT_COLUMN), folder, partitioned=True))
-        seconds = _seconds(lambda: table.cluster([_SORT_COLUMN]))
+        native = seconds_of(lambda: _rewritten(rows.sort("part", _SORT_COLUMN), folder, partitioned=True))
+        seconds = seconds_of(lambda: table.cluster([_SORT_COLUMN]))
         left = len(_files(client.table(table.definition.name)))
     counted = f"{size / 1e6:,.0f} MB, {_PARTITIONS} partitions, {len(files)} files to {left}"
     yield Row("files to cluster", counted)
@@ -74,7 +74,7 @@ def clustering(_dsn: str, _client: httpx.Client) -> Iterator[Row]:
 
 def reads(_dsn: str, _client: httpx.Client) -> Iterator[Row]:
     """Spark's read after many small upserts, with services beside them and without."""
-    with _environment() as (spark, client, folder):
+    with environment() as (spark, client, folder):
         served, unserved = (
             services_arrow.create(client, f"bench.{name}", folder) for name in ("served", "unserved")
         )
@@ -96,7 +96,8 @@ def reads(_dsn: str, _client: httpx.Client) -> Iterator[Row]:
 
 
 @contextmanager
-def _environment() -> Iterator[tuple[SparkSession, chronolake.Client, Path]]:
+def environment() -> Iterator[tuple[SparkSession, chronolake.Client, Path]]:
+    """A session, a client and a folder, which goes at the end."""
     with (
         tempfile.TemporaryDirectory(prefix="chronolake-bench-") as folder,
         chronolake.connect(running.URL) as client,
@@ -164,11 +165,12 @@ def _services(client: chronolake.Client, table: chronolake.Table) -> Iterator[No
 def _read_seconds(spark: SparkSession, client: chronolake.Client, name: str) -> float:
     table = chronolake_spark.table(spark, name, client=client)
     return statistics.median(
-        _seconds(lambda: table.read().write.format("noop").mode("overwrite").save()) for _ in range(READS)
+        seconds_of(lambda: table.read().write.format("noop").mode("overwrite").save()) for _ in range(READS)
     )
 
 
-def _seconds(job: Callable[[], object]) -> float:
+def seconds_of(job: Callable[[], object]) -> float:
+    """How long a job takes."""
     began = time.perf_counter()
     job()
     return time.perf_counter() - began
