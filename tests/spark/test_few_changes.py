@@ -22,6 +22,11 @@ NewTable = Callable[..., SparkTable]
 COUNT = 40
 
 
+@pytest.fixture(autouse=True)
+def small_base_files_are_read_by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slice_frames, "_BASE_BYTES_MIN", 0)
+
+
 def frame(spark: SparkSession, columns: str, *rows: tuple[Any, ...]) -> DataFrame:
     return spark.createDataFrame(list(rows), columns)
 
@@ -72,6 +77,21 @@ def test_small_log_files_are_read_in_few_tasks(
     read = table.read()
     assert rows_of(read) == sorted((n, n if n % 10 else -n) for n in range(COUNT))
     assert f"Range (0, {tasks}, step=1, splits={tasks})" in plan_of(read)
+
+
+def test_small_slices_are_merged_whole(
+    spark: SparkSession, new_table: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    columns = "id long, amount int"
+    table = new_table(frame(spark, columns), "id", type=TableType.MERGE_ON_READ, buckets=2)
+    table.upsert(frame(spark, columns, *((n, n) for n in range(COUNT))))
+    table.upsert(frame(spark, columns, (1, -1)))
+    read = table.read()
+    plan = plan_of(read)
+    assert "LeftAnti" not in plan
+    assert "splits=1)" in plan
+    assert sorted(tuple(row) for row in read.collect())[:2] == [(0, 0), (1, -1)]
 
 
 def test_a_key_that_two_partitions_have_changes_in_one_of_them(

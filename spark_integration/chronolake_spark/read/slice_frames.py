@@ -59,6 +59,10 @@ _RECORDS_PER_CHANGE: Final = 4
 """Records of a base file for each in the log files, from which on Spark reads the base file."""
 _CHANGED_KEYS_MAX: Final = 1_000_000
 """Keys in log files that each executor holds."""
+_BASE_BYTES_MIN: Final = 32 * 2**20
+"""Bytes of base files from which on it is faster that Spark reads them."""
+_BYTES_OF_OPENING: Final = 2**18
+"""A file takes as long to open as this number of bytes to read."""
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _Item = TypeVar("_Item")
 
@@ -181,7 +185,8 @@ def _with_few_changes(written: Versions, slices: Sequence[FileSlice]) -> list[Fi
         if keys > _CHANGED_KEYS_MAX:
             break
         chosen.append(slice_)
-    return chosen
+    size_bytes = sum(slice_.base_file.size_bytes for slice_ in chosen if slice_.base_file)
+    return chosen if size_bytes >= _BASE_BYTES_MIN else []
 
 
 def _unchanged(
@@ -198,7 +203,7 @@ def _unchanged(
     texts = [stored_slices.of(slice_).to_json() for slice_ in slices]
     key_type = StringType() if key == columns.RECORD_KEY else LongType()
     struct = StructType([StructField(key, key_type), StructField(columns.PARTITION_PATH, StringType())])
-    keys = _in_tasks(spark, _LogKeys(written, struct), texts, struct, _log_bytes(slices))
+    keys = _in_tasks(spark, _LogKeys(written, struct), texts, struct, _log_files(slices))
     return schema.selected(base.join(sf.broadcast(schema.selected(keys, place)), place, "left_anti"), names)
 
 
@@ -219,7 +224,8 @@ def _merged(
     struct = _struct_read(written, names, times)
     if slices:
         texts = [stored_slices.of(slice_).to_json() for slice_ in slices]
-        rows = _in_tasks(spark, _StoredRows(written, struct, times), texts, struct)
+        files = [file for slice_ in slices for file in stored_slices.files_of(slice_)]
+        rows = _in_tasks(spark, _StoredRows(written, struct, times), texts, struct, files)
     else:
         rows = spark.createDataFrame([], struct)
     return rows if struct.names == list(names) else schema.selected(rows, names)
@@ -236,8 +242,8 @@ def _changed(
     struct = _struct_read(written, names, times)
     texts = [stored_slices.of(slice_).to_json() for slice_ in slices]
     # With merge fields the records of the base files are compared.
-    size_bytes = None if written.table.merge_fields else _log_bytes(slices)
-    rows = _in_tasks(spark, _ChangedRows(written, struct, times), texts, struct, size_bytes)
+    files = _log_files(slices) if not written.table.merge_fields else None
+    rows = _in_tasks(spark, _ChangedRows(written, struct, times), texts, struct, files)
     return rows if struct.names == list(names) else schema.selected(rows, names)
 
 
@@ -247,8 +253,8 @@ def _struct_read(written: Versions, names: Sequence[str], times: Sequence[str] |
     return StructType([field for field in whole if field.name in read])
 
 
-def _log_bytes(slices: Sequence[FileSlice]) -> int:
-    return sum(file.size_bytes for slice_ in slices for file in slice_.log_files)
+def _log_files(slices: Sequence[FileSlice]) -> list[DataFile]:
+    return [file for slice_ in slices for file in slice_.log_files]
 
 
 def _in_tasks(
@@ -256,15 +262,16 @@ def _in_tasks(
     function: Callable[[Sequence[Any]], Iterator[pa.RecordBatch]],
     read: Sequence[Any],
     struct: StructType,
-    size_bytes: int | None = None,
+    files: Sequence[DataFile] | None = None,
 ) -> DataFrame:
-    """The rows that ``function`` yields; each task calls it with some of ``read``, of ``size_bytes`` together.
+    """The rows that ``function`` yields; each task calls it with some of ``read``, which is in ``files``.
 
     Rows that say what to read would be shuffled to get into as many tasks, so the function carries it.
     """
     tasks = min(len(read), _READ_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-    if size_bytes is not None:
+    if files is not None:
         # A task takes 0.05 s before it reads anything.
+        size_bytes = sum(file.size_bytes + _BYTES_OF_OPENING for file in files)
         tasks = min(tasks, max(size_bytes // _TASK_BYTES_MIN, 1))
     parts = [read[first::tasks] for first in range(tasks)]
     return spark.range(0, tasks, 1, tasks).mapInArrow(_Tasks(function, parts), struct)
