@@ -1,4 +1,4 @@
-"""Proving the answers: each chain of outcomes, the refusals beside them, and the heads that events carry."""
+"""Proving the answers: each chain of outcomes, and the refusals beside them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from chronolake_metastore.domain import logs as domain
-from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.heads import AnswersHead, Heads
 from chronolake_metastore.domain.proof import NOTHING, Check, FollowedAnswers, ProofFinding
+from chronolake_metastore.proof.log_checks import hex_of
 from chronolake_metastore.store import answers
 from chronolake_metastore.store.postgres.transaction import Transaction
 from chronolake_metastore.store.replay_tables import ReplaySession
@@ -63,27 +63,12 @@ class AnswersVerification:
             what = f"the outcome of the refusal {request_id!r}"
             self._found(ProofFinding(Check.OUTCOME, table, version, what, "an outcome", NOTHING))
 
-    async def check_events(self, tx: Transaction, page: Sequence[StoredEvent]) -> None:
-        """Compare the head of the answers that each event carries with the outcome of that number."""
-        carried = [event for event in page if event.answers]
-        keys = {(event.table_id, event.answers or 0) for event in carried}
-        hashes = await answers.hashes(tx, sorted(keys)) if keys else {}
-        for event in carried:
-            digest = hashes.get((event.table_id, event.answers or 0))
-            if digest != event.answers_hash:
-                what = (
-                    f"{event.type}: the hash of outcome {event.answers} of its table's chain, which it carries"
-                )
-                expected = _hex(event.answers_hash)
-                table = self._name(event.table_id)
-                self._found(ProofFinding(Check.OUTCOME, table, event.version, what, expected, _hex(digest)))
-
     async def check_heads(self, tx: Transaction, document: Heads) -> None:
         """Look for the heads of answers that a document keeps."""
         heads = [head for head in document.answers if self._table_id in (None, UUID(head.chain_id))]
         hashes = await answers.hashes(tx, [_key(head) for head in heads])
         for head in heads:
-            digest = _hex(hashes.get(_key(head)))
+            digest = hex_of(hashes.get(_key(head)))
             if digest != head.hash:
                 what = f"the outcome with number {head.number} of its chain, whose hash {document.name} keeps"
                 table = head.table or self.name_of(UUID(head.chain_id))
@@ -102,7 +87,3 @@ class AnswersVerification:
 
 def _key(head: AnswersHead) -> answers.AnswerKey:
     return UUID(head.chain_id), head.number
-
-
-def _hex(digest: bytes | None) -> str:
-    return NOTHING if digest is None else digest.hex()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from chronolake_metastore.store import event_lists
 from chronolake_metastore.store.event_lists import StoredEntry
 from chronolake_metastore.store.postgres.transaction import Transaction
 
-ReportFinding = Callable[[ProofFinding, UUID], None]
+ReportFinding = Callable[[ProofFinding, UUID | None], None]
 """Takes a finding on a table's log."""
 
 
@@ -50,7 +50,10 @@ class _Proof:
 
 
 async def check(
-    tx: Transaction, events: Sequence[Event], name_of: Callable[[UUID], str], report_finding: ReportFinding
+    entries: Callable[[Sequence[ListKey]], AsyncIterator[StoredEntry]],
+    events: Sequence[Event],
+    name_of: Callable[[UUID], str],
+    report_finding: ReportFinding,
 ) -> None:
     """Compare the rows of the lists of ``events`` with the events."""
     proofs = {(of.table_id, of.instant, of.name): _Proof(of, sealed) for of, sealed in _lists(events)}
@@ -64,7 +67,7 @@ async def check(
             ProofFinding(Check.LISTS, name_of(key[0]), of_version[key], what, expected, seen), key[0]
         )
 
-    async for stored in event_lists.entries(tx, [of for of, _ in _lists(events)]):
+    async for stored in entries([of for of, _ in _lists(events)]):
         key = stored.of.table_id, stored.of.instant, stored.of.name
         for difference in proofs[key].add_row(stored):
             note(key, difference)

@@ -10,7 +10,7 @@ from chronolake_metastore.domain.heads import AnswersHead, Head, Heads
 from chronolake_metastore.domain.logs import CATALOG_ID
 from chronolake_metastore.domain.proof import Check, ProofFinding
 from chronolake_metastore.object_storage import Folder
-from chronolake_metastore.proof.verification import CATALOG
+from chronolake_metastore.proof.log_checks import CATALOG
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import answers, clocks, proof
 from chronolake_metastore.store.postgres.engine import Database

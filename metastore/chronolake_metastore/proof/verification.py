@@ -14,23 +14,13 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import files
-from chronolake_metastore.domain.events import (
-    Event,
-    FilesDeleted,
-    InstantCompleted,
-    StoredEvent,
-    TableAltered,
-    TableCreated,
-    WriteStatsStaged,
-    decode,
-)
+from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.heads import Heads
-from chronolake_metastore.domain.logs import CATALOG_ID
-from chronolake_metastore.domain.proof import NOTHING, Chains, Check, ProofFinding, SharedBasePath
+from chronolake_metastore.domain.proof import NOTHING, Check, ProofFinding, SharedBasePath
 from chronolake_metastore.projections.registry import TABLES
 from chronolake_metastore.proof import event_lists
 from chronolake_metastore.proof.answer_chains import AnswersVerification
+from chronolake_metastore.proof.log_checks import CATALOG, DatabaseRows, LogChecks
 from chronolake_metastore.proof.replay import LogReader, Progress, Replay, no_progress
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import proof, replay_tables
@@ -40,8 +30,6 @@ from chronolake_metastore.store.replay_tables import Difference, ReplaySession
 from chronolake_model import decoding
 from chronolake_model.names import split_table_name
 
-CATALOG: Final = "(catalog)"
-"""The name of the catalog in the place of a table's name."""
 FINDINGS_MAX: Final = 100
 
 
@@ -122,12 +110,10 @@ class _Verification:
         self._progress = progress
         self._length = length
         self._reader = LogReader(table_id)
-        self._chains = Chains()
+        self._log = LogChecks(self.add_finding)
         self._replay = Replay()
         self._answers = AnswersVerification(table_id, self._name, self.add_finding)
-        self._names = {CATALOG_ID: CATALOG}
         self._damaged: set[UUID] = set()
-        self._files = 0
         self._documents = 0
         self._findings: list[ProofFinding] = []
         self._left_out = 0
@@ -167,9 +153,9 @@ class _Verification:
     def report(self, seconds: float) -> Report:
         """The report."""
         return Report(
-            tables=self._chains.tables,
+            tables=self._log.chains.tables,
             events=self._reader.events,
-            files=self._files,
+            files=self._log.files,
             documents=self._documents,
             seconds=seconds,
             findings=self._findings,
@@ -188,42 +174,13 @@ class _Verification:
             self._damaged.add(table_id)
 
     async def _take(self, tx: Transaction, page: Sequence[StoredEvent]) -> None:
-        events = []
-        for stored in page:
-            event = self._decode(stored)
-            for finding in self._chains.follow(stored, self._name(stored.table_id)):
-                self.add_finding(finding, stored.table_id)
-            if event is not None:
-                events.append(event)
+        events = await self._log.check(DatabaseRows(tx), page)
         await self._check_outcomes(tx, page)
-        await self._answers.check_events(tx, page)
-        await self._check_write_stats(tx, events)
-        await self._check_deletions(tx, events)
-        await event_lists.check(tx, events, self._name, self.add_finding)
         await self._replay.apply(tx, [event for event in events if not self._is_damaged(event.table_id)])
         self._progress("reading the log", self._reader.events + len(page), self._length)
 
-    def _decode(self, stored: StoredEvent) -> Event | None:
-        try:
-            event = decode(stored)
-        except ValueError as exc:
-            name = self._name(stored.table_id)
-            finding = ProofFinding(
-                Check.PAYLOAD, name, stored.version, str(exc), stored.type, stored.payload[:200]
-            )
-            self.add_finding(finding, stored.table_id)
-            return None
-        match event.payload:
-            case TableCreated() as created:
-                self._names[event.table_id] = created.definition.name
-            case TableAltered(new_name=str(new_name)):
-                self._names[event.table_id] = new_name
-            case _:
-                pass
-        return event
-
     def _is_damaged(self, table_id: UUID) -> bool:
-        return table_id in self._damaged or self._chains.is_broken(table_id)
+        return table_id in self._damaged or self._log.chains.is_broken(table_id)
 
     async def _check_outcomes(self, tx: Transaction, page: Sequence[StoredEvent]) -> None:
         without = await proof.requests_without_outcome(tx, [stored.request_id for stored in page])
@@ -232,69 +189,6 @@ class _Verification:
                 what = f"{stored.type}: the outcome of its request {stored.request_id!r}"
                 name = self._name(stored.table_id)
                 self.add_finding(ProofFinding(Check.OUTCOME, name, stored.version, what, "an outcome", NOTHING))
-
-    async def _check_write_stats(self, tx: Transaction, events: Sequence[Event]) -> None:
-        sealed = {(event.table_id, event.version): event.payload for event in events if _seals(event)}
-        if not sealed:
-            return
-        digests = {key: files.Digest() for key in sealed}
-        async for stored in proof.write_stats(tx, list(sealed)):
-            digest = digests[stored.event]
-            kind = files.kind_of(stored.stat)
-            if (stored.ordinal, stored.kind) != (digest.files, kind):
-                what = f"write stat {stored.ordinal}: ordinal and kind"
-                self._write_stats_differ(
-                    stored.event, what, f"{digest.files}, {kind}", f"{stored.ordinal}, {stored.kind}"
-                )
-            digest.add(stored.stat)
-        for key, payload in sealed.items():
-            assert isinstance(payload, InstantCompleted | WriteStatsStaged)
-            self._files += digests[key].files
-            # Files that were staged are under the versions that staged them.
-            own = 0 if isinstance(payload, InstantCompleted) and payload.staged else payload.summary.files
-            if digests[key].files != own:
-                expected = f"{own} files"
-                self._write_stats_differ(
-                    key, "its number of write stats", expected, f"{digests[key].files} files"
-                )
-            elif digests[key].hexdigest() != payload.write_stats_digest:
-                what = "the digest over its write stats"
-                self._write_stats_differ(key, what, payload.write_stats_digest, digests[key].hexdigest())
-
-    def _write_stats_differ(self, key: proof.EventKey, what: str, expected: str, actual: str) -> None:
-        finding = ProofFinding(Check.WRITE_STATS, self._name(key[0]), key[1], what, expected, actual)
-        self.add_finding(finding, key[0])
-
-    async def _check_deletions(self, tx: Transaction, events: Sequence[Event]) -> None:
-        sealed = {
-            (event.table_id, event.version): event.payload
-            for event in events
-            if isinstance(event.payload, FilesDeleted)
-        }
-        if not sealed:
-            return
-        digests = {key: files.Digest() for key in sealed}
-        async for stored in proof.deleted_files(tx, list(sealed)):
-            digest, of = digests[stored.event], sealed[stored.event].of
-            if (stored.ordinal, stored.of) != (digest.files, of):
-                what = f"deleted file {stored.ordinal}: ordinal and instant"
-                self._deletions_differ(
-                    stored.event, what, f"{digest.files}, {of}", f"{stored.ordinal}, {stored.of}"
-                )
-            digest.add(stored.file)
-        for key, payload in sealed.items():
-            digest_of_rows = digests[key]
-            if digest_of_rows.files != payload.files:
-                self._deletions_differ(
-                    key, "its files", f"{payload.files} files", f"{digest_of_rows.files} files"
-                )
-            elif digest_of_rows.hexdigest() != payload.deletions_digest:
-                what = "the digest over its deleted files"
-                self._deletions_differ(key, what, payload.deletions_digest, digest_of_rows.hexdigest())
-
-    def _deletions_differ(self, key: proof.EventKey, what: str, expected: str, actual: str) -> None:
-        # Nothing is projected from them: the table's log can be replayed all the same.
-        self.add_finding(ProofFinding(Check.DELETIONS, self._name(key[0]), key[1], what, expected, actual))
 
     async def _find_orphans(self, tx: Transaction) -> None:
         limit = self._findings_max + 1
@@ -331,11 +225,7 @@ class _Verification:
 
     def _close_the_log(self) -> None:
         """Note the findings that are only known at the end of the log."""
-        for table_id, version in self._chains.missing():
-            finding = ProofFinding(
-                Check.VERSION, self._name(table_id), version, "the event", "an event", NOTHING
-            )
-            self.add_finding(finding, table_id)
+        self._log.close()
         for table_id, refusal in self._replay.refused.items():
             if table_id not in self._damaged:
                 event = refusal.event
@@ -368,11 +258,7 @@ class _Verification:
         )
 
     def _name(self, table_id: UUID) -> str:
-        return self._names.get(table_id, str(table_id))
-
-
-def _seals(event: Event) -> bool:
-    return isinstance(event.payload, InstantCompleted | WriteStatsStaged)
+        return self._log.name(table_id)
 
 
 def _row(text: str | None) -> dict[str, object] | None:

@@ -79,7 +79,7 @@ async def read(tx: Transaction, after: AnswerKey, *, only: UUID | None = None) -
             "limit": _READ_PAGE,
         },
     )
-    return [_stored(row) for row in rows]
+    return [stored(row) for row in rows]
 
 
 async def heads(tx: Transaction, only: UUID | None = None) -> list[StoredAnswersHead]:
@@ -114,7 +114,8 @@ async def refusals_without_outcome(
     return [(of_table, name, version, request_id) for of_table, name, version, request_id in rows]
 
 
-def _stored(row: tuple[Any, ...]) -> StoredAnswer:
+def stored(row: tuple[Any, ...]) -> StoredAnswer:
+    """A row of the outcomes, with the digest of its result and the columns of its refusal."""
     chain_id, number, digest = row[:_PLACE_COLUMNS]
     outcome = dict(zip(_OUTCOME_COLUMNS, row[_PLACE_COLUMNS:_HAS_REFUSAL], strict=True))
     refusal = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -77,16 +77,28 @@ class EventChainHead(msgspec.Struct, frozen=True):
 async def write_stats(tx: Transaction, events: Sequence[EventKey]) -> AsyncIterator[StoredWriteStat]:
     """The write stats of ``events``, one by one: each event's in their order, however many there are."""
     rows = tx.stream(_READ_WRITE_STATS, _named(events))
-    async for table_id, version, ordinal, kind, *columns, column_stats, has_field_ids in rows:
-        columns.append(UNSET if column_stats is None else _decode_column_stats(column_stats))
-        columns.append(UNSET if has_field_ids is None else has_field_ids)
-        yield StoredWriteStat((table_id, version), ordinal, kind, WriteStat(*columns))
+    async for row in rows:
+        yield stored_write_stat(row)
+
+
+def stored_write_stat(row: tuple[Any, ...]) -> StoredWriteStat:
+    """A row of the write stats."""
+    table_id, version, ordinal, kind, *columns, column_stats, has_field_ids = row
+    columns.append(UNSET if column_stats is None else _decode_column_stats(column_stats))
+    columns.append(UNSET if has_field_ids is None else has_field_ids)
+    return StoredWriteStat((table_id, version), ordinal, kind, WriteStat(*columns))
 
 
 async def deleted_files(tx: Transaction, events: Sequence[EventKey]) -> AsyncIterator[StoredDeletedFile]:
     """The deleted files of ``events``, one by one: each event's in their order, however many there are."""
-    async for table_id, version, ordinal, of, *name in tx.stream(_READ_DELETED_FILES, _named(events)):
-        yield StoredDeletedFile((table_id, version), ordinal, Micros(of), DeletedFile(*name))
+    async for row in tx.stream(_READ_DELETED_FILES, _named(events)):
+        yield stored_deleted_file(row)
+
+
+def stored_deleted_file(row: tuple[Any, ...]) -> StoredDeletedFile:
+    """A row of the deleted files."""
+    table_id, version, ordinal, of, *name = row
+    return StoredDeletedFile((table_id, version), ordinal, Micros(of), DeletedFile(*name))
 
 
 async def requests_without_outcome(tx: Transaction, request_ids: Sequence[str]) -> set[str]:
