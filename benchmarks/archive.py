@@ -1,4 +1,4 @@
-"""The cost of keeping history: bytes of a small commit in PostgreSQL, by table, index and column.
+"""The cost of keeping history: bytes of a small commit in PostgreSQL and in the archive of the log.
 
 ``make bench-archive`` runs it; ``COMMITS=20000`` is the number of commits; ``CHECK=1`` exits 1 when a target
 is missed. A commit is what Spark's upsert of one file sends: a begin, a marker, and a complete with one write
@@ -8,26 +8,36 @@ stat.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
+import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final, LiteralString
 
 import psycopg
+import pyarrow.parquet as pq
 import uvloop
 from psycopg import sql
 
 import chronolake
 from benchmarks import reporting, running
 from benchmarks.reporting import Row
+from chronolake_metastore.archive import verification, writing
+from chronolake_metastore.archive.storage import ArchiveStorage
+from chronolake_metastore.settings import Settings
 from chronolake_model.columns import Field
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.marker_names import Marker, MarkerKind
 from chronolake_model.vocabulary import Operation
+from chronolake_storage import opening
 
 COMMITS: Final = int(os.environ.get("COMMITS", "20000"))
 COMMIT_BYTES_MAX: Final = 1_500
+ARCHIVED_BYTES_MAX: Final = 250
 WRITERS: Final = 8
 VACUUMS: Final = 10
 """Between equal numbers of commits: autovacuum comes when a fifth of the rows of a table is dead."""
@@ -67,7 +77,9 @@ Sizes = Mapping[tuple[str, str], int]
 
 def main() -> None:
     """Measure, print the report, and fail when CHECK is set and a target is missed."""
-    reporting.finish(_measure(running.postgres()), f"{COMMITS:,} commits by {WRITERS} writers")
+    dsn = running.postgres()
+    rows = itertools.chain(_measure(dsn), _measure_archive(dsn))
+    reporting.finish(rows, f"{COMMITS:,} commits by {WRITERS} writers")
 
 
 def _measure(dsn: str) -> Iterator[Row]:
@@ -91,6 +103,35 @@ def _measure(dsn: str) -> Iterator[Row]:
         for column, of_column in _columns(dsn, table):
             yield Row(f"    {column}", f"{of_column:,.1f}")
     yield reporting.at_most("a small commit in PostgreSQL", sum(by_table.values()), COMMIT_BYTES_MAX, "bytes")
+
+
+def _measure_archive(dsn: str) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        storage = ArchiveStorage(opening.open_files(folder))
+        began = time.monotonic()
+        asyncio.run(writing.write(Settings(dsn=dsn, role="chronolake_auditor"), storage))
+        seconds = time.monotonic() - began
+        report, _ = asyncio.run(verification.verify(storage))
+        assert report.holds
+        files = [path for path in Path(folder).rglob("*") if path.is_file()]
+        for path in sorted(files):
+            yield Row(f"archive: {path.name}", f"{path.stat().st_size / COMMITS:,.1f} bytes/commit")
+            if path.suffix == ".parquet":
+                yield from _stored_columns(path)
+        yield Row("archiving, with reading back", f"{report.events / seconds:,.0f} events/s")
+        yield Row("archive verify", f"{report.events / report.seconds:,.0f} events/s")
+        total = sum(path.stat().st_size for path in files) / COMMITS
+        yield reporting.at_most("a small commit in the archive", total, ARCHIVED_BYTES_MAX, "bytes")
+
+
+def _stored_columns(path: Path) -> Iterator[Row]:
+    """Bytes per commit of each column of a file, where there are any."""
+    metadata = pq.ParquetFile(path).metadata
+    for column in range(metadata.num_columns):
+        chunks = [metadata.row_group(group).column(column) for group in range(metadata.num_row_groups)]
+        size = sum(chunk.total_compressed_size for chunk in chunks) / COMMITS
+        if size >= 1:
+            yield Row(f"    {chunks[0].path_in_schema}", f"{size:,.1f}")
 
 
 def _vacuum(dsn: str) -> None:

@@ -10,7 +10,7 @@ readers and visible in storage. Other files are kept, and reported with the reas
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, Protocol
 
@@ -39,6 +39,11 @@ MARKERS_FOLDER: Final = f"{METADATA_FOLDER}/.temp"
 """Hudi's folder of direct markers, below the base path. It has a folder for each instant."""
 INDEX_FOLDER: Final = f"{METADATA_FOLDER}/.chronolake-index"
 """The folder of indexes that writers keep with a table, with a folder for each table id."""
+ARCHIVED_RUNS: Final = "runs"
+"""The folder of runs in an archive of the log."""
+_ARCHIVED: Final = re.compile(
+    rf"{ARCHIVED_RUNS}/[0-9]{{20}}-[0-9]{{2}}-[0-9a-f]{{32}}/([a-z_]+(-[0-9]+)?\.parquet|run\.json)", re.ASCII
+)
 AT_ONCE: Final = 5_000
 """The files that are checked and deleted together. The claim is read once for them."""
 
@@ -218,6 +223,26 @@ class Guard:
             check_hidden(self._files, self._owner, self._metastore)
         by_need = find_needed(self._metastore, kind, left, recorded)
         return Answers(by_path_and_name=by_name, by_claims=by_claims, by_need=by_need)
+
+
+def remove_archived(files: Files, run: str, listed: Collection[str]) -> None:
+    """Remove the files of a run of an archive of the log. Raises ``StorageError``.
+
+    The archive lies outside of all tables, so no claim says whose it is: only files with names that an archiver
+    gives are removed, and none of a run that is ``listed``.
+    """
+    folder = f"{ARCHIVED_RUNS}/{run}"
+    paths = [file.path for file in files.files_in(folder)]
+    answers = Answers(
+        by_path_and_name={path: "is no file of an archive" for path in paths if not _ARCHIVED.fullmatch(path)},
+        by_claims={},
+        by_need=dict.fromkeys(paths, "the archive lists its run") if run in listed else {},
+    )
+    refused = answers.refused
+    for deletion in files.delete_permitted(Permit(path, answers) for path in paths if path not in refused):
+        if deletion.failure is not None:
+            raise StorageError(f"{files.base_path}/{deletion.path}: {deletion.failure}")
+    files.remove_empty_folders_unguarded(folder)
 
 
 def refusal(kind: Deleting | Removing, path: str) -> str | None:

@@ -49,9 +49,14 @@ class Folder:
 
 def open_folder(location: str) -> Folder:
     """The folder at a local path or a URI (``file``, ``s3``, ``gs``, ``az``); raises ``ConfigurationError``."""
+    return Folder(open_location(location))
+
+
+def open_location(location: str) -> Files:
+    """The files below a local path or a URI; raises ``ConfigurationError``."""
     with configuration_errors():
         is_relative = "://" not in location and not location.startswith("/")
-        return Folder(opening.open_files(os.path.abspath(location) if is_relative else location))
+        return opening.open_files(os.path.abspath(location) if is_relative else location)
 
 
 def refuse_endpoint(options: Mapping[str, str], allowed: Collection[str]) -> None:

@@ -37,6 +37,9 @@ GRANT SELECT, INSERT, UPDATE ON chronolake.clustering_look TO chronolake_server;
 
 -- ----------------------------------------------------------------------------------- chronolake_auditor
 
+-- This role is enough to write the archive of the log, and a program must not read a schema that it does not know.
+GRANT SELECT ON chronolake.alembic_version TO chronolake_auditor;
+
 GRANT SELECT
     ON chronolake.event, chronolake.event_entry, chronolake.write_stat, chronolake.deleted_file, chronolake.outcome,
         chronolake.refusal, chronolake.metastore, chronolake.base_path, chronolake.steady_clock,

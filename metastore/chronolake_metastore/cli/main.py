@@ -1,4 +1,4 @@
-"""``chronolake-metastore``: serve, migrate, dsn, verify, heads, rebuild, claim, backup, restore, openapi."""
+"""``chronolake-metastore``: serve, migrate, verify, heads, archive, rebuild, claim, backup and others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 from chronolake_metastore import errors
 from chronolake_metastore.app import create_app
-from chronolake_metastore.cli import backing_up, claiming, proving, serving
+from chronolake_metastore.cli import archiving, backing_up, claiming, proving, serving
 from chronolake_metastore.cli.options import EVERY, existing, of_settings, source_of
 from chronolake_metastore.proof import verification
 from chronolake_metastore.settings import LogLevel, Settings
@@ -25,6 +25,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(archiving.app, name="archive")
 
 
 def _print_version(wanted: bool) -> None:

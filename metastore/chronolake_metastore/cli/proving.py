@@ -40,7 +40,7 @@ def verify(settings: Settings, table: str | None, folder: str | None, findings_m
             )
 
     documents = [] if folder is None else heads.read_all(object_storage.open_folder(folder))
-    with _progress() as progress:
+    with shown_progress() as progress:
         return asyncio.run(run(progress))
 
 
@@ -50,18 +50,18 @@ def show(report: Report, *, as_json: bool) -> None:
         typer.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
         return
     for finding in report.findings:
-        typer.echo(_line(finding))
+        typer.echo(line_of(finding))
     if report.findings_left_out:
         typer.echo(f"... and {report.findings_left_out} findings more")
     for table in report.not_compared:
         typer.echo(f"{table}: its projections were not compared, because its log is damaged")
     for shared in report.shared_base_paths:
         typer.echo(_line_of_base_path(shared))
-    what = f"{_count(report.tables, 'log')}, {_count(report.events, 'event')}, {_count(report.files, 'file')}"
+    what = f"{count(report.tables, 'log')}, {count(report.events, 'event')}, {count(report.files, 'file')}"
     if report.documents:
-        what += f", {_count(report.documents, 'document')} of heads"
-    count = len(report.findings) + report.findings_left_out
-    typer.echo(f"{what} in {report.seconds:.1f} s: {_count(count, 'finding') if count else 'all holds'}")
+        what += f", {count(report.documents, 'document')} of heads"
+    findings = len(report.findings) + report.findings_left_out
+    typer.echo(f"{what} in {report.seconds:.1f} s: {count(findings, 'finding') if findings else 'all holds'}")
 
 
 def write_heads(settings: Settings, folder: str) -> str:
@@ -85,18 +85,20 @@ def rebuild(settings: Settings) -> str:
         await readiness.check_at_start(settings)
         return await rebuilding.rebuild(settings, progress)
 
-    with _progress() as progress:
+    with shown_progress() as progress:
         rebuilt = asyncio.run(run(progress))
     wrong = [f"{name} {rows}" for name, rows in rebuilt.repaired.items() if rows]
     repaired = f"corrected rows: {', '.join(wrong)}" if wrong else "all rows were correct"
     return f"rebuilt from {rebuilt.events} events; {repaired}; commands waited {rebuilt.waited_seconds:.1f} s"
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """A number of things, in words."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _line(finding: ProofFinding) -> str:
+def line_of(finding: ProofFinding) -> str:
+    """A finding as a line."""
     where = finding.table if finding.version is None else f"{finding.table} version {finding.version}"
     return f"{where}: {finding.check}: {finding.what}; expected {finding.expected}, found {finding.found}"
 
@@ -114,7 +116,8 @@ def _line_of_base_path(shared: SharedBasePath) -> str:
 
 
 @contextmanager
-def _progress() -> Iterator[Progress]:
+def shown_progress() -> Iterator[Progress]:
+    """Progress on standard error: a bar at a terminal, otherwise lines."""
     if not sys.stderr.isatty():
         yield _Lines()
         return

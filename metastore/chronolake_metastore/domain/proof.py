@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from uuid import UUID
 
 import msgspec
@@ -48,6 +48,8 @@ class Check(enum.StrEnum):
     """A row that differs from the replay, also of clocks."""
     HEAD = "head"
     """With ``--heads``: a head that the log does not contain, or a changed document."""
+    ARCHIVE = "archive"
+    """With ``archive verify``: a run or a file that is missing or changed, or does not fit its neighbours."""
 
 
 class ProofFinding(msgspec.Struct, frozen=True):
@@ -93,6 +95,13 @@ class Chains:
         self._heads: dict[UUID, _Head] = {}
         self._missing: dict[UUID, list[range]] = {}
         self._late: dict[UUID, set[int]] = {}
+
+    def begin_after(self, heads: Mapping[UUID, ChainHead]) -> None:
+        """Go on after these events, where others were followed last."""
+        for table_id, head in heads.items():
+            followed = self._heads.get(table_id, _START)
+            if (followed.version, followed.hash) != (head.number, head.hash):
+                self._heads[table_id] = _Head(head.number, Micros(0), head.hash)
 
     @property
     def tables(self) -> int:

@@ -1,0 +1,258 @@
+"""Rows of the log as Parquet: the columns of each table, written and read in batches.
+
+Numbers and times are stored as differences and words in dictionaries, so that a small commit costs little. A
+request id that is a UUID is stored as its 16 bytes. What follows from the other rows is not stored: the hashes
+of a chain, and an event's request id where it is that of the outcome after it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+BATCH_ROWS: Final = 20_000
+BATCH_BYTES: Final = 32 * 1024 * 1024
+"""The rows of a row group are in memory together, up to either bound."""
+FILE_BYTES_MAX: Final = 32 * 1024 * 1024
+"""A file that has this size is finished, and the next row group begins another. A file is read whole."""
+_LEVEL: Final = 9
+Row = tuple[Any, ...]
+
+
+class ColumnForm(enum.Enum):
+    """How a column is stored."""
+
+    ID = enum.auto()
+    NUMBER = enum.auto()
+    TIME = enum.auto()
+    """In Python microseconds."""
+    WORD = enum.auto()
+    """A text with few values."""
+    TEXT = enum.auto()
+    BYTES = enum.auto()
+    FLAG = enum.auto()
+    KEY = enum.auto()
+    """A request id, in two columns: as a UUID if it is one, otherwise as a text."""
+
+
+_ID, _NUMBER, _TIME, _WORD = ColumnForm.ID, ColumnForm.NUMBER, ColumnForm.TIME, ColumnForm.WORD
+_TEXT, _BYTES, _KEY = ColumnForm.TEXT, ColumnForm.BYTES, ColumnForm.KEY
+COLUMNS: Final[Mapping[str, Mapping[str, ColumnForm]]] = {
+    "event": {
+        "table_id": _ID,
+        "version": _NUMBER,
+        "transaction_id": _NUMBER,
+        "position": _NUMBER,
+        "type": _WORD,
+        "instant": _TIME,
+        "time": _TIME,
+        "actor": _WORD,
+        "request_id": _KEY,
+        "answers": _NUMBER,
+        "payload": _TEXT,
+    },
+    "event_entry": {
+        "table_id": _ID,
+        "version": _NUMBER,
+        "list": _WORD,
+        "ordinal": _NUMBER,
+        "instant": _TIME,
+        "partition_path": _WORD,
+        "name": _TEXT,
+    },
+    "write_stat": {
+        "table_id": _ID,
+        "version": _NUMBER,
+        "ordinal": _NUMBER,
+        "kind": _WORD,
+        "partition_path": _WORD,
+        "file_id": _WORD,
+        "file_name": _TEXT,
+        **dict.fromkeys(("size_bytes", "records", "inserts", "updates", "deletes"), _NUMBER),
+        "column_stats": _TEXT,
+        "has_field_ids": ColumnForm.FLAG,
+    },
+    "deleted_file": {
+        "table_id": _ID,
+        "version": _NUMBER,
+        "ordinal": _NUMBER,
+        "requested_time": _TIME,
+        "partition_path": _WORD,
+        "file_name": _TEXT,
+    },
+    "outcome": {
+        "chain_id": _ID,
+        "number": _NUMBER,
+        "request_id": _KEY,
+        "fingerprint": _BYTES,
+        "table_id": _ID,
+        "version": _NUMBER,
+        "code": _WORD,
+        "result": _BYTES,
+        "dialect": _WORD,
+        "answer_digest": _BYTES,
+        "recorded_at": _TIME,
+        **dict.fromkeys(("command", "actor", "address"), _WORD),
+    },
+    "refusal": {
+        "chain_id": _ID,
+        "number": _NUMBER,
+        "transaction_id": _NUMBER,
+        "position": _NUMBER,
+        "refused_at": _TIME,
+        **dict.fromkeys(("actor", "address", "command", "table_name"), _WORD),
+        "table_id": _ID,
+        "version": _NUMBER,
+        "instant": _TIME,
+        "code": _WORD,
+        "detail": _TEXT,
+        "context": _TEXT,
+    },
+}
+"""The columns of each table of the log, in the order of its rows: chain and number come first."""
+_UUID_SUFFIX: Final = "_uuid"
+_ARROW: Final = {
+    ColumnForm.ID: pa.uuid(),
+    ColumnForm.NUMBER: pa.int64(),
+    ColumnForm.TIME: pa.timestamp("us", tz="UTC"),
+    ColumnForm.WORD: pa.string(),
+    ColumnForm.TEXT: pa.string(),
+    ColumnForm.BYTES: pa.binary(),
+    ColumnForm.FLAG: pa.bool_(),
+}
+_IN_DIFFERENCES: Final = frozenset({ColumnForm.NUMBER, ColumnForm.TIME})
+_IN_DICTIONARY: Final = frozenset({ColumnForm.ID, ColumnForm.WORD})
+
+
+def _stored(table: str) -> dict[str, ColumnForm]:
+    """The columns of the file, where each request id is two of them."""
+    columns: dict[str, ColumnForm] = {}
+    for name, form in COLUMNS[table].items():
+        if form is ColumnForm.KEY:
+            columns |= {f"{name}{_UUID_SUFFIX}": ColumnForm.ID, name: ColumnForm.TEXT}
+        else:
+            columns[name] = form
+    return columns
+
+
+class RowWriter:
+    """Writes the rows of one table into files in a folder, one after the other."""
+
+    def __init__(self, folder: Path, table: str) -> None:
+        self._folder = folder
+        self._table = table
+        self._columns = _stored(table)
+        self._schema = pa.schema([pa.field(name, _ARROW[form]) for name, form in self._columns.items()])
+        self._batch: list[Row] = []
+        self._batch_bytes = 0
+        self._writer: pq.ParquetWriter | None = None
+        self.files: dict[str, int] = {}
+        """The names of the written files, with their rows."""
+
+    def add(self, row: Row) -> None:
+        """Add the next row."""
+        self._batch.append(row)
+        self._batch_bytes += sum(len(value) for value in row if isinstance(value, str | bytes))
+        if len(self._batch) == BATCH_ROWS or self._batch_bytes >= BATCH_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """Finish the last file. Without rows there is none."""
+        if self._batch:
+            self._flush()
+        self._finish()
+
+    def _flush(self) -> None:
+        if self._writer is None:
+            suffix = f"-{len(self.files) + 1}" if self.files else ""
+            self.files[f"{self._table}{suffix}.parquet"] = 0
+            self._writer = self._open(next(reversed(self.files)))
+        name = next(reversed(self.files))
+        self._writer.write_batch(self._encoded(), row_group_size=BATCH_ROWS)
+        self.files[name] += len(self._batch)
+        self._batch, self._batch_bytes = [], 0
+        if (self._folder / name).stat().st_size >= FILE_BYTES_MAX:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _open(self, name: str) -> pq.ParquetWriter:
+        forms = self._columns.items()
+        return pq.ParquetWriter(
+            self._folder / name,
+            self._schema,
+            compression="zstd",
+            compression_level=_LEVEL,
+            # A request id is different in each row.
+            use_dictionary=[
+                name for name, form in forms if form in _IN_DICTIONARY and not name.endswith(_UUID_SUFFIX)
+            ],
+            column_encoding={
+                **{name: "DELTA_BINARY_PACKED" for name, form in forms if form in _IN_DIFFERENCES},
+                **{name: "PLAIN" for name, form in forms if form in (ColumnForm.TEXT, ColumnForm.BYTES)},
+            },
+            write_statistics=list(COLUMNS[self._table])[:2],
+        )
+
+    def _encoded(self) -> pa.RecordBatch:
+        arrays = []
+        for form, values in zip(COLUMNS[self._table].values(), zip(*self._batch, strict=True), strict=True):
+            if form is ColumnForm.KEY:
+                ids = [_uuid_of(value) for value in values]
+                texts = [None if found else text for text, found in zip(values, ids, strict=True)]
+                arrays += [_array(ColumnForm.ID, ids), _array(ColumnForm.TEXT, texts)]
+            else:
+                arrays.append(_array(form, values))
+        return pa.record_batch(arrays, schema=self._schema)
+
+
+def read(table: str, content: bytes) -> Iterator[Row]:
+    """The rows of a file. Raises ``ValueError`` when it is not a file of this table."""
+    parquet = pq.ParquetFile(pa.BufferReader(content))
+    if parquet.schema_arrow.names != list(_stored(table)):
+        raise ValueError(f"it has not the columns of {table}")
+    for batch in parquet.iter_batches(BATCH_ROWS):
+        columns = []
+        for name, form in COLUMNS[table].items():
+            values = _values(form, batch.column(name))
+            if form is ColumnForm.KEY:
+                ids = batch.column(f"{name}{_UUID_SUFFIX}").to_pylist()
+                values = [text if key is None else str(key) for text, key in zip(values, ids, strict=True)]
+            columns.append(values)
+        yield from zip(*columns, strict=True)
+
+
+def _array(form: ColumnForm, values: Sequence[Any]) -> pa.Array:
+    match form:
+        case ColumnForm.ID:
+            storage = pa.array([None if value is None else value.bytes for value in values], pa.binary(16))
+            return pa.ExtensionArray.from_storage(_ARROW[form], storage)
+        case ColumnForm.TIME:
+            return pa.array(values, pa.int64()).cast(_ARROW[form])
+        case _:
+            return pa.array(values, _ARROW[form])
+
+
+def _values(form: ColumnForm, array: pa.Array) -> list[Any]:
+    values: list[Any] = (array.cast(pa.int64()) if form is ColumnForm.TIME else array).to_pylist()
+    return values
+
+
+def _uuid_of(text: str | None) -> UUID | None:
+    """The UUID that a text is, in the form that ``str`` gives it."""
+    if text is None or len(text) != len(str(UUID(int=0))):
+        return None
+    try:
+        found = UUID(text)
+    except ValueError:
+        return None
+    return found if str(found) == text else None

@@ -1,0 +1,129 @@
+"""The files of an archive: a manifest, which is replaced on condition, and a folder for each run.
+
+A run is listed after all of its files are there. A folder that the manifest does not list is no part of the
+archive, whatever wrote it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from chronolake_metastore import object_storage
+from chronolake_metastore.domain import archives
+from chronolake_metastore.domain.archives import ArchivedFile, ArchiveManifest, ArchiveRun, ListedRun
+from chronolake_metastore.object_storage import OBJECT_BYTES_MAX
+from chronolake_storage import guard
+from chronolake_storage.files import CONTENT_BYTES_MAX, Files
+
+MANIFEST: Final = "manifest.json"
+_DESCRIPTION: Final = "run.json"
+
+
+class ArchiveDamaged(Exception):
+    """A file of an archive that is missing, or not as it was written."""
+
+    def __init__(self, name: str, expected: str, found: str) -> None:
+        super().__init__(f"{name}: expected {expected}, found {found}")
+        self.name, self.expected, self.found = name, expected, found
+
+
+class ArchiveStorage:
+    """The files of one archive. Methods block, and raise ``ConfigurationError`` when storage refuses."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._tag: str | None = None
+
+    def manifest(self) -> ArchiveManifest:
+        """The present manifest, which ``replace_manifest`` compares; raises ``ArchiveDamaged``."""
+        with object_storage.configuration_errors():
+            stored = self._files.read(MANIFEST)
+        self._tag = None if stored is None else stored.tag
+        if stored is None:
+            return ArchiveManifest()
+        try:
+            return archives.decode_manifest(stored.body)
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as exc:
+            raise ArchiveDamaged(MANIFEST, "a manifest", str(exc)) from exc
+
+    def replace_manifest(self, manifest: ArchiveManifest) -> bool:
+        """Put a manifest in the place of the one that was read; False if another archiver did so before."""
+        content = archives.encode(manifest)
+        assert len(content) <= CONTENT_BYTES_MAX
+        with object_storage.configuration_errors():
+            if self._tag is None:
+                is_new = self._files.create(MANIFEST, content)
+            else:
+                is_new = self._files.replace(MANIFEST, content, self._tag)
+        # The answer to a request that was sent again says that the manifest has changed: by this archiver.
+        return self.manifest() == manifest or is_new
+
+    def run(self, listed: ListedRun) -> ArchiveRun:
+        """The description of a run; raises ``ArchiveDamaged``."""
+        content = self._read(listed.name, _DESCRIPTION)
+        if archives.sha256(content) != listed.sha256:
+            raise ArchiveDamaged(_path(listed.name, _DESCRIPTION), listed.sha256, archives.sha256(content))
+        try:
+            return archives.decode_run(content)
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as exc:
+            raise ArchiveDamaged(_path(listed.name, _DESCRIPTION), "a description", str(exc)) from exc
+
+    def content(self, listed: ListedRun, file: ArchivedFile) -> bytes:
+        """A file of a run; raises ``ArchiveDamaged`` unless it is as the description says."""
+        content = self._read(listed.name, file.name)
+        digest = archives.sha256(content)
+        if digest != file.sha256:
+            raise ArchiveDamaged(_path(listed.name, file.name), file.sha256, digest)
+        return content
+
+    def add(
+        self, run: ArchiveRun, spool: Path, rows: Mapping[str, Mapping[str, int]]
+    ) -> tuple[ListedRun, ArchiveRun]:
+        """Copy the files of a run, by table and name, with their rows; gives what a manifest lists of it."""
+        name = f"{run.end:020}-{run.level:02}-{uuid.uuid4().hex}"
+        files = []
+        for table, names in rows.items():
+            for file_name, count in names.items():
+                content = (spool / file_name).read_bytes()
+                self._put(_path(name, file_name), content)
+                files.append(ArchivedFile(file_name, table, count, len(content), archives.sha256(content)))
+        run = msgspec.structs.replace(run, files=files)
+        self._put(_path(name, _DESCRIPTION), archives.encode(run))
+        return archives.list_run(name, run), run
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove runs that the manifest as it was read last does not list."""
+        listed = {run.name for run in self.manifest().runs}
+        with object_storage.configuration_errors():
+            for name in names:
+                guard.remove_archived(self._files, name, listed)
+
+    def unlisted(self, manifest: ArchiveManifest) -> Iterator[str]:
+        """The paths of files of runs that the manifest does not list."""
+        listed = {run.name for run in manifest.runs}
+        with object_storage.configuration_errors():
+            for file in self._files.listing():
+                folder, _, name = file.partition_path.partition("/")
+                if folder == guard.ARCHIVED_RUNS and name not in listed:
+                    yield file.path
+
+    def _read(self, run_name: str, name: str) -> bytes:
+        path = _path(run_name, name)
+        with object_storage.configuration_errors():
+            stored = self._files.read(path, OBJECT_BYTES_MAX)
+        if stored is None:
+            raise ArchiveDamaged(path, "a file", "nothing")
+        return stored.body
+
+    def _put(self, path: str, content: bytes) -> None:
+        with object_storage.configuration_errors():
+            self._files.put(path, content)
+
+
+def _path(run_name: str, name: str) -> str:
+    return f"{guard.ARCHIVED_RUNS}/{run_name}/{name}"

@@ -1,0 +1,194 @@
+"""Verifying an archive from storage alone, and its ends against the log of a database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+import pyarrow as pa
+
+from chronolake_metastore.archive.run_rows import RunRows
+from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
+from chronolake_metastore.domain import archives
+from chronolake_metastore.domain.archives import ArchiveEnds, ArchiveManifest, ArchiveRun, ListedRun
+from chronolake_metastore.domain.logs import START, ChainHead, StoredAnswer
+from chronolake_metastore.domain.proof import NOTHING, Check, ProofFinding
+from chronolake_metastore.proof.log_checks import LogChecks
+from chronolake_metastore.proof.replay import Progress, no_progress
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import archive
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.proof import EventKey
+
+FINDINGS_MAX: Final = 100
+
+
+class ArchiveReport(msgspec.Struct, frozen=True):
+    """Numbers of what was verified, and the findings: none if everything is correct.
+
+    ``findings_left_out`` is the number of further findings.
+    """
+
+    metastore_id: UUID | None
+    runs: int
+    events: int
+    outcomes: int
+    files: int
+    seconds: float
+    findings: list[ProofFinding]
+    findings_left_out: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+
+async def verify(
+    storage: ArchiveStorage, *, findings_max: int = FINDINGS_MAX, progress: Progress = no_progress
+) -> tuple[ArchiveReport, ArchiveEnds]:
+    """Verify all runs; gives also the ends of the archive, by its descriptions."""
+    began = time.monotonic()
+    verification = RunVerification(findings_max)
+    ends = ArchiveEnds()
+    try:
+        manifest = storage.manifest()
+    except ArchiveDamaged as exc:
+        verification.add_damage(exc)
+        manifest = ArchiveManifest()
+    total = sum(run.events for run in manifest.runs)
+    for number, listed in enumerate(manifest.runs):
+        try:
+            run = storage.run(listed)
+        except ArchiveDamaged as exc:
+            verification.add_damage(exc)
+            continue
+        for finding in [*archives.check_order(manifest, number, run), *ends.check(listed.name, run)]:
+            verification.add(finding)
+        await verification.verify(storage, listed, run, ends)
+        ends.add(run)
+        progress("verifying the archive", verification.events, total)
+    return verification.report(manifest, time.monotonic() - began), ends
+
+
+class RunVerification:
+    """Verifies runs, one after the other, and holds the findings."""
+
+    def __init__(self, findings_max: int = FINDINGS_MAX) -> None:
+        self._findings_max = findings_max
+        self._findings: list[ProofFinding] = []
+        self._left_out = 0
+        self._checks = LogChecks(self.add)
+        self.events = 0
+        self._outcomes = 0
+
+    @property
+    def findings(self) -> Sequence[ProofFinding]:
+        """The first findings."""
+        return self._findings
+
+    async def verify(
+        self, storage: ArchiveStorage, listed: ListedRun, run: ArchiveRun, ends: ArchiveEnds
+    ) -> None:
+        """Verify the files and the rows of a run, which begins at ``ends``."""
+        damaged = list(_damaged_files(storage, listed, run))
+        for exc in damaged:
+            self.add_damage(exc)
+        if damaged:
+            return
+        self._checks.chains.begin_after(ends.events)
+        rows = RunRows(storage, listed, run, ends, self._take_answer, self._add_orphan)
+        try:
+            for page in rows.pages():
+                await self._checks.check(rows, page)
+                self.events += len(page)
+            rows.finish()
+        except (ValueError, pa.ArrowException) as exc:
+            self.add(archives.damage(listed.name, "its rows", "rows of the log", str(exc)[:200]))
+            return
+        self._compare_ends(listed.name, rows.ends_of_rows, _after(ends, run))
+
+    def add(self, finding: ProofFinding, table_id: UUID | None = None) -> None:
+        """Note a finding, of the log of a table if it is given."""
+        if len(self._findings) < self._findings_max:
+            self._findings.append(finding)
+        else:
+            self._left_out += 1
+
+    def add_damage(self, exc: ArchiveDamaged) -> None:
+        """Note a file that is missing or changed."""
+        self.add(archives.damage(exc.name, "the file", exc.expected, exc.found))
+
+    def report(self, manifest: ArchiveManifest, seconds: float) -> ArchiveReport:
+        """The report."""
+        return ArchiveReport(
+            metastore_id=manifest.metastore_id,
+            runs=len(manifest.runs),
+            events=self.events,
+            outcomes=self._outcomes,
+            files=self._checks.files,
+            seconds=seconds,
+            findings=self._findings,
+            findings_left_out=self._left_out,
+        )
+
+    def _take_answer(self, answer: StoredAnswer, findings: Sequence[ProofFinding]) -> None:
+        self._outcomes += 1
+        for finding in findings:
+            self.add(finding)
+
+    def _add_orphan(self, table: str, key: EventKey) -> None:
+        what = f"a row of {table} that nothing names"
+        self.add(ProofFinding(Check.ARCHIVE, self._checks.name(key[0]), key[1], what, NOTHING, "a row"))
+
+    def _compare_ends(self, name: str, found: ArchiveEnds, expected: ArchiveEnds) -> None:
+        for what, of_rows, described in (
+            ("event", found.events, expected.events),
+            ("outcome", found.outcomes, expected.outcomes),
+        ):
+            for chain_id in sorted({*of_rows, *described}):
+                head, end = of_rows.get(chain_id, START), described.get(chain_id, START)
+                if head != end:
+                    table = self._checks.name(chain_id)
+                    text = f"{name}: the last {what} of chain {chain_id}, by the rows"
+                    self.add(ProofFinding(Check.ARCHIVE, table, end.number, text, _text(end), _text(head)))
+
+
+async def compared(settings: Settings, report: ArchiveReport, ends: ArchiveEnds) -> ArchiveReport:
+    """The report, with a finding if the archive is not of the log of a database.
+
+    Raises ``DatabaseUnavailable``.
+    """
+    database = Database(settings)
+    try:
+        async with archive.at_one_moment(database) as tx:
+            refusal = (await archive.compare(tx, ends, report.metastore_id)).refusal()
+    finally:
+        await database.close()
+    if refusal is None:
+        return report
+    finding = archives.damage("the archive", "the log", "the log of the database", refusal)
+    return msgspec.structs.replace(report, findings=[*report.findings, finding])
+
+
+def _damaged_files(storage: ArchiveStorage, listed: ListedRun, run: ArchiveRun) -> list[ArchiveDamaged]:
+    damaged = []
+    for file in run.files:
+        try:
+            storage.content(listed, file)
+        except ArchiveDamaged as exc:
+            damaged.append(exc)
+    return damaged
+
+
+def _after(ends: ArchiveEnds, run: ArchiveRun) -> ArchiveEnds:
+    after = ArchiveEnds(dict(ends.events), dict(ends.outcomes))
+    after.add(run)
+    return after
+
+
+def _text(head: ChainHead) -> str:
+    return f"{head.number}, {head.hash.hex()}" if head.number else NOTHING

@@ -1,0 +1,219 @@
+"""Writing an archive of the log: new runs, and merges of runs.
+
+The rows are copied to a local folder first, in one transaction that only reads, so that neither vacuum nor
+followers of the log wait for object storage. A run is listed after it was read back and verified. Of two
+archivers that write at once, one lists its run, and the other removes its own and goes on after it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.archive import rows, run_rows
+from chronolake_metastore.archive.rows import Row, RowWriter
+from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
+from chronolake_metastore.archive.verification import RunVerification
+from chronolake_metastore.domain import archives, logs
+from chronolake_metastore.domain.archives import (
+    ArchiveEnds,
+    ArchiveManifest,
+    ArchiveRun,
+    ChainSpan,
+    ListedRun,
+)
+from chronolake_metastore.domain.logs import START, ChainHead
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import archive
+from chronolake_metastore.store.archive import FoundEntries
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Transaction
+
+Files = dict[str, dict[str, int]]
+"""By table of the log, the names of files with their rows."""
+_DAMAGED: Final = "run chronolake-metastore verify; nothing was archived"
+
+
+class Archived(msgspec.Struct, frozen=True):
+    """The result of archiving: new runs and their events, and merges."""
+
+    runs: int = 0
+    events: int = 0
+    size_bytes: int = 0
+    merges: int = 0
+
+    def with_run(self, listed: ListedRun) -> Archived:
+        """The result with one more new run."""
+        return Archived(
+            self.runs + 1, self.events + listed.events, self.size_bytes + listed.size_bytes, self.merges
+        )
+
+
+async def write(
+    settings: Settings,
+    storage: ArchiveStorage,
+    *,
+    events_max: int = archive.EVENTS_MAX,
+) -> Archived:
+    """Archive all of the log that does not change any more, and merge runs.
+
+    Raises ``DatabaseUnavailable``, and ``ConfigurationError`` when log or archive is damaged, when the archive
+    is not of this log, or storage refuses. Runs that were listed stay.
+    """
+    database = Database(settings)
+    done, is_last = Archived(), False
+    try:
+        while not is_last:
+            is_last, listed = await _write_run(database, storage, events_max)
+            done = done if listed is None else done.with_run(listed)
+            while await _merge(storage):
+                done = msgspec.structs.replace(done, merges=done.merges + 1)
+    except ArchiveDamaged as exc:
+        raise errors.ConfigurationError(f"the archive is damaged: {exc}; run archive verify") from exc
+    finally:
+        await database.close()
+    return done
+
+
+async def _write_run(
+    database: Database, storage: ArchiveStorage, events_max: int
+) -> tuple[bool, ListedRun | None]:
+    """Write the next run, if there is anything to archive; gives also whether it was the last for now."""
+    manifest, ends = _present(storage)
+    with tempfile.TemporaryDirectory(prefix="chronolake-archive-") as folder:
+        spool = Path(folder)
+        async with archive.at_one_moment(database) as tx:
+            run, is_last = await _next_run(tx, manifest, ends, events_max)
+            if not run.has_rows:
+                return is_last, None
+            files = {table: await _copy(tx, spool, table, run) for table in rows.COLUMNS}
+        listed = await _list(storage, manifest, run, spool, files, ends)
+        return is_last and listed is not None, listed
+
+
+def _present(storage: ArchiveStorage) -> tuple[ArchiveManifest, ArchiveEnds]:
+    """The manifest and the ends of the archive. Runs that were merged before are removed."""
+    manifest = storage.manifest()
+    if manifest.merged_away:
+        storage.remove(manifest.merged_away)
+        cleared = msgspec.structs.replace(manifest, merged_away=())
+        manifest = cleared if storage.replace_manifest(cleared) else storage.manifest()
+    ends = ArchiveEnds()
+    for listed in manifest.runs:
+        ends.add(storage.run(listed))
+    return manifest, ends
+
+
+async def _next_run(
+    tx: Transaction, manifest: ArchiveManifest, ends: ArchiveEnds, events_max: int
+) -> tuple[ArchiveRun, bool]:
+    """The description of the next run, and whether nothing is to be archived after it now."""
+    [*_, metastore_id] = await archive.identities(tx)
+    # The ends of the log before anything of it: a log without them is another one, or was restored.
+    if (refusal := (await archive.compare(tx, ends, manifest.metastore_id)).refusal()) is not None:
+        raise errors.ConfigurationError(refusal)
+    end, horizon = await archive.end(tx, manifest.end, events_max)
+    events = [_span_of_events(found, ends) for found in await archive.events(tx, manifest.end, end)]
+    heads = {span.chain_id: ChainHead(span.last, bytes.fromhex(span.hash)) for span in events}
+    taken = ArchiveEnds(ends.events | heads, ends.outcomes)
+    outcomes = [
+        _span(found, ends.outcomes.get(found.chain_id, START)) for found in await archive.outcomes(tx, taken)
+    ]
+    run = ArchiveRun(
+        metastore_id=metastore_id,
+        level=0,
+        begin=manifest.end,
+        end=max(end, manifest.end),
+        previous=manifest.link,
+        events=events,
+        outcomes=outcomes,
+    )
+    return run, end >= horizon
+
+
+def _span_of_events(found: FoundEntries, ends: ArchiveEnds) -> ChainSpan:
+    head = ends.events.get(found.chain_id, START)
+    if (found.first, found.count) != (head.number + 1, found.last - head.number):
+        raise errors.ConfigurationError(
+            f"the log {found.chain_id} lacks events between version {head.number} and {found.last}; {_DAMAGED}"
+        )
+    return _span(found, head)
+
+
+def _span(found: FoundEntries, head: ChainHead) -> ChainSpan:
+    return ChainSpan(found.chain_id, head.number + 1, found.last, head.hash.hex(), found.hash.hex())
+
+
+async def _copy(tx: Transaction, spool: Path, table: str, run: ArchiveRun) -> dict[str, int]:
+    writer = RowWriter(spool, table)
+    async for row in archive.rows(tx, table, run):
+        writer.add((*row[:-1], logs.canonical_payload(row[-1])) if table == "event" else row)
+    writer.close()
+    return writer.files
+
+
+async def _list(
+    storage: ArchiveStorage,
+    manifest: ArchiveManifest,
+    run: ArchiveRun,
+    spool: Path,
+    files: Files,
+    ends: ArchiveEnds,
+    merged: Sequence[ListedRun] = (),
+) -> ListedRun | None:
+    """Copy a run to storage, verify it there, and list it, in the place of the ``merged`` runs.
+
+    None if another archiver replaced ``manifest``, which was read last. ``ends`` are those before the run.
+    """
+    listed, run = storage.add(run, spool, files)
+    verification = RunVerification()
+    await verification.verify(storage, listed, run, ends)
+    if verification.findings:
+        storage.remove([listed.name])
+        finding = verification.findings[0]
+        raise errors.ConfigurationError(
+            f"the log does not fit its hashes: {finding.table}: {finding.what}; expected {finding.expected}, "
+            f"found {finding.found}; {_DAMAGED}"
+        )
+    if storage.replace_manifest(archives.with_run(manifest, listed, merged)):
+        return listed
+    storage.remove([listed.name])
+    return None
+
+
+async def _merge(storage: ArchiveStorage) -> bool:
+    """Merge runs if enough of them have one level."""
+    manifest = storage.manifest()
+    due = archives.due_merge(manifest)
+    if not due:
+        return False
+    ends = ArchiveEnds()
+    for listed in manifest.runs[: len(manifest.runs) - len(due)]:
+        ends.add(storage.run(listed))
+    runs = [storage.run(listed) for listed in due]
+
+    with tempfile.TemporaryDirectory(prefix="chronolake-archive-") as folder:
+        spool = Path(folder)
+        files = {}
+        for table in rows.COLUMNS:
+            writer = RowWriter(spool, table)
+            for row in _merged_rows(storage, due, runs, table):
+                writer.add(row)
+            writer.close()
+            files[table] = writer.files
+        merged = archives.merge([listed.link for listed in due], runs)
+        return await _list(storage, manifest, merged, spool, files, ends, due) is not None
+
+
+def _merged_rows(
+    storage: ArchiveStorage, due: Sequence[ListedRun], runs: Sequence[ArchiveRun], table: str
+) -> Iterator[Row]:
+    """The rows of all runs, by chain and number; each run has rows of other numbers."""
+    each = [run_rows.read(storage, listed, run, table) for listed, run in zip(due, runs, strict=True)]
+    return heapq.merge(*each, key=lambda row: row[:2])

@@ -1,0 +1,167 @@
+"""The commands of the archive: write, verify, status."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from chronolake_metastore import errors, object_storage
+from chronolake_metastore.archive import verification, writing
+from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
+from chronolake_metastore.archive.verification import ArchiveReport
+from chronolake_metastore.cli import proving
+from chronolake_metastore.cli.options import existing, of_settings
+from chronolake_metastore.cli.proving import count
+from chronolake_metastore.domain.archives import ArchiveManifest, ListedRun
+from chronolake_metastore.queries import readiness
+from chronolake_metastore.settings import LogLevel, Settings
+from chronolake_metastore.store.postgres import diagnosis
+
+ROLE: Final = "chronolake_auditor"
+"""The role that reads the log and nothing else."""
+app = typer.Typer(no_args_is_help=True, help="Copy the log to object storage, and verify the copy.")
+_LOCATION: Final = "FOLDER or URI"
+_From = Annotated[
+    str,
+    typer.Option(
+        "--from", help="The location of the archive, as a path or a URI (s3://...).", metavar=_LOCATION
+    ),
+]
+
+
+class ArchiveStatus(msgspec.Struct, frozen=True):
+    """The size of an archive; ``end`` is the transaction before which it has everything."""
+
+    end: int
+    events: int
+    size_bytes: int
+    bytes_per_event: float
+    unlisted_files: int
+    runs: tuple[ListedRun, ...]
+
+
+@app.command()
+@of_settings("role", log_level=LogLevel.WARNING, role=ROLE)
+def write(
+    settings: Settings,
+    *,
+    to: Annotated[
+        str,
+        typer.Option(
+            help=(
+                "A folder outside of all tables, as a path or a URI (s3://...). People who can change the "
+                "database should not be able to change it."
+            ),
+            metavar=_LOCATION,
+        ),
+    ],
+) -> None:
+    """Copy the log to the archive, from where the last run of it ends, while servers write.
+
+    Nothing leaves PostgreSQL. Each run is read back and verified before it counts. It may run again, and from
+    several machines at once.
+    """
+    settings = existing(settings)
+    storage = ArchiveStorage(object_storage.open_location(to))
+
+    async def run() -> writing.Archived:
+        await _check_database(settings)
+        with diagnosis.missing_rights(settings.role, writes=False):
+            return await writing.write(settings, storage)
+
+    done = asyncio.run(run())
+    merges = f", {count(done.merges, 'merge')}" if done.merges else ""
+    typer.echo(f"{count(done.runs, 'new run')}, {count(done.events, 'event')}, {done.size_bytes} bytes{merges}")
+
+
+@app.command()
+@of_settings("role", log_level=LogLevel.WARNING, role=ROLE)
+def verify(
+    settings: Settings,
+    *,
+    location: _From,
+    findings_max: Annotated[
+        int,
+        typer.Option(
+            "--max-findings",
+            min=1,
+            help="The largest number of findings to show; further ones are only counted.",
+        ),
+    ] = verification.FINDINGS_MAX,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Prove the archived log from storage alone; with --dsn also that it is the log of this database.
+
+    Exits with 0 if all holds, with 1 and a line for each finding otherwise, and with 2 if it could not check.
+    """
+    report = asyncio.run(
+        _verify(settings, ArchiveStorage(object_storage.open_location(location)), findings_max)
+    )
+    _show(report, as_json=as_json)
+    if not report.holds:
+        raise typer.Exit(1)
+
+
+@app.command()
+def status(
+    location: _From, as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False
+) -> None:
+    """Show how far an archive reaches, its runs, and its size."""
+    storage = ArchiveStorage(object_storage.open_location(location))
+    try:
+        manifest = storage.manifest()
+    except ArchiveDamaged as exc:
+        raise errors.ConfigurationError(f"the archive is damaged: {exc}") from exc
+    found = _status(manifest, sum(1 for _ in storage.unlisted(manifest)))
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        return
+    for run in found.runs:
+        typer.echo(f"{run.name}: level {run.level}, {count(run.events, 'event')}, {run.size_bytes} bytes")
+    typer.echo(
+        f"{count(len(found.runs), 'run')} to transaction {found.end}: {count(found.events, 'event')}, "
+        f"{found.size_bytes} bytes, {found.bytes_per_event:.1f} an event"
+    )
+    if found.unlisted_files:
+        typer.echo(f"{count(found.unlisted_files, 'file')} of runs that are not listed: no part of the archive")
+
+
+def _status(manifest: ArchiveManifest, unlisted_files: int) -> ArchiveStatus:
+    events = sum(run.events for run in manifest.runs)
+    size_bytes = sum(run.size_bytes for run in manifest.runs)
+    per_event = size_bytes / events if events else 0.0
+    return ArchiveStatus(manifest.end, events, size_bytes, per_event, unlisted_files, manifest.runs)
+
+
+async def _verify(settings: Settings, storage: ArchiveStorage, findings_max: int) -> ArchiveReport:
+    if settings.dsn:
+        await _check_database(settings)
+    with proving.shown_progress() as progress:
+        report, ends = await verification.verify(storage, findings_max=findings_max, progress=progress)
+    if not settings.dsn:
+        return report
+    with diagnosis.missing_rights(settings.role, writes=False):
+        return await verification.compared(settings, report, ends)
+
+
+async def _check_database(settings: Settings) -> None:
+    await readiness.check_at_start(settings, writes=False)
+
+
+def _show(report: ArchiveReport, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+        return
+    for finding in report.findings:
+        typer.echo(proving.line_of(finding))
+    if report.findings_left_out:
+        typer.echo(f"... and {report.findings_left_out} findings more")
+    findings = len(report.findings) + report.findings_left_out
+    typer.echo(
+        f"{count(report.runs, 'run')}, {count(report.events, 'event')}, {count(report.outcomes, 'outcome')}, "
+        f"{count(report.files, 'file')} in {report.seconds:.1f} s: "
+        f"{count(findings, 'finding') if findings else 'all holds'}"
+    )

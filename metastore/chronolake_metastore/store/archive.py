@@ -1,0 +1,114 @@
+"""Reads of the log for its archive, all of one moment: what is new, and its rows by chain and number."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.domain.archives import ArchiveEnds, ArchiveRun, LogComparison
+from chronolake_metastore.store.postgres import engine, statements
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Transaction
+
+EVENTS_MAX: Final = 100_000
+"""The events of a run, except that it holds whole transactions."""
+_FIND_END: Final = statements.load("archive/find_end")
+_FIND_EVENTS: Final = statements.load("archive/find_events")
+_FIND_OUTCOMES: Final = statements.load("archive/find_outcomes")
+_EVENT_HASHES: Final = statements.load("events/find_hashes")
+_OUTCOME_HASHES: Final = statements.load("answers/find_hashes")
+_IDENTITIES: Final = "SELECT metastore_id FROM metastore ORDER BY position"
+_READ: Final = {
+    table: statements.load(f"archive/read_{table}")
+    for table in ("event", "event_entry", "write_stat", "deleted_file", "outcome", "refusal")
+}
+
+
+class FoundEntries(msgspec.Struct, frozen=True):
+    """New entries of a chain: the last of them, its hash, and of events the first and how many there are."""
+
+    chain_id: UUID
+    last: int
+    hash: bytes
+    first: int = 0
+    count: int = 0
+
+
+@asynccontextmanager
+async def at_one_moment(database: Database) -> AsyncIterator[Transaction]:
+    """A transaction that only reads, all of one moment; raises ``DatabaseUnavailable``."""
+    with engine.database_errors():
+        connection = await database.connect()
+    try:
+        with engine.database_errors():
+            async with connection.transaction():
+                tx = Transaction(connection)
+                await tx.query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", {})
+                yield tx
+    finally:
+        await connection.close()
+
+
+async def end(tx: Transaction, begin: int, events_max: int) -> tuple[int, int]:
+    """The transaction before which a run ends, and the one before which the log does not change any more."""
+    [[end, horizon]] = await tx.query(_FIND_END, {"begin": str(begin), "events_max": events_max})
+    return end, horizon
+
+
+async def events(tx: Transaction, begin: int, end: int) -> list[FoundEntries]:
+    """The events of each table in a range of transactions, in the order of the tables."""
+    rows = await tx.query(_FIND_EVENTS, {"begin": str(begin), "end": str(end)})
+    return [
+        FoundEntries(table_id, last, bytes(digest), first, count)
+        for table_id, first, last, count, digest in rows
+    ]
+
+
+async def outcomes(tx: Transaction, ends: ArchiveEnds) -> list[FoundEntries]:
+    """The chains with outcomes to archive, together with the events up to ``ends.events``."""
+    named = {
+        "table_ids": list(ends.events),
+        "versions": [head.number for head in ends.events.values()],
+        "chain_ids": list(ends.outcomes),
+        "numbers": [head.number for head in ends.outcomes.values()],
+    }
+    rows = await tx.query(_FIND_OUTCOMES, named)
+    return [FoundEntries(chain_id, last, bytes(digest)) for chain_id, last, digest in rows]
+
+
+def rows(tx: Transaction, table: str, run: ArchiveRun) -> AsyncIterator[tuple[Any, ...]]:
+    """The rows of a table of the log that belong to a run, by chain and number, however many there are."""
+    parameters: dict[str, object] = {
+        "begin": str(run.begin),
+        "end": str(run.end),
+        "table_ids": [span.chain_id for span in run.events],
+        "first_versions": [span.first for span in run.events],
+        "last_versions": [span.last for span in run.events],
+        "chain_ids": [span.chain_id for span in run.outcomes],
+        "first_numbers": [span.first for span in run.outcomes],
+        "last_numbers": [span.last for span in run.outcomes],
+    }
+    return tx.stream(_READ[table], parameters)
+
+
+async def identities(tx: Transaction) -> list[UUID]:
+    """The identities of the metastore; the last is the present one."""
+    return [metastore_id for (metastore_id,) in await tx.query(_IDENTITIES, {})]
+
+
+async def compare(tx: Transaction, ends: ArchiveEnds, metastore_id: UUID | None) -> LogComparison:
+    """The ends of an archive, which a metastore wrote, beside the log."""
+    keys = list(ends.events), [head.number for head in ends.events.values()]
+    events = await tx.query(_EVENT_HASHES, dict(zip(("table_ids", "versions"), keys, strict=True)))
+    keys = list(ends.outcomes), [head.number for head in ends.outcomes.values()]
+    outcomes = await tx.query(_OUTCOME_HASHES, dict(zip(("chain_ids", "numbers"), keys, strict=True)))
+    return LogComparison(
+        ends=ends,
+        events={chain_id: bytes(digest) for chain_id, _, digest in events},
+        outcomes={chain_id: bytes(digest) for chain_id, _, digest in outcomes},
+        is_own=metastore_id is None or metastore_id in await identities(tx),
+    )

@@ -1,0 +1,104 @@
+"""Archives of logs in tests: written, verified, read as rows, and changed by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+
+from chronolake_metastore.archive import rows, run_rows, verification, writing
+from chronolake_metastore.archive.storage import ArchiveStorage
+from chronolake_metastore.archive.verification import ArchiveReport
+from chronolake_metastore.archive.writing import Archived
+from chronolake_metastore.domain import archives
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import archive as stored
+from chronolake_storage import opening
+from chronolake_storage.files import Files
+
+ROLE = "chronolake_auditor"
+
+
+def write(dsn: str, files: Files, events_max: int = stored.EVENTS_MAX) -> Archived:
+    """Archive, as the command does."""
+    settings = Settings(dsn=dsn, role=ROLE)
+    return asyncio.run(writing.write(settings, ArchiveStorage(files), events_max=events_max))
+
+
+def verify(files: Files, dsn: str | None = None) -> ArchiveReport:
+    """Verify, as the command does, and compare with a database if it is given."""
+
+    async def run() -> ArchiveReport:
+        report, ends = await verification.verify(ArchiveStorage(files))
+        if dsn is None:
+            return report
+        return await verification.compared(Settings(dsn=dsn, role=ROLE), report, ends)
+
+    return asyncio.run(run())
+
+
+def content(files: Files) -> dict[str, list[rows.Row]]:
+    """All rows of an archive by table of the log, in the order of their chains."""
+    storage = ArchiveStorage(files)
+    listed = storage.manifest().runs
+    return {
+        table: sorted(
+            (row for run in listed for row in run_rows.read(storage, run, storage.run(run), table)), key=repr
+        )
+        for table in rows.COLUMNS
+    }
+
+
+def local(folder: Path) -> Files:
+    """The files of a local archive."""
+    return opening.open_files(str(folder))
+
+
+def change_manifest(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the manifest as JSON."""
+    path = folder / "manifest.json"
+    document = json.loads(path.read_bytes())
+    change(document)
+    overwrite(path, msgspec.json.encode(document))
+
+
+def forge_run(folder: Path, number: int, change: Callable[[Path, dict[str, Any]], None]) -> None:
+    """Change a run, given its folder and its description as JSON, so that all digests of files fit."""
+
+    def forge(manifest: dict[str, Any]) -> None:
+        listed = manifest["runs"][number]
+        run = folder / "runs" / listed["name"]
+        description = json.loads((run / "run.json").read_bytes())
+        change(run, description)
+        for file in description["files"]:
+            body = (run / file["name"]).read_bytes()
+            file["sha256"], file["size_bytes"] = archives.sha256(body), len(body)
+        encoded = msgspec.json.encode(description)
+        overwrite(run / "run.json", encoded)
+        entry = archives.list_run(listed["name"], archives.decode_run(encoded))
+        manifest["runs"][number] = json.loads(msgspec.json.encode(entry))
+
+    change_manifest(folder, forge)
+
+
+def change_rows(path: Path, table: str, change: Callable[[list[rows.Row]], object]) -> None:
+    """Change the rows of a file."""
+    found = list(rows.read(table, path.read_bytes()))
+    change(found)
+    path.unlink()
+    writer = rows.RowWriter(path.parent, table)
+    for row in found:
+        writer.add(row)
+    writer.close()
+    assert pq.ParquetFile(path).metadata.num_rows == len(found)
+
+
+def overwrite(path: Path, body: bytes) -> None:
+    """Replace a file, which is read-only."""
+    path.unlink()
+    path.write_bytes(body)

@@ -1,0 +1,484 @@
+"""The archive of the log: complete, verified from storage alone, whole after a kill, one log per archive."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from chronolake_metastore import errors
+from chronolake_metastore.archive import rows
+from chronolake_metastore.archive.storage import ArchiveStorage
+from chronolake_metastore.domain.proof import Check
+from chronolake_storage import opening
+from chronolake_storage.files import Content, Files
+from tests.fix_s3 import S3
+from tests.forked_program import run
+from tests.store import archiving, tampering
+from tests.store.archiving import change_manifest, change_rows, forge_run, local
+
+PLAN_EVENTS = 3
+"""The events of ``tampering.plan``."""
+
+
+@pytest.fixture
+def log_dsn(history_dsn: str) -> str:
+    """The DSN of a log with rows in each of its tables."""
+    tampering.report_deletions(history_dsn)
+    tampering.stage(history_dsn)
+    tampering.refuse(history_dsn, "shop.orders", "shop.none")
+    tampering.refuse(history_dsn)
+    return history_dsn
+
+
+@pytest.fixture
+def pieces(log_dsn: str, tmp_path: Path) -> Path:
+    """An archive of that log in several runs of several levels."""
+    archiving.write(log_dsn, local(tmp_path / "pieces"), 1)
+    return tmp_path / "pieces"
+
+
+def grow(dsn: str) -> None:
+    """Refuse a command, which adds an outcome and a refusal to the log."""
+    tampering.refuse(dsn, "shop.orders")
+
+
+@pytest.fixture
+def restore(postgres: str) -> Iterator[Callable[[str], str]]:
+    """Makes a copy of a database, with the identity of its original, as a restored backup has it."""
+    made: list[str] = []
+
+    def copy(dsn: str) -> str:
+        original = conninfo_to_dict(dsn)["dbname"]
+        made.append(f"{original}_restored")
+        with psycopg.connect(postgres, autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{made[-1]}" TEMPLATE "{original}" STRATEGY wal_log'.encode())
+        return make_conninfo(postgres, dbname=made[-1])
+
+    yield copy
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        for name in made:
+            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+
+
+def counts(dsn: str) -> dict[str, int]:
+    with psycopg.connect(dsn) as connection:
+        return {
+            table: connection.execute(f"SELECT count(*) FROM chronolake.{table}".encode()).fetchall()[0][0]
+            for table in tampering.LOG
+        }
+
+
+def test_an_archive_has_every_row_of_the_log(log_dsn: str, tmp_path: Path) -> None:
+    tampering.plan(log_dsn)
+    files = local(tmp_path)
+
+    archiving.write(log_dsn, files)
+
+    found = archiving.content(files)
+    assert {table: len(of_table) for table, of_table in found.items()} == counts(log_dsn)
+    assert all(found.values())
+    assert archiving.verify(files, log_dsn).findings == []
+
+
+def test_an_archive_in_pieces_has_the_rows_of_one_written_at_once(
+    log_dsn: str, pieces: Path, tmp_path: Path
+) -> None:
+    at_once = local(tmp_path / "at once")
+    archiving.write(log_dsn, at_once)
+
+    levels = [entry["level"] for entry in json.loads((pieces / "manifest.json").read_bytes())["runs"]]
+
+    assert archiving.content(local(pieces)) == archiving.content(at_once)
+    assert set(levels) == {0, 1}
+    assert archiving.verify(local(pieces), log_dsn).findings == []
+
+
+@pytest.mark.parametrize(("batch_rows", "batch_bytes"), [(3, 1 << 20), (1_000, 1)])
+def test_large_tables_have_several_files(
+    log_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_rows: int, batch_bytes: int
+) -> None:
+    archiving.write(log_dsn, local(tmp_path / "whole"))
+    monkeypatch.setattr(rows, "BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(rows, "BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(rows, "FILE_BYTES_MAX", 1)
+
+    archiving.write(log_dsn, local(tmp_path / "split"))
+
+    assert len(list(tmp_path.glob("split/runs/*/event-*.parquet"))) > 3
+    assert archiving.content(local(tmp_path / "split")) == archiving.content(local(tmp_path / "whole"))
+    assert archiving.verify(local(tmp_path / "split"), log_dsn).findings == []
+
+
+def test_a_second_run_has_only_what_is_new(log_dsn: str, tmp_path: Path) -> None:
+    files = local(tmp_path)
+    archiving.write(log_dsn, files)
+
+    nothing = archiving.write(log_dsn, files)
+    grow(log_dsn)
+    tampering.plan(log_dsn)
+    new = archiving.write(log_dsn, files)
+
+    assert (nothing.runs, new.runs, new.events) == (0, 1, PLAN_EVENTS)
+    assert {table: len(found) for table, found in archiving.content(files).items()} == counts(log_dsn)
+
+
+def test_events_after_an_open_transaction_wait_for_its_end(log_dsn: str, tmp_path: Path) -> None:
+    files = local(tmp_path)
+    with psycopg.connect(log_dsn) as connection:
+        connection.execute("SELECT pg_current_xact_id()")
+        tampering.plan(log_dsn)
+        before = archiving.write(log_dsn, files)
+
+    after = archiving.write(log_dsn, files)
+
+    assert (before.events + after.events, after.events) == (counts(log_dsn)["event"], PLAN_EVENTS)
+    assert archiving.verify(files, log_dsn).findings == []
+
+
+# ------------------------------------------------------------------------------ damage
+
+
+def _change_byte(archive: Path) -> str:
+    path = next(archive.glob("runs/*/event.parquet"))
+    body = bytearray(path.read_bytes())
+    body[len(body) // 2] ^= 1
+    archiving.overwrite(path, bytes(body))
+    return path.name
+
+
+def _remove_file(archive: Path) -> str:
+    path = next(archive.glob("runs/*/outcome.parquet"))
+    path.unlink()
+    return path.name
+
+
+def _remove_description(archive: Path) -> str:
+    path = next(archive.glob("runs/*/run.json"))
+    path.unlink()
+    return path.name
+
+
+def _drop_run(archive: Path) -> str:
+    change_manifest(archive, lambda manifest: manifest["runs"].pop(1))
+    return "the digest of the run before it"
+
+
+def _swap_rows(archive: Path) -> str:
+    def swap(run: Path, _: dict[str, Any]) -> None:
+        change_rows(run / "event.parquet", "event", lambda found: found.insert(0, found.pop(1)))
+
+    forge_run(archive, 0, swap)
+    return "its transaction, or its position"
+
+
+def _remove_row(table: str) -> Callable[[Path], str]:
+    def remove(archive: Path) -> str:
+        def forge(run: Path, _: dict[str, Any]) -> None:
+            change_rows(run / f"{table}.parquet", table, lambda found: found.pop(0))
+
+        forge_run(archive, 0, forge)
+        return ""
+
+    return remove
+
+
+def _forge_hash(archive: Path) -> str:
+    def forge(_: Path, description: dict[str, Any]) -> None:
+        description["events"][-1]["hash"] = "00" * 32
+
+    forge_run(archive, 0, forge)
+    return "by the rows"
+
+
+def _forge_actor(table: str, column: int) -> Callable[[Path], str]:
+    def change(archive: Path) -> str:
+        def forge(run: Path, _: dict[str, Any]) -> None:
+            def replace(found: list[Any]) -> None:
+                found[0] = (*found[0][:column], "mallory", *found[0][column + 1 :])
+
+            change_rows(run / f"{table}.parquet", table, replace)
+
+        forge_run(archive, 0, forge)
+        return "by the rows"
+
+    return change
+
+
+def _empty_manifest(archive: Path) -> str:
+    archiving.overwrite(archive / "manifest.json", b"{")
+    return "manifest.json"
+
+
+DAMAGE: dict[str, Callable[[Path], str]] = {
+    "changed byte": _change_byte,
+    "missing file": _remove_file,
+    "missing description": _remove_description,
+    "dropped run": _drop_run,
+    "swapped rows": _swap_rows,
+    "removed event": _remove_row("event"),
+    "removed write stat": _remove_row("write_stat"),
+    "removed outcome": _remove_row("outcome"),
+    "removed refusal": _remove_row("refusal"),
+    "forged hash": _forge_hash,
+    "forged event": _forge_actor("event", 7),
+    "forged outcome": _forge_actor("outcome", 12),
+    "forged refusal": _forge_actor("refusal", 5),
+    "unreadable manifest": _empty_manifest,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_each_kind_of_damage_is_found_and_named(damage: Callable[[Path], str], pieces: Path) -> None:
+    shown = damage(pieces)
+
+    findings = archiving.verify(local(pieces)).findings
+
+    assert any(shown in f"{finding.table}: {finding.what}" for finding in findings), findings
+
+
+def test_a_damaged_log_is_not_archived(log_dsn: str, tmp_path: Path) -> None:
+    tampering.tamper(log_dsn, f"UPDATE event SET actor = 'mallory' {tampering.EVENT} 3")
+
+    with pytest.raises(errors.ConfigurationError, match="does not fit its hashes"):
+        archiving.write(log_dsn, local(tmp_path))
+
+    assert not (tmp_path / "manifest.json").exists()
+
+
+def test_a_removed_event_stops_the_archive(log_dsn: str, tmp_path: Path) -> None:
+    tampering.tamper(log_dsn, f"DELETE FROM event {tampering.EVENT} 3")
+
+    with pytest.raises(errors.ConfigurationError, match="lacks events"):
+        archiving.write(log_dsn, local(tmp_path))
+
+
+# ------------------------------------------------------------------------------ other databases
+
+
+def test_an_archive_that_is_newer_than_a_restored_database_is_explained(
+    restore: Callable[[str], str], log_dsn: str, tmp_path: Path
+) -> None:
+    restored = restore(log_dsn)
+    files = local(tmp_path)
+    grow(log_dsn)
+    archiving.write(log_dsn, files)
+
+    [finding] = archiving.verify(files, restored).findings
+
+    assert (finding.check, "newer than the database" in finding.found) == (Check.ARCHIVE, True)
+    with pytest.raises(errors.ConfigurationError, match="newer than the database"):
+        archiving.write(restored, files)
+
+
+def test_a_restored_database_that_was_written_since_is_explained(
+    restore: Callable[[str], str], log_dsn: str, tmp_path: Path
+) -> None:
+    restored = restore(log_dsn)
+    files = local(tmp_path)
+    grow(log_dsn)
+    archiving.write(log_dsn, files)
+    grow(restored)
+
+    with pytest.raises(errors.ConfigurationError, match="restored from a backup and written since"):
+        archiving.write(restored, files)
+
+
+def test_an_archive_of_another_metastore_is_explained(
+    log_dsn: str, new_database: Callable[[], str], tmp_path: Path
+) -> None:
+    other = new_database()
+    tampering.make(other)
+    archiving.write(log_dsn, local(tmp_path))
+
+    with pytest.raises(errors.ConfigurationError, match="of another metastore"):
+        archiving.write(other, local(tmp_path))
+
+
+def test_a_restored_database_of_the_same_log_goes_on_with_the_archive(
+    restore: Callable[[str], str], log_dsn: str, tmp_path: Path
+) -> None:
+    archiving.write(log_dsn, local(tmp_path))
+    restored = restore(log_dsn)
+    grow(restored)
+
+    archiving.write(restored, local(tmp_path))
+
+    assert archiving.verify(local(tmp_path), restored).findings == []
+
+
+# ------------------------------------------------------------------------------ kills and races
+
+
+class Killed(BaseException):
+    """The process was killed."""
+
+
+class DyingFiles:
+    """Files whose user is killed right before one of the calls of their methods."""
+
+    def __init__(self, files: Files, number: int) -> None:
+        self._files = files
+        self._left = number
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._files, name)
+        if not callable(method):
+            return method
+
+        def call(*arguments: Any) -> Any:
+            self._left -= 1
+            if self._left == 0:
+                raise Killed
+            return method(*arguments)
+
+        return call
+
+
+def is_killed(dsn: str, archive: Path, number: int) -> bool:
+    """Whether an archiver was killed before a call, and did not end before it."""
+    try:
+        archiving.write(dsn, DyingFiles(local(archive), number))
+    except Killed:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_a_kill_at_any_step_leaves_a_valid_archive(log_dsn: str, tmp_path: Path, first: int) -> None:
+    base, whole = tmp_path / "base", tmp_path / "whole"
+    for _ in range(10):
+        grow(log_dsn)
+        archiving.write(log_dsn, local(base))
+    for _ in range(9):
+        grow(log_dsn)
+        archiving.write(log_dsn, local(base))
+    grow(log_dsn)
+    shutil.copytree(base, whole)
+    assert archiving.write(log_dsn, local(whole)).merges == 1
+    expected = archiving.content(local(whole))
+
+    for number in itertools.count(first, 3):
+        archive = tmp_path / f"{number}"
+        shutil.copytree(base, archive)
+        if not is_killed(log_dsn, archive, number):
+            break
+        assert archiving.verify(local(archive), log_dsn).findings == []
+        archiving.write(log_dsn, local(archive))
+        assert archiving.content(local(archive)) == expected
+        shutil.rmtree(archive)
+
+    assert number > 50
+
+
+def test_what_was_merged_is_removed_by_the_next_archiver(log_dsn: str, tmp_path: Path) -> None:
+    for _ in range(10):
+        grow(log_dsn)
+        archiving.write(log_dsn, local(tmp_path))
+    storage = ArchiveStorage(local(tmp_path))
+    before = list(storage.unlisted(storage.manifest()))
+
+    archiving.write(log_dsn, local(tmp_path))
+
+    assert len(before) >= 10
+    assert list(storage.unlisted(storage.manifest())) == []
+    assert len(list(tmp_path.glob("runs/*"))) == len(storage.manifest().runs)
+    assert archiving.verify(local(tmp_path), log_dsn).findings == []
+
+
+class MeanwhileFiles:
+    """Files that run something else before the first description of a run is put."""
+
+    def __init__(self, files: Files, meanwhile: Callable[[], object]) -> None:
+        self._files = files
+        self._meanwhile: Iterator[Callable[[], object]] = iter([meanwhile])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+    def put(self, path: str, body: bytes) -> None:
+        if path.endswith("run.json"):
+            for meanwhile in self._meanwhile:
+                thread = threading.Thread(target=meanwhile)
+                thread.start()
+                thread.join()
+        self._files.put(path, body)
+
+
+def test_of_two_archivers_at_once_one_lists_the_run(log_dsn: str, tmp_path: Path) -> None:
+    def meanwhile() -> None:
+        archiving.write(log_dsn, local(tmp_path))
+        grow(log_dsn)
+
+    second = archiving.write(log_dsn, MeanwhileFiles(local(tmp_path), meanwhile))
+
+    storage = ArchiveStorage(local(tmp_path))
+    assert (second.runs, second.events) == (1, 0)
+    assert list(storage.unlisted(storage.manifest())) == []
+    assert archiving.verify(local(tmp_path), log_dsn).findings == []
+    assert {table: len(found) for table, found in archiving.content(local(tmp_path)).items()} == counts(log_dsn)
+
+
+class ForgetfulFiles:
+    """Files that say of a conditional put that it lost, as after a request that was sent twice."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+    def create(self, path: str, body: bytes) -> bool:
+        self._files.create(path, body)
+        return False
+
+    def read(self, path: str, bytes_max: int = 64 * 1024) -> Content | None:
+        return self._files.read(path, bytes_max)
+
+
+def test_a_manifest_whose_answer_was_lost_counts(log_dsn: str, tmp_path: Path) -> None:
+    done = archiving.write(log_dsn, ForgetfulFiles(local(tmp_path)))
+
+    assert done.runs == 1
+    assert archiving.verify(local(tmp_path), log_dsn).findings == []
+
+
+# ------------------------------------------------------------------------------ places and commands
+
+
+def test_an_archive_on_s3_is_as_a_local_one(log_dsn: str, pieces: Path, s3: S3) -> None:
+    files = opening.open_files(f"s3://{s3.bucket}/archive", s3.options)
+
+    archiving.write(log_dsn, files, 1)
+
+    assert archiving.content(files) == archiving.content(local(pieces))
+    assert archiving.verify(files, log_dsn).findings == []
+
+
+def test_the_commands_write_verify_and_measure(log_dsn: str, tmp_path: Path) -> None:
+    folder = str(tmp_path / "archive")
+    written = run("archive", "write", "--dsn", log_dsn, "--to", folder)
+    verified = run("archive", "verify", "--from", folder)
+    compared = run("archive", "verify", "--from", folder, "--dsn", log_dsn)
+    status = run("archive", "status", "--from", folder, "--json")
+    _change_byte(Path(folder))
+    damaged = run("archive", "verify", "--from", folder)
+
+    assert written.stdout.startswith(f"1 new run, {counts(log_dsn)['event']} events")
+    assert all("all holds" in ended.stdout for ended in (verified, compared))
+    assert json.loads(status.stdout)["events"] == counts(log_dsn)["event"]
+    assert (damaged.returncode, "event.parquet" in damaged.stdout) == (1, True)
+
+
+def test_a_location_that_is_missing_is_an_empty_archive(tmp_path: Path) -> None:
+    status = run("archive", "status", "--from", str(tmp_path / "none"))
+
+    assert status.stdout == "0 runs to transaction 0: 0 events, 0 bytes, 0.0 an event\n"
