@@ -130,7 +130,7 @@ _IN_DIFFERENCES: Final = frozenset({ColumnForm.NUMBER, ColumnForm.TIME})
 _IN_DICTIONARY: Final = frozenset({ColumnForm.ID, ColumnForm.WORD})
 
 
-def _stored(table: str) -> dict[str, ColumnForm]:
+def stored_columns(table: str) -> dict[str, ColumnForm]:
     """The columns of the file, where each request id is two of them."""
     columns: dict[str, ColumnForm] = {}
     for name, form in COLUMNS[table].items():
@@ -147,7 +147,7 @@ class RowWriter:
     def __init__(self, folder: Path, table: str) -> None:
         self._folder = folder
         self._table = table
-        self._columns = _stored(table)
+        self._columns = stored_columns(table)
         self._schema = pa.schema([pa.field(name, _ARROW[form]) for name, form in self._columns.items()])
         self._batch: list[Row] = []
         self._batch_bytes = 0
@@ -218,7 +218,7 @@ class RowWriter:
 def read(table: str, content: bytes) -> Iterator[Row]:
     """The rows of a file. Raises ``ValueError`` when it is not a file of this table."""
     parquet = pq.ParquetFile(pa.BufferReader(content))
-    if parquet.schema_arrow.names != list(_stored(table)):
+    if parquet.schema_arrow.names != list(stored_columns(table)):
         raise ValueError(f"it has not the columns of {table}")
     for batch in parquet.iter_batches(BATCH_ROWS):
         columns = []

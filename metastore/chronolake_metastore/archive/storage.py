@@ -81,6 +81,10 @@ class ArchiveStorage:
             raise ArchiveDamaged(_path(listed.name, file.name), file.sha256, digest)
         return content
 
+    def location(self, listed: ListedRun, file: ArchivedFile) -> str:
+        """The path or the URI of a file of a run."""
+        return f"{self._files.base_path}/{_path(listed.name, file.name)}"
+
     def add(
         self, run: ArchiveRun, spool: Path, rows: Mapping[str, Mapping[str, int]]
     ) -> tuple[ListedRun, ArchiveRun]:
