@@ -432,7 +432,8 @@ def _events() -> list[str]:
         "The events of a table are rows of `chronolake.event`, ordered by `version`. Each row has the columns "
         "`table_id`, `version`, `type`, `instant` (the requested time of the instant that changed, or null), "
         "`time` (issued by the table's clock), `actor`, `request_id`, `payload`, `previous_hash` and `hash`. "
-        "This page has the payload of each type.",
+        "This page has the payload of each type. A field of a frequent event may be left out: it has its "
+        "default then, which is null, empty, false, or 1 for `v`.",
     ]
     for name, payload in events.PAYLOADS.items():
         own = "__doc__" in vars(payload) and payload.__doc__

@@ -176,9 +176,9 @@ class Log:
                     state.pending[group, instant] = payload["action"]
             elif kind == "InstantCompleted":
                 _settle(state, instant)
-                for written_at in payload["staged"] or [version]:
+                for written_at in payload.get("staged", [version]):
                     state.files += self._files(written_at, instant, time)
-                for group in _groups(payload["replaced_file_groups"].get("first", [])):
+                for group in _groups(payload.get("replaced_file_groups", {}).get("first", [])):
                     state.replaced[group] = instant, time
             elif kind == "InstantRolledBack":
                 _settle(state, instant)

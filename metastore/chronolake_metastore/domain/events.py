@@ -18,7 +18,10 @@ from chronolake_model.vocabulary import Action, Operation, RollbackCause, State,
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """The data of an event beyond its columns. ``v`` is the version of its format."""
+    """The data of an event beyond its columns. ``v`` is the version of its format.
+
+    The payloads of frequent events leave defaults out, ``v`` too: this halves them.
+    """
 
     v: int = 1
 
@@ -118,7 +121,7 @@ class PlannedWork(msgspec.Struct, frozen=True, omit_defaults=True):
     earliest_commit_to_retain: Micros | None = None
 
 
-class InstantRequested(Payload, frozen=True, kw_only=True):
+class InstantRequested(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """``state`` is inflight if the instant began inflight. The lease ends by the steady clock.
 
     A plan that waits for an executor has no lease. ``target`` is the instant that a rollback undoes or a
@@ -133,7 +136,7 @@ class InstantRequested(Payload, frozen=True, kw_only=True):
     state: State
     writer: str
     lease_seconds: int
-    lease_expires_at: Micros | None
+    lease_expires_at: Micros | None = None
     target: Micros | None = None
     plan: PlannedWork | None = None
     schema_version: int | None = None
@@ -141,7 +144,7 @@ class InstantRequested(Payload, frozen=True, kw_only=True):
     is_blocking: bool = False
 
 
-class InstantInflight(Payload, frozen=True, kw_only=True):
+class InstantInflight(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """The executor of a plan takes it over, with a lease of its own, and writes with the present schema.
 
     Without a ``writer``, the holder and the lease do not change.
@@ -172,7 +175,7 @@ class ReportOfTask(msgspec.Struct, frozen=True, omit_defaults=True):
     keys_looked_up: bool = False
 
 
-class WriteStatsStaged(Payload, frozen=True, kw_only=True):
+class WriteStatsStaged(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """Files that were written. They are invisible until the instant completes and names this event's version.
 
     They are rows of ``write_stat`` under this version, with their digest. A ``report`` is of a stream's task.
@@ -183,7 +186,7 @@ class WriteStatsStaged(Payload, frozen=True, kw_only=True):
     report: ReportOfTask | None = None
 
 
-class InstantCompleted(Payload, frozen=True, kw_only=True):
+class InstantCompleted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """An instant has published its files.
 
     They are rows of ``write_stat`` under this event's version; ``write_stats_digest`` is the digest over them.
@@ -197,8 +200,8 @@ class InstantCompleted(Payload, frozen=True, kw_only=True):
     """
 
     summary: WriteSummary
-    extra_metadata: dict[str, str]
     write_stats_digest: str
+    extra_metadata: dict[str, str] = {}
     replaced_file_groups: Sealed[FileGroupName] = Sealed()
     schema_version: int | None = None
     staged: list[int] = []
@@ -221,7 +224,7 @@ class InstantRolledBack(Payload, frozen=True, kw_only=True):
     winner: Micros | None = None
 
 
-class FilesDeleted(Payload, frozen=True, kw_only=True):
+class FilesDeleted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """A write, a rollback or a clean has deleted files from storage that were marked or planned.
 
     They are rows of ``deleted_file`` under this event's version; ``files`` is their number and
@@ -250,7 +253,7 @@ class SavepointReleased(Payload, frozen=True, kw_only=True):
     reason: str
 
 
-class LeaseRenewed(Payload, frozen=True, kw_only=True):
+class LeaseRenewed(Payload, frozen=True, kw_only=True, omit_defaults=True):
     """The lease ends by the steady clock.
 
     ``writer`` is the writer that took the lease over, if one did.

@@ -47,12 +47,15 @@ from chronolake_model.vocabulary import (
 PENDING: Final = frozenset({State.REQUESTED, State.INFLIGHT})
 
 
-class Instant(msgspec.Struct, frozen=True, omit_defaults=True):
+def _short_name(name: str) -> str:
+    # Each recorded result has these names.
+    return "".join(word[0] for word in name.split("_")) if "_" in name else name[:3]
+
+
+class Instant(msgspec.Struct, frozen=True, omit_defaults=True, rename=_short_name):
     """An instant in its present state. ``version`` is the version of the event that brought it there.
 
-    ``undone_completion_time`` is the completion time of an instant that a restore, or the release of a
-    savepoint, has undone.
-
+    ``undone_completion_time`` is that of an instant which a restore, or a savepoint's release, has undone.
     ``unswept_since`` is the time of the last reported deletion that must be checked once more. The grace period
     before that check began at ``grace_began_at``, by the steady clock, as ``lease_expires_at`` is.
 
@@ -94,7 +97,7 @@ class Instant(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.plan is not None and self.plan.cleaned_before is not None
 
 
-class TableInstant(msgspec.Struct, frozen=True):
+class TableInstant(msgspec.Struct, frozen=True, rename=_short_name):
     """An instant of a table, and the table's number of buckets when it began.
 
     Its lease ends by the steady clock; the wall clock is ahead of that by ``wall_offset`` microseconds.

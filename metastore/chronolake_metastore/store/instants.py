@@ -39,6 +39,10 @@ _COLUMNS: Final[Sequence[Column[Any]]] = tuple(schema.instant.columns)
 _FIELDS: Final = tuple(str(column.name) for column in _COLUMNS[1:])
 """Fields of ``Instant`` in the order of the columns after the table's id."""
 _JSON_FIELDS: Final = frozenset(str(column.name) for column in _COLUMNS if isinstance(column.type, JSONB))
+_ENCODED: Final = dict(zip(Instant.__struct_fields__, Instant.__struct_encode_fields__, strict=True))
+_ENCODED_FIELDS: Final = tuple(_ENCODED[name] for name in _FIELDS)
+"""The same fields as msgspec names them: recorded results have short names."""
+_ENCODED_JSON_FIELDS: Final = frozenset(_ENCODED[name] for name in _JSON_FIELDS)
 
 _EMPTY: Final = "{}"
 """The extra metadata of nearly all instants."""
@@ -313,8 +317,8 @@ def _selected(column: Column[Any]) -> ColumnElement[Any]:
 
 def _instant_of(row: Sequence[Any]) -> tuple[UUID, Instant]:
     """The table's id and the instant of a row that begins with the columns."""
-    fields = dict(zip(_FIELDS, row[1:_COUNT], strict=True))
-    for name in _JSON_FIELDS:
+    fields = dict(zip(_ENCODED_FIELDS, row[1:_COUNT], strict=True))
+    for name in _ENCODED_JSON_FIELDS:
         if fields[name] is not None:
             fields[name] = msgspec.json.decode(fields[name])
     return row[0], decoding.convert(fields, Instant)
