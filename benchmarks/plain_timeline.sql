@@ -58,13 +58,15 @@ BEGIN
     UPDATE plain.instant SET state = 'completed', completion_time = completed, lease_expires_at = NULL
     WHERE table_id = id AND requested_time = requested AND state = 'inflight';
     SELECT version INTO number FROM plain.clock WHERE table_id = id;
-    INSERT INTO plain.write_stat
+    INSERT INTO plain.write_stat (table_id, version, ordinal, partition_path, file_id, file_name, kind, size_bytes,
+        records, inserts, updates, deletes)
     SELECT id, number, ordinal, '', file_id, file_id || '_' || requested, 'base', 1000, 10, 10, 0, 0
     FROM unnest(file_ids) WITH ORDINALITY AS named (file_id, ordinal);
-    INSERT INTO plain.file (table_id, partition_path, file_id, requested_time, file_name, kind, size_bytes, records,
-        completion_time, live_from, schema_version)
-    SELECT id, '', file_id, requested, file_id || '_' || requested, 'base', 1000, 10, completed, completed, 1
-    FROM unnest(file_ids) AS named (file_id);
+    INSERT INTO plain.file (table_id, version, ordinal, partition_path, file_id, requested_time, file_name, kind,
+        size_bytes, records, completion_time, live_from, schema_version)
+    SELECT id, number, ordinal, '', file_id, requested, file_id || '_' || requested, 'base', 1000, 10, completed,
+        completed, 1
+    FROM unnest(file_ids) WITH ORDINALITY AS named (file_id, ordinal);
     UPDATE plain.file SET superseded_at = completed
     WHERE table_id = id AND partition_path = '' AND file_id = ANY (file_ids) AND requested_time < requested
         AND superseded_at IS NULL;

@@ -1,11 +1,11 @@
 -- A table of many file groups, a hundred in each partition: base files of 1 MB, and log files of 1,000 bytes. The
 -- instants are those that wrote them, as far as planning looks at them.
 INSERT INTO chronolake.file (
-    table_id, partition_path, file_id, requested_time, file_name, kind, size_bytes, records, completion_time, live_from,
-    schema_version
+    table_id, version, ordinal, partition_path, file_id, requested_time, file_name, kind, size_bytes, records,
+    completion_time, live_from, schema_version
 )
 SELECT
-    t.table_id, 'day=' || (date '2024-01-01' + number / 100)::text, file_id, requested_time,
+    t.table_id, written + 2, number, 'day=' || (date '2024-01-01' + number / 100)::text, file_id, requested_time,
     file_id || '_' || written, CASE WHEN written = 0 THEN 'base' ELSE 'log' END,
     CASE WHEN written = 0 THEN 1000000 ELSE 1000 END, 10, requested_time + interval '20 ms',
     requested_time + interval '20 ms', 1

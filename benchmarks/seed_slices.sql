@@ -2,15 +2,18 @@
 -- and the instants that wrote them, as far as a reader looks at them. Version k was written in the k-th hour. Each file group
 -- of a partition has a thousandth of the ids, whose column has the field id 1.
 INSERT INTO chronolake.file (
-    table_id, partition_path, file_id, requested_time, file_name, kind, size_bytes, records, completion_time, live_from,
-    superseded_at, column_stats, schema_version
+    table_id, version, ordinal, partition_path, file_id, requested_time, file_name, kind, size_bytes, records,
+    completion_time, live_from, superseded_at, column_stats, schema_version
 )
 SELECT
-    t.table_id, 'day=' || (date '2024-01-01' + partition - 1)::text, file_id, requested_time,
+    t.table_id, version + 2, 1000 * (partition - 1) + bucket, 'day=' || (date '2024-01-01' + partition - 1)::text, file_id, requested_time,
     file_id || '_0-0-0_' || to_char(requested_time, 'YYYYMMDDHH24MISSMS') || '.parquet', 'base', 120000000 + bucket,
     1000000 + bucket, requested_time + interval '20 ms', requested_time + interval '20 ms',
     CASE WHEN version < versions THEN requested_time + interval '1 hour' + interval '20 ms' END,
-    jsonb_build_object('1', jsonb_build_object('min', bucket * 1000, 'max', bucket * 1000 + 999, 'nulls', 0)), 1
+    CASE
+        WHEN version = versions
+        THEN jsonb_build_object('1', jsonb_build_array(bucket * 1000, bucket * 1000 + 999, 0))
+    END, 1
 FROM chronolake.lake_table t
 CROSS JOIN generate_series(1, %(partitions)s) AS partition
 CROSS JOIN generate_series(0, 999) AS bucket

@@ -62,11 +62,11 @@ SELECT table_id, completed, 0, '', file_id, file_id || '_0-0-0_' || k || '.parqu
 FROM past;
 
 INSERT INTO chronolake.file (
-    table_id, partition_path, file_id, requested_time, file_name, kind, size_bytes, records, completion_time, live_from,
-    superseded_at, schema_version
+    table_id, version, ordinal, partition_path, file_id, requested_time, file_name, kind, size_bytes, records,
+    completion_time, live_from, superseded_at, schema_version
 )
 SELECT
-    table_id, '', file_id, requested_time, file_id || '_0-0-0_' || k || '.parquet', 'base', 1000, 10, completion_time,
+    table_id, completed, 0, '', file_id, requested_time, file_id || '_0-0-0_' || k || '.parquet', 'base', 1000, 10, completion_time,
     completion_time, CASE WHEN is_superseded THEN next_time END, 1
 FROM past;
 

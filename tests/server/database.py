@@ -52,10 +52,10 @@ def multiply_files(dsn: str, table: str, number: int) -> None:
     query_nothing(
         dsn,
         f"""
-        INSERT INTO chronolake.file (table_id, partition_path, file_id, requested_time, file_name, kind,
-            size_bytes, records, completion_time, live_from, schema_version)
-        SELECT f.table_id, 'p', lpad(n::text, 40, 'x'), f.requested_time, lpad(n::text, 80, 'y'), 'base', n, n,
-            f.completion_time, f.live_from, 1
+        INSERT INTO chronolake.file (table_id, version, ordinal, partition_path, file_id, requested_time,
+            file_name, kind, size_bytes, records, completion_time, live_from, schema_version)
+        SELECT f.table_id, f.version, n, 'p', lpad(n::text, 40, 'x'), f.requested_time,
+            lpad(n::text, 80, 'y'), 'base', n, n, f.completion_time, f.live_from, 1
         FROM chronolake.file f
         JOIN chronolake.lake_table t USING (table_id)
         CROSS JOIN generate_series(1, {number}) AS n

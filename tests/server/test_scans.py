@@ -106,6 +106,17 @@ def test_the_pages_of_a_scan_are_of_one_completion_time(days: Table) -> None:
     assert slices_of(days, filter=wanted, as_of=first["as_of"]) == [(FIRST, 0), (SECOND, 0)]
 
 
+def test_a_slice_of_the_past_is_pruned_by_the_stats_that_it_had(days: Table) -> None:
+    past = succeeded(scanned(days))["as_of"]
+    time = days.begun()
+    succeeded(days.complete(time, write_stat(time, 0, SECOND, column_stats=[stats(ID, 50, 59)])))
+
+    wanted = {"filter": compare("id", ">=", 50), "as_of": past}
+    assert slices_of(days, filter=wanted["filter"]) == [(SECOND, 0)]
+    assert slices_of(days, **wanted) == []
+    assert streamed(days, **wanted).num_rows == 0
+
+
 def test_a_slice_stays_whole_when_only_a_log_file_could_match(shared_http: httpx.Client) -> None:
     table = rest.make_table(shared_http, type="merge_on_read")
     base, log = table.begun(action="deltacommit"), table.begun(action="deltacommit")

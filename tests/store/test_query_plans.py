@@ -25,7 +25,13 @@ _GROWING = (
     "write_stat",
 )
 _PARAMETER = re.compile(r"%\((\w+)\)s")
-_ONLY_BY_TABLE = ("buffered_file_instant", "file_live_from", "file_superseded", "file_to_clean")
+_ONLY_BY_TABLE = (
+    "buffered_file_instant",
+    "file_live_from",
+    "file_write_stat_unique",
+    "file_superseded",
+    "file_to_clean",
+)
 _STATEMENTS = (
     "buffered_files/find",
     "buffered_files/find_unmarked",

@@ -120,30 +120,49 @@ def sets_of(wanted: Filter | None, paths: Sequence[str] | None) -> list[Partitio
 
 
 _INSERT: Final = """
-    INSERT INTO file (
-        table_id, partition_path, file_id, requested_time, file_name, kind, size_bytes, records,
-        completion_time, live_from, column_stats, schema_version
+    WITH written AS (
+        INSERT INTO write_stat (
+            table_id, version, ordinal, partition_path, file_id, file_name, kind, size_bytes, records, inserts,
+            updates, deletes, column_stats
+        )
+        VALUES (
+            %(table_id)s, 1, %(ordinal)s, %(partition_path)s, %(file_id)s, %(file_name)s, %(kind)s, 1,
+            %(records)s, 0, 0, 0, %(column_stats)s
+        )
+        RETURNING *
     )
-    VALUES (%s, %s, %s, %s, %s, %s, 1, %s, %s, %s, %s::jsonb, 1)
+    INSERT INTO file (
+        table_id, version, ordinal, partition_path, file_id, requested_time, file_name, kind, size_bytes,
+        records, completion_time, live_from, superseded_at, column_stats, schema_version
+    )
+    SELECT
+        table_id, version, ordinal, partition_path, file_id, %(time)s, file_name, kind, size_bytes, records,
+        %(time)s, %(time)s, %(superseded_at)s,
+        CASE WHEN %(superseded_at)s::timestamptz IS NULL THEN stats_by_column(column_stats) END, 1
+    FROM written
 """
 
 
-def _row(key: GroupKey, index: int, known: Stats) -> Sequence[Any]:
-    moment = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
-    stats = {field_id: _written(bounds) for field_id, bounds in known.ranges.items()}
-    # One that has no stats at all, as all files of before.
-    document = json.dumps(stats) if stats else None
-    kind = "log" if index else "base"
-    return [TABLE.table_id, *key, moment, f"f{index}", kind, known.records, moment, moment, document]
-
-
-def _written(bounds: Range) -> dict[str, Any]:
-    values = {
-        "min": records.literal(bounds.least),
-        "max": records.literal(bounds.greatest),
-        "nulls": bounds.nulls,
+def _row(key: GroupKey, index: int, known: Stats) -> dict[str, Any]:
+    """A file, whose stats may be unknown. Every second group is superseded after ``AS_OF``."""
+    partition_path, file_id = key
+    stats = [[field_id, *_written(bounds)] for field_id, bounds in known.ranges.items()]
+    return {
+        "table_id": TABLE.table_id,
+        "ordinal": 10 * int(file_id) + index,
+        "partition_path": partition_path,
+        "file_id": file_id,
+        "file_name": f"f{index}",
+        "kind": "log" if index else "base",
+        "records": known.records,
+        "column_stats": json.dumps(stats) if stats else None,
+        "time": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),
+        "superseded_at": datetime(1970, 1, 1, 0, 0, 3, tzinfo=UTC) if int(file_id) % 2 else None,
     }
-    return {name: value for name, value in values.items() if value is not None}
+
+
+def _written(bounds: Range) -> list[Any]:
+    return [records.literal(bounds.least), records.literal(bounds.greatest), bounds.nulls]
 
 
 def _stats(chance: random.Random) -> Stats:

@@ -124,9 +124,9 @@ PROJECTED = [
     "UPDATE file SET column_stats = NULL",
     "UPDATE file SET has_field_ids = false",
     "DELETE FROM file WHERE superseded_at IS NOT NULL",
-    "INSERT INTO file SELECT table_id, partition_path, file_id, requested_time, 'more', kind, size_bytes, "
-    "records, completion_time, superseded_at, live_from, withdrawn_at, column_stats, schema_version FROM file "
-    "LIMIT 1",
+    "INSERT INTO file SELECT table_id, 99, requested_time, completion_time, live_from, superseded_at, "
+    "withdrawn_at, cleaned_by, size_bytes, records, ordinal, schema_version, has_field_ids, kind, "
+    "partition_path, file_id, 'more' FROM file LIMIT 1",
 ]
 
 
@@ -179,7 +179,7 @@ def test_a_finding_names_the_column_that_differs_and_both_values(history_dsn: st
     [finding] = tampering.verify(history_dsn).findings
 
     assert finding.table == "shop.orders"
-    assert finding.what.startswith("file(partition_path=, file_id=00000000-")
+    assert finding.what.startswith("file(version=3, ordinal=0, live_from=")
     assert (finding.expected, finding.found) == ("records=10", "records=11")
 
 

@@ -105,7 +105,14 @@ def append_write_stats(written: Sequence[WrittenFiles]) -> Statement:
 
 
 def _column_stats(stat: WriteStat) -> str | None:
-    return None if stat.column_stats is UNSET else msgspec.json.encode(stat.column_stats).decode()
+    if stat.column_stats is UNSET:
+        return None
+    # Without the names, and with null for what is unknown: half the bytes.
+    rows = [
+        [None if value is UNSET else value for value in msgspec.structs.astuple(stats)]
+        for stats in stat.column_stats
+    ]
+    return msgspec.json.encode(rows).decode()
 
 
 def _has_field_ids(stat: WriteStat) -> bool | None:

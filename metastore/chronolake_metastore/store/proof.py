@@ -13,7 +13,7 @@ from chronolake_metastore.domain.proof import SharedBasePath
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Transaction
 from chronolake_model import decoding
-from chronolake_model.files import ColumnStats, WriteStat
+from chronolake_model.files import Bound, ColumnStats, WriteStat
 from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros
 
@@ -25,7 +25,7 @@ _OUTCOMES_WITHOUT_EVENT: Final = statements.load("outcomes/find_without_event")
 _CHAIN_HEADS: Final = statements.load("events/find_chain_heads")
 _FIND_HASHES: Final = statements.load("events/find_hashes")
 _SHARED_BASE_PATHS: Final = statements.load("base_paths/find_shared")
-_COLUMN_STATS: Final = decoding.decoder(list[ColumnStats])
+_COLUMN_STATS: Final = decoding.decoder(list[tuple[int, Bound | None, Bound | None, int | None]])
 _REQUESTS_WITHOUT_OUTCOME: Final = """
     SELECT request_id
     FROM unnest(%(request_ids)s::text[]) AS named (request_id)
@@ -166,10 +166,19 @@ async def shared_base_paths(tx: Transaction, table_id: UUID | None, limit: int) 
 
 def _decode_column_stats(text: str) -> list[ColumnStats]:
     try:
-        return _COLUMN_STATS.decode(text)
+        rows = _COLUMN_STATS.decode(text)
     except msgspec.DecodeError:
         # No writer may send such a field id, so the digest of the event cannot fit.
         return [ColumnStats(-1)]
+    return [
+        ColumnStats(
+            field_id,
+            UNSET if least is None else least,
+            UNSET if greatest is None else greatest,
+            UNSET if nulls is None else nulls,
+        )
+        for field_id, least, greatest, nulls in rows
+    ]
 
 
 def _named(events: Sequence[EventKey]) -> dict[str, list[object]]:

@@ -58,6 +58,8 @@ from chronolake_model.times import Micros
 _FILE: Final = table(
     "file",
     column("table_id"),
+    column("version"),
+    column("ordinal"),
     column("partition_path", Text),
     column("file_id", Text),
     column("live_from"),
@@ -65,6 +67,15 @@ _FILE: Final = table(
     column("records", BigInteger),
     column("column_stats", JSONB),
 )
+_WRITE_STAT: Final = table(
+    "write_stat", column("table_id"), column("version"), column("ordinal"), column("column_stats")
+)
+_STATS_IN_LOG: Final = (
+    select(func.stats_by_column(_WRITE_STAT.c.column_stats, type_=JSONB))
+    .where(*(_WRITE_STAT.c[name] == _FILE.c[name] for name in ("table_id", "version", "ordinal")))
+    .scalar_subquery()
+)
+"""The column stats of a file that has left the latest slices."""
 
 
 Bool = ColumnElement[bool]
@@ -161,9 +172,10 @@ def _groups(table_id: UUID, as_of: Micros, sets: Sequence[PartitionSet], *, is_c
     if paths is not None:
         of_table.append(_one_of(_FILE.c.partition_path, paths))
     # In two parts, as in files/snapshot.sql: what is live still has an index of its own.
+    columns = _FILE.c.partition_path, _FILE.c.file_id, _FILE.c.records
     live = union_all(
-        select(_FILE).where(*of_table, _FILE.c.superseded_at.is_(None)),
-        select(_FILE).where(*of_table, _FILE.c.superseded_at > moment),
+        select(*columns, _FILE.c.column_stats).where(*of_table, _FILE.c.superseded_at.is_(None)),
+        select(*columns, _STATS_IN_LOG).where(*of_table, _FILE.c.superseded_at > moment),
     ).subquery("live")
     key = live.c.partition_path, live.c.file_id
     wanted = select(*key).group_by(*key).order_by(*key)
@@ -233,14 +245,15 @@ def _one_of(partition_path: Element, paths: Sequence[str]) -> Bool:
 
 def _passes(test: Test, file: Any) -> Bool:
     stats = file.column_stats[str(test.column.field_id)]
-    nulls = cast(stats["nulls"].astext, BigInteger)
+    least, greatest, nulls = (stats[place].astext for place in range(3))
+    nulls = cast(nulls, BigInteger)
     if test.relation is Relation.NULL:
         return _unless_known(nulls > 0)
     some_value = _unless_known(nulls < file.records)
     if test.relation is Relation.NOT_NULL:
         return some_value
     kind = test.column.kind
-    least, greatest = (_of_kind(kind, stats[name].astext) for name in ("min", "max"))
+    least, greatest = _of_kind(kind, least), _of_kind(kind, greatest)
     return and_(some_value, _RULES[test.relation](kind, least, greatest, test.values))
 
 

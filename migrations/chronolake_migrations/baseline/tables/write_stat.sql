@@ -3,19 +3,19 @@
 CREATE TABLE chronolake.write_stat (
     table_id       uuid             NOT NULL,
     version        bigint           NOT NULL,
-    ordinal        int              NOT NULL,
-    partition_path text COLLATE "C" NOT NULL,
-    file_id        text COLLATE "C" NOT NULL,
-    file_name      text COLLATE "C" NOT NULL,
-    kind           text COLLATE "C" NOT NULL,
     size_bytes     bigint           NOT NULL,
     records        bigint           NOT NULL,
     inserts        bigint           NOT NULL,
     updates        bigint           NOT NULL,
     deletes        bigint           NOT NULL,
-    -- json and not jsonb, because the digest in the event covers exactly this text.
-    column_stats   json,
+    ordinal        int              NOT NULL,
     has_field_ids  boolean,
+    kind           text COLLATE "C" NOT NULL,
+    partition_path text COLLATE "C" NOT NULL,
+    file_id        text COLLATE "C" NOT NULL,
+    file_name      text COLLATE "C" NOT NULL,
+    -- json and not jsonb, because the digest in the event covers the numbers as they are written here.
+    column_stats   json,
     CONSTRAINT write_stat_order PRIMARY KEY (table_id, version, ordinal),
     CONSTRAINT write_stat_kind CHECK (kind IN ('base', 'log'))
 );
@@ -23,7 +23,7 @@ CREATE TABLE chronolake.write_stat (
 COMMENT ON TABLE chronolake.write_stat IS
     'The write stats of each instant: those of its completion, and those that were staged before. Append-only.';
 COMMENT ON COLUMN chronolake.write_stat.column_stats IS
-    'Bounds and nulls of columns, by field id, as the writer reported them; null if it reported none.';
+    'Of each column an array: field id, min, max and nulls, as the writer reported them. Null if it reported none.';
 COMMENT ON COLUMN chronolake.write_stat.has_field_ids IS
     'Whether each column of the file has its field id, as the writer said; null when it did not say.';
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from chronolake_migrations.scripts import execute
 
-revision = "0047"
+revision = "0048"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -21,6 +21,7 @@ OBJECTS = (
     "functions/micros",
     "functions/instant_time",
     "functions/moment_of",
+    "functions/stats_by_column",
     "functions/this_database",
     "functions/refuse_change",
     "functions/refuse_late_marker",
