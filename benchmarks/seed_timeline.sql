@@ -18,7 +18,7 @@ WHERE t.namespace = 'bench' AND t.name = %(name)s;
 
 INSERT INTO chronolake.event (table_id, version, type, instant, time, actor, request_id, payload, payload_bytes, previous_hash, hash)
 SELECT
-    table_id, version, type, requested_time, time, 'bench', md5(version::text || table_id), payload::jsonb, octet_length(payload),
+    table_id, version, type, requested_time, time, 'bench', md5(version::text || table_id), payload::json, octet_length(payload),
     decode(repeat('00', 32), 'hex'), decode(repeat('00', 32), 'hex')
 FROM past
 CROSS JOIN LATERAL (

@@ -172,16 +172,16 @@ def canonical_payload(stored: str) -> str:
 
 
 def payload_bytes(event: StoredEvent) -> int:
-    """The size of the stored payload as canonical JSON."""
-    return len(msgspec.json.encode(msgspec.json.decode(event.payload)))
+    """The size of the stored payload."""
+    return len(event.payload.encode())
 
 
 def hash_of(event: Event | StoredEvent) -> bytes:
     """SHA-256 over the event, its predecessor's hash, the head of the answers and the transaction's id.
 
-    For a stored event, it covers the stored payload, including fields that this release does not know.
+    For a stored event, it covers the text of the payload, including fields that this release does not know.
     """
-    payload = event.payload if isinstance(event, Event) else msgspec.json.decode(event.payload)
+    payload = event.payload if isinstance(event, Event) else msgspec.Raw(event.payload.encode())
     identity = event.version, event.type, event.instant, event.time, event.actor, event.request_id
     previous, answers_hash = event.previous_hash, event.answers_hash
     return _seal(previous, event.table_id, identity, payload, event.answers, answers_hash, event.transaction_id)

@@ -1,21 +1,23 @@
+-- Columns of a fixed length are first, so that none needs padding.
 CREATE TABLE chronolake.event (
     position       bigint GENERATED ALWAYS AS IDENTITY,
     transaction_id xid8             NOT NULL DEFAULT pg_current_xact_id(),
     table_id       uuid             NOT NULL,
     version        bigint           NOT NULL,
-    type           text COLLATE "C" NOT NULL,
-    instant        timestamptz,
     time           timestamptz      NOT NULL,
-    actor          text COLLATE "C" NOT NULL,
-    request_id     text COLLATE "C" NOT NULL,
-    payload        jsonb            NOT NULL,
-    previous_hash  bytea            NOT NULL,
-    hash           bytea            NOT NULL,
+    instant        timestamptz,
     answers        bigint,
-    answers_hash   bytea,
     -- A page of the log is bounded in bytes. This column gives the size without reading the payload. It is not
     -- generated: that would take a tenth of the time of an append.
     payload_bytes  int              NOT NULL,
+    type           text COLLATE "C" NOT NULL,
+    actor          text COLLATE "C" NOT NULL,
+    request_id     text COLLATE "C" NOT NULL,
+    previous_hash  bytea            NOT NULL,
+    hash           bytea            NOT NULL,
+    answers_hash   bytea,
+    -- As json it has two thirds of the bytes of jsonb.
+    payload        json             NOT NULL,
     -- The order across tables: position alone is not the order of commits.
     CONSTRAINT event_order PRIMARY KEY (transaction_id, position),
     CONSTRAINT event_version_unique UNIQUE (table_id, version),

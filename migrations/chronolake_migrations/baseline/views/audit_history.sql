@@ -12,7 +12,7 @@ SELECT
     e.actor,
     o.address,
     e.request_id,
-    e.payload,
+    e.payload::jsonb AS payload,
     e.transaction_id,
     e.position
 FROM chronolake.event e

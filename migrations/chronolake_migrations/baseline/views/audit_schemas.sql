@@ -6,7 +6,7 @@ SELECT
     s.created_at,
     chronolake.instant_time(s.created_at, c.tick_us) AS created_digits,
     e.actor,
-    e.payload -> 'changes' AS changes,
+    (e.payload -> 'changes')::jsonb AS changes,
     s.fields,
     s.version,
     e.request_id

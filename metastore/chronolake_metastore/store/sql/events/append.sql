@@ -1,7 +1,7 @@
 -- The calls of unnest advance together, row by row, and keep the order of their arrays. The identity column follows it:
 -- position increases with version. Next to each other, events often have one payload, which is parsed once.
 WITH payload AS MATERIALIZED (
-    SELECT unnest(%(payload)s::text[])::jsonb AS document, unnest(%(payload_events)s::integer[]) AS events
+    SELECT unnest(%(payload)s::text[])::json AS document, unnest(%(payload_events)s::integer[]) AS events
 )
 INSERT INTO event (
     table_id, version, type, instant, time, actor, request_id, payload, payload_bytes, previous_hash, hash, answers,

@@ -28,7 +28,7 @@ versions AS MATERIALIZED (
     SELECT s.requested_time, s.completion_time, staged.version::bigint
     FROM since s
     JOIN event e ON e.table_id = s.table_id AND e.version = s.version
-    CROSS JOIN LATERAL jsonb_array_elements_text(e.payload -> 'staged') AS staged (version)
+    CROSS JOIN LATERAL json_array_elements_text(e.payload -> 'staged') AS staged (version)
 ),
 latest AS (
     SELECT w.partition_path, max(v.completion_time) AS completion_time

@@ -31,7 +31,7 @@ FROM (
             SELECT e.version
             UNION ALL
             SELECT staged.version::bigint
-            FROM jsonb_array_elements_text(e.payload -> 'staged') AS staged (version)
+            FROM json_array_elements_text(e.payload -> 'staged') AS staged (version)
         ) AS written
         JOIN write_stat w ON w.table_id = e.table_id AND w.version = written.version
         WHERE i.table_id = %(table_id)s
