@@ -81,7 +81,9 @@ def test_a_plan_that_executors_return_again_and_again_expires(server: ServerProc
     assert asyncio.run(reap_once(server.dsn)) == 1
 
     with rest.connect(server.start().url) as http:
-        assert rest.Table(http, table.name).state(requested) == "rolled_back"
+        shown = rest.succeeded(http.get(f"/v1/tables/{table.name}/instants/{requested}"))
+        assert shown["state"] == "rolled_back"
+        assert shown["rollback_reason"].endswith("; the last execution: it failed")
 
 
 def test_a_plan_that_is_executed_does_not_expire(server: ServerProcess) -> None:

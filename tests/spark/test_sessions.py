@@ -59,6 +59,8 @@ def test_without_a_supported_java_the_error_gives_a_remedy(
         java.home({"JAVA_HOME": str(tmp_path)})
     with pytest.raises(errors.JavaNotFound, match="no Java on this machine"):
         java.home({"PATH": str(tmp_path / "nothing")})
+    with pytest.raises(errors.JavaNotFound, match=r"JAVA_HOME \(/nothing\) has none"):
+        java.home({"JAVA_HOME": "/nothing"})
 
 
 def test_the_wheels_java_is_started_without_the_module_that_it_lacks(tmp_path: Path, wheel: Path):

@@ -82,6 +82,8 @@ class ExpiredPlan(msgspec.Struct, frozen=True):
     requested_time: Micros
     tick: Tick
     waited_us: int
+    failure: str | None
+    """The reason of the last execution that ended without success."""
 
 
 class ServiceTotals(msgspec.Struct, frozen=True):
@@ -244,8 +246,8 @@ async def expired_plans(connection: AsyncConnection, limit: int) -> list[Expired
     parameters = {"limit": limit, "default_seconds": int(SERVICE_PROPERTIES[PLAN_EXPIRES_SECONDS].default)}
     rows = await statements.execute(connection, _EXPIRED, parameters)
     return [
-        ExpiredPlan(table, Action(action), Micros(requested), Tick(tick), int(waited))
-        for table, action, requested, tick, waited in rows
+        ExpiredPlan(table, Action(action), Micros(requested), Tick(tick), int(waited), failure)
+        for table, action, requested, tick, waited, failure in rows
     ]
 
 

@@ -32,6 +32,8 @@ NAME: Final = "reaper"
 WRITER: Final = "chronolake-reaper"
 BATCH: Final = 500
 """Maximum number of leases ended per run; others wait for the next run."""
+_FAILURE_SHOWN: Final = 1_000
+"""Characters of the reason of an execution that ended without success."""
 
 _log = telemetry.logger(__name__)
 
@@ -86,6 +88,8 @@ async def _end(service: Service, lease: ExpiredLease) -> bool:
 async def _cancel(service: Service, plan: ExpiredPlan) -> bool:
     seconds = plan.waited_us / MICROS_PER_SECOND
     reason = f"no executor has completed the plan in {seconds:.0f} s ({PLAN_EXPIRES_SECONDS})"
+    if plan.failure:
+        reason += f"; the last execution: {plan.failure[:_FAILURE_SHOWN]}"
     try:
         # Without the lease of an executor that has taken it meanwhile, the plan is free for anybody to end.
         command = RollbackInstant(

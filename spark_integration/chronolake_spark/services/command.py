@@ -216,4 +216,6 @@ class _Stopping:
         self.number = number
         self.asked.set()
         self._stack.close()
-        self._console.print("Stopping: plans in execution return to the server", markup=False)
+        self._console.print(
+            "Stopping: plans in execution return to the server; once more ends at once", markup=False
+        )

@@ -1,7 +1,8 @@
 -- Plans of table services that are older than their table allows, and that no executor has. A plan that executors return
 -- again and again has waited since it was planned. The index of pending instants has them all. The log has times by the wall
 -- clock, so a time by which that has jumped ahead meanwhile does not count.
-SELECT t.namespace || '.' || t.name, i.action, micros(i.requested_time), t.definition ->> 'tick', waited.us
+SELECT t.namespace || '.' || t.name, i.action, micros(i.requested_time), t.definition ->> 'tick', waited.us,
+    i.executions ->> 'reason'
 FROM instant i
 JOIN lake_table t ON t.table_id = i.table_id
 CROSS JOIN (
