@@ -261,6 +261,19 @@ def test_a_removed_event_stops_the_archive(log_dsn: str, tmp_path: Path) -> None
         archiving.write(log_dsn, local(tmp_path))
 
 
+@pytest.mark.parametrize("location", ["orders", "orders/archive", ""])
+def test_a_location_in_or_around_the_folder_of_a_table_is_refused(
+    log_dsn: str, tmp_path: Path, location: str
+) -> None:
+    key = f"file://{tmp_path.resolve()}/orders/"
+    tampering.tamper(log_dsn, f"UPDATE base_path SET key = '{key}' WHERE table_id = {tampering.ORDERS}")
+
+    with pytest.raises(errors.ConfigurationError, match="outside of all tables"):
+        archiving.write(log_dsn, local(tmp_path / location))
+
+    assert list(tmp_path.rglob("*.json")) == []
+
+
 # ------------------------------------------------------------------------------ other databases
 
 

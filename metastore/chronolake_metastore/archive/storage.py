@@ -6,6 +6,7 @@ archive, whatever wrote it.
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,8 @@ from chronolake_metastore import object_storage
 from chronolake_metastore.domain import archives
 from chronolake_metastore.domain.archives import ArchivedFile, ArchiveManifest, ArchiveRun, ListedRun
 from chronolake_metastore.object_storage import OBJECT_BYTES_MAX
-from chronolake_storage import guard
+from chronolake_model import base_paths
+from chronolake_storage import guard, opening
 from chronolake_storage.files import CONTENT_BYTES_MAX, Files
 
 MANIFEST: Final = "manifest.json"
@@ -38,6 +40,14 @@ class ArchiveStorage:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._tag: str | None = None
+
+    @property
+    def key(self) -> str | None:
+        """The location as tables have theirs, with links resolved; None when it cannot be compared."""
+        local = opening.local_path(self._files.base_path)
+        return base_paths.canonical_if_comparable(
+            self._files.base_path if local is None else os.path.realpath(local)
+        )
 
     def manifest(self) -> ArchiveManifest:
         """The present manifest, which ``replace_manifest`` compares; raises ``ArchiveDamaged``."""

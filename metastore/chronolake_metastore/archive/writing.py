@@ -89,6 +89,7 @@ async def _write_run(
     with tempfile.TemporaryDirectory(prefix="chronolake-archive-") as folder:
         spool = Path(folder)
         async with archive.at_one_moment(database) as tx:
+            await _refuse_table(tx, storage)
             run, is_last = await _next_run(tx, manifest, ends, events_max)
             if not run.has_rows:
                 return is_last, None
@@ -108,6 +109,15 @@ def _present(storage: ArchiveStorage) -> tuple[ArchiveManifest, ArchiveEnds]:
     for listed in manifest.runs:
         ends.add(storage.run(listed))
     return manifest, ends
+
+
+async def _refuse_table(tx: Transaction, storage: ArchiveStorage) -> None:
+    folder = None if storage.key is None else await archive.folder_of_table(tx, storage.key)
+    if folder is not None:
+        raise errors.ConfigurationError(
+            f"the archive would lie in the folder {folder} of a table, or around it; name a location outside "
+            "of all tables"
+        )
 
 
 async def _next_run(

@@ -22,6 +22,11 @@ _FIND_OUTCOMES: Final = statements.load("archive/find_outcomes")
 _EVENT_HASHES: Final = statements.load("events/find_hashes")
 _OUTCOME_HASHES: Final = statements.load("answers/find_hashes")
 _IDENTITIES: Final = "SELECT metastore_id FROM metastore ORDER BY position"
+_FIND_TABLE_FOLDER: Final = """
+    SELECT key FROM base_path
+    WHERE key IS NOT NULL AND taken_by IS NULL AND folder(key) && folder(%(key)s::text)
+    LIMIT 1
+"""
 _READ: Final = {
     table: statements.load(f"archive/read_{table}")
     for table in ("event", "event_entry", "write_stat", "deleted_file", "outcome", "refusal")
@@ -98,6 +103,12 @@ def rows(tx: Transaction, table: str, run: ArchiveRun) -> AsyncIterator[tuple[An
 async def identities(tx: Transaction) -> list[UUID]:
     """The identities of the metastore; the last is the present one."""
     return [metastore_id for (metastore_id,) in await tx.query(_IDENTITIES, {})]
+
+
+async def folder_of_table(tx: Transaction, key: str) -> str | None:
+    """The folder of a table that lies in the folder ``key``, or around it; None if there is none."""
+    rows = await tx.query(_FIND_TABLE_FOLDER, {"key": key})
+    return rows[0][0] if rows else None
 
 
 async def compare(tx: Transaction, ends: ArchiveEnds, metastore_id: UUID | None) -> LogComparison:
