@@ -20,7 +20,7 @@ from chronolake_metastore.archive import rows, run_rows
 from chronolake_metastore.archive.rows import Row, RowWriter
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.archive.verification import RunVerification
-from chronolake_metastore.domain import archives, logs
+from chronolake_metastore.domain import archives
 from chronolake_metastore.domain.archives import (
     ArchiveEnds,
     ArchiveManifest,
@@ -163,7 +163,7 @@ def _span(found: FoundEntries, head: ChainHead) -> ChainSpan:
 async def _copy(tx: Transaction, spool: Path, table: str, run: ArchiveRun) -> dict[str, int]:
     writer = RowWriter(spool, table)
     async for row in archive.rows(tx, table, run):
-        writer.add((*row[:-1], logs.canonical_payload(row[-1])) if table == "event" else row)
+        writer.add(row)
     writer.close()
     return writer.files
 

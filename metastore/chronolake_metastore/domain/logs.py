@@ -166,11 +166,6 @@ def encode_payload(payload: Payload) -> bytes:
     return msgspec.json.encode(payload, order="sorted")
 
 
-def canonical_payload(stored: str) -> str:
-    """A stored payload as canonical JSON."""
-    return msgspec.json.encode(msgspec.json.decode(stored), order="sorted").decode()
-
-
 def payload_bytes(event: StoredEvent) -> int:
     """The size of the stored payload."""
     return len(event.payload.encode())
