@@ -91,8 +91,24 @@ def cluster(table: Table, instant: Json) -> Json:
     requested = instant["requested_time"]
     succeeded(table.inflight(requested))
     groups = instant["plan"]["file_groups"]
-    stat = small_stat(requested, 0, groups[0]["partition_path"], 1_000 * len(groups))
-    return succeeded(table.complete(requested, stat, replaced_file_groups=groups))
+    return succeeded(table.complete(requested, clustered(table, instant), replaced_file_groups=groups))
+
+
+def clustered(table: Table, instant: Json) -> Json:
+    """The write stat of one file with all records of a planned clustering."""
+    groups = instant["plan"]["file_groups"]
+    stat = small_stat(instant["requested_time"], 0, groups[0]["partition_path"], 1_000 * len(groups))
+    return stat | {"records": base_records(table, groups)}
+
+
+def base_records(table: Table, groups: list[Json]) -> int:
+    """The records in the base files of file groups."""
+    slices = succeeded(table.http.get(f"/v1/tables/{table.name}/snapshot"))["slices"]
+    return sum(
+        slice_["base_file"]["records"]
+        for slice_ in slices
+        if slice_["base_file"] and {name: slice_[name] for name in ("partition_path", "file_id")} in groups
+    )
 
 
 def messages(answer: Json, service: str, reason: str) -> list[str]:

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.server import rest
-from tests.server.planned import planned, simple, small_stat, write_small
+from tests.server.planned import clustered, planned, simple, write_small
 from tests.server.rest import Json, Table, refused, succeeded
 
 
@@ -95,8 +95,8 @@ def test_a_clustering_that_is_executed_keeps_the_schema_that_it_was_taken_with(
     succeeded(shared_http.post(f"/v1/tables/{table.name}/schema", json=dropped))
 
     groups = taken["plan"]["file_groups"]
-    stat = small_stat(taken["requested_time"], 0, "day=1", 1_000 * len(groups))
-    assert succeeded(table.complete(taken["requested_time"], stat, replaced_file_groups=groups))
+    whole = clustered(table, taken)
+    assert succeeded(table.complete(taken["requested_time"], whole, replaced_file_groups=groups))
 
 
 def sorted_by_name(http: httpx.Client) -> tuple[Table, Json]:

@@ -73,7 +73,8 @@ def replace(table: Table, time: str, how: str, *buckets: int) -> httpx.Response:
             return table.complete(time, replaced_file_groups=[group(bucket) for bucket in buckets])
         case "resize":
             gone = [group(0), group(1)]
-            return table.complete(time, base(time, 0, 1), replaced_file_groups=gone, buckets=8)
+            whole = base(time, 0, 1) | {"records": 20}
+            return table.complete(time, whole, replaced_file_groups=gone, buckets=8)
         case _:
             stats = [base(time, bucket, 1) for bucket in buckets]
             return table.complete(time, *stats, replaced_file_groups=[group(bucket) for bucket in buckets])

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from chronolake_model.file_names import base_file_name, bucket_file_id
-from tests.server import rest
+from tests.server import planned, rest
 from tests.server.rest import Json, Table, log_stat, refused, succeeded, write_stat
 
 
@@ -52,7 +52,9 @@ def complete(table: Table, time: str, buckets: int | None, *stats: Json, **body:
     """Complete a resize; by default it replaces the file groups of its plan."""
     plan = succeeded(table.http.get(f"/v1/tables/{table.name}/instants/{time}"))["plan"]
     whole = {"replaced_file_groups": plan["file_groups"], "buckets": buckets} | body
-    return table.complete(time, *stats, **whole)
+    # As many in each file as all of the replaced ones have.
+    records = {"records": planned.base_records(table, plan["file_groups"])}
+    return table.complete(time, *(stat | records for stat in stats), **whole)
 
 
 def resized(table: Table, buckets: int) -> Json:

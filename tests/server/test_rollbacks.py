@@ -215,7 +215,7 @@ def test_the_late_file_of_a_rolled_back_writer_is_recorded_after_the_rollback(
 
 def test_a_failed_compaction_deletes_the_files_of_its_first_execution(table: Table) -> None:
     first = table.begun()
-    succeeded(table.complete(first, write_stat(first)))
+    succeeded(table.complete(first, write_stat(first, records=0, inserts=0)))
     group = {"partition_path": "", "file_id": bucket_file_id(0)}
     plan = table.begun(action="clustering", plan={"file_groups": [group]})
     left = marker(plan, 7)

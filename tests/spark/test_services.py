@@ -349,13 +349,13 @@ def test_a_compaction_leaves_out_a_group_whose_base_file_a_write_has_replaced(
     assert_no_orphans(table)
 
 
-def rewrite_base_file(table: chronolake.Table, stored: FileSlice) -> None:
-    """A write whose file has the records of the base file as they are."""
+def rewrite_base_file(table: chronolake.Table, stored: FileSlice, repeat: int = 1) -> None:
+    """A write whose file has the records of the base file as they are, or each several times."""
     assert stored.base_file is not None
     folder = Path(table.definition.base_path)
     with table.begin() as write:
         name = base_file_name(stored.file_id, "0-0-0", write.requested_time)
-        rows = pq.read_table(folder / stored.base_file.path)
+        rows = pa.concat_tables([pq.read_table(folder / stored.base_file.path)] * repeat)
         pq.write_table(rows, folder / name)
         size = (folder / name).stat().st_size
         write.add(WriteStat("", stored.file_id, name, size_bytes=size, records=len(rows), updates=len(rows)))
@@ -397,6 +397,26 @@ def test_a_table_with_buckets_is_not_clustered_and_the_message_says_what_to_do(n
     with pytest.raises(errors.TableMismatch, match=r"chronolake rollback .*resize_buckets"):
         services.cluster(table, planned.requested_time)
     assert table.instant(planned.requested_time).state is State.REQUESTED
+
+
+@pytest.mark.parametrize(
+    ("action", "is_changed", "records"),
+    [(Action.COMPACTION, True, 1), (Action.CLUSTERING, True, 1), (Action.CLUSTERING, False, 10)],
+)
+def test_keys_that_another_writer_has_repeated_stop_no_service(
+    new_table: NewTable, action: Action, is_changed: bool, records: int
+) -> None:
+    """A log file may delete more records than it has itself: the server does not take these for lost."""
+    table = new_table(index=BucketIndex(IndexType.SIMPLE))
+    upsert(table, row(1, id=1, value="a", ts=1), row(2, id=2, value="b", ts=1))
+    rewrite_base_file(table, table.snapshot().slices[0], repeat=5)
+    if is_changed:
+        upsert(table, row(1, delete=True, ts=2), row(2, id=2, value="c", ts=2))
+
+    instant = run(table, action)
+
+    assert instant.summary is not None
+    assert instant.summary.records == records
 
 
 def test_a_failed_task_stops_the_others_and_the_plan_returns(new_table: NewTable) -> None:

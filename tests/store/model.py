@@ -222,7 +222,7 @@ class Timeline:
 
     def may_stage(self, time: int, written: Sequence[Touched], writer: str | None, now: int) -> Refusals:
         """Complete with this alone; the instants that it completes with are seen when it completes."""
-        refusals = self.may_complete(time, written, writer, now)
+        refusals = self._may_publish(time, set(written), writer, now)
         instant = self.instants[time]
         if instant.state is State.INFLIGHT and self._may_write(instant, set(written)):
             refusals.pop(Code.INVALID_PLAN, None)
@@ -251,6 +251,19 @@ class Timeline:
         cleaned_before: int | None = None,
     ) -> Refusals:
         instant, touched = self.instants[time], set(touched)
+        refusals = self._may_publish(time, touched, writer, now)
+        if instant.state is not State.INFLIGHT:
+            return refusals
+        if not self._may_clean(instant, cleaned_before):
+            refusals[Code.INVALID_PLAN] = None
+        if instant.files_to_delete and not instant.has_reported:
+            refusals[Code.UNDELETED_FILES] = None
+        if instant.action is Action.CLUSTERING and self._loses_records(instant, touched):
+            refusals[Code.INVALID_WRITE_STAT] = None
+        return refusals
+
+    def _may_publish(self, time: int, touched: set[Touched], writer: str | None, now: int) -> Refusals:
+        instant = self.instants[time]
         if instant.state is not State.INFLIGHT:
             return not_from(instant)
         refusals: Refusals = {}
@@ -258,14 +271,21 @@ class Timeline:
             refusals[Code.LEASE_LIVE] = None
         if self.type is TableType.COPY_ON_WRITE and any(how is Touch.LOG for how, _ in touched):
             refusals[Code.INVALID_WRITE_STAT] = None
-        if not self._fits(instant, touched) or not self._may_clean(instant, cleaned_before):
+        if not self._fits(instant, touched):
             refusals[Code.INVALID_PLAN] = None
-        if instant.files_to_delete and not instant.has_reported:
-            refusals[Code.UNDELETED_FILES] = None
         winner = model_of_conflicts.conflict(self, time, touched, now)
         if winner is not None:
             refusals[Code.WRITE_CONFLICT] = winner
         return refusals
+
+    def _loses_records(self, instant: Instant, touched: set[Touched]) -> bool:
+        """Whether it reports fewer records than base files have that leave, in groups without log files."""
+        live = self.seen()
+        leaving = {group for how, group in touched if how is not Touch.LOG}
+        going = [live[group] for group in leaving & live.keys()]
+        stored = sum(self.instants[base].records for base, logs in going if base is not None and not logs)
+        written = [group for how, group in touched if how is not Touch.REPLACED]
+        return instant.records * len(written) < stored
 
     def _may_clean(self, instant: Instant, before: int | None) -> bool:
         if before is None:

@@ -67,6 +67,11 @@ class Instant:
     has_reported: bool = False
 
     @property
+    def records(self) -> int:
+        """The records of each file that it writes: a clustering has those of its plan in one file."""
+        return 10 * max(1, len(self.plan)) if self.action is Action.CLUSTERING else 10
+
+    @property
     def is_pending(self) -> bool:
         return self.state in (State.REQUESTED, State.INFLIGHT)
 

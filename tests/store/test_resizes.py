@@ -40,9 +40,10 @@ def resize_of(instant: wire.Instant, *files: tuple[int, int]) -> instants.Comple
     """The completion of a resize that writes these buckets and generations."""
     assert instant.plan is not None
     replaced = tuple(instant.plan.file_groups)
-    command = completion(
-        instant, *(stat(instant, *file[:1], generation=file[1]) for file in files), replaced=replaced
-    )
+    stats = [stat(instant, bucket, generation=generation) for bucket, generation in files]
+    # Files have ten records here: the others count as deleted.
+    stats = [msgspec.structs.replace(written, deletes=10 * len(replaced)) for written in stats]
+    command = completion(instant, *stats, replaced=replaced)
     return msgspec.structs.replace(command, buckets=instant.plan.buckets)
 
 

@@ -45,7 +45,7 @@ from chronolake_metastore.domain.conflicts import GroupChange
 from chronolake_metastore.domain.events import Now, Origin
 from chronolake_metastore.domain.files import NOTHING_STAGED, Staged
 from chronolake_metastore.domain.instants import CompleteInstant, Instant
-from chronolake_metastore.domain.plans import LeftOut
+from chronolake_metastore.domain.plans import LeftOut, LostRecords
 from chronolake_metastore.domain.promised_files import PromisedGroups
 from chronolake_metastore.domain.reconciling import MarkerCounts, Reconciliation
 from chronolake_metastore.domain.results import AnyResult, CompletedInstantsResult, StagingResult
@@ -68,6 +68,7 @@ from chronolake_metastore.store.reconciling import MarkedInstant
 from chronolake_metastore.store.staging import StagedVersions, in_sets
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.times import Micros
+from chronolake_model.vocabulary import Action
 
 
 class Completion(msgspec.Struct, frozen=True):
@@ -80,7 +81,7 @@ class Completion(msgspec.Struct, frozen=True):
     into its partitions, if its keys were looked up. ``left_out`` are the live file groups that a resize does
     not replace. ``promised`` are the file groups with promised files that it replaces; for a resize all such
     groups. ``clusterings`` are pending ones that have its file groups in their plans. ``further`` are other
-    concurrent instants: see ``find_further``.
+    concurrent instants: see ``find_further``. ``lost`` are records that a clustering loses.
     """
 
     staged: Staged = NOTHING_STAGED
@@ -94,6 +95,7 @@ class Completion(msgspec.Struct, frozen=True):
     left_out: LeftOut = ()
     promised: PromisedGroups = ()
     clusterings: FoundInstants = NO_INSTANTS
+    lost: LostRecords | None = None
 
 
 class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
@@ -174,7 +176,8 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
         left_out = _left_out(table, command)
         promised = _promised(table, command)
         further = find_further(table, instant, command, changes, known)
-        optional = counted, reconciled, unplanned, undeleted, history, left_out, further
+        lost = _lost(table, instant, command)
+        optional = counted, reconciled, unplanned, undeleted, history, left_out, further, lost
         queries = [query for query in optional if query is not None]
         if not inserted.is_known:
             queries += in_sets(inserted)
@@ -200,6 +203,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             () if left_out is None else left_out.result,
             () if promised is None else promised.result,
             clusterings,
+            None if lost is None else lost.result,
         )
 
     @override
@@ -231,6 +235,7 @@ class CompleteInstantHandler(Handler[CompleteInstant, Completion]):
             evidence.unplanned,
             evidence.left_out,
         )
+        plans.refuse_lost_records(table, evidence.lost)
         if evidence.promised:
             promised_files.refuse(table, evidence.promised)
         if command.keys_looked_up and concurrency.compares_inserts(table):
@@ -443,6 +448,14 @@ def _left_out(table: Table, command: CompleteInstant) -> Query[LeftOut] | None:
     if command.buckets is None:
         return None
     return file_groups.find_left_out(table.table_id, command.replaced_file_groups)
+
+
+def _lost(table: Table, instant: Instant, command: CompleteInstant) -> Query[LostRecords | None] | None:
+    if instant.begun_as is not Action.CLUSTERING or not instant.state.is_pending:
+        return None
+    return file_groups.find_lost_records(
+        table.table_id, command.write_stats, command.staged, command.replaced_file_groups
+    )
 
 
 def _replaces(command: CompleteInstant) -> bool:

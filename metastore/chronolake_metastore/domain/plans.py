@@ -42,6 +42,14 @@ LeftOut = Sequence[tuple[FileGroup, ConcurrentInstant]]
 """Live file groups that a resize does not replace, each with the instant that wrote to it last."""
 
 
+class LostRecords(msgspec.Struct, frozen=True):
+    """A partition in which a clustering reports fewer records than it must: those that no log file changes."""
+
+    partition_path: str
+    stored: int
+    reported: int
+
+
 class NewPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """A plan as a writer states it: the file groups that its instant will change.
 
@@ -279,6 +287,18 @@ def refuse_left_out(table: Table, left_out: LeftOut) -> None:
         f"{conflicts.names_of(groups)}, which the instant {conflict.winner} has written; roll back, read the "
         "table again and plan again",
         **msgspec.to_builtins(conflict),
+    )
+
+
+def refuse_lost_records(table: Table, lost: LostRecords | None) -> None:
+    """Raise ``InvalidWriteStat`` if a clustering reports too few records: its executor is wrong."""
+    if lost is None:
+        return
+    raise errors.InvalidWriteStat(
+        f"the clustering reports {lost.reported} records in the partition {lost.partition_path!r} of "
+        f"{table.name!r}, and the base files that it takes the place of have {lost.stored} that no log file "
+        "changes: records would be lost; report the files of all records, or return the plan",
+        **msgspec.to_builtins(lost),
     )
 
 

@@ -18,11 +18,11 @@ from chronolake_metastore.domain.conflicts import (
     change_of,
     planned_change,
 )
-from chronolake_metastore.domain.files import FileGroup
-from chronolake_metastore.domain.plans import LeftOut, previous_group
+from chronolake_metastore.domain.files import FileGroup, kind_of
+from chronolake_metastore.domain.plans import LeftOut, LostRecords, previous_group
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
-from chronolake_model.files import FileGroupName
+from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation, State, Touch
@@ -31,6 +31,7 @@ _FIND_CONCURRENT: Final = statements.load("file_groups/find_concurrent")
 _FIND_MARKED: Final = statements.load("markers/find_in_files")
 _FIND_WRITTEN_SINCE: Final = statements.load("file_groups/find_written_since")
 _FIND_LEFT_OUT: Final = statements.load("file_groups/find_left_out")
+_FIND_LOST_RECORDS: Final = statements.load("file_groups/find_lost_records")
 _INSERT_PLANNED: Final = statements.load("file_groups/insert_planned")
 _DELETE_PLANNED: Final = """
     DELETE FROM planned_group p
@@ -150,6 +151,32 @@ def _left_out(table_id: UUID, rows: Rows) -> LeftOut:
         )
         left_out.setdefault(FileGroup(table_id, partition_path, file_id), other)
     return list(left_out.items())
+
+
+def find_lost_records(
+    table_id: UUID, stats: Sequence[WriteStat], staged: Sequence[int], replaced: Sequence[FileGroupName]
+) -> Query[LostRecords | None]:
+    """The first partition in which a clustering loses records; None if there is none.
+
+    It writes ``stats``, and those that it ``staged`` under these versions.
+    """
+    parameters = {
+        "table_id": table_id,
+        "partition_paths": [stat.partition_path for stat in stats],
+        "file_ids": [stat.file_id for stat in stats],
+        "kinds": [kind_of(stat).value for stat in stats],
+        "records": [stat.records + stat.deletes for stat in stats],
+        "versions": list(staged),
+        "replaced_paths": [name.partition_path for name in replaced],
+        "replaced_ids": [name.file_id for name in replaced],
+    }
+    return Query(_FIND_LOST_RECORDS, parameters, _lost_records)
+
+
+def _lost_records(rows: Rows) -> LostRecords | None:
+    for partition_path, stored, reported in rows:
+        return LostRecords(partition_path, int(stored), int(reported))
+    return None
 
 
 async def concurrent_in(connection: AsyncConnection, table: str, groups: Iterable[FileGroupName]) -> Concurrent:

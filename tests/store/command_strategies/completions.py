@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from chronolake_metastore.domain import instants as domain, staging, transactions
 from chronolake_metastore.domain.results import AnyResult
 from chronolake_model import instants as wire
+from chronolake_model.files import WriteStat
 from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.times import Micros, parse_time
 from chronolake_model.vocabulary import Action, State, TableType, Touch
@@ -61,6 +62,20 @@ def complete_instant(draws: Draws, name: str, time: int, touched: Sequence[Touch
     )
 
 
+def cluster(draws: Draws, name: str) -> list[DrawnCommand]:
+    """Complete a clustering, or begin one: chance alone does both rarely."""
+    timeline = draws.timelines[name]
+    inflight = [
+        instant.time
+        for instant in timeline.instants.values()
+        if instant.action is Action.CLUSTERING and instant.state is State.INFLIGHT
+    ]
+    if not inflight:
+        return instants.begin(draws, name, Action.CLUSTERING)
+    time = draws.pick(inflight)
+    return [complete_instant(draws, name, time, _touched(draws, name, timeline.instants[time]))]
+
+
 def stage(draws: Draws, name: str) -> list[DrawnCommand]:
     """Stage the write stats of an inflight instant."""
     time = draws.instant(name, lambda instant: instant.state is State.INFLIGHT)
@@ -79,9 +94,7 @@ def stage(draws: Draws, name: str) -> list[DrawnCommand]:
         draws.command(
             name,
             time,
-            staging.StageWriteStats(
-                name, Micros(time), [write_stat(name, time, how, group) for how, group in written], writer
-            ),
+            staging.StageWriteStats(name, Micros(time), _write_stats(draws, name, time, written), writer),
             lambda timeline: timeline.may_stage(time, written, writer, draws.now),
             apply,
         )
@@ -143,7 +156,7 @@ def _complete_staged(
 
 
 def _command(draws: Draws, name: str, time: int, touched: Sequence[Touched]) -> domain.CompleteInstant:
-    stats = [write_stat(name, time, how, group) for how, group in touched if how is not Touch.REPLACED]
+    stats = _write_stats(draws, name, time, touched)
     replaced = [group_name(group) for how, group in touched if how is Touch.REPLACED]
     writer = None if draws.usually() else draws.writer_of(name, time)
     return domain.CompleteInstant(
@@ -154,6 +167,11 @@ def _command(draws: Draws, name: str, time: int, touched: Sequence[Touched]) -> 
         writer=writer,
         cleaned_before=_cleans_before(draws, name, time),
     )
+
+
+def _write_stats(draws: Draws, name: str, time: int, touched: Sequence[Touched]) -> list[WriteStat]:
+    records = draws.timelines[name].instants[time].records
+    return [write_stat(name, time, how, group, records) for how, group in touched if how is not Touch.REPLACED]
 
 
 def _cleans_before(draws: Draws, name: str, time: int) -> Micros | None:

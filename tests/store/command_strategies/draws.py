@@ -130,8 +130,8 @@ def group_name(group: Group) -> FileGroupName:
     return FileGroupName("", bucket_file_id(*group))
 
 
-def write_stat(name: str, time: int, how: Touch, group: Group) -> WriteStat:
+def write_stat(name: str, time: int, how: Touch, group: Group, records: int = 10) -> WriteStat:
     """The file that an instant of a table writes into a file group."""
     file_id, digits = bucket_file_id(*group), format_time(Micros(time), KINDS[name].tick)
     base, log = base_file_name(file_id, "0-0-0", digits), f".{file_id}_{digits}.log.1_0-0-0"
-    return WriteStat("", file_id, log if how is Touch.LOG else base, 100, 10)
+    return WriteStat("", file_id, log if how is Touch.LOG else base, 100, records)

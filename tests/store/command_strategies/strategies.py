@@ -75,6 +75,7 @@ STRATEGIES: Final = (
     Strategy(instants.begin, 10, _always, needs_instant=False),
     Strategy(completions.complete, 14, _has_inflight),
     Strategy(completions.stage, 5, _has_inflight),
+    Strategy(completions.cluster, 5, _has_written),
     Strategy(instants.take_inflight, 2, _has_requested),
     Strategy(instants.return_to_requested, 1, _has_inflight),
     Strategy(instants.renew, 1, _has_pending),
