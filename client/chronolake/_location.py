@@ -27,7 +27,6 @@ from chronolake_model.publication import (
     PUBLISH_PROPERTY,
     PUBLISHER_PROPERTY,
     HistoryFile,
-    HistoryInstant,
     HistoryRange,
     PublicationStep,
     PublishedFile,
@@ -41,7 +40,7 @@ from chronolake_storage import guard as guards, opening, published_history, publ
 from chronolake_storage.claims import Owner, ensure_claim
 from chronolake_storage.errors import ClaimRefused
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, Metastore
-from chronolake_storage.published_history import HistoryListing
+from chronolake_storage.published_history import HistoryListing, HistorySource
 
 
 class TableLocation:
@@ -179,10 +178,10 @@ class TableLocation:
         with storages.storage_failures():
             return published_history.find(self.checked_storage.files, written)
 
-    def write_history(self, range_: HistoryRange, instants: Sequence[HistoryInstant]) -> HistoryFile:
+    def write_history(self, range_: HistoryRange, source: HistorySource) -> HistoryFile:
         """Write a file of the history, see ``published_history.write``. Raises ``StorageFailed``."""
         with storages.storage_failures():
-            return published_history.write(self.checked_storage.files, range_, instants)
+            return published_history.write(self.checked_storage.files, range_, source)
 
     def show_history(self, history: PublishedHistory) -> None:
         """Let readers find a history, see ``published_history.show``. Raises ``StorageFailed``."""

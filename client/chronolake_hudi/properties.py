@@ -19,6 +19,7 @@ from chronolake_hudi.errors import DamagedFile, UnsupportedFormat
 from chronolake_hudi.timeline_files import Layout
 from chronolake_model.vocabulary import TableType
 
+HISTORY_PATH_KEY: Final = "hoodie.timeline.history.path"
 PATH: Final = ".hoodie/hoodie.properties"
 """Relative to the table's base path."""
 GUARD_CLASS: Final = "io.chronolake.ThisTableIsWrittenThroughChronolake"

@@ -91,15 +91,34 @@ class HistoryFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     level: Annotated[int, Meta(ge=0, le=2)]
 
 
-class PublishedHistory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The history of a published timeline: all instants requested ``before`` a time, which left the timeline.
+class FormerFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of a history that the log cannot make again."""
 
-    ``manifest`` is the number of the manifest that names the files.
+    name: Annotated[str, Meta(pattern=decoder_pattern(r"^[0-9]+_[0-9]+_[0-9]\.parquet$"))]
+    size_bytes: Annotated[int, Meta(ge=0, le=2**53)]
+
+
+class FormerHistory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The part of a history that Hudi wrote, and copies of what Hudi had on the active timeline.
+
+    It has the instants requested ``before`` a time; those after it are a function of the log.
     """
 
     before: HistoryTime
-    manifest: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    files: Annotated[list[FormerFile], Meta(max_length=1_000_000)]
+
+
+class PublishedHistory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The history of a published timeline: all instants requested ``before`` a time, which left the timeline.
+
+    ``manifest`` is the number of the manifest that names the files, 0 while there is none. The ``former``
+    history of an adopted table comes before the ``files``.
+    """
+
+    before: HistoryTime
+    manifest: Annotated[int, Meta(ge=0, le=2**31 - 1)]
     files: Annotated[list[HistoryFile], Meta(max_length=1_000_000)]
+    former: FormerHistory | None = None
 
 
 class ActiveTimeline(msgspec.Struct, frozen=True):
@@ -282,6 +301,8 @@ class HistoryPlan(msgspec.Struct, frozen=True):
 
     The files ``kept`` stay as they are, unless they are damaged; after them come those of ``ranges``, which are
     to be written. ``written`` is the history as it was reported last. Without ``before`` there is none.
+    Instants of the range ``copied`` are copied from the files of the timeline that Hudi wrote, after the
+    former history.
     """
 
     table: str
@@ -289,6 +310,7 @@ class HistoryPlan(msgspec.Struct, frozen=True):
     written: PublishedHistory | None = None
     kept: list[HistoryFile] = []
     ranges: list[HistoryRange] = []
+    copied: HistoryRange | None = None
 
 
 class HistoryInstant(msgspec.Struct, frozen=True):
@@ -312,11 +334,15 @@ class HistoryPage(msgspec.Struct, frozen=True):
     is_last: bool
 
 
-class PlanHistory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Decide which instants leave the active timeline next. Only the publisher with the lease may."""
+class PlanHistory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Decide which instants leave the active timeline next. Only the publisher with the lease may.
+
+    ``former`` is the history of an adopted table as Hudi left it, and is recorded once; null if it is damaged.
+    """
 
     publisher: PublisherName
     epoch: Epoch
+    former: PublishedHistory | None = None
 
 
 class ReportHistory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

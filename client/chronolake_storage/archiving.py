@@ -7,13 +7,15 @@ compared with its last report in each run: what is damaged is written again from
 from __future__ import annotations
 
 import typing
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import override
 
 from chronolake_model.publication import (
+    FormerFile,
+    FormerHistory,
     HistoryFile,
     HistoryInstant,
     HistoryPage,
@@ -26,7 +28,7 @@ from chronolake_model.publication import (
     ReportPublication,
 )
 from chronolake_storage.protocols import Protocol, Step
-from chronolake_storage.published_history import HistoryListing
+from chronolake_storage.published_history import HistoryListing, HistorySource
 
 
 class HistoryExecutor(typing.Protocol):
@@ -44,7 +46,7 @@ class HistoryExecutor(typing.Protocol):
     def find_history(self, written: PublishedHistory | None) -> Any:
         """Compare the history in storage, see ``published_history.find``."""
 
-    def write_history(self, range_: HistoryRange, instants: Sequence[HistoryInstant]) -> Any:
+    def write_history(self, range_: HistoryRange, source: HistorySource) -> Any:
         """Write a file, see ``published_history.write``."""
 
     def show_history(self, history: PublishedHistory) -> Any:
@@ -107,11 +109,11 @@ class WriteHistory(Step[HistoryFile]):
     """Write the file of a range."""
 
     range_: HistoryRange
-    instants: Sequence[HistoryInstant]
+    source: HistorySource
 
     @override
     def perform(self, executor: HistoryExecutor) -> Any:
-        return executor.write_history(self.range_, self.instants)
+        return executor.write_history(self.range_, self.source)
 
 
 @dataclass(frozen=True)
@@ -153,16 +155,21 @@ def archive(lease: PublicationLease, version: int) -> Protocol:
     One run writes the instants that may leave by now, and removes some files; later runs remove the others. The
     last report ends the lease. ``version`` is the one that is published.
     """
-    plan = yield from DecideHistory(PlanHistory(lease.publisher, lease.epoch))
+    former: PublishedHistory | None = None
+    if lease.files_since is None and not lease.has_history:
+        former = (yield from FindHistory(None)).former
+    plan = yield from DecideHistory(PlanHistory(lease.publisher, lease.epoch, former))
     last = ReportPublication(lease.publisher, lease.epoch, version, release=True)
     if plan.before is None:
         yield from ReportProgress(last)
         return
     listing = yield from FindHistory(plan.written)
+    copied = yield from _copy(plan)
     files = yield from _write(plan, listing)
     history = plan.written
-    if history is None or files != history.files or not listing.is_current:
-        history = PublishedHistory(plan.before, listing.last_manifest + 1, files)
+    is_written = history is not None and (files, copied) == (history.files, history.former)
+    if history is None or not is_written or not listing.is_current:
+        history = PublishedHistory(plan.before, listing.last_manifest + 1, files, copied)
         # Without progress it only asks whether the lease is still this publisher's.
         yield from ReportProgress(ReportPublication(lease.publisher, lease.epoch, version))
         yield from ShowHistory(history)
@@ -174,6 +181,15 @@ def archive(lease: PublicationLease, version: int) -> Protocol:
     yield from ReportProgress(
         ReportPublication(lease.publisher, lease.epoch, version, release=True, history=report)
     )
+
+
+def _copy(plan: HistoryPlan) -> Generator[Step[Any], Any, FormerHistory | None]:
+    """The part of the history that is Hudi's, with what leaves the timeline of it."""
+    former = None if plan.written is None else plan.written.former
+    if former is None or plan.copied is None:
+        return former
+    file = yield from WriteHistory(plan.copied, former)
+    return FormerHistory(plan.copied.end, [*former.files, FormerFile(file.name, file.size_bytes)])
 
 
 def _write(plan: HistoryPlan, listing: HistoryListing) -> Generator[Step[Any], Any, list[HistoryFile]]:

@@ -27,7 +27,7 @@ from chronolake_storage.overlaps import TablePlace
 from chronolake_storage.permits import Answers, Permit
 
 _PUBLISHED: Final = re.compile(
-    rf"{re.escape(METADATA_FOLDER)}/(hoodie\.properties|timeline/[0-9]{{17}}(_[0-9]{{17}}\.[a-z]+|\.[a-z]+\.requested)"
+    rf"{re.escape(METADATA_FOLDER)}/(hoodie\.properties|timeline/[0-9]{{17}}(_[0-9]{{17}}\.[a-z]+|(\.[a-z]+)?\.(requested|inflight))"
     r"|timeline/history/([0-9]{17}_[0-9]{17}_[012]\.parquet|manifest_[0-9]{1,9}))",
     re.ASCII,
 )

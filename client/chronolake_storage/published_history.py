@@ -10,12 +10,21 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import msgspec
 
 from chronolake_model import decoding
-from chronolake_model.publication import HistoryFile, HistoryInstant, HistoryRange, PublishedHistory
+from chronolake_model.publication import (
+    FormerFile,
+    FormerHistory,
+    HistoryFile,
+    HistoryInstant,
+    HistoryRange,
+    PublishedHistory,
+)
+from chronolake_model.vocabulary import Action
 from chronolake_storage.errors import StorageError
 from chronolake_storage.files import Files
 from chronolake_storage.guard import Guard
@@ -30,24 +39,38 @@ REMOVED_MAX: Final = 500
 They are all on one page of a listing of S3: a reader that lists the timeline meanwhile misses a prefix, and no
 instant after one that it sees."""
 _MANIFEST_BYTES_MAX: Final = 256 * 1024 * 1024
+_INSTANT_BYTES_MAX: Final = 256 * 1024 * 1024
 _ROW_GROUP: Final = 1_000
 _MANIFEST: Final = re.compile(r"manifest_([0-9]{1,9})")
 _DATA: Final = re.compile(r"[0-9]{17}_(?P<last>[0-9]{17})_[012]\.parquet", re.ASCII)
-_ARCHIVED: Final = re.compile(
-    r"(?P<time>[0-9]{17})(\.compaction\.requested|_[0-9]{17}\.(?!savepoint)[a-z]+)", re.ASCII
+_COMPLETED: Final = re.compile(
+    r"(?P<time>[0-9]{17})_(?P<completion>[0-9]{17})\.(?!savepoint|restore|indexing)(?P<action>[a-z]+)", re.ASCII
 )
+"""Instants that leave the timeline: never those that Hudi keeps on it."""
+_PENDING: Final = re.compile(
+    r"(?P<time>[0-9]{17})(\.(?P<action>[a-z]+))?\.(?P<state>requested|inflight)", re.ASCII
+)
+_PLANNED: Final = frozenset({"clean", "compaction", "logcompaction", "clustering", "replacecommit"})
+"""Actions whose plan is in the requested file; for the last two it may be in the inflight file."""
+_LAST: Final = re.compile(r"[0-9]+_([0-9]+)_[0-9]\.parquet", re.ASCII)
+_READERS: Final = 16
+"""Files of the timeline that are copied at once."""
+HistorySource = Sequence[HistoryInstant] | FormerHistory
+"""Instants to write; or the history after which instants of Hudi's timeline are copied."""
 
 
 class HistoryListing(msgspec.Struct, frozen=True):
     """The state of a history in storage.
 
     ``valid`` are the reported files that are there, in their size. ``is_current`` says whether readers take the
-    reported manifest, and ``last_manifest`` is the greatest number of a manifest; 0 without any.
+    reported manifest, and ``last_manifest`` is the greatest number of a manifest; 0 without any. ``former`` is
+    the history that another writer left, if none was reported; None if it is damaged.
     """
 
     valid: frozenset[str]
     is_current: bool
     last_manifest: int
+    former: PublishedHistory | None = None
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, rename="camel"):
@@ -88,19 +111,87 @@ def find(files: Files, written: PublishedHistory | None) -> HistoryListing:
     listed = {file.file_name: file.size_bytes for file in files.files_in(HISTORY_FOLDER)}
     last_manifest = max(_manifests(listed), default=0)
     if written is None:
-        return HistoryListing(frozenset(), is_current=False, last_manifest=last_manifest)
+        former = _former(files, last_manifest)
+        return HistoryListing(frozenset(), is_current=False, last_manifest=last_manifest, former=former)
+    names = {file.name: file.size_bytes for file in written.files}
+    if written.former is not None:
+        names |= {file.name: file.size_bytes for file in written.former.files}
+    valid = frozenset(name for name, size_bytes in names.items() if listed.get(name) == size_bytes)
+    if not written.manifest:
+        return HistoryListing(valid, is_current=not last_manifest, last_manifest=last_manifest)
     version = files.read(VERSION_PATH)
     manifest = _read_manifest(files, written.manifest)
     is_current = version is not None and version.body == _version(written.manifest)
     return HistoryListing(
-        frozenset(file.name for file in written.files if listed.get(file.name) == file.size_bytes),
+        valid,
         is_current=is_current and manifest == _manifest_of(written),
         last_manifest=max(last_manifest, written.manifest),
     )
 
 
-def write(files: Files, range_: HistoryRange, instants: Sequence[HistoryInstant]) -> HistoryFile:
+def _former(files: Files, manifest: int) -> PublishedHistory | None:
+    """The history that Hudi left, up to the first instant of its timeline."""
+    try:
+        found = present(files)
+    except StorageError:
+        return None
+    names = (file.file_name for file in files.files_in(TIMELINE_FOLDER))
+    before = min((match["time"] for name in names if (match := _COMPLETED.fullmatch(name))), default=None)
+    if before is None:
+        return None
+    entries = [] if found is None else found.files
+    former = FormerHistory(before, [FormerFile(entry.file_name, entry.file_len) for entry in entries])
+    return PublishedHistory(before, manifest, [], former)
+
+
+def _copies(files: Files, range_: HistoryRange, former: FormerHistory) -> list[HistoryInstant]:
+    """The instants of a range of Hudi's timeline, byte for byte.
+
+    If Hudi was killed while it archived, its history may have some of them already.
+    """
+    listed = [file.file_name for file in files.files_in(TIMELINE_FOLDER)]
+    pending = {(match["time"], match["state"]): name for name in listed if (match := _PENDING.fullmatch(name))}
+
+    def content(name: str | None) -> bytes | None:
+        stored = None if name is None else files.read(f"{TIMELINE_FOLDER}/{name}", _INSTANT_BYTES_MAX)
+        return None if stored is None else stored.body
+
+    def copied(match: re.Match[str]) -> HistoryInstant:
+        plans = [pending.get((match["time"], state)) for state in ("inflight", "requested")]
+        requested = _PENDING.fullmatch(plans[1] or "")
+        begun_as = None if requested is None else requested["action"]
+        if begun_as not in _PLANNED:
+            plans = []
+        elif begun_as not in ("clustering", "replacecommit"):
+            plans = plans[1:]
+        plan = next((found for name in plans if (found := content(name))), None)
+        return HistoryInstant(
+            match["time"], match["completion"], Action(match["action"]), content(match[0]) or b"", plan
+        )
+
+    taken = {
+        time
+        for file in former.files
+        if (last := _LAST.fullmatch(file.name)) and last[1] >= range_.begin
+        for time in _times_in(files, file.name)
+    }
+    matches = [match for name in listed if (match := _COMPLETED.fullmatch(name))]
+    wanted = [match for match in matches if range_.begin <= match["time"] < range_.end]
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="chronolake-copy") as threads:
+        return list(threads.map(copied, [match for match in wanted if match["time"] not in taken] or wanted))
+
+
+def _times_in(files: Files, name: str) -> list[str]:
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    stored = files.read(f"{HISTORY_FOLDER}/{name}", _MANIFEST_BYTES_MAX)
+    content = b"" if stored is None else stored.body
+    return [*pq.read_table(io.BytesIO(content), columns=["instantTime"])["instantTime"].to_pylist()]
+
+
+def write(files: Files, range_: HistoryRange, source: HistorySource) -> HistoryFile:
     """Write the file with the instants of a range, which readers find by a later manifest."""
+    instants = _copies(files, range_, source) if isinstance(source, FormerHistory) else source
     ordered = sorted(instants, key=lambda instant: instant.requested_time)
     name = f"{ordered[0].requested_time}_{ordered[-1].requested_time}_{range_.level}.parquet"
     content = encode(ordered)
@@ -118,7 +209,7 @@ def encode(instants: Sequence[HistoryInstant]) -> bytes:
         "instantTime": (pa.string(), [instant.requested_time for instant in instants]),
         "completionTime": (pa.string(), [instant.completion_time for instant in instants]),
         "action": (pa.string(), [str(instant.action) for instant in instants]),
-        "metadata": (pa.binary(), [instant.metadata for instant in instants]),
+        "metadata": (pa.binary(), [instant.metadata or None for instant in instants]),
         "plan": (pa.binary(), [instant.plan for instant in instants]),
         "version": (pa.int32(), [1] * len(instants)),
     }
@@ -150,13 +241,15 @@ def remove_archived(files: Files, guard: Guard, before: str) -> bool:
     The oldest first, one after the other: readers take an instant that is missing between two others for
     uncommitted. ``before`` is that of a history which readers find.
     """
-    names = [
-        (match["time"], "_" in file.file_name, file.path)
-        for file in files.files_in(TIMELINE_FOLDER)
-        if (match := _ARCHIVED.fullmatch(file.file_name)) and match["time"] < before
-    ]
-    # Of an instant the requested file goes first: without the completed one, it would be pending.
-    paths = [path for *_, path in sorted(names)]
+    listed = [file.file_name for file in files.files_in(TIMELINE_FOLDER)]
+    completed = [match for name in listed if (match := _COMPLETED.fullmatch(name)) and match["time"] < before]
+    times = {match["time"] for match in completed}
+    pending = [match for name in listed if (match := _PENDING.fullmatch(name)) and match["time"] in times]
+    # Of an instant the completed file goes last: without it, the instant would be pending.
+    order = {"requested": 0, "inflight": 1}
+    names = [(match["time"], order[match["state"]], match[0]) for match in pending]
+    names += [(match["time"], len(order), match[0]) for match in completed]
+    paths = [f"{TIMELINE_FOLDER}/{name}" for *_, name in sorted(names)]
     if paths:
         guard.remove_published(paths[:REMOVED_MAX], in_order=True)
     return len(paths) > REMOVED_MAX
@@ -165,8 +258,10 @@ def remove_archived(files: Files, guard: Guard, before: str) -> bool:
 def remove_unused(files: Files, guard: Guard, history: PublishedHistory) -> None:
     """Remove the manifests before the last ones, and the files that no kept manifest names.
 
-    A file with later instants than the history has may be one that another publisher has just written.
+    A file with later instants than the history has may be one that another publisher has just written. Those of
+    the former history, also unused ones, stay.
     """
+    begin = "" if history.former is None else history.former.before
     listed = [file.file_name for file in files.files_in(HISTORY_FOLDER)]
     manifests = sorted(number for number in _manifests(listed) if number <= history.manifest)
     kept = manifests[-MANIFESTS_KEPT:]
@@ -175,7 +270,10 @@ def remove_unused(files: Files, guard: Guard, history: PublishedHistory) -> None
     unused = [
         name
         for name in listed
-        if (match := _DATA.fullmatch(name)) and name not in used and match["last"] < history.before
+        if (match := _DATA.fullmatch(name))
+        and name not in used
+        and begin <= name
+        and match["last"] < history.before
     ]
     paths = [_manifest_path(number) for number in manifests if number not in kept]
     paths += [f"{HISTORY_FOLDER}/{name}" for name in unused]
@@ -188,7 +286,9 @@ def _manifests(names: Iterable[str]) -> list[int]:
 
 
 def _manifest_of(history: PublishedHistory) -> HistoryManifest:
-    return HistoryManifest([HistoryEntry(file.name, file.size_bytes) for file in history.files])
+    former = [] if history.former is None else history.former.files
+    entries = [HistoryEntry(file.name, file.size_bytes) for file in former]
+    return HistoryManifest([*entries, *(HistoryEntry(file.name, file.size_bytes) for file in history.files)])
 
 
 def _read_manifest(files: Files, number: int, folder: str = HISTORY_FOLDER) -> HistoryManifest | None:

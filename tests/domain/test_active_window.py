@@ -127,7 +127,7 @@ def test_a_window_that_keeps_no_fewer_than_it_may_have_is_refused(stated: dict[s
         properties.check(stated)
 
 
-def test_nothing_leaves_while_readers_do_not_see_the_table_or_if_hudi_wrote_its_first_instants() -> None:
+def test_nothing_leaves_while_readers_do_not_see_the_table_or_look_for_its_history_elsewhere() -> None:
     position = Position(
         published_version=9,
         published_completion=Micros(9),
@@ -147,9 +147,13 @@ def test_nothing_leaves_while_readers_do_not_see_the_table_or_if_hudi_wrote_its_
         name="shop.orders", base_path="/lake", schema=[NewField("id", "int")], record_key_fields=["id"]
     )
     adopted = msgspec.structs.replace(table, properties={ADOPTED_PROPERTY: "hoodie.table.name=x"})
+    elsewhere = msgspec.structs.replace(
+        table, properties={ADOPTED_PROPERTY: "hoodie.timeline.history.path=other"}
+    )
     off = msgspec.structs.replace(table, properties={PUBLISH_PROPERTY: "false"})
     assert publication.may_archive(table, position)
-    assert not publication.may_archive(adopted, position)
+    assert publication.may_archive(adopted, position)
+    assert not publication.may_archive(elsewhere, position)
     assert not publication.may_archive(off, position)
     for change in ({"hidden_until": 12}, {"hidden_at": Micros(5)}, {"paused_version": 10}):
         assert not publication.may_archive(table, msgspec.structs.replace(position, **change))

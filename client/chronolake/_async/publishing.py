@@ -15,7 +15,6 @@ from chronolake_model import operations
 from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
     HistoryFile,
-    HistoryInstant,
     HistoryPage,
     HistoryPlan,
     HistoryRange,
@@ -33,7 +32,7 @@ from chronolake_model.publication import (
 )
 from chronolake_storage import publications
 from chronolake_storage.publications import Inspection
-from chronolake_storage.published_history import HistoryListing
+from chronolake_storage.published_history import HistoryListing, HistorySource
 from chronolake_storage.publishing import PROPERTIES_PATH, Comparison, Owned
 
 INSPECTIONS_MAX: Final = 5
@@ -191,8 +190,8 @@ class _Publisher:
     async def find_history(self, written: PublishedHistory | None) -> HistoryListing:
         return await concurrency.run_blocking(self._location.find_history, written)
 
-    async def write_history(self, range_: HistoryRange, instants: Sequence[HistoryInstant]) -> HistoryFile:
-        return await concurrency.run_blocking(self._location.write_history, range_, instants)
+    async def write_history(self, range_: HistoryRange, source: HistorySource) -> HistoryFile:
+        return await concurrency.run_blocking(self._location.write_history, range_, source)
 
     async def show_history(self, history: PublishedHistory) -> None:
         await concurrency.run_blocking(self._location.show_history, history)

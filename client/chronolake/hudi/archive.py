@@ -19,6 +19,7 @@ from chronolake.hudi.stored import DAMAGED_ADVICE, READERS, StoredInstant, Store
 from chronolake_hudi import log_blocks, log_files, metadata
 from chronolake_hudi.errors import DamagedFile, HudiFormatError
 from chronolake_hudi.metadata import CompactionPlan
+from chronolake_hudi.properties import HISTORY_PATH_KEY
 from chronolake_hudi.timeline_files import Layout
 from chronolake_model.vocabulary import Action, State
 from chronolake_storage import published_history
@@ -29,7 +30,6 @@ DETAILED_MAX: Final = 50_000
 """Archived instants, the newest, that are read with their metadata; of others only the times are."""
 _TIME: Final = re.compile(r"20[0-9]{15}", re.ASCII)
 _LOG: Final = re.compile(r"\.commits_\.archive\.([0-9]+)(_.*)?", re.ASCII)
-HISTORY_PATH_KEY: Final = "hoodie.timeline.history.path"
 _TIMES: Final = ("instantTime", "completionTime", "action")
 _DETAILS: Final = (*_TIMES, "metadata", "plan")
 _IN_ENTRY: Final = {

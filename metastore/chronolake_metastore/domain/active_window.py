@@ -54,6 +54,8 @@ class HeldBy(enum.StrEnum):
     """It is the last write that has completed, which a savepoint may pin at any time."""
     FOREIGN_FILES = "foreign-files"
     """There are files on the timeline that no publisher wrote."""
+    HUDI_HISTORY = "hudi-history"
+    """The history that Hudi left in an adopted table is damaged, and cannot be extended."""
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -130,7 +132,9 @@ class Border(msgspec.Struct, frozen=True):
 
         Raises ``ValueError`` unless the files of the history follow each other up to ``before``.
         """
-        ends = [format_time(Micros(0)), *(file.end for file in report.written.files)]
+        former = report.written.former
+        begin = format_time(Micros(0)) if former is None else former.before
+        ends = [begin, *(file.end for file in report.written.files)]
         begins = [*(file.begin for file in report.written.files), report.written.before]
         if not self.before or begins != ends or report.written.before > format_time(self.before):
             raise ValueError(f"the history ends before {format_time(self.before)} by the last plan")

@@ -10,7 +10,8 @@ from typing import Final
 
 import msgspec
 
-from chronolake_hudi import publishable
+from chronolake_hudi import java_properties, publishable
+from chronolake_hudi.properties import HISTORY_PATH_KEY
 from chronolake_hudi.publishable import Publishable
 from chronolake_metastore import errors
 from chronolake_metastore.domain.active_window import Border, Window
@@ -141,11 +142,12 @@ def is_being_adopted(table: Publishable) -> bool:
 def may_archive(table: Publishable, position: Position) -> bool:
     """Whether instants may leave the published active timeline.
 
-    Hudi's readers must see the table, up to its end. The first instants of an adopted table are files of Hudi,
-    which the log does not have byte for byte, so its timeline stays as it is.
+    Hudi's readers must see the table, up to its end. An adopted one must have its history in the usual folder.
     """
     is_shown = position.hidden_until is None and position.hidden_at is None and position.paused_version is None
-    return is_shown and not is_off(table) and ADOPTED_PROPERTY not in table.properties
+    stated = java_properties.decode(table.properties.get(ADOPTED_PROPERTY, "").encode("latin-1"), "")
+    has_folder = stated.get(HISTORY_PATH_KEY) in (None, "", "history")
+    return is_shown and has_folder and not is_off(table)
 
 
 def is_history_due(table: Publishable, position: Position, published_version: int) -> bool:

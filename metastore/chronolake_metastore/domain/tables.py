@@ -85,6 +85,11 @@ class Definition(msgspec.Struct, frozen=True):
         """The earlier numbers of buckets, oldest first."""
         return [] if self.former_buckets is UNSET else self.former_buckets
 
+    @property
+    def has_timeline_of_hudi(self) -> bool:
+        """Whether Hudi has written the beginning of the table's published timeline."""
+        return self.adoption is not UNSET and self.adoption.is_published
+
     def buckets_as_of(self, time: Micros) -> int:
         """The number of buckets as of a time."""
         return next((former.buckets for former in self.former if time < former.until), self.index.buckets)

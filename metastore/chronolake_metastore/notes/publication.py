@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
-from msgspec import UNSET
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import properties, publication as domain
@@ -214,8 +213,7 @@ async def fail(ctx: Context, database: Database, table_name: str, publisher: str
 
 def document_of_lease(lease: Lease) -> wire.PublicationLease:
     """The lease as the REST API shows it."""
-    position, adoption = lease.position, lease.table.definition.adoption
-    is_of_hudi = adoption is not UNSET and adoption.is_published
+    position, definition = lease.position, lease.table.definition
     assert position.publisher is not None
     assert position.lease_expires_at is not None
     return wire.PublicationLease(
@@ -228,8 +226,8 @@ def document_of_lease(lease: Lease) -> wire.PublicationLease:
         is_new=lease.is_new,
         lease_expires_at=by_wall(position.lease_expires_at, lease.wall_offset),
         check_position=position.check_position,
-        files_since=None if is_of_hudi else format_time(lease.table.created_at),
+        files_since=None if definition.has_timeline_of_hudi else format_time(lease.table.created_at),
         hides=lease.hides,
         has_history=position.border.before > 0,
-        history_is_due=domain.is_history_due(lease.table.definition, position, lease.version),
+        history_is_due=domain.is_history_due(definition, position, lease.version),
     )

@@ -201,7 +201,7 @@ async def files(ctx: Context, database: Database, table_name: str, after: int) -
         position = (await stored.get(connection, table.table_id)).position
         until = 0 if position is None else position.published_version
         adoption = table.definition.adoption
-        if adoption is not UNSET and adoption.is_published:
+        if adoption is not UNSET and table.definition.has_timeline_of_hudi:
             after = max(after, adoption.version)
         if position is None or until == 0 or until < after:
             return wire.PublicationFiles(table.name, {}, [], after, is_last=True)
@@ -329,9 +329,11 @@ def _active_timeline(border: Border, tick: Tick) -> wire.ActiveTimeline | None:
     if not border.looked_version and border.written is None:
         return None
     written, blocker = border.written, border.blocker
+    former = None if written is None else written.former
+    files = (0 if written is None else len(written.files)) + (0 if former is None else len(former.files))
     return wire.ActiveTimeline(
-        before=None if written is None else written.before,
-        history_files=0 if written is None else len(written.files),
+        before=written.before if written is not None and files else None,
+        history_files=files,
         held_by=None if blocker is None else blocker.held_by.value,
         held_since=None if blocker is None else format_if(blocker.requested_time, tick),
     )

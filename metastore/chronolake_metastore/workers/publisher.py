@@ -42,7 +42,6 @@ from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
     PUBLICATION_LEASE_SECONDS_MAX,
     HistoryFile,
-    HistoryInstant,
     HistoryPage,
     HistoryPlan,
     HistoryRange,
@@ -59,7 +58,7 @@ from chronolake_model.publication import (
 from chronolake_model.times import parse_time
 from chronolake_storage import protocols, publications
 from chronolake_storage.errors import FolderMissing
-from chronolake_storage.published_history import HistoryListing
+from chronolake_storage.published_history import HistoryListing, HistorySource
 from chronolake_storage.publishing import Comparison, Owned
 
 ACTOR: Final = "chronolake-publisher"
@@ -469,8 +468,8 @@ class _Execution:
     async def find_history(self, written: PublishedHistory | None) -> HistoryListing:
         return await self._files.find_history(written)
 
-    async def write_history(self, range_: HistoryRange, instants: Sequence[HistoryInstant]) -> HistoryFile:
-        return await self._files.write_history(range_, instants)
+    async def write_history(self, range_: HistoryRange, source: HistorySource) -> HistoryFile:
+        return await self._files.write_history(range_, source)
 
     async def show_history(self, history: PublishedHistory) -> None:
         await self._files.show_history(history)

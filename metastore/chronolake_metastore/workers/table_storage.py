@@ -32,7 +32,6 @@ from chronolake_model.deletable import LogHead, RefusedDeletion
 from chronolake_model.markers import DeletedFile, Marker, file_at
 from chronolake_model.publication import (
     HistoryFile,
-    HistoryInstant,
     HistoryRange,
     PublicationStep,
     PublishedFile,
@@ -47,7 +46,7 @@ from chronolake_storage.errors import StorageError
 from chronolake_storage.files import Deletion, Files
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, marker_of
 from chronolake_storage.overlaps import TablePlace
-from chronolake_storage.published_history import HistoryListing
+from chronolake_storage.published_history import HistoryListing, HistorySource
 
 BACKOFF: Final = Backoff(first_seconds=1.0, max_seconds=600.0)
 CHECK_SECONDS_MAX: Final = 20.0
@@ -195,9 +194,9 @@ class TableFiles:
         """Compare the history of a publication, see ``published_history.find``."""
         return await _run(lambda: published_history.find(self._files, written))
 
-    async def write_history(self, range_: HistoryRange, instants: Sequence[HistoryInstant]) -> HistoryFile:
+    async def write_history(self, range_: HistoryRange, source: HistorySource) -> HistoryFile:
         """Write a file of the history, see ``published_history.write``."""
-        return await _run(lambda: published_history.write(self._files, range_, instants))
+        return await _run(lambda: published_history.write(self._files, range_, source))
 
     async def show_history(self, history: PublishedHistory) -> None:
         """Let readers find a history, see ``published_history.show``."""
