@@ -126,13 +126,15 @@ class ActiveTimeline(msgspec.Struct, frozen=True):
 
     Instants requested ``before`` are in its history, in ``history_files`` files; null if none are. If more
     commits should have left than could, ``held_by`` says why not, and ``held_since`` is the requested time of
-    the instant that holds them.
+    the instant that holds them, if one does; ``held_seconds`` is its age. ``advice`` says what ends the cause.
     """
 
     before: str | None
     history_files: int
     held_by: str | None
     held_since: str | None
+    held_seconds: float | None = None
+    advice: str | None = None
 
 
 class Publication(msgspec.Struct, frozen=True):

@@ -139,6 +139,12 @@ class Metrics:
             "Tables whose publication is paused, because Hudi's readers cannot read them as they are.",
             registry=self.registry,
         )
+        self.active_timeline_held = Gauge(
+            "chronolake_active_timeline_held_seconds",
+            "The age of the oldest instant that holds the active timeline of a published table, by the cause.",
+            ["held_by"],
+            registry=self.registry,
+        )
         self.tables_unpublished = Gauge(
             "chronolake_table_unpublished",
             "1 for each table that is not published as it is (paused, failing); the first hundred.",

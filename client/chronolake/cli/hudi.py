@@ -1,12 +1,14 @@
-"""``chronolake hudi``."""
+"""``chronolake hudi`` and ``chronolake archive``."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import typer
 from rich.console import Console
 
 from chronolake.cli import adoption, context, options, output
-from chronolake_model.publication import Publication
+from chronolake_model.publication import ActiveTimeline, Publication
 
 
 def app() -> typer.Typer:
@@ -19,6 +21,36 @@ def app() -> typer.Typer:
         ("adopt", adoption.adopt),
         ("release", adoption.release),
     )
+
+
+def archive_app() -> typer.Typer:
+    """The commands of ``chronolake archive``."""
+    return options.group(
+        "archive", "See what keeps instants on the published active timeline.", ("status", archive_status)
+    )
+
+
+def archive_status(table: options.TableArgument) -> None:
+    """Show where the published active timeline begins, what holds it, for how long, and what ends that."""
+    with context.client() as client:
+        active = client.table(table).publication().active_timeline
+    rows: list[tuple[str, object]] = [("table", table), *_rows_of(active)]
+    if active is None or active.held_by is None:
+        rows.append(("active timeline held by", "nothing"))
+    output.show(active, lambda console: console.print(output.pairs_of(rows)))
+
+
+def _rows_of(active: ActiveTimeline | None) -> Iterator[tuple[str, object]]:
+    if active is not None and active.before is not None:
+        files = output.count(active.history_files, "history file")
+        yield "active timeline from (UTC)", f"{output.utc(active.before)}; older instants are in {files}"
+    if active is None or active.held_by is None:
+        return
+    since = "" if active.held_since is None else f", {output.utc(active.held_since)}"
+    yield "active timeline held by", f"{active.held_by}{since}"
+    if active.held_seconds is not None:
+        yield "its age", f"{active.held_seconds:,.0f} s"
+    yield "what to do", active.advice
 
 
 def show_status(table: options.TableArgument) -> None:
@@ -51,15 +83,7 @@ def _print(console: Console, publication: Publication) -> None:
         rows.append(
             ("lag", f"{publication.lag_seconds:.1f} s, {output.count(publication.lag_versions, 'version')}")
         )
-    active = publication.active_timeline
-    if active is not None and active.before is not None:
-        files = output.count(active.history_files, "history file")
-        rows.append(
-            ("active timeline from (UTC)", f"{output.utc(active.before)}; older instants are in {files}")
-        )
-    if active is not None and active.held_by is not None:
-        since = "" if active.held_since is None else f", {output.utc(active.held_since)}"
-        rows.append(("active timeline held by", f"{active.held_by}{since}"))
+    rows += _rows_of(publication.active_timeline)
     rows += [
         (name, text)
         for name, text in (

@@ -101,6 +101,7 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("check")(options.with_common_options(checks.check))
     app.command("orphans")(options.with_common_options(orphans.orphans))
     app.add_typer(hudi.app())
+    app.add_typer(hudi.archive_app())
     app.command("sweep")(options.with_common_options(sweeps.sweep))
     app.command("events")(options.with_common_options(events.events))
     app.command("outcome")(options.with_common_options(outcomes.outcome))

@@ -60,6 +60,9 @@ async def get_metrics(
         lag_seconds, paused = await publication.totals(database)
         metrics.publication_lag.set(lag_seconds)
         metrics.publication_paused.set(paused)
+        metrics.active_timeline_held.clear()
+        for held_by, seconds in (await publication.held_timelines(database)).items():
+            metrics.active_timeline_held.labels(held_by).set(seconds)
         of_services = await services.totals(database)
         for service in TableService:
             metrics.service_plans.labels(service).set(of_services.pending.get(service, 0))

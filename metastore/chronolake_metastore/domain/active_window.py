@@ -58,6 +58,20 @@ class HeldBy(enum.StrEnum):
     """The history that Hudi left in an adopted table is damaged, and cannot be extended."""
 
 
+ADVICE: Final[Mapping[HeldBy, str]] = {
+    HeldBy.PENDING: "complete this instant, or roll it back",
+    HeldBy.UNDONE: "run chronolake finish-rollbacks, or a clean after a restore, then chronolake sweep",
+    HeldBy.SAVEPOINT: "release this savepoint when nobody needs it: chronolake savepoints release",
+    HeldBy.REPLACED: "clean: it deletes the files that this replace has replaced",
+    HeldBy.LOG_FILE: "compact the file groups with log files, then clean",
+    HeldBy.CLEAN: "clean again: the last clean retains this commit",
+    HeldBy.LAST_WRITE: "nothing: the next write ends it",
+    HeldBy.FOREIGN_FILES: "move the foreign files away, which chronolake hudi status names",
+    HeldBy.HUDI_HISTORY: "restore the files that are missing or damaged in .hoodie/timeline/history",
+}
+"""The way to end each cause, for users."""
+
+
 class Window(msgspec.Struct, frozen=True):
     """The active window of a table: beyond ``max_commits``, all but ``min_commits`` leave.
 

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from chronolake_hudi import publishable
 from chronolake_metastore import errors
 from chronolake_metastore.domain import properties, publication as domain
-from chronolake_metastore.domain.active_window import Border
+from chronolake_metastore.domain.active_window import ADVICE, Border, HeldBy
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.events import Now
 from chronolake_metastore.domain.instants import format_if
@@ -119,7 +119,15 @@ async def totals(database: Database) -> tuple[float, int]:
     async with database.reading() as connection:
         oldest, paused = await stored.totals(connection)
         now = await clocks.now(connection)
-    return 0.0 if oldest is None else max(now.wall - oldest, 0) / MICROS_PER_SECOND, paused
+    return 0.0 if oldest is None else _age(oldest, now), paused
+
+
+async def held_timelines(database: Database) -> dict[HeldBy, float]:
+    """For metrics: of each cause, the age, in seconds, of the oldest instant that holds an active timeline."""
+    async with database.reading() as connection:
+        oldest = await published_history.oldest_blockers(connection)
+        now = await clocks.now(connection)
+    return {held_by: _age(time, now) for held_by, time in oldest.items()}
 
 
 async def status(ctx: Context, database: Database, table_name: str) -> wire.Publication:
@@ -293,7 +301,7 @@ def document(table: Table, progress: PublicationProgress, now: Now) -> wire.Publ
     position = progress.position
     state, reason = _state(table, position)
     published = 0 if position is None else position.published_version
-    lag = 0.0 if progress.oldest is None else max(now.wall - progress.oldest, 0) / MICROS_PER_SECOND
+    lag = 0.0 if progress.oldest is None else _age(progress.oldest, now)
     completion = position.published_completion if position is not None and published else None
     is_off = state is PublicationState.OFF
     document = wire.Publication(
@@ -321,21 +329,28 @@ def document(table: Table, progress: PublicationProgress, now: Now) -> wire.Publ
         lease_expires_at=None if expires is None else by_wall(expires, now.wall_offset),
         foreign_files=position.foreign_files,
         checked_at=_moment(position.checked_at),
-        active_timeline=_active_timeline(position.border, table.definition.tick),
+        active_timeline=_active_timeline(position.border, table.definition.tick, now),
     )
 
 
-def _active_timeline(border: Border, tick: Tick) -> wire.ActiveTimeline | None:
+def _age(time: Micros, now: Now) -> float:
+    return max(now.wall - time, 0) / MICROS_PER_SECOND
+
+
+def _active_timeline(border: Border, tick: Tick, now: Now) -> wire.ActiveTimeline | None:
     if not border.looked_version and border.written is None:
         return None
     written, blocker = border.written, border.blocker
+    since = None if blocker is None else blocker.requested_time
     former = None if written is None else written.former
     files = (0 if written is None else len(written.files)) + (0 if former is None else len(former.files))
     return wire.ActiveTimeline(
         before=written.before if written is not None and files else None,
         history_files=files,
         held_by=None if blocker is None else blocker.held_by.value,
-        held_since=None if blocker is None else format_if(blocker.requested_time, tick),
+        held_since=format_if(since, tick),
+        held_seconds=None if since is None else _age(since, now),
+        advice=None if blocker is None else ADVICE[blocker.held_by],
     )
 
 

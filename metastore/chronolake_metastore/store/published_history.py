@@ -26,6 +26,13 @@ _LAST_COMPLETION: Final = """
     FROM instant
     WHERE table_id = %(table_id)s AND requested_time >= moment(%(begin)s) AND requested_time < moment(%(end)s)
 """
+_OLDEST_BLOCKERS: Final = """
+    SELECT p.history #>> '{blocker,held_by}', min((p.history #>> '{blocker,requested_time}')::bigint)
+    FROM publication p
+    JOIN lake_table t ON t.table_id = p.table_id AND t.dropped_at IS NULL
+    WHERE p.history #>> '{blocker,requested_time}' IS NOT NULL
+    GROUP BY 1
+"""
 _SAVE: Final = "UPDATE publication SET history = %(border)s::text::jsonb WHERE table_id = %(table_id)s"
 _FIND_BORDER: Final = "SELECT history::text FROM publication WHERE table_id = %(table_id)s::uuid"
 
@@ -69,6 +76,12 @@ async def blockers(
     named = {"table_id": table_id, "begin": begin, "published": published, "has_logs": has_logs}
     rows = await statements.execute(connection, _BLOCKERS, named)
     return [Blocker(HeldBy(held_by), Micros(bound), time) for held_by, bound, time in rows if bound is not None]
+
+
+async def oldest_blockers(connection: AsyncConnection) -> dict[HeldBy, Micros]:
+    """For each cause, the requested time of the oldest instant that holds the timeline of a table."""
+    rows = await statements.execute(connection, _OLDEST_BLOCKERS, {})
+    return {HeldBy(held_by): Micros(time) for held_by, time in rows}
 
 
 async def end_of_file(

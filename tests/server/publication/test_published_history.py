@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import msgspec
 import pytest
 from rich.console import Console
@@ -14,8 +16,8 @@ from rich.console import Console
 import chronolake
 from chronolake import errors
 from chronolake._sync import publishing
-from chronolake.cli import hudi as cli_hudi
-from chronolake_metastore.domain.active_window import HeldBy
+from chronolake.cli import hudi as cli_hudi, main
+from chronolake_metastore.domain.active_window import ADVICE, HeldBy
 from chronolake_model.publication import KEEP_MAX_PROPERTY, KEEP_MIN_PROPERTY
 from chronolake_model.schemas import AddColumn
 from chronolake_storage.publishing import HISTORY_FOLDER, TIMELINE_FOLDER
@@ -327,6 +329,34 @@ def test_status_says_where_the_active_timeline_begins_and_what_holds_it(keyed_ta
         printed = text.getvalue()
     assert "older instants are in 1 history file\n" in printed
     assert "pending, 20" in printed
+
+
+def test_the_status_of_the_archive_names_the_one_cause_its_age_and_what_ends_it(
+    keyed_table: KeyedTable, shared_server: ServerProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = keyed_table
+    command = ["--url", shared_server.url, "archive", "status", table.table.name]
+    fill(table, 8)
+    assert main.run(command) == 0
+    assert re.search("held by *nothing", capsys.readouterr().out)
+    savepoint = table.table.savepoint()
+    table.table.begin()
+    held_by(table)
+    active = table.table.publication().active_timeline
+    assert active is not None
+    assert (active.held_by, active.held_since) == (HeldBy.SAVEPOINT, savepoint.requested_time)
+    assert active.held_seconds is not None
+    assert active.held_seconds >= 0
+    assert main.run(command) == 0
+    printed = capsys.readouterr().out
+    assert re.search("held by *savepoint, 20", printed)
+    assert "chronolake savepoints release" in printed
+    figures = httpx.get(f"{shared_server.url}/metrics").text
+    assert 'chronolake_active_timeline_held_seconds{held_by="savepoint"}' in figures
+
+
+def test_each_cause_that_holds_a_timeline_has_an_advice() -> None:
+    assert {*ADVICE} == {*HeldBy}
 
 
 def test_check_finds_nothing_in_a_table_with_a_history(keyed_table: KeyedTable) -> None:
