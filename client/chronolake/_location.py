@@ -27,6 +27,7 @@ from chronolake_model.publication import (
     PUBLISH_PROPERTY,
     PUBLISHER_PROPERTY,
     HistoryFile,
+    HistoryInstant,
     HistoryRange,
     PublicationStep,
     PublishedFile,
@@ -182,6 +183,11 @@ class TableLocation:
         """Write a file of the history, see ``published_history.write``. Raises ``StorageFailed``."""
         with storages.storage_failures():
             return published_history.write(self.checked_storage.files, range_, source)
+
+    def compare_history(self, name: str, instants: Sequence[HistoryInstant]) -> bool:
+        """Compare a file of the history, see ``published_history.differs``. Raises ``StorageFailed``."""
+        with storages.storage_failures():
+            return published_history.differs(self.checked_storage.files, name, instants)
 
     def show_history(self, history: PublishedHistory) -> None:
         """Let readers find a history, see ``published_history.show``. Raises ``StorageFailed``."""

@@ -266,7 +266,7 @@ class PublicationFiles(msgspec.Struct, frozen=True):
     its step; ``removed`` are those that they removed. ``properties`` is the content of ``hoodie.properties`` by
     now; null while the table is hidden from readers. ``adopted_at`` is the time up to which Hudi itself wrote
     the timeline of an adopted table: its files of earlier times stay as they are, also those of the layout of
-    version 6. Instants requested before ``archived_before`` are in the history, and not among the files.
+    version 6. Instants of the ``history`` are not among the files.
     """
 
     table: str
@@ -276,7 +276,7 @@ class PublicationFiles(msgspec.Struct, frozen=True):
     is_last: bool
     properties: bytes | None = None
     adopted_at: str | None = None
-    archived_before: str | None = None
+    history: PublishedHistory | None = None
 
 
 class PublicationPartitions(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ compared with its last report in each run: what is damaged is written again from
 from __future__ import annotations
 
 import typing
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,8 @@ from chronolake_model.publication import (
     ReportPublication,
 )
 from chronolake_storage.protocols import Protocol, Step
-from chronolake_storage.published_history import HistoryListing, HistorySource
+from chronolake_storage.published_history import VERSION_PATH, HistoryListing, HistorySource
+from chronolake_storage.publishing import HISTORY_FOLDER
 
 
 class HistoryExecutor(typing.Protocol):
@@ -48,6 +49,9 @@ class HistoryExecutor(typing.Protocol):
 
     def write_history(self, range_: HistoryRange, source: HistorySource) -> Any:
         """Write a file, see ``published_history.write``."""
+
+    def compare_history(self, name: str, instants: Sequence[HistoryInstant]) -> Any:
+        """Compare the instants in a file, see ``published_history.differs``."""
 
     def show_history(self, history: PublishedHistory) -> Any:
         """Let readers find a history, see ``published_history.show``."""
@@ -114,6 +118,18 @@ class WriteHistory(Step[HistoryFile]):
     @override
     def perform(self, executor: HistoryExecutor) -> Any:
         return executor.write_history(self.range_, self.source)
+
+
+@dataclass(frozen=True)
+class CompareHistory(Step[bool]):
+    """Whether a file has other instants than the log."""
+
+    name: str
+    instants: Sequence[HistoryInstant]
+
+    @override
+    def perform(self, executor: HistoryExecutor) -> Any:
+        return executor.compare_history(self.name, self.instants)
 
 
 @dataclass(frozen=True)
@@ -205,10 +221,44 @@ def _write(plan: HistoryPlan, listing: HistoryListing) -> Generator[Step[Any], A
 
 
 def _write_range(range_: HistoryRange) -> Generator[Step[Any], Any, HistoryFile]:
+    return (yield from WriteHistory(range_, (yield from _read_range(range_))))
+
+
+def _read_range(range_: HistoryRange) -> Generator[Step[Any], Any, list[HistoryInstant]]:
     instants: list[HistoryInstant] = []
     after, is_last = 0, False
     while not is_last:
         page = yield from ReadHistory(range_, after)
         instants += page.instants
         after, is_last = page.version, page.is_last
-    return (yield from WriteHistory(range_, instants))
+    return instants
+
+
+def inspect(
+    history: PublishedHistory, listing: HistoryListing, after: PublishedHistory, *, reads_contents: bool
+) -> Generator[Step[Any], Any, dict[str, str]]:
+    """The damaged files of a history, with the reason.
+
+    The history was reported before the ``listing``, and ``after`` it. A file counts if both name it. A manifest
+    after the reported one may be that of a publisher that has not reported yet. The log does not have the rows
+    of the former history.
+    """
+    damaged: dict[str, str] = {}
+    if history == after and not listing.is_current and listing.last_manifest == history.manifest:
+        damaged[VERSION_PATH] = "it or its manifest is missing, or was changed"
+    stays = {file.name for file in _files_of(after)}
+    missing = [file.name for file in _files_of(history) if file.name not in listing.valid]
+    damaged |= {
+        f"{HISTORY_FOLDER}/{name}": "it is missing, or has another size" for name in missing if name in stays
+    }
+    for file in history.files if reads_contents else ():
+        if file.name in stays and file.name in listing.valid:
+            instants = yield from _read_range(HistoryRange(file.begin, file.end, file.level))
+            if (yield from CompareHistory(file.name, instants)):
+                damaged[f"{HISTORY_FOLDER}/{file.name}"] = "its instants are not those of the log"
+    return damaged
+
+
+def _files_of(history: PublishedHistory) -> list[FormerFile | HistoryFile]:
+    former = [] if history.former is None else history.former.files
+    return [*former, *history.files]

@@ -279,6 +279,7 @@ def inspect(result: Inspection, *, is_paused: bool, reads_contents: bool) -> Pro
     """Compare the whole publication with storage, and change nothing. Publishers may run meanwhile."""
     owned = yield from read_owned()
     comparison = yield from Find(owned)
+    listing = None if owned.history is None else (yield from archiving.FindHistory(owned.history))
     # What was published or removed since the first reading.
     after = yield from read_owned()
     unreported: set[str] = set()
@@ -295,6 +296,10 @@ def inspect(result: Inspection, *, is_paused: bool, reads_contents: bool) -> Pro
     if owned.properties is not None and owned.properties == after.properties:
         properties = PublishedFile(PROPERTIES_PATH, owned.properties)
         result.add((yield from CompareFiles([properties], comparison)), "it was changed")
+    if owned.history is not None and listing is not None and after.history is not None:
+        result.damaged |= yield from archiving.inspect(
+            owned.history, listing, after.history, reads_contents=reads_contents
+        )
     if reads_contents:
         yield from _inspect_contents(owned, comparison, stays, result)
     if is_up_to_date:

@@ -199,6 +199,23 @@ def write(files: Files, range_: HistoryRange, source: HistorySource) -> HistoryF
     return HistoryFile(name, len(content), range_.begin, range_.end, range_.level)
 
 
+def differs(files: Files, name: str, instants: Sequence[HistoryInstant]) -> bool:
+    """Whether a file has other instants. A file that is gone by now has none: a publisher has merged it."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    stored = files.read(f"{HISTORY_FOLDER}/{name}", _MANIFEST_BYTES_MAX)
+    if stored is None:
+        return False
+    try:
+        actual = pq.read_table(io.BytesIO(stored.body))
+    except (pa.ArrowException, OSError):
+        return True
+    ordered = sorted(instants, key=lambda instant: instant.requested_time)
+    expected = pq.read_table(io.BytesIO(encode(ordered)))
+    return not actual.equals(expected)
+
+
 def encode(instants: Sequence[HistoryInstant]) -> bytes:
     """The content of a file, as Parquet. A completion time is never null: Hudi's Java readers fail at one."""
     # Only a publisher of a long timeline needs pyarrow, which the client has as an extra.

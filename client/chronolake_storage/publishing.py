@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from chronolake_model.publication import PublicationFiles, PublicationStep, PublishedFile
+from chronolake_model.publication import PublicationFiles, PublicationStep, PublishedFile, PublishedHistory
 from chronolake_storage import visibility
 from chronolake_storage.errors import ClaimRefused, StorageError
 from chronolake_storage.files import METADATA_FOLDER, Files, StoredFile
@@ -206,7 +206,7 @@ class Owned(msgspec.Struct):
     ``timeline`` has its files, each with the version of its step; ``removed`` are those that a step removed, up
     to ``version``.
     ``properties`` is the content of ``hoodie.properties``; None while the table is hidden. For ``adopted_at``
-    and ``archived_before`` see ``PublicationFiles``.
+    and ``history`` see ``PublicationFiles``.
     """
 
     timeline: dict[str, int] = {}
@@ -214,7 +214,7 @@ class Owned(msgspec.Struct):
     version: int = 0
     properties: bytes | None = None
     adopted_at: str | None = None
-    archived_before: str | None = None
+    history: PublishedHistory | None = None
 
     def add(self, page: PublicationFiles) -> None:
         """Add the files of the next events."""
@@ -223,7 +223,7 @@ class Owned(msgspec.Struct):
         self.timeline.update(page.written)
         self.removed = self.removed.union(page.removed).difference(page.written)
         self.version, self.properties, self.adopted_at = page.version, page.properties, page.adopted_at
-        self.archived_before = page.archived_before
+        self.history = page.history
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -251,11 +251,8 @@ def find(files: Files, owned: Owned) -> Comparison:
     Of an adopted table, what Hudi wrote of times up to the adoption, its archive and its metadata table are not
     foreign. Files of the history, and of instants that are in it, are compared elsewhere (``archiving``).
     """
-    listed = {
-        file.path: file
-        for file in files.listing(TIMELINE_FOLDER)
-        if not _is_archived(file.path, owned.archived_before)
-    }
+    before = None if owned.history is None else owned.history.before
+    listed = {file.path: file for file in files.listing(TIMELINE_FOLDER) if not _is_archived(file.path, before)}
     stored = {path: listed[path] for path in owned.timeline if path in listed}
     removed = owned.removed.intersection(listed)
     others = [path for path in listed if path not in stored and path not in removed and not _is_temporary(path)]

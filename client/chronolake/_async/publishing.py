@@ -15,6 +15,7 @@ from chronolake_model import operations
 from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
     HistoryFile,
+    HistoryInstant,
     HistoryPage,
     HistoryPlan,
     HistoryRange,
@@ -192,6 +193,9 @@ class _Publisher:
 
     async def write_history(self, range_: HistoryRange, source: HistorySource) -> HistoryFile:
         return await concurrency.run_blocking(self._location.write_history, range_, source)
+
+    async def compare_history(self, name: str, instants: Sequence[HistoryInstant]) -> bool:
+        return await concurrency.run_blocking(self._location.compare_history, name, instants)
 
     async def show_history(self, history: PublishedHistory) -> None:
         await concurrency.run_blocking(self._location.show_history, history)

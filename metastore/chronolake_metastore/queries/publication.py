@@ -238,7 +238,7 @@ async def files(ctx: Context, database: Database, table_name: str, after: int) -
         is_last=version >= until,
         properties=builder.properties() if _is_shown(position) else None,
         adopted_at=None if adoption is UNSET else format_time(adoption.time),
-        archived_before=before,
+        history=position.border.written,
     )
 
 

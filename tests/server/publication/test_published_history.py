@@ -18,8 +18,10 @@ from chronolake import errors
 from chronolake._sync import publishing
 from chronolake.cli import hudi as cli_hudi, main
 from chronolake_metastore.domain.active_window import ADVICE, HeldBy
-from chronolake_model.publication import KEEP_MAX_PROPERTY, KEEP_MIN_PROPERTY
+from chronolake_model.checks import FindingKind
+from chronolake_model.publication import KEEP_MAX_PROPERTY, KEEP_MIN_PROPERTY, HistoryInstant
 from chronolake_model.schemas import AddColumn
+from chronolake_storage import published_history
 from chronolake_storage.publishing import HISTORY_FOLDER, TIMELINE_FOLDER
 from tests.fix_server import ServerProcess
 from tests.fix_stores import Store
@@ -99,9 +101,22 @@ def test_a_damaged_history_is_written_again_by_the_next_publisher(keyed_table: K
             table.put(f"{HISTORY_FOLDER}/{data}", b"PAR1")
         case _:
             table.store.delete(*paths)
+    of_version = damage in ("version", "other-version", "manifest", "manifest-content", "all")
+    of_data = damage in ("data", "cut", "all")
+    named = {f"{HISTORY_FOLDER}/_version_": of_version, f"{HISTORY_FOLDER}/{data}": of_data}
+    assert damaged(table) == sorted(path for path, is_damaged in named.items() if is_damaged)
     table.table.publish(publisher="another")
+    assert damaged(table) == []
     assert archived(table) == before
     assert table.of_hudi_rs() == table.own_rows()
+
+
+def damaged(table: KeyedTable) -> list[str]:
+    """The files of the publication that a check names."""
+    findings = table.table.check().findings
+    return sorted(
+        finding.path for finding in findings if finding.kind is FindingKind.WRONG_HUDI_FILE and finding.path
+    )
 
 
 def fill(table: KeyedTable, commits: int) -> None:
@@ -363,6 +378,47 @@ def test_check_finds_nothing_in_a_table_with_a_history(keyed_table: KeyedTable) 
     fill(keyed_table, 9)
     result = keyed_table.table.check()
     assert [finding.kind for finding in result.findings if "hudi" in finding.kind] == []
+
+
+def test_check_compares_the_rows_of_a_history_with_the_log(keyed_table: KeyedTable) -> None:
+    table = keyed_table
+    fill(table, 9)
+    [name] = [entry["fileName"] for entry in manifest(table)]
+    path = f"{HISTORY_FOLDER}/{name}"
+    content = table.body(path)
+    fields = HistoryInstant.__struct_fields__
+    rows = [
+        {**row, "requested_time": row["instantTime"], "completion_time": row["completionTime"]}
+        for row in archived(table)
+    ]
+    instants = [HistoryInstant(**{field: row[field] for field in fields}) for row in rows]
+    later = msgspec.structs.replace(instants[0], completion_time=instants[1].completion_time)
+    for others in (instants[1:], [later, *instants[1:]]):
+        assert published_history.differs(table.store.files(), name, others)
+    table.put(path, b"PAR1" + bytes(40) + content[44:])
+    assert damaged(table) == [path]
+    table.put(path, content)
+    assert damaged(table) == []
+
+
+def test_check_of_a_history_ignores_a_manifest_that_a_publisher_has_not_reported_yet(
+    keyed_table: KeyedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = keyed_table
+    fill(table, 9)
+    show = publishing._Publisher.show_history
+
+    def fail_after(publisher: Any, *arguments: Any) -> None:
+        show(publisher, *arguments)
+        raise errors.StorageFailed("the publisher ends before its report")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(publishing._Publisher, "show_history", fail_after)
+        for number in range(4):
+            table.upsert(row(number))
+        with pytest.raises(errors.StorageFailed):
+            table.publish()
+    assert damaged(table) == []
 
 
 def test_a_table_within_its_window_has_no_history(keyed_table: KeyedTable) -> None:
