@@ -13,7 +13,7 @@ from chronolake import AddColumn, RenameColumn
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import SparkTable, errors
 from chronolake_spark.read import slice_frames
-from chronolake_spark.read.slices import slice_reader
+from chronolake_spark.read.slices import few_changes, slice_reader
 from chronolake_spark.read.slices.stored_slices import StoredSlice
 from tests.spark.test_format import plan_of
 
@@ -24,7 +24,7 @@ COUNT = 40
 
 @pytest.fixture(autouse=True)
 def small_base_files_are_read_by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slice_frames, "_BASE_BYTES_MIN", 0)
+    monkeypatch.setattr(few_changes, "_BASE_BYTES_MIN", 0)
 
 
 def frame(spark: SparkSession, columns: str, *rows: tuple[Any, ...]) -> DataFrame:
@@ -59,6 +59,18 @@ def test_updated_deleted_and_new_records_are_read_once(
     changes = table.changes(first.completion_time).select("n", "amount", "_change_type")
     upserts = [(1, -1, "upsert"), (2, 2, "delete"), (3, -3, "upsert"), (COUNT, 0, "upsert")]
     assert rows_of(changes) == [row for row in upserts if row[0] != 3 or three == -3]
+
+
+def test_an_explanation_says_that_spark_reads_the_base_file(spark: SparkSession, new_table: NewTable) -> None:
+    """It said that executors merge the whole slice."""
+    some = frame(spark, "id int, n int", *((n, n) for n in range(COUNT)))
+    table = new_table(some, "id", type=TableType.MERGE_ON_READ, buckets=1)
+    table.upsert(some)
+    table.upsert(frame(spark, "id int, n int", (1, -1)))
+    rows_of(table.read())
+    assert [part.what for part in table.explain().parts] == [
+        "read by Spark's own Parquet reader, but for the records that log files change"
+    ]
 
 
 @pytest.mark.parametrize(("task_bytes", "tasks"), [(4 * 2**20, 1), (1, 2)])

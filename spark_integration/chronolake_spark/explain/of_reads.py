@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import chronolake
@@ -15,9 +15,10 @@ from chronolake_model.vocabulary import IndexType
 from chronolake_spark.common.format_options import QueryView
 from chronolake_spark.explain import explanations
 from chronolake_spark.explain.explanations import Explanation, Part
-from chronolake_spark.read.slices import stored_slices
+from chronolake_spark.read.slices import few_changes, stored_slices
 
 _BY_SPARK: Final = "read by Spark's own Parquet reader"
+_IN_PARTS: Final = "read by Spark's own Parquet reader, but for the records that log files change"
 _MERGED: Final = "merged by Arrow in the executors, because of the log files"
 _IN_S3: Final = "read by Arrow in the executors, because Spark has no file system for S3"
 
@@ -45,7 +46,7 @@ def explain(
         filter=None if wanted is None else filter_text.written(wanted),
         columns=list(names or [field.name for field in definition.schema]),
         touched=explanations.groups_of(chosen),
-        parts=explanations.parts_of(chosen, lambda slice_: _way(definition, slice_)),
+        parts=explanations.parts_of(chosen, _way_of(definition, chosen)),
         pruned=pruned,
     )
 
@@ -114,7 +115,12 @@ def without(slices: Sequence[FileSlice], others: Sequence[FileSlice]) -> list[Fi
     return [slice_ for slice_ in slices if (slice_.partition_path, slice_.file_id) not in keys]
 
 
-def _way(table: Table, slice_: FileSlice) -> str:
-    if slice_.log_files:
-        return _MERGED
-    return _IN_S3 if table.base_path.startswith("s3://") else _BY_SPARK
+def _way_of(table: Table, slices: Sequence[FileSlice]) -> Callable[[FileSlice], str]:
+    in_parts = {(slice_.partition_path, slice_.file_id) for slice_ in few_changes.chosen(table, slices)}
+
+    def way(slice_: FileSlice) -> str:
+        if slice_.log_files:
+            return _IN_PARTS if (slice_.partition_path, slice_.file_id) in in_parts else _MERGED
+        return _IN_S3 if few_changes.is_in_s3(table) else _BY_SPARK
+
+    return way

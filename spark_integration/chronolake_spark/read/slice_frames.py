@@ -24,11 +24,10 @@ from typing_extensions import override
 
 from chronolake_model.files import ChangedFileGroup, DataFile, FileSlice
 from chronolake_model.tables import Table
-from chronolake_model.vocabulary import IndexType
 from chronolake_spark.common import columns
 from chronolake_spark.driver import schema, spark_internals
 from chronolake_spark.read.evolution import Versions
-from chronolake_spark.read.slices import layouts, slice_reader, stored_slices
+from chronolake_spark.read.slices import few_changes, layouts, slice_reader, stored_slices
 from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.read.slices.slice_reader import ExecutorReader, SliceReader
 
@@ -55,12 +54,6 @@ _listing: dict[str, tuple[int, str]] = {}
 _TASKS_WANTED: Final = 64
 _TASK_BYTES_MIN: Final = 4 * 2**20
 _TASK_BYTES_MAX: Final = 128 * 2**20
-_RECORDS_PER_CHANGE: Final = 4
-"""Records of a base file for each in the log files, from which on Spark reads the base file."""
-_CHANGED_KEYS_MAX: Final = 1_000_000
-"""Keys in log files that each executor holds."""
-_BASE_BYTES_MIN: Final = 32 * 2**20
-"""Bytes of base files from which on it is faster that Spark reads them."""
 _BYTES_OF_OPENING: Final = 2**18
 """A file takes as long to open as this number of bytes to read."""
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
@@ -79,12 +72,12 @@ def records(
 
     With ``times`` those that instants of these requested times wrote last.
     """
-    if _is_in_s3(written):
+    if few_changes.is_in_s3(written.table):
         return _merged(spark, written, slices, names, times)
     read = _read(names, times)
     files = [slice_.base_file for slice_ in slices if slice_.base_file and not slice_.log_files]
     frames = [_only(frame, names, times) for frame in _native(spark, written, files, read)]
-    partly = _with_few_changes(written, slices)
+    partly = few_changes.chosen(written.table, slices)
     if partly:
         frames.append(_only(_unchanged(spark, written, partly, read), names, times))
         frames.append(_changed(spark, written, partly, names, times))
@@ -166,27 +159,6 @@ def _of_version(
 def _struct_of(whole: StructType, names: Sequence[str]) -> StructType:
     by_name = {field.name: field for field in whole}
     return StructType([by_name[name] for name in names])
-
-
-def _with_few_changes(written: Versions, slices: Sequence[FileSlice]) -> list[FileSlice]:
-    """The slices with log files whose base file Spark can read beside them.
-
-    With another index than a bucket index a key may be in two file groups (docs/concepts/files.md), so the keys
-    of one say nothing about the base file of another.
-    """
-    if written.table.index.type is not IndexType.BUCKET:
-        return []
-    chosen, keys = [], 0
-    for slice_ in slices:
-        changes = sum(file.records for file in slice_.log_files)
-        if not slice_.base_file or not changes or changes * _RECORDS_PER_CHANGE > slice_.base_file.records:
-            continue
-        keys += changes
-        if keys > _CHANGED_KEYS_MAX:
-            break
-        chosen.append(slice_)
-    size_bytes = sum(slice_.base_file.size_bytes for slice_ in chosen if slice_.base_file)
-    return chosen if size_bytes >= _BASE_BYTES_MIN else []
 
 
 def _unchanged(
@@ -351,10 +323,6 @@ class _Tasks:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from self._function(self._parts[number])
-
-
-def _is_in_s3(written: Versions) -> bool:
-    return written.table.base_path.startswith("s3://")
 
 
 def _spark_root(base_path: str) -> str:
