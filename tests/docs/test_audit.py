@@ -76,7 +76,9 @@ def test_the_embedded_database_is_reached_by_its_dsn(
 
 def test_every_relation_of_the_auditor_has_an_example(history: str) -> None:
     examples = "\n".join(EXAMPLES)
-    wanted = {name for name in _columns(history) if name not in ("write_stat", "event")} | {"tables_as_of"}
+    # alembic_version is read by the archive of the log, which has the auditor's role.
+    read_elsewhere = ("write_stat", "event", "alembic_version")
+    wanted = {name for name in _columns(history) if name not in read_elsewhere} | {"tables_as_of"}
     assert {name for name in wanted if f"chronolake.{name}" not in examples} == set()
 
 

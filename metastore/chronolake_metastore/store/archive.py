@@ -28,8 +28,15 @@ _FIND_TABLE_FOLDER: Final = """
     LIMIT 1
 """
 _READ: Final = {
-    table: statements.load(f"archive/read_{table}")
-    for table in ("event", "event_entry", "write_stat", "deleted_file", "outcome", "refusal")
+    name.removeprefix("archive/read_"): statements.load(name)
+    for name in (
+        "archive/read_event",
+        "archive/read_event_entry",
+        "archive/read_write_stat",
+        "archive/read_deleted_file",
+        "archive/read_outcome",
+        "archive/read_refusal",
+    )
 }
 
 
