@@ -28,15 +28,12 @@ _FIND_TABLE_FOLDER: Final = """
     LIMIT 1
 """
 _READ: Final = {
-    name.removeprefix("archive/read_"): statements.load(name)
-    for name in (
-        "archive/read_event",
-        "archive/read_event_entry",
-        "archive/read_write_stat",
-        "archive/read_deleted_file",
-        "archive/read_outcome",
-        "archive/read_refusal",
-    )
+    "event": statements.load("archive/read_event"),
+    "event_entry": statements.load("archive/read_event_entry"),
+    "write_stat": statements.load("archive/read_write_stat"),
+    "deleted_file": statements.load("archive/read_deleted_file"),
+    "outcome": statements.load("archive/read_outcome"),
+    "refusal": statements.load("archive/read_refusal"),
 }
 
 
