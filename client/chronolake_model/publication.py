@@ -94,7 +94,13 @@ class HistoryFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class FormerFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file of a history that the log cannot make again."""
 
-    name: Annotated[str, Meta(pattern=decoder_pattern(r"^[0-9]+_[0-9]+_[0-9]\.parquet$"))]
+    name: Annotated[
+        str,
+        Meta(
+            pattern=decoder_pattern(r"^[0-9]+_[0-9]+_[0-9]\.parquet$"),
+            examples=["20250101000000000_20250102000000000_0.parquet"],
+        ),
+    ]
     size_bytes: Annotated[int, Meta(ge=0, le=2**53)]
 
 
