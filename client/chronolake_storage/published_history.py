@@ -192,6 +192,11 @@ def _times_in(files: Files, name: str) -> list[str]:
 def write(files: Files, range_: HistoryRange, source: HistorySource) -> HistoryFile:
     """Write the file with the instants of a range, which readers find by a later manifest."""
     instants = _copies(files, range_, source) if isinstance(source, FormerHistory) else source
+    if not instants:
+        raise StorageError(
+            f"{TIMELINE_FOLDER} lacks the instants requested from {range_.begin} to before {range_.end}, which "
+            "Hudi wrote and the history does not have: restore their files"
+        )
     ordered = sorted(instants, key=lambda instant: instant.requested_time)
     name = f"{ordered[0].requested_time}_{ordered[-1].requested_time}_{range_.level}.parquet"
     content = encode(ordered)

@@ -17,7 +17,11 @@ from chronolake._sync import publishing
 from chronolake.hudi import adopting, releasing
 from chronolake.hudi.definitions import Options
 from chronolake_metastore.domain.active_window import HeldBy
+from chronolake_model.publication import FormerHistory, HistoryRange
 from chronolake_model.vocabulary import Action
+from chronolake_storage import published_history
+from chronolake_storage.errors import StorageError
+from chronolake_storage.local import LocalFiles
 from tests.hudi import stored_tables
 from tests.hudi.hudi_spark import HudiSpark
 from tests.hudi.stored_tables import Rows, rows_by_hudi_rs, rows_of_hudi, unpacked
@@ -195,6 +199,15 @@ def test_what_hudi_was_archiving_when_it_was_killed_is_in_the_history_once(
     times = [row["instantTime"] for row in history(path)]
     assert times.count(row["instantTime"]) == 1
     assert not (path / TIMELINE / name).exists()
+
+
+def test_instants_of_hudi_that_somebody_deleted_before_they_left_are_named(tmp_path: Path) -> None:
+    """It was an IndexError."""
+    begin, end = "20260101000000000", "20260102000000000"
+    with pytest.raises(StorageError, match=f"from {begin} to before {end}, which Hudi wrote"):
+        published_history.write(
+            LocalFiles(str(tmp_path)), HistoryRange(begin, end, 2), FormerHistory(begin, [])
+        )
 
 
 def test_a_table_of_version_6_has_a_history_from_its_log(adopt: Adopt, tmp_path: Path) -> None:

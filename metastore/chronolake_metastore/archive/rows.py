@@ -31,7 +31,7 @@ class ColumnForm(enum.Enum):
     ID = enum.auto()
     NUMBER = enum.auto()
     TIME = enum.auto()
-    """In Python microseconds."""
+    """Microseconds since 1970 in a row."""
     WORD = enum.auto()
     """A text with few values."""
     TEXT = enum.auto()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -18,12 +17,11 @@ from chronolake_metastore.domain.logs import START, ChainHead, StoredAnswer
 from chronolake_metastore.domain.proof import NOTHING, Check, ProofFinding
 from chronolake_metastore.proof.log_checks import LogChecks
 from chronolake_metastore.proof.replay import Progress, no_progress
+from chronolake_metastore.proof.verification import FINDINGS_MAX
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import archive
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.proof import EventKey
-
-FINDINGS_MAX: Final = 100
 
 
 class ArchiveReport(msgspec.Struct, frozen=True):
@@ -94,18 +92,17 @@ class RunVerification:
         self, storage: ArchiveStorage, listed: ListedRun, run: ArchiveRun, ends: ArchiveEnds
     ) -> None:
         """Verify the files and the rows of a run, which begins at ``ends``."""
-        damaged = list(_damaged_files(storage, listed, run))
-        for exc in damaged:
-            self.add_damage(exc)
-        if damaged:
-            return
         self._checks.chains.begin_after(ends.events)
-        rows = RunRows(storage, listed, run, ends, self._take_answer, self._add_orphan)
         try:
+            rows = RunRows(storage, listed, run, ends, self._take_answer, self._add_orphan)
             for page in rows.pages():
                 await self._checks.check(rows, page)
                 self.events += len(page)
             rows.finish()
+        except ArchiveDamaged:
+            for exc in _damaged_files(storage, listed, run):
+                self.add_damage(exc)
+            return
         except (ValueError, pa.ArrowException) as exc:
             self.add(archives.damage(listed.name, "its rows", "rows of the log", str(exc)[:200]))
             return

@@ -13,9 +13,10 @@ from chronolake_metastore.archive import duckdb, verification, writing
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.archive.verification import ArchiveReport
 from chronolake_metastore.cli import proving
-from chronolake_metastore.cli.options import existing, of_settings
+from chronolake_metastore.cli.options import FindingsMax, ReportAsJson, existing, of_settings
 from chronolake_metastore.cli.proving import count
 from chronolake_metastore.domain.archives import ArchiveManifest, ListedRun
+from chronolake_metastore.proof.verification import FINDINGS_MAX
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.settings import LogLevel, Settings
 from chronolake_metastore.store.postgres import diagnosis
@@ -83,15 +84,8 @@ def verify(
     settings: Settings,
     *,
     location: _From,
-    findings_max: Annotated[
-        int,
-        typer.Option(
-            "--max-findings",
-            min=1,
-            help="The largest number of findings to show; further ones are only counted.",
-        ),
-    ] = verification.FINDINGS_MAX,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    findings_max: FindingsMax = FINDINGS_MAX,
+    as_json: ReportAsJson = False,
 ) -> None:
     """Prove the archived log from storage alone; with --dsn also that it is the log of this database.
 
@@ -117,7 +111,7 @@ def status(
         raise errors.ConfigurationError(f"the archive is damaged: {exc}") from exc
     found = _status(manifest, sum(1 for _ in storage.unlisted(manifest)))
     if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        proving.echo_json(found)
         return
     for run in found.runs:
         typer.echo(f"{run.name}: level {run.level}, {count(run.events, 'event')}, {run.size_bytes} bytes")
@@ -166,15 +160,10 @@ async def _check_database(settings: Settings) -> None:
 
 def _show(report: ArchiveReport, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+        proving.echo_json(report)
         return
-    for finding in report.findings:
-        typer.echo(proving.line_of(finding))
-    if report.findings_left_out:
-        typer.echo(f"... and {report.findings_left_out} findings more")
-    findings = len(report.findings) + report.findings_left_out
+    proving.show_findings(report)
     typer.echo(
         f"{count(report.runs, 'run')}, {count(report.events, 'event')}, {count(report.outcomes, 'outcome')}, "
-        f"{count(report.files, 'file')} in {report.seconds:.1f} s: "
-        f"{count(findings, 'finding') if findings else 'all holds'}"
+        f"{count(report.files, 'file')} {proving.conclusion(report)}"
     )

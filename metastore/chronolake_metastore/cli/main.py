@@ -14,7 +14,14 @@ import typer
 from chronolake_metastore import errors
 from chronolake_metastore.app import create_app
 from chronolake_metastore.cli import archiving, backing_up, claiming, proving, serving
-from chronolake_metastore.cli.options import EVERY, existing, of_settings, source_of
+from chronolake_metastore.cli.options import (
+    EVERY,
+    FindingsMax,
+    ReportAsJson,
+    existing,
+    of_settings,
+    source_of,
+)
 from chronolake_metastore.proof import verification
 from chronolake_metastore.settings import LogLevel, Settings
 from chronolake_metastore.store.postgres import migrations
@@ -92,15 +99,8 @@ def verify(
             help="A folder of heads: check for each whether the log still contains it.", metavar="FOLDER or URI"
         ),
     ] = None,
-    findings_max: Annotated[
-        int,
-        typer.Option(
-            "--max-findings",
-            min=1,
-            help="The largest number of findings to show; further ones are only counted.",
-        ),
-    ] = verification.FINDINGS_MAX,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    findings_max: FindingsMax = verification.FINDINGS_MAX,
+    as_json: ReportAsJson = False,
 ) -> None:
     """Prove the event log, and compare the projections with a replay of it, while servers write.
 

@@ -20,6 +20,13 @@ _DSN_VARIABLE: Final = "CHRONOLAKE_DSN"
 _CONTEXT: Final = "context"
 _COMMON: Final = ("dsn", "data_dir", "log_format", "log_level")
 
+FindingsMax = Annotated[
+    int,
+    typer.Option(
+        "--max-findings", min=1, help="The largest number of findings to show; further ones are only counted."
+    ),
+]
+ReportAsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 EVERY: Final = tuple(setting.name for setting in all_settings())
 """The names of all settings."""
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeElapsedColumn
 
 from chronolake_metastore import object_storage
+from chronolake_metastore.archive.verification import ArchiveReport
 from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.proof import ProofFinding, SharedBasePath
 from chronolake_metastore.proof import heads, rebuilding, verification
@@ -47,12 +48,9 @@ def verify(settings: Settings, table: str | None, folder: str | None, findings_m
 def show(report: Report, *, as_json: bool) -> None:
     """Print a report: a line for each finding, and one that sums it up."""
     if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+        echo_json(report)
         return
-    for finding in report.findings:
-        typer.echo(line_of(finding))
-    if report.findings_left_out:
-        typer.echo(f"... and {report.findings_left_out} findings more")
+    show_findings(report)
     for table in report.not_compared:
         typer.echo(f"{table}: its projections were not compared, because its log is damaged")
     for shared in report.shared_base_paths:
@@ -60,8 +58,26 @@ def show(report: Report, *, as_json: bool) -> None:
     what = f"{count(report.tables, 'log')}, {count(report.events, 'event')}, {count(report.files, 'file')}"
     if report.documents:
         what += f", {count(report.documents, 'document')} of heads"
+    typer.echo(f"{what} {conclusion(report)}")
+
+
+def echo_json(document: object) -> None:
+    """Print a document as JSON."""
+    typer.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+
+
+def show_findings(report: Report | ArchiveReport) -> None:
+    """Print a line for each finding, and for those that were left out."""
+    for finding in report.findings:
+        typer.echo(_line(finding))
+    if report.findings_left_out:
+        typer.echo(f"... and {report.findings_left_out} findings more")
+
+
+def conclusion(report: Report | ArchiveReport) -> str:
+    """The end of the last line of a report."""
     findings = len(report.findings) + report.findings_left_out
-    typer.echo(f"{what} in {report.seconds:.1f} s: {count(findings, 'finding') if findings else 'all holds'}")
+    return f"in {report.seconds:.1f} s: {count(findings, 'finding') if findings else 'all holds'}"
 
 
 def write_heads(settings: Settings, folder: str) -> str:
@@ -97,7 +113,7 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def line_of(finding: ProofFinding) -> str:
+def _line(finding: ProofFinding) -> str:
     """A finding as a line."""
     where = finding.table if finding.version is None else f"{finding.table} version {finding.version}"
     return f"{where}: {finding.check}: {finding.what}; expected {finding.expected}, found {finding.found}"

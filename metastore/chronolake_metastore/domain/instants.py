@@ -48,7 +48,7 @@ PENDING: Final = frozenset({State.REQUESTED, State.INFLIGHT})
 
 
 def _short_name(name: str) -> str:
-    # Each recorded result has these names.
+    # A recorded result has these names, and each command records one.
     return "".join(word[0] for word in name.split("_")) if "_" in name else name[:3]
 
 

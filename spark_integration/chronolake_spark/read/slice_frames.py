@@ -80,7 +80,7 @@ def records(
     partly = few_changes.chosen(written.table, slices)
     if partly:
         frames.append(_only(_unchanged(spark, written, partly, read), names, times))
-        frames.append(_changed(spark, written, partly, names, times))
+        frames.append(_merged(spark, written, partly, names, times, _ChangedRows))
     read_natively = {(slice_.partition_path, slice_.file_id) for slice_ in partly}
     on_executors = [
         slice_
@@ -191,38 +191,25 @@ def _merged(
     slices: Sequence[FileSlice],
     names: Sequence[str],
     times: Sequence[str] | None,
+    rows_of: type[_StoredRows] | None = None,
 ) -> DataFrame:
-    """The records of slices, which executors merge."""
-    struct = _struct_read(written, names, times)
+    """The records of slices that executors merge, or those of them that ``rows_of`` chooses."""
+    read = set(_read(names, times))
+    whole = schema.file_struct_of(written.table.schema)
+    struct = StructType([field for field in whole if field.name in read])
     if slices:
         texts = [stored_slices.of(slice_).to_json() for slice_ in slices]
-        files = [file for slice_ in slices for file in stored_slices.files_of(slice_)]
-        rows = _in_tasks(spark, _StoredRows(written, struct, times), texts, struct, files)
+        # Without merge fields no record of a base file wins against the log files, so it is not read for them.
+        reads_logs = rows_of is _ChangedRows and not written.table.merge_fields
+        files = _log_files(slices) if reads_logs else _files(slices)
+        rows = _in_tasks(spark, (rows_of or _StoredRows)(written, struct, times), texts, struct, files)
     else:
         rows = spark.createDataFrame([], struct)
     return rows if struct.names == list(names) else schema.selected(rows, names)
 
 
-def _changed(
-    spark: SparkSession,
-    written: Versions,
-    slices: Sequence[FileSlice],
-    names: Sequence[str],
-    times: Sequence[str] | None,
-) -> DataFrame:
-    """The records of slices whose keys are in the log files."""
-    struct = _struct_read(written, names, times)
-    texts = [stored_slices.of(slice_).to_json() for slice_ in slices]
-    # With merge fields the records of the base files are compared.
-    files = _log_files(slices) if not written.table.merge_fields else None
-    rows = _in_tasks(spark, _ChangedRows(written, struct, times), texts, struct, files)
-    return rows if struct.names == list(names) else schema.selected(rows, names)
-
-
-def _struct_read(written: Versions, names: Sequence[str], times: Sequence[str] | None) -> StructType:
-    read = set(_read(names, times))
-    whole = schema.file_struct_of(written.table.schema)
-    return StructType([field for field in whole if field.name in read])
+def _files(slices: Sequence[FileSlice]) -> list[DataFile]:
+    return [file for slice_ in slices for file in stored_slices.files_of(slice_)]
 
 
 def _log_files(slices: Sequence[FileSlice]) -> list[DataFile]:
