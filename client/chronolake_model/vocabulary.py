@@ -160,13 +160,18 @@ class StreamPlace(msgspec.Struct, frozen=True):
 class PlanExecutions(msgspec.Struct, frozen=True, omit_defaults=True):
     """The executions of a plan until now: how often it was taken, and the last one that ended without success.
 
-    ``ended_at`` is in microseconds.
+    ``planned_at``, by the steady clock, and ``ended_at`` are in microseconds.
     """
 
     taken: int = 0
     executor: str | None = None
     reason: str | None = None
     ended_at: int | None = None
+    planned_at: int | None = None
+
+    def ended(self, executor: str, reason: str, at: int) -> PlanExecutions:
+        """The executions after one that ended without success; one that began with its plan was not counted."""
+        return PlanExecutions(self.taken or 1, executor, reason, at, self.planned_at)
 
 
 NO_CHECKPOINT = -1

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.fix_server import ServerProcess
-from tests.server import database, rest
+from tests.server import database, planned, rest
 from tests.server.checkpoints import StreamOfTable
 from tests.server.rest import Json, Table, refused, succeeded
 from tests.server.test_planned_cleans import clean, post, preview, write
@@ -226,6 +226,66 @@ def test_a_clean_by_hours_deletes_what_is_older_than_that_although_the_clock_has
     )
 
     assert len(preview(table, retain_hours=1)["files_to_delete"]) == 1
+
+
+def test_a_plan_of_a_clock_that_was_ahead_for_a_moment_expires(
+    server: ServerProcess, http: httpx.Client
+) -> None:
+    """Its requested time is a day ahead, so it held its file groups for a day."""
+    table = planned.merge_on_read(http, services_plan__expires__seconds="100")
+    planned.append(table, times=5)
+    jump_by(server.dsn, DAY)
+    wait_until_seen(server.dsn)
+    [waiting] = planned.planned(table, services=["compaction"])
+    jump_by(server.dsn, 0)
+    wait_until_seen(server.dsn, jumps=2)
+    server.stop()  # A server would take the time that passes for a jump.
+
+    database.set_clocks(server.dsn, f"{database.WALL_CLOCK} + {200 * 1_000_000}")
+    asyncio.run(reap_once(server.dsn))
+
+    shown = database.query(server.dsn, "SELECT state FROM instant WHERE operation = 'compact'")
+    assert waiting["state"] == "requested"
+    assert [row["state"] for row in shown] == ["rolled_back"]
+
+
+def test_a_plan_expires_although_a_clock_fault_of_a_moment_was_before_it(
+    server: ServerProcess, http: httpx.Client
+) -> None:
+    """A time was returned that is a day ahead, so no table had a plan that expired for a day."""
+    have_a_fault(server, http)
+    table = planned.merge_on_read(http, services_plan__expires__seconds="100")
+    planned.append(table, times=5)
+    [waiting] = planned.planned(table, services=["compaction"])
+    server.stop()  # A server would take the time that passes for a jump.
+
+    database.set_clocks(server.dsn, f"{database.WALL_CLOCK} + {200 * 1_000_000}")
+    asyncio.run(reap_once(server.dsn))
+
+    shown = database.query(server.dsn, "SELECT state FROM instant WHERE operation = 'compact'")
+    assert waiting["state"] == "requested"
+    assert [row["state"] for row in shown] == ["rolled_back"]
+
+
+def test_a_compaction_by_time_is_due_although_the_clock_was_ahead_for_a_moment(
+    server: ServerProcess, http: httpx.Client
+) -> None:
+    """Delta commits of then have times that are a day ahead, so none was due for a day."""
+    jump_by(server.dsn, DAY)
+    wait_until_seen(server.dsn)
+    table = planned.merge_on_read(
+        http,
+        hoodie_compact_inline_trigger_strategy="TIME_ELAPSED",
+        hoodie_compact_inline_max_delta_seconds="1",
+    )
+    planned.append(table)
+    jump_by(server.dsn, 0)
+    wait_until_seen(server.dsn, jumps=2)
+    database.set_clocks(server.dsn, f"{database.WALL_CLOCK} + {5 * 1_000_000}")
+
+    [due] = planned.planned(table, services=["compaction"])
+
+    assert due["action"] == "compaction"
 
 
 def test_several_servers_correct_a_jump_once(

@@ -111,7 +111,8 @@ def is_due(policy: CompactionPolicy, history: CompactionHistory, now: Micros) ->
     if commits.first is None:
         return False
     enough = commits.number >= policy.delta_commits_max
-    elapsed = now - commits.first >= policy.delta_us_max
+    # The wall clock was set back: nobody knows how long ago the first of them was.
+    elapsed = commits.first > now or now - commits.first >= policy.delta_us_max
     match policy.trigger:
         case Trigger.NUM_COMMITS | Trigger.NUM_COMMITS_AFTER_LAST_REQUEST:
             return enough

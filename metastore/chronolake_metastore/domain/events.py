@@ -128,7 +128,7 @@ class InstantRequested(Payload, frozen=True, kw_only=True, omit_defaults=True):
     savepoint pins, or the savepoint of a restore. ``schema_version`` is the version of the table's schema at
     that time; events without it are older than schema versions. The lease of an instant of a ``stream``
     never ends, because the stream has one; ``is_blocking`` if it may conflict with other writes, because no
-    other of the stream was pending.
+    other of the stream was pending. ``planned_at`` is the time of a plan by the steady clock.
     """
 
     action: Action
@@ -142,6 +142,7 @@ class InstantRequested(Payload, frozen=True, kw_only=True, omit_defaults=True):
     schema_version: int | None = None
     stream: StreamPlace | None = None
     is_blocking: bool = False
+    planned_at: Micros | None = None
 
 
 class InstantInflight(Payload, frozen=True, kw_only=True, omit_defaults=True):

@@ -178,21 +178,21 @@ def begin(
     table.refuse_unfinished()
     rules = actions.RULES[command.action]
     _refuse_unsupported(table, command, rules)
-    has_count = command.count is not None
-    plans.check(table, command.action, command.plan, rules, concurrent, has_count=has_count)
+    plans.check(table, command.action, command.plan, rules, concurrent, has_count=command.count is not None)
     plans.refuse_resize(table, command.action, command.plan, left_out)
     plan = _plan(table, command)
     # A plan without an executor waits for one. It has no lease: there is no writer that could go silent.
-    waits = plans.keeps_plan(rules, plan) and not command.inflight
+    keeps_plan = plans.keeps_plan(rules, plan)
     return InstantRequested(
         action=command.action,
         operation=rules.operation or command.operation,
         state=State.INFLIGHT if command.inflight else State.REQUESTED,
         writer=command.writer,
         lease_seconds=command.lease_seconds,
-        lease_expires_at=None if waits else lease_end(now, command.lease_seconds),
+        lease_expires_at=lease_end(now, command.lease_seconds) if command.inflight or not keeps_plan else None,
         plan=plan,
         schema_version=table.definition.schema_version,
+        planned_at=now if keeps_plan else None,
     )
 
 
@@ -378,6 +378,7 @@ def _begun(event: Event, payload: InstantRequested) -> Instant:
         plan=payload.plan,
         schema_version=payload.schema_version,
         stream=payload.stream,
+        executions=None if payload.planned_at is None else PlanExecutions(planned_at=payload.planned_at),
     )
 
 
@@ -398,7 +399,7 @@ def _change(instant: Instant, event: Event) -> dict[str, object]:
                     "executions": msgspec.structs.replace(before, taken=before.taken + 1),
                 }
         case InstantReturnedToRequested() as payload:
-            ended = PlanExecutions(before.taken or 1, instant.writer, payload.reason, event.time)
+            ended = before.ended(instant.writer, payload.reason, event.time)
             change = {"state": State.REQUESTED, "lease_expires_at": None, "executions": ended}
         case InstantCompleted() as payload:
             change = {

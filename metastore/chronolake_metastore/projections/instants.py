@@ -87,10 +87,13 @@ class Instants(Projection):
     def add_begun(self) -> Iterator[Statement]:
         """Add the new instants that were not added before, in their present state."""
         by_key, changed = self.state.instants, self.changed.intersection(self.begun)
-        if unchanged := [(key[0], by_key[key]) for key in self.begun if key not in changed]:
-            yield stored.add_begun(unchanged)
-        if changed:
-            yield stored.add([(key[0], by_key[key]) for key in self.begun if key in changed])
+        plain, others = list[InstantKey](), list[InstantKey]()
+        for key in self.begun:
+            (others if key in changed or by_key[key].executions is not None else plain).append(key)
+        if plain:
+            yield stored.add_begun([(key[0], by_key[key]) for key in plain])
+        if others:
+            yield stored.add([(key[0], by_key[key]) for key in others])
         self.changed -= changed
         self.begun = []
 
