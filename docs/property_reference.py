@@ -137,7 +137,8 @@ def lines() -> Iterator[str]:
         "# Properties of tables",
         "",
         "[Change a table](../concepts/tables.md#change-a-table) sets and removes them. Other names that "
-        "begin as one of these are refused; all other names are yours.",
+        "begin as one of these, or are nearly one of them, are refused. All other names are yours, also those "
+        "of Hudi that have no meaning here.",
         "",
     )
     names = sorted(properties.PROPERTIES.keys() - _SECRETS)

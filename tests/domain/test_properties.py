@@ -106,7 +106,41 @@ def test_a_name_that_begins_as_those_of_the_server_is_refused_with_the_nearest_o
         properties.refuse_unknown({"owner": "ann", name: "false"})
 
 
-@pytest.mark.parametrize("name", ["owner", "team.owner", "hudi", "my.hudi.publish", *properties.PROPERTIES])
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("hoodie.layout.optimise.strategy", "hoodie.layout.optimize.strategy"),
+        ("hoodie.table.service.enabled", "hoodie.table.services.enabled"),
+        ("table.service.enabled", "hoodie.table.services.enabled"),
+        ("service.plan-expires-seconds", "services.plan-expires-seconds"),
+        ("clean.commits.retained", "hoodie.clean.commits.retained"),
+        ("conflict.yields", "conflicts.yields"),
+        ("hudi_publish", "hudi.publish"),
+    ],
+)
+def test_a_name_that_is_nearly_one_of_the_server_is_refused_with_that_one(name: str, nearest: str) -> None:
+    with pytest.raises(errors.InvalidTable, match=re.escape(f"no property '{name}': did you mean {nearest}? ")):
+        properties.refuse_unknown({"owner": "ann", name: "false"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "owner",
+        "team.owner",
+        "hudi",
+        "my.hudi.publish",
+        # Of Hudi 1.2.0, those that are the most like known ones.
+        "hoodie.hfile.max.file.size",
+        "hoodie.metadata.log.compaction.blocks.threshold",
+        "hoodie.metadata.log.compaction.enable",
+        "hoodie.table.service.manager.enabled",
+        "hoodie.table.services.incremental.enabled",
+        "hoodie.datasource.clustering.async.enable",
+        "hoodie.layout.optimize.curve.build.method",
+        *properties.PROPERTIES,
+    ],
+)
 def test_other_names_are_free(name: str) -> None:
     properties.refuse_unknown([name])
 

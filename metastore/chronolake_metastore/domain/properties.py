@@ -1,7 +1,7 @@
 """The properties of a table that the server knows: what each may be, and when it may change.
 
-Other names are free: the table keeps them for its users. But a name that begins as one of these do, and is none
-of them, is taken for a misspelled one, and refused.
+Other names are free, also those of Hudi that have no meaning here: the table keeps them for its users. But a
+name that begins as one of these do, or is nearly one of them, is taken for a misspelled one, and refused.
 """
 
 from __future__ import annotations
@@ -270,8 +270,8 @@ def _without_order(name: str, columns: Mapping[str, Field]) -> str | None:
 def refuse_unknown(names: Iterable[str], *, of_storage: bool = False) -> None:
     """Raise ``InvalidTable`` for an unknown name that begins as the names that the server knows.
 
-    The same holds for another spelling of one of them, such as ``hudi_publish``. Unless ``of_storage``, names
-    of the storage are left to ``check``, which knows which of them are secrets.
+    The same holds for nearly one of them, such as ``hudi_publish`` or ``hoodie.table.service.enabled``. Unless
+    ``of_storage``, names of the storage are left to ``check``, which knows which of them are secrets.
     """
     for name in sorted(set(names) - PROPERTIES.keys()):
         prefix = next((prefix for prefix in PREFIXES if name.lower().startswith(prefix)), None)
@@ -284,13 +284,36 @@ def refuse_unknown(names: Iterable[str], *, of_storage: bool = False) -> None:
                 f"Those that begin with {prefix} are {', '.join(known)}; a property of your own needs another"
             )
             _refuse(name, nearest, f"{advice} beginning")
-        elif (spelled := _SPELLINGS.get(_letters(name))) is not None:
-            _refuse(name, [spelled], "A property of your own needs another name")
+        elif spelled := _misspelt(name):
+            _refuse(name, spelled, "A property of your own needs another name")
 
 
 def _refuse(name: str, nearest: Sequence[str], advice: str) -> NoReturn:
     question = f"did you mean {nearest[0]}? " if nearest else ""
     raise errors.InvalidTable(f"there is no property {name[:100]!r}: {question}{advice}", property=name)
+
+
+def _misspelt(name: str) -> list[str]:
+    """The known name that this one is nearly; nothing if it is none.
+
+    Most names of Hudi have no meaning here and are free, so one of them is compared with others of Hudi only. A
+    name without Hudi's beginning may lack it; with more parts than a known name, it is another one.
+    """
+    spelled = _SPELLINGS.get(_letters(name))
+    if spelled is not None:
+        return [spelled]
+    short = name.lower()[:_COMPARED_MAX].removeprefix(HUDI_PREFIX)
+    is_of_hudi = name.lower().startswith(HUDI_PREFIX)
+    compared = {
+        known.removeprefix(HUDI_PREFIX): known
+        for known in PROPERTIES
+        if (known.startswith(HUDI_PREFIX) if is_of_hudi else _parts(known) == short.count("."))
+    }
+    return [compared[near] for near in difflib.get_close_matches(short, compared, 1, _LIKENESS)]
+
+
+def _parts(known: str) -> int:
+    return known.removeprefix(HUDI_PREFIX).count(".")
 
 
 def _letters(name: str) -> str:
@@ -299,6 +322,9 @@ def _letters(name: str) -> str:
 
 
 _SPELLINGS: Final = {_letters(name): name for name in PROPERTIES}
+_COMPARED_MAX: Final = 200
+_LIKENESS: Final = 0.9
+"""A wrong letter or two. Of the names of Hudi 1.2.0 that are free, the nearest to a known one has 0.87."""
 
 
 def held_by_pending(names: Iterable[str]) -> list[str]:
