@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -362,4 +363,26 @@ def test_a_signal_ends_the_command(shared_server_url: str, new_table: NewTable, 
     assert "Serving all tables" in process.stderr.readline()
     process.send_signal(number)
     assert "Traceback" not in process.communicate(timeout=60)[1]
+    assert process.returncode == 128 + number
+
+
+@pytest.mark.parametrize("answers", ["refuses connections", "never answers"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_command_while_the_server_cannot_be_reached(
+    answers: str, number: signal.Signals
+) -> None:
+    """Its requests are tried again for a minute, and then it ends by another exit code."""
+    program = "from chronolake_start import client; client()"
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        if answers == "never answers":
+            bound.listen()
+        arguments = ["services", "run", "--url", f"http://127.0.0.1:{bound.getsockname()[1]}"]
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE, text=True
+        )
+        assert process.stderr is not None
+        assert "Serving all tables" in process.stderr.readline()
+        process.send_signal(number)
+        assert "Stopping: " in process.communicate()[1]
     assert process.returncode == 128 + number

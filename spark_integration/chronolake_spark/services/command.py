@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import enum
 import importlib
+import os
 import signal
+import sys
 import threading
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+import chronolake
 from chronolake.cli import context, options, output
+from chronolake.errors import ChronolakeError, ConnectionFailed
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import Action, Operation
 
@@ -23,6 +27,9 @@ if TYPE_CHECKING:
 
 _RETRY_SECONDS = 60.0
 _SIGNAL_EXIT = 128
+_WATCH_SECONDS = 0.2
+_ANSWER_SECONDS = 1.5
+"""How long a server may take to answer a run that ends."""
 _SERVICES = {
     Operation.COMPACT: "compaction",
     Operation.LOG_COMPACT: "log compaction",
@@ -89,7 +96,7 @@ def run(
     wants_json = context.wants_json() and not once
     with (
         context.client(retry_seconds=_RETRY_SECONDS, storage_options=options.storage(storage)) as client,
-        _Stopping(console) as stopping,
+        _Stopping(console, client.url) as stopping,
         TerminalReporter(console, wants_json=wants_json) as reporter,
         _executing(engine, client.url) as execute,
     ):
@@ -196,13 +203,18 @@ def _name(instant: Instant) -> str:
 
 
 class _Stopping:
-    """SIGINT and SIGTERM end the run: plans in execution return to requested. A second signal kills."""
+    """SIGINT and SIGTERM end the run: plans in execution return to requested. A second signal ends the process.
 
-    def __init__(self, console: Console) -> None:
+    So does a server that does not answer: plans cannot return to it, and requests are retried for a minute.
+    """
+
+    def __init__(self, console: Console, url: str) -> None:
         self.asked = threading.Event()
         self.number: int | None = None
         self._console = console
+        self._url = url
         self._stack = contextlib.ExitStack()
+        self._ended = threading.Event()
 
     def __enter__(self) -> _Stopping:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -210,12 +222,33 @@ class _Stopping:
         return self
 
     def __exit__(self, *_error: Any) -> None:
+        self._ended.set()
         self._stack.close()
 
     def _stop(self, number: int, _frame: object) -> None:
+        if self.number is not None:
+            self._end_process(number)
         self.number = number
         self.asked.set()
-        self._stack.close()
         self._console.print(
             "Stopping: plans in execution return to the server; once more ends at once", markup=False
         )
+        threading.Thread(target=self._watch, args=(number,), name="chronolake-stop", daemon=True).start()
+
+    def _watch(self, number: int) -> None:
+        """End the process if the server does not answer while the run ends."""
+        with chronolake.connect(self._url, timeout_seconds=_ANSWER_SECONDS, retry_seconds=0) as client:
+            while not self._ended.wait(_WATCH_SECONDS):
+                try:
+                    client.time()
+                except ConnectionFailed:
+                    if not self._ended.is_set():
+                        self._end_process(number)
+                except ChronolakeError:
+                    pass  # It is an answer.
+
+    def _end_process(self, number: int) -> NoReturn:
+        """End without the threads: they may wait for a server, which nothing interrupts."""
+        self._console.show_cursor()  # A bar on the terminal hides it.
+        sys.stdout.flush()
+        os._exit(_SIGNAL_EXIT + number)
