@@ -52,6 +52,25 @@ def test_what_holds_a_clean_is_named(shared_http: httpx.Client) -> None:
     assert messages(read, "clean", "reader") == ["later files are needed by the reader a copy"]
 
 
+def test_a_savepoint_that_keeps_files_is_named_also_after_a_clean(shared_http: httpx.Client) -> None:
+    """The trigger of cleans counts from then on, and was the only reason."""
+    table = merge_on_read(shared_http, hoodie_clean_commits_retained="1")
+    path = f"/v1/tables/{table.name}"
+    savepoint = succeeded(shared_http.post(f"{path}/savepoints", json={"writer": "w"}))["requested_time"]
+    for _ in range(2):
+        rewrite_bucket(table)
+    [clean] = plan(table, services=["clean"])
+    time, files = clean["requested_time"], clean["plan"]["files_to_delete"]
+    succeeded(table.inflight(time))
+    succeeded(table.report(time, *({"partition_path": "", "file_name": name} for name in files)))
+    succeeded(table.complete(time))
+
+    preview = table.services("/preview")
+
+    assert reasons(preview, "clean") == ["below-threshold", "savepoint"]
+    assert messages(preview, "clean", "savepoint") == [f"files kept: 1, by the savepoint {savepoint}"]
+
+
 def rewrite_bucket(table: Table) -> None:
     began = table.begun(action="deltacommit")
     succeeded(table.complete(began, write_stat(began)))

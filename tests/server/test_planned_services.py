@@ -15,6 +15,7 @@ from tests.server.planned import (
     append,
     compact,
     merge_on_read,
+    messages,
     planned as plan,
     reasons,
     simple,
@@ -183,11 +184,16 @@ def test_a_file_group_that_a_round_compacts_is_clustered_by_a_later_one(shared_h
         appended = table.begun(action="deltacommit")
         name = f".{began}-0_{appended}.log.1_0-0-0"
         succeeded(table.complete(appended, small_stat(began, 0, "") | {"file_name": name}))
+    preview = table.services("/preview")
 
     [compaction] = plan(table)
     compacted = compact(table, compaction)
     [clustering] = plan(table)
 
+    assert messages(preview, "clustering", "bounded") == [
+        "small file groups that this round compacts, and a later one clusters: 1"
+    ]
+    assert reasons(preview, "clustering") == ["bounded", "nothing-to-do"]
     assert (compaction["action"], groups(compaction)) == ("compaction", {f"{began}-0"})
     assert compacted["state"] == "completed"
     assert (clustering["action"], groups(clustering)) == ("clustering", {f"{began}-0", f"{began}-1"})

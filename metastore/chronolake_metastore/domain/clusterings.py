@@ -194,24 +194,32 @@ def plan_document(
 
     The round has planned to compact those in ``compacted`` already.
     """
-    groups = [
+    groups = decoding.decode(document, list[SmallGroup])
+    of_round = plan(policy, history, groups, compacted, force=force)
+    marked = [
         msgspec.structs.replace(group, is_planned=True) if group.name in compacted else group
-        for group in decoding.decode(document, list[SmallGroup])
+        for group in groups
     ]
-    of_round = plan(policy, history, groups, force=force)
-    return of_round, look_after(inspected, groups, of_round)
+    return of_round, look_after(inspected, marked, of_round)
 
 
 def plan(
     policy: ClusteringPolicy,
     history: ClusteringHistory,
     groups: Sequence[SmallGroup],
+    compacted: Set[FileGroupName] = frozenset(),
     *,
     force: bool = False,
 ) -> Round:
-    """The clusterings of one round, those that save the most files first. With ``force`` no trigger counts."""
-    free = [group for group in groups if not group.is_planned and not group.is_written]
-    held = [*_taken(groups)]
+    """The clusterings of one round, those that save the most files first. With ``force`` no trigger counts.
+
+    The file groups in ``compacted`` are compacted by the same round.
+    """
+    others = [group for group in groups if group.name not in compacted]
+    free = [group for group in others if not group.is_planned and not group.is_written]
+    later = [group.name for group in groups if group.name in compacted]
+    message = f"small file groups that this round compacts, and a later one clusters: {len(later)}"
+    held = [*_taken(others), *held_groups(_CLUSTERING, HeldReason.BOUNDED, message, later)]
     due = force or is_due(policy, history)
     candidates = free if due else _left_over(history, free)
     plans = sorted(

@@ -221,14 +221,20 @@ def clean_refusal(policy: CleaningPolicy, history: CleansSince, *, force: bool) 
 def plan_clean(facts: CleanFacts) -> Round:
     """The clean of a round. Its files are chosen again under the lock, so it names none."""
     held = [Held(_CLEAN, limit, f"{_LIMITS[limit]} the {holder}") for limit, holder in facts.limits.items()]
-    if facts.pinned:
-        held.append(Held(_CLEAN, facts.pinned_by, f"files kept: {facts.pinned}, by the {facts.pinning}"))
+    held += pinned_files(facts)
     if facts.has_more:
         message = f"one clean deletes {facts.files} files; the next takes more"
         held.append(Held(_CLEAN, HeldReason.BOUNDED, message))
     if not facts.files:
         return Round([], held or [Held(_CLEAN, HeldReason.NOTHING_TO_DO, "its policy keeps all files")])
     return Round([ServicePlan(_CLEAN, [], facts.size_bytes, facts.files, 0)], held)
+
+
+def pinned_files(facts: CleanFacts) -> list[Held]:
+    """The files that savepoints and readers keep from a clean."""
+    if not facts.pinned:
+        return []
+    return [Held(_CLEAN, facts.pinned_by, f"files kept: {facts.pinned}, by the {facts.pinning}")]
 
 
 _NAMED_MAX: Final = 3

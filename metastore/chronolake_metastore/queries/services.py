@@ -261,7 +261,9 @@ async def _clean(connection: Reader, asking: _Asking) -> _Part:
     policy, table = asking.policies.cleaning, asking.table
     history = await stored.clean_history(connection, table, policy, asking.now.steady)
     refusal = services.clean_refusal(policy, history, force=asking.force)
-    if refusal is not None:
+    # After a clean its trigger has not fired, and the user asks why files of the past are still there.
+    is_pinning = bool(services.pinning(history))
+    if refusal is not None and not (is_pinning and refusal.reason is HeldReason.BELOW_THRESHOLD):
         return _held([refusal])
     bounds, now = await stored_cleans.read_bounds(connection, table.table_id, policy.retention)
     scope = cleans.scope_of(table, policy.retention, bounds, now)
@@ -293,6 +295,8 @@ async def _clean(connection: Reader, asking: _Asking) -> _Part:
         pinning=services.pinning(history),
         limits=limits,
     )
+    if refusal is not None:
+        return _held([refusal, *services.pinned_files(facts)])
     of_round = services.plan_clean(facts)
     if of_round.plans or (scope is not None and await _is_empty_due(connection, table, scope, bounds, now)):
         return _Part(of_round, policy.retention)
