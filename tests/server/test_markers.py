@@ -177,7 +177,7 @@ def test_markers_without_write_stats_are_those_of_other_attempts(table: Table, s
     left_unreconciled(shared_dsn, instant, retried)
 
     assert table.markers(instant, unpublished="true") == [retried]
-    assert len(table.markers(instant)) == 3
+    assert table.markers(instant) == [retried]
 
 
 def test_write_stats_that_were_staged_count_too(table: Table, shared_dsn: str) -> None:
@@ -259,10 +259,25 @@ def test_all_markers_of_an_instant_that_ended_are_deleted_and_no_others(table: T
     assert (table.markers(ended), table.markers(other)) == ([], [marker(other)])
 
 
+@pytest.mark.parametrize(("files", "left"), [(1_000, 0), (1_001, 1_001)])
+def test_a_complete_deletes_the_markers_of_its_files_unless_they_are_many(
+    shared_http: httpx.Client, files: int, left: int
+) -> None:
+    table = rest.make_table(shared_http, index={"buckets": 1_002})
+    instant, pending = table.begun(), table.begun()
+    table.marked(instant, *many(instant, files))
+    table.marked(pending, marker(pending))
+
+    succeeded(table.complete(instant, *(write_stat(instant, bucket) for bucket in range(files))))
+
+    assert succeeded(table.delete_markers(instant)) == {"deleted": left}
+    assert table.markers(pending) == [marker(pending)]
+
+
 def test_markers_are_deleted_while_a_command_holds_the_table(table: Table, shared_dsn: str) -> None:
     instant = table.begun()
     table.marked(instant, marker(instant))
-    table.complete(instant, write_stat(instant))
+    succeeded(table.roll_back(instant, files_to_delete=[marker(instant)["file_name"]]))
     with database.clock_held(shared_dsn, table.name):
         assert succeeded(table.delete_markers(instant)) == {"deleted": 1}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.server import rest
 from tests.server.reconciling import names, retried, shown
 from tests.server.rest import Table, marker, refused, succeeded, write_stat
+from tests.server.test_base_paths import deletable, orphans
 
 
 def test_a_file_without_a_marker_is_refused_by_its_name(table: Table) -> None:
@@ -33,7 +34,7 @@ def test_the_file_of_a_failed_attempt_keeps_its_instant_from_completing_until_it
     succeeded(table.report(instant, retried(instant), writer="w"))
     succeeded(table.complete(instant, write_stat(instant)))
 
-    assert names(*table.markers(instant)) == names(marker(instant))
+    assert table.markers(instant) == []
     assert table.deletions(instant) == names(retried(instant))
 
 
@@ -66,7 +67,7 @@ def test_staged_files_are_reconciled_with_the_markers_too(table: Table) -> None:
     succeeded(table.report(instant, retried(instant)))
     succeeded(table.complete(instant, staged=versions[:2]))
 
-    assert names(*table.markers(instant)) == names(marker(instant, 0), marker(instant, 1))
+    assert table.markers(instant) == []
 
 
 def test_of_several_instants_that_complete_together_each_must_add_up(table: Table) -> None:
@@ -84,6 +85,25 @@ def test_of_several_instants_that_complete_together_each_must_add_up(table: Tabl
     assert (table.state(whole), table.state(half)) == ("inflight", "inflight")
     succeeded(table.report(half, retried(half, 1)))
     succeeded(table.http.post("/v1/transactions/complete", json={"instants": members}))
+    assert (table.markers(whole), table.markers(half)) == ([], [])
+
+
+def test_a_published_file_may_not_be_deleted_after_its_marker_is_gone(table: Table) -> None:
+    instant = table.begun()
+    file = {"partition_path": "", "file_name": marker(instant)["file_name"]}
+    late = {"unswept_since": instant, "late_files": [file]}
+    table.marked(instant, marker(instant), retried(instant))
+    succeeded(table.report(instant, retried(instant)))
+    succeeded(table.complete(instant, write_stat(instant)))
+
+    assert table.markers(instant) == []
+    assert deletable(table, instant, file) == {file["file_name"]: "live"}
+    assert orphans(table, file) == {file["file_name"]: "live"}
+    refused(table.report(instant, file), 422, "invalid-deletion")
+    refused(
+        table.http.post(f"/v1/tables/{table.name}/instants/{instant}/sweep", json=late), 422, "invalid-deletion"
+    )
+    refused(table.roll_back(instant), 409, "illegal-transition")
 
 
 def test_a_table_that_requires_markers_publishes_no_file_without(table: Table) -> None:

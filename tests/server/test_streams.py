@@ -232,6 +232,7 @@ def test_marked_files_that_no_task_reported_hold_the_checkpoint_back_until_they_
     succeeded(stream.table.report(instant, lost))
     stream.table.marked(behind, appended(behind))
     assert stream.completed(2) == [instant, behind]
+    assert (stream.table.markers(instant), stream.table.markers(behind)) == ([], [])
 
 
 def test_a_checkpoint_far_above_all_others_completes_nothing(stream: StreamOfTable) -> None:

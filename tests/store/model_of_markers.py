@@ -8,6 +8,8 @@ from chronolake_model import instants as wire
 from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.vocabulary import State
 
+DELETED_AT_COMPLETION_MAX = 1
+"""Fewer than a server deletes, so that some instants complete with more markers."""
 File = tuple[int, int]
 """A bucket, and the attempt that wrote its file."""
 
@@ -69,6 +71,12 @@ class MarkedTable:
         if instant.target is None and (owner.marked or owner.deleted) and files - owner.marked:
             refusals |= {Code.INVALID_WRITE_STAT}
         return refusals
+
+    def completed(self, instant: MarkedInstant, time: int, files: set[File]) -> None:
+        instant.state, instant.completed, instant.published = State.COMPLETED, time, files
+        instant.is_unswept |= instant.target is not None and instant.is_direct
+        if len(instant.marked) <= DELETED_AT_COMPLETION_MAX:
+            instant.marked = set()
 
     def is_later_than(self, other: MarkedInstant, instant: MarkedInstant, files: set[File]) -> bool:
         """Whether another has completed, since this one was begun, a bucket that it writes too."""

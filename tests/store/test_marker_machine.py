@@ -11,11 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    initialize,
-    invariant,
-    rule,
-)
+from hypothesis.stateful import initialize, invariant, rule
 from hypothesis.strategies import DataObject
 from msgspec.structs import asdict
 from typing_extensions import override
@@ -42,6 +38,7 @@ from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.domain.results import AnyResult
 from chronolake_metastore.notes import markers as notes
 from chronolake_metastore.proof import rebuilding, verification
+from chronolake_metastore.store import reconciling
 from chronolake_model import (
     instants as wire,
     tables as wire_tables,
@@ -53,7 +50,14 @@ from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.times import Micros, Tick, format_time, parse_time
 from chronolake_model.vocabulary import State
 from tests.store import machines, shown
-from tests.store.model_of_markers import File, MarkedInstant, MarkedTable, not_from, unless_its
+from tests.store.model_of_markers import (
+    DELETED_AT_COMPLETION_MAX,
+    File,
+    MarkedInstant,
+    MarkedTable,
+    not_from,
+    unless_its,
+)
 from tests.store.shown import TESTER
 
 STEPS = 10
@@ -161,12 +165,7 @@ class Markers(machines.DatabaseMachine):
         )
 
         if result is not None:
-            instant.state, instant.completed, instant.published = (
-                State.COMPLETED,
-                self.completion(result),
-                set(files),
-            )
-            instant.is_unswept |= instant.target is not None and instant.is_direct
+            self.table.completed(instant, self.completion(result), set(files))
 
     def report_deletions(self, data: DataObject) -> None:
         drawn, die_at = data.draw(FILES), self.death(data)
@@ -487,7 +486,8 @@ class Markers(machines.DatabaseMachine):
 
 
 @pytest.fixture
-def machine(new_database: Callable[[], str]) -> type[Markers]:
+def machine(new_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> type[Markers]:
+    monkeypatch.setattr(reconciling, "DELETED_AT_COMPLETION_MAX", DELETED_AT_COMPLETION_MAX)
     return machines.on_real_database(Markers, new_database)
 
 

@@ -233,8 +233,9 @@ class AsyncStoredTable:
     async def delete_markers(self, requested_time: str) -> int:
         """Delete the markers of an instant that has completed or was rolled back, and return their number.
 
-        Raises ``IllegalTransition`` while the instant, or the rollback that deletes the marked files, is
-        pending. This is not checked for direct markers.
+        The completion has deleted them, if they were at most 1,000. Raises ``IllegalTransition`` while the
+        instant, or the rollback that deletes the marked files, is pending. This is not checked for direct
+        markers.
         """
         return await self.markers_of(requested_time).delete_all()
 

@@ -71,7 +71,8 @@ async def list_markers(
 ) -> MarkerPage:
     """The markers of an instant, by partition path and file name, page by page.
 
-    A pending instant may get more markers, also on pages that were already read. An ended one gets no more.
+    A pending instant may get more markers, also on pages that were already read. An ended one gets no more; its
+    completion deletes them, if they are at most 1,000.
     """
     time = parameters.instant_time("requested_time", requested_time)
     return await caller.read(
@@ -102,7 +103,8 @@ async def delete_markers(
 ) -> DeletedMarkers:
     """Delete all markers of an instant that has ended, after its files were published or deleted.
 
-    The request may be repeated. Markers that were deleted before are not counted.
+    The completion of an instant has deleted its markers, if they were at most 1,000. The request may be
+    repeated. Markers that were deleted before are not counted.
     """
     time = parameters.instant_time("requested_time", requested_time)
     return await caller.note(notes.delete, parameters.table(table), time)

@@ -115,6 +115,7 @@ def write(state: State) -> Iterator[Statement]:
     # After all that ends instants.
     if Instants in state.evolutions:
         yield from state.evolution(Instants).refuse_late_markers()
+        yield from state.evolution(Instants).delete_markers()
 
 
 def write_early(state: State) -> Iterator[Statement]:

@@ -99,12 +99,13 @@ def files_deleted(
 ) -> FilesDeleted:
     """The event of files that may be deleted; raises ``InvalidDeletion``."""
     marker = format_time(marked_by(instant), table.definition.tick)
+    # First, because a completed instant has no markers any more.
+    _refuse(contradicted.published, f"the instant {marker} of {table.name!r} has published")
     if instant.is_planned_clean:
         _refuse(contradicted.unplanned, f"the plan of the clean {marker} of {table.name!r} does not name")
     else:
         foreign_files = _foreign_files(instant, contradicted, marker)
         _refuse(foreign_files, f"the instant {marker} of {table.name!r} has no marker of")
-    _refuse(contradicted.published, f"the instant {marker} of {table.name!r} has published")
     _refuse(
         contradicted.staged,
         f"the instant {marker} of {table.name!r} is pending, and publishes when it completes,",

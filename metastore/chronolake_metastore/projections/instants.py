@@ -108,6 +108,20 @@ class Instants(Projection):
         if ended:
             yield reconciling.refuse_late(ended)
 
+    def delete_markers(self) -> Iterator[Statement]:
+        """Delete the markers of instants that it completes, if they are few.
+
+        A complete is refused unless the file of each marker is published or deleted.
+        """
+        by_key = self.state.instants
+        completed = [
+            key
+            for key, marks in self.state.marks.items()
+            if marks.has_markers and key in self.changed and by_key[key].completion_time is not None
+        ]
+        if completed:
+            yield reconciling.delete_few(completed)
+
 
 def _all_marks(results: Sequence[FoundInstants]) -> dict[InstantKey, Marks]:
     """The marks by instant, merged, because one query may know less than another."""

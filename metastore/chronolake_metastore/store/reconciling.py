@@ -20,6 +20,9 @@ _COUNT: Final = statements.load("markers/count")
 _RECONCILE: Final = statements.load("markers/reconcile")
 _LOCK_INSTANTS: Final = statements.load("instants/lock_by_id")
 _REFUSE_LATE: Final = statements.load("markers/refuse_late")
+_DELETE_FEW: Final = statements.load("markers/delete_few")
+DELETED_AT_COMPLETION_MAX: Final = 1_000
+"""The markers of an instant that its completion deletes; more would take too long under the table's lock."""
 
 
 class MarkedInstant(msgspec.Struct, frozen=True):
@@ -66,6 +69,11 @@ def lock_instants(instants: Iterable[tuple[UUID, Micros]]) -> Query[None]:
 def refuse_late(instants: Iterable[tuple[UUID, Micros]]) -> Statement:
     """Abort the transaction with ``MarkedMeanwhile`` if an instant that it has ended has markers."""
     return _REFUSE_LATE, _keys(instants)
+
+
+def delete_few(instants: Iterable[tuple[UUID, Micros]]) -> Statement:
+    """Delete the markers of those instants that have at most ``DELETED_AT_COMPLETION_MAX``."""
+    return _DELETE_FEW, _keys(instants) | {"markers_max": DELETED_AT_COMPLETION_MAX}
 
 
 def _named(instant: MarkedInstant) -> dict[str, object]:
