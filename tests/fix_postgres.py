@@ -60,9 +60,11 @@ def dsn(new_database: Callable[[], str]) -> str:
 def clone_of(postgres: str, template: str) -> Iterator[str]:
     """The DSN, as a superuser, of a copy of a database, which is dropped at the end."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
+    # No connection stays open meanwhile: a long test makes more databases than PostgreSQL has connections.
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY wal_log')
-        yield claimed(make_conninfo(postgres, dbname=name))
+    yield claimed(make_conninfo(postgres, dbname=name))
+    with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
