@@ -111,7 +111,7 @@ PROJECTED = [
     "UPDATE instant SET extra_metadata = '{\"a\": \"b\"}' WHERE state = 'completed'",
     "UPDATE instant SET state = 'rolled_back', completion_time = NULL WHERE state = 'completed'",
     # A number that is equal in JSON, and that no server reads.
-    "UPDATE instant SET summary = replace(summary::text, '\"files\": 1,', '\"files\": 1.0,')::jsonb"
+    "UPDATE instant SET summary = replace(summary::text, '\"files\":1,', '\"files\":1.0,')::json"
     " WHERE summary IS NOT NULL",
     "DELETE FROM instant WHERE state = 'requested'",
     f"INSERT INTO instant (table_id, requested_time, completion_time, {INSTANT}) SELECT table_id, "

@@ -8,8 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import Column, ColumnElement, DateTime, Select, Text, cast, func, null, select
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import JSON, Column, ColumnElement, DateTime, Select, Text, cast, func, null, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
@@ -38,7 +37,7 @@ _COLUMNS: Final[Sequence[Column[Any]]] = tuple(schema.instant.columns)
 # SQLAlchemy's names are a class of their own, which msgspec does not take for text.
 _FIELDS: Final = tuple(str(column.name) for column in _COLUMNS[1:])
 """Fields of ``Instant`` in the order of the columns after the table's id."""
-_JSON_FIELDS: Final = frozenset(str(column.name) for column in _COLUMNS if isinstance(column.type, JSONB))
+_JSON_FIELDS: Final = frozenset(str(column.name) for column in _COLUMNS if isinstance(column.type, JSON))
 _ENCODED: Final = dict(zip(Instant.__struct_fields__, Instant.__struct_encode_fields__, strict=True))
 _ENCODED_FIELDS: Final = tuple(_ENCODED[name] for name in _FIELDS)
 """The same fields as msgspec names them: recorded results have short names."""
@@ -309,7 +308,7 @@ def _selected(column: Column[Any]) -> ColumnElement[Any]:
     match column.type:
         case DateTime():
             return func.micros(column)
-        case JSONB():
+        case JSON():
             return cast(column, Text)
         case _:
             return column

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, DateTime, Integer, MetaData, Table, Text, Uuid
+from sqlalchemy import JSON, BigInteger, Column, DateTime, Integer, MetaData, Table, Text, Uuid
 from sqlalchemy.dialects.postgresql import JSONB
 
 SCHEMA: Final = "chronolake"
@@ -53,7 +53,7 @@ instant: Final = Table(
     Column("lease_expires_at", DateTime(timezone=True)),
     Column("rollback_reason", Text),
     Column("rollback_cause", Text),
-    Column("summary", JSONB),
+    Column("summary", JSON),
     Column("extra_metadata", JSONB, nullable=False),
     Column("version", BigInteger, nullable=False),
     Column("target", DateTime(timezone=True)),

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from psycopg import sql
-from sqlalchemy import BigInteger, Column, CursorResult, DateTime, Integer, Text, Uuid
+from sqlalchemy import JSON, BigInteger, Column, CursorResult, DateTime, Integer, Text, Uuid
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -19,6 +19,7 @@ _PARAMETER_TYPES: Final = {
     BigInteger: "bigint",
     DateTime: "bigint",
     Integer: "integer",
+    JSON: "text",
     JSONB: "text",
     Text: "text",
     Uuid: "uuid",
@@ -43,7 +44,7 @@ def _read(column: Column[Any]) -> str:
     match column.type:
         case DateTime():
             return f"micros(i.{column.name})"
-        case JSONB():
+        case JSON():
             return f"i.{column.name}::text"
         case _:
             return f"i.{column.name}"
@@ -55,6 +56,8 @@ def _saved(column: Column[Any]) -> str:
             return f"moment({column.name})"
         case JSONB():
             return f"{column.name}::jsonb"
+        case JSON():
+            return f"{column.name}::json"
         case _:
             return column.name
 

@@ -18,7 +18,8 @@ CREATE TABLE chronolake.instant (
     rollback_reason        text COLLATE "C",
     rollback_cause         text COLLATE "C",
     extra_metadata         jsonb            NOT NULL,
-    summary                jsonb,
+    -- As json it has half of the bytes of jsonb.
+    summary                json,
     plan                   jsonb,
     stream                 jsonb,
     executions             jsonb,
