@@ -428,6 +428,28 @@ def test_a_plan_that_executors_return_is_told_from_one_that_none_takes(
     }
 
 
+def test_a_plan_of_a_dropped_table_is_no_pending_work(
+    shared_server: ServerProcess, shared_http: httpx.Client
+) -> None:
+    table = merge_on_read(shared_http)
+    append(table, times=5)
+    [done] = plan(table, services=["compaction"])
+    compact(table, done)
+    append(table, times=5)
+    [left] = plan(table, services=["compaction"])
+    succeeded(table.inflight(left["requested_time"]))
+
+    shared_http.delete(f"/v1/tables/{table.name}").raise_for_status()
+
+    with database.connected(shared_server.dsn) as auditor:
+        seen = auditor.execute(
+            "SELECT requested_digits FROM audit_services WHERE table_name = %s", [table.name]
+        ).fetchall()
+    listed = succeeded(shared_http.get("/v1/services"))["tables"]
+    assert seen == [{"requested_digits": done["requested_time"]}]
+    assert table.name not in {entry["table"] for entry in listed}
+
+
 def test_cancelled_clusterings_are_counted_until_one_completes(shared_http: httpx.Client) -> None:
     """#18830: a clustering that starves is shown."""
     table = simple(shared_http)

@@ -238,6 +238,11 @@ def make_history(history: History) -> dict[str, str]:
     history.pass_seconds(60)
     history.drop_table("shop.dropped")
     history.write("shop.clicks", 3)
+    clustered = NewPlan([FileGroupName("", bucket_file_id(3))])
+    withdrawn = history.done(
+        instants.BeginInstant("shop.clicks", "nightly", Action.CLUSTERING, inflight=False, plan=clustered)
+    )
+    history.roll_back("shop.clicks", shown.instant(withdrawn).requested_time)
     history.done(streams.OpenStream("shop.clicks", "job", "job-1"))
     times["abandoned"] = history.begin("shop.orders", writer="dead", lease_seconds=5)
     history.mark("shop.orders", times["abandoned"], 1, 2, 3)

@@ -1,4 +1,4 @@
--- A clean without a plan is one that its writer ran by hand.
+-- A clean without a plan is one that its writer ran by hand. No plan of a dropped table is executed any more.
 CREATE VIEW chronolake.audit_services AS
 SELECT
     t.namespace || '.' || t.name AS table_name,
@@ -30,8 +30,9 @@ FROM chronolake.instant i
 JOIN chronolake.lake_table t ON t.table_id = i.table_id
 JOIN chronolake.clock c ON c.table_id = i.table_id
 CROSS JOIN (SELECT greatest(chronolake.moment(chronolake.now_us()), last_time) AS time FROM chronolake.wall_clock) AS wall
-WHERE i.operation IN ('compact', 'log_compact', 'cluster')
-    OR (i.action = 'clean' AND i.plan IS NOT NULL);
+WHERE (i.operation IN ('compact', 'log_compact', 'cluster') OR (i.action = 'clean' AND i.plan IS NOT NULL))
+    AND (t.dropped_at IS NULL OR i.state NOT IN ('requested', 'inflight'));
 
 COMMENT ON VIEW chronolake.audit_services IS
-    'Every compaction, log compaction, clustering and planned clean: plan, executor, result, and why it was cancelled.';
+    'Every compaction, log compaction, clustering and planned clean: plan, executor, result, and why it was cancelled. Plans '
+    'that were pending when their table was dropped are left out.';
