@@ -125,12 +125,24 @@ class ServiceRun(msgspec.Struct, frozen=True):
     bytes_after: int
 
 
+class ExpiredService(msgspec.Struct, frozen=True):
+    """A plan that the server rolled back, because no executor had completed it in time.
+
+    ``reason`` says how long that was, and with which error the last execution ended.
+    """
+
+    service: TableService
+    requested_time: str
+    reason: str
+
+
 class ServicesStatus(msgspec.Struct, frozen=True):
     """The table services of one table.
 
     ``pending`` are the first hundred of ``pending_count`` plans, the oldest first. ``oldest_waiting_seconds``
     is how long the oldest plan without an executor has waited. ``cancelled_clusterings`` are those that writes
     have cancelled since the last completed one: a table that is written all the time may starve them.
+    ``expired`` are plans that expired and are the newest of their services.
     """
 
     table: str
@@ -138,6 +150,7 @@ class ServicesStatus(msgspec.Struct, frozen=True):
     pending_count: int
     oldest_waiting_seconds: float | None
     last_runs: list[ServiceRun]
+    expired: list[ExpiredService]
     cancelled_clusterings: int
 
 

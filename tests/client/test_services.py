@@ -6,7 +6,9 @@ import pytest
 
 import chronolake
 from chronolake import FileGroupName, HeldReason, TableService, TableType, WriteStat
+from chronolake.cli import output, services
 from chronolake_model.file_names import bucket_file_id
+from chronolake_model.services import ExpiredService, ServicesStatus
 from tests.client.conftest import Cli
 
 GROUP = FileGroupName("", bucket_file_id(0))
@@ -51,6 +53,15 @@ def test_a_plan_is_previewed_made_and_executed(client: chronolake.Client, namesp
     assert run.requested_time in {
         done.requested_time for services in client.services() for done in services.last_runs
     }
+
+
+def test_the_status_shows_a_plan_that_expired(capsys: pytest.CaptureFixture[str]) -> None:
+    expired = ExpiredService(TableService.COMPACTION, "20260101000000000", "the last execution: no space left")
+    status = ServicesStatus("web.views", [], 0, None, [], [expired], 0)
+
+    services.print_status(output.console(), status)
+
+    assert f"The compaction {expired.requested_time} expired: {expired.reason}\n" in capsys.readouterr().out
 
 
 def test_a_service_may_be_named_by_a_text(client: chronolake.Client, namespace: str) -> None:

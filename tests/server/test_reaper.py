@@ -47,9 +47,9 @@ def test_a_plan_that_nobody_executes_expires_and_frees_its_groups(server: Server
         planned.append(table, times=5)
         [waiting] = planned.planned(table, services=["compaction"])
         requested = waiting["requested_time"]
-        server.stop()  # A server would notice that the wall clock has jumped.
+        server.stop()
         early = asyncio.run(reap_once(server.dsn))
-        sql.set_wall_clock(server.dsn, f"{sql.WALL_CLOCK} + 101000000")
+        sql.set_clocks(server.dsn, f"{sql.WALL_CLOCK} + 101000000")
 
         late = asyncio.run(reap_once(server.dsn))
 
@@ -58,7 +58,10 @@ def test_a_plan_that_nobody_executes_expires_and_frees_its_groups(server: Server
         shown = rest.succeeded(table.http.get(f"/v1/tables/{table.name}/instants/{requested}"))
         assert (early, late, shown["state"]) == (0, 1, "rolled_back")
         assert "services.plan-expires-seconds" in shown["rollback_reason"]
+        reason = {"requested_time": requested, "reason": shown["rollback_reason"]}
+        assert table.services()["expired"] == [{"service": "compaction"} | reason]
         [again] = planned.planned(table, services=["compaction"])
+        assert table.services()["expired"] == []
         assert again["plan"]["file_groups"] == waiting["plan"]["file_groups"]
 
 
@@ -81,9 +84,12 @@ def test_a_plan_that_executors_return_again_and_again_expires(server: ServerProc
     assert asyncio.run(reap_once(server.dsn)) == 1
 
     with rest.connect(server.start().url) as http:
+        table = rest.Table(http, table.name)
         shown = rest.succeeded(http.get(f"/v1/tables/{table.name}/instants/{requested}"))
         assert shown["state"] == "rolled_back"
         assert shown["rollback_reason"].endswith("; the last execution: it failed")
+        [expired] = table.services()["expired"]
+        assert (expired["requested_time"], expired["reason"]) == (requested, shown["rollback_reason"])
 
 
 def test_a_plan_that_is_executed_does_not_expire(server: ServerProcess) -> None:

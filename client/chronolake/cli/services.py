@@ -47,29 +47,11 @@ def status(table: options.TableArgument) -> None:
     """Show the pending plans of a table with their executors, and what the last run of each service saved."""
     with context.client() as client:
         services = client.table(table).services.status()
-    output.show(services, lambda console: _print_status(console, services))
+    output.show(services, lambda console: print_status(console, services))
 
 
-def _planned(plans: Iterable[PlannedService]) -> Iterator[tuple[object, ...]]:
-    for plan in plans:
-        yield (
-            plan.service,
-            plan.file_groups,
-            plan.files_before,
-            plan.size_bytes,
-            plan.files_after,
-            plan.details,
-        )
-
-
-def _held(held: Iterable[HeldService]) -> Iterator[tuple[object, ...]]:
-    for entry in held:
-        example = entry.example
-        shown = None if example is None else f"{example.partition_path}/{example.file_id}".removeprefix("/")
-        yield entry.service, entry.reason, entry.file_groups, entry.message, shown
-
-
-def _print_status(console: Console, services: ServicesStatus) -> None:
+def print_status(console: Console, services: ServicesStatus) -> None:
+    """Print the pending plans of a table, its last runs, and what went wrong."""
     if services.pending:
         output.print_table(console, output.table_of(_PENDING, _pending(services.pending)))
         unlisted = services.pending_count - len(services.pending)
@@ -89,9 +71,31 @@ def _print_status(console: Console, services: ServicesStatus) -> None:
             "chronolake services run",
             soft_wrap=True,
         )
+    for expired in services.expired:
+        line = f"The {expired.service} {expired.requested_time} expired: {expired.reason}"
+        console.print(line, soft_wrap=True, markup=False)
     if services.cancelled_clusterings:
         cancelled = output.count(services.cancelled_clusterings, "clustering")
         console.print(f"{cancelled} cancelled since the last completed one, by writes to their file groups")
+
+
+def _planned(plans: Iterable[PlannedService]) -> Iterator[tuple[object, ...]]:
+    for plan in plans:
+        yield (
+            plan.service,
+            plan.file_groups,
+            plan.files_before,
+            plan.size_bytes,
+            plan.files_after,
+            plan.details,
+        )
+
+
+def _held(held: Iterable[HeldService]) -> Iterator[tuple[object, ...]]:
+    for entry in held:
+        example = entry.example
+        shown = None if example is None else f"{example.partition_path}/{example.file_id}".removeprefix("/")
+        yield entry.service, entry.reason, entry.file_groups, entry.message, shown
 
 
 def _failure(plan: PendingService) -> str:

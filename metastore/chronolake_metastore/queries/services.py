@@ -26,7 +26,7 @@ from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import catalog, cleans as stored_cleans, clocks, services as stored
 from chronolake_metastore.store.postgres.engine import Database, Reader
-from chronolake_metastore.store.services import CompletedRun, PendingPlans, WaitingService
+from chronolake_metastore.store.services import CompletedRun, PendingPlans, UndoneService, WaitingService
 from chronolake_model import services as wire
 from chronolake_model.files import FileGroupName
 from chronolake_model.names import split_table_name
@@ -323,6 +323,7 @@ async def _statuses(connection: Reader, of_tables: Sequence[Table]) -> list[wire
     table_ids = [table.table_id for table in of_tables]
     pending = await stored.pending(connection, table_ids, PENDING_MAX)
     runs = await stored.last_runs(connection, table_ids)
+    expired = await stored.last_expired(connection, table_ids)
     cancelled = await stored.cancelled_clusterings(connection, table_ids)
     now = await clocks.now(connection)
     return [
@@ -330,6 +331,7 @@ async def _statuses(connection: Reader, of_tables: Sequence[Table]) -> list[wire
             table,
             pending.get(table.table_id, PendingPlans()),
             runs.get(table.table_id, []),
+            expired.get(table.table_id, []),
             cancelled[table.table_id],
             now,
         )
@@ -338,7 +340,12 @@ async def _statuses(connection: Reader, of_tables: Sequence[Table]) -> list[wire
 
 
 def _status(
-    table: Table, pending: PendingPlans, runs: Sequence[CompletedRun], cancelled: int, now: Now
+    table: Table,
+    pending: PendingPlans,
+    runs: Sequence[CompletedRun],
+    expired: Sequence[UndoneService],
+    cancelled: int,
+    now: Now,
 ) -> wire.ServicesStatus:
     tick = table.definition.tick
     plans = [_pending(plan, tick, now) for plan in pending.first]
@@ -349,6 +356,10 @@ def _status(
         pending_count=pending.count,
         oldest_waiting_seconds=max(waiting, default=None),
         last_runs=[_run(run, tick) for run in runs],
+        expired=[
+            wire.ExpiredService(plan.service, format_time(plan.requested_time, tick), plan.reason)
+            for plan in expired
+        ],
         cancelled_clusterings=cancelled,
     )
 

@@ -36,6 +36,7 @@ _GET_LOOK: Final = """
 _SAVE_LOOK: Final = statements.load("services/save_look")
 _PENDING: Final = statements.load("services/pending")
 _LAST_RUNS: Final = statements.load("services/last_runs")
+_LAST_EXPIRED: Final = statements.load("services/last_expired")
 _CANCELLED: Final = statements.load("services/count_cancelled")
 _EXPIRED: Final = statements.load("services/expired_plans")
 _TOTALS: Final = statements.load("services/totals")
@@ -72,6 +73,14 @@ class CompletedRun(msgspec.Struct, frozen=True):
     bytes_before: int | None
     files_after: int
     bytes_after: int
+
+
+class UndoneService(msgspec.Struct, frozen=True):
+    """The newest plan of a service, which expired."""
+
+    service: TableService
+    requested_time: Micros
+    reason: str
 
 
 class ExpiredPlan(msgspec.Struct, frozen=True):
@@ -232,6 +241,18 @@ async def last_runs(connection: AsyncConnection, table_ids: Iterable[UUID]) -> d
             bytes_after,
         )
         by_table.setdefault(table_id, []).append(run)
+    return by_table
+
+
+async def last_expired(
+    connection: AsyncConnection, table_ids: Iterable[UUID]
+) -> dict[UUID, list[UndoneService]]:
+    """The plans of each table that expired, and are the newest of their services."""
+    by_table: dict[UUID, list[UndoneService]] = {}
+    rows = await statements.execute(connection, _LAST_EXPIRED, {"table_ids": list(table_ids)})
+    for table_id, service, requested, reason in rows:
+        plan = UndoneService(TableService(service), Micros(requested), reason)
+        by_table.setdefault(table_id, []).append(plan)
     return by_table
 
 
