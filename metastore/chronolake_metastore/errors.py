@@ -61,7 +61,9 @@ class TableNotFound(NotFound):
         else:
             context["table_id"] = str(table_id)
             detail = f"{name!r} is not the name of the table with the id {table_id}"
-            advice = "that table was dropped, or never existed; open the table again"
+            advice = (
+                "that table was dropped, or never existed; if another table has the name now, open that one"
+            )
         if renamed_to is not None:
             context["renamed_to"] = renamed_to
             advice = f"it was renamed to {renamed_to!r}, use that name"

@@ -84,7 +84,7 @@ def instant_time(text: str) -> str:
     try:
         parse_time(text)
     except ValueError as exc:
-        raise typer.BadParameter(str(exc)) from exc
+        raise typer.BadParameter(f"{exc}; `chronolake timeline TABLE` shows these times") from exc
     return text
 
 
