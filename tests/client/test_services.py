@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
 
 import chronolake
 from chronolake import FileGroupName, HeldReason, TableService, TableType, WriteStat
 from chronolake.cli import output, services
 from chronolake_model.file_names import bucket_file_id
-from chronolake_model.services import ExpiredService, ServicesStatus
+from chronolake_model.services import ExpiredService, PendingService, ServiceRun, ServicesStatus
+from chronolake_model.vocabulary import State
 from tests.client.conftest import Cli
 
 GROUP = FileGroupName("", bucket_file_id(0))
@@ -62,6 +66,23 @@ def test_the_status_shows_a_plan_that_expired(capsys: pytest.CaptureFixture[str]
     services.print_status(output.console(), status)
 
     assert f"The compaction {expired.requested_time} expired: {expired.reason}\n" in capsys.readouterr().out
+
+
+def test_the_tables_of_a_status_fit_into_80_columns() -> None:
+    groups, writer, time = 100, "ann@a-long-name-of-a-host.example:4711", "20260101000000000"
+    pending = PendingService(
+        TableService.LOG_COMPACTION, time, State.INFLIGHT, groups, writer, 3600.0, 1, None, None, None, 59.0
+    )
+    run = ServiceRun(
+        TableService.LOG_COMPACTION, time, time, writer, 1_000, 999_000_000_000, 100, 99_000_000_000
+    )
+    status = ServicesStatus("web.views", [pending], 1, None, [run], [], 0)
+    shown = io.StringIO()
+
+    services.print_status(Console(file=shown, width=80), status)
+
+    assert time in shown.getvalue()
+    assert [line for line in shown.getvalue().splitlines() if len(line.rstrip()) > 80] == []
 
 
 def test_a_service_may_be_named_by_a_text(client: chronolake.Client, namespace: str) -> None:

@@ -11,10 +11,11 @@ from rich.console import Console
 from chronolake.cli import context, options, output
 from chronolake_model.services import HeldService, PendingService, PlannedService, ServiceRun, ServicesStatus
 
-_PLANNED: Final = ("service", "file groups#", "files#", "bytes#", "files after#", "details~")
-_HELD: Final = ("service", "held because", "file groups#", "why~", "for example~")
-_PENDING: Final = ("service", "plan", "state", "file groups#", "age", "executor~", "lease")
-_RUNS: Final = ("service", "completed (UTC)", "files#", "bytes#", "files after#", "bytes after#", "writer~")
+_PLANNED: Final = ("service", "groups#", "files#", "bytes#", "files after#", "details~")
+_HELD: Final = ("service", "held because", "why~")
+_PENDING: Final = ("service", "plan", "groups#", "age", "executor~", "lease")
+_RUNS: Final = ("service", "files#", "bytes#", "files after#", "bytes after#", "completed (UTC)~")
+"""Lines of 80 columns; ``--json`` has all."""
 
 
 def app() -> typer.Typer:
@@ -94,8 +95,9 @@ def _planned(plans: Iterable[PlannedService]) -> Iterator[tuple[object, ...]]:
 def _held(held: Iterable[HeldService]) -> Iterator[tuple[object, ...]]:
     for entry in held:
         example = entry.example
-        shown = None if example is None else f"{example.partition_path}/{example.file_id}".removeprefix("/")
-        yield entry.service, entry.reason, entry.file_groups, entry.message, shown
+        shown = "" if example is None else f"{example.partition_path}/{example.file_id}".removeprefix("/")
+        why = f"{entry.message}, such as {shown}" if shown else entry.message
+        yield entry.service, entry.reason, why
 
 
 def _failure(plan: PendingService) -> str:
@@ -111,17 +113,16 @@ def _pending(plans: Iterable[PendingService]) -> Iterator[tuple[object, ...]]:
     for plan in plans:
         lease = None if plan.lease_seconds_left is None else f"{plan.lease_seconds_left:.0f} s left"
         age = f"{plan.age_seconds:.0f} s"
-        yield plan.service, plan.requested_time, plan.state, plan.file_groups, age, plan.executor, lease
+        yield plan.service, plan.requested_time, plan.file_groups, age, plan.executor, lease
 
 
 def _runs(runs: Iterable[ServiceRun]) -> Iterator[tuple[object, ...]]:
     for run in runs:
         yield (
             run.service,
-            output.utc(run.completion_time),
             run.files_before,
             run.bytes_before,
             run.files_after,
             run.bytes_after,
-            run.writer,
+            output.utc(run.completion_time),
         )
