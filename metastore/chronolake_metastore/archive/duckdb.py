@@ -24,7 +24,8 @@ def script(storage: ArchiveStorage) -> str:
     paths: dict[str, list[str]] = {table: [] for table in rows.COLUMNS}
     for listed in storage.manifest().runs:
         for file in storage.run(listed).files:
-            paths[file.table].append(storage.location(listed, file))
+            if file.table in paths:
+                paths[file.table].append(storage.location(listed, file))
     views = "\n".join(_view(table, of_table) for table, of_table in paths.items())
     template = resources.files("chronolake_metastore.archive").joinpath("views.sql").read_text("utf-8")
     return template.replace("{files}", views)

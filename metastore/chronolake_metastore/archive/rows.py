@@ -2,7 +2,7 @@
 
 Numbers and times are stored as differences and words in dictionaries, so that a small commit costs little. A
 request id that is a UUID is stored as its 16 bytes. What follows from the other rows is not stored: the hashes
-of a chain, and an event's request id where it is that of the outcome after it.
+of a chain, except every hundredth, and an event's request id where it is that of the outcome after it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from chronolake_metastore.domain.archives import RowBounds
 
 BATCH_ROWS: Final = 20_000
 BATCH_BYTES: Final = 32 * 1024 * 1024
@@ -56,6 +58,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, ColumnForm]]] = {
         "request_id": _KEY,
         "answers": _NUMBER,
         "payload": _TEXT,
+        "checkpoint": _BYTES,
     },
     "event_entry": {
         "table_id": _ID,
@@ -99,6 +102,7 @@ COLUMNS: Final[Mapping[str, Mapping[str, ColumnForm]]] = {
         "answer_digest": _BYTES,
         "recorded_at": _TIME,
         **dict.fromkeys(("command", "actor", "address"), _WORD),
+        "checkpoint": _BYTES,
     },
     "refusal": {
         "chain_id": _ID,
@@ -115,7 +119,22 @@ COLUMNS: Final[Mapping[str, Mapping[str, ColumnForm]]] = {
         "context": _TEXT,
     },
 }
-"""The columns of each table of the log, in the order of its rows: chain and number come first."""
+"""The columns of each table of the log, in the order of its rows: chain and number come first.
+
+``checkpoint`` is the hash of every ``CHECKPOINT_EVERY``-th entry of a chain.
+"""
+EVENT_ORDER: Final = "event_order"
+OUTCOME_KEY: Final = "outcome_key"
+INDEXES: Final[Mapping[str, Mapping[str, ColumnForm]]] = {
+    EVENT_ORDER: {"transaction_id": _NUMBER, "position": _NUMBER, "event_row": _NUMBER},
+    OUTCOME_KEY: {"key": _NUMBER, "outcome_row": _NUMBER},
+}
+"""The indexes of a run: the order of its events across tables, and its outcomes by the hash of the request id.
+
+They name rows by their number in the run, from 0.
+"""
+_INSTANTS: Final = {"event_entry": "instant", "deleted_file": "requested_time"}
+"""The columns by which rows are found that are not of one event; row groups have their bounds."""
 _UUID_SUFFIX: Final = "_uuid"
 _ARROW: Final = {
     ColumnForm.ID: pa.uuid(),
@@ -130,15 +149,48 @@ _IN_DIFFERENCES: Final = frozenset({ColumnForm.NUMBER, ColumnForm.TIME})
 _IN_DICTIONARY: Final = frozenset({ColumnForm.ID, ColumnForm.WORD})
 
 
+def columns_of(table: str) -> Mapping[str, ColumnForm]:
+    """The columns of a table of the log or of an index."""
+    return INDEXES[table] if table in INDEXES else COLUMNS[table]
+
+
 def stored_columns(table: str) -> dict[str, ColumnForm]:
     """The columns of the file, where each request id is two of them."""
     columns: dict[str, ColumnForm] = {}
-    for name, form in COLUMNS[table].items():
+    for name, form in columns_of(table).items():
         if form is ColumnForm.KEY:
             columns |= {f"{name}{_UUID_SUFFIX}": ColumnForm.ID, name: ColumnForm.TEXT}
         else:
             columns[name] = form
     return columns
+
+
+class Bounds:
+    """The bounds of rows that are added one after the other."""
+
+    def __init__(self, table: str) -> None:
+        instant = _INSTANTS.get(table)
+        self._instant = None if instant is None else list(COLUMNS[table]).index(instant)
+        self._rows = 0
+        self._first: Row = ()
+        self._last: Row = ()
+        self._instants: tuple[int, int] | None = None
+
+    def add(self, row: Row) -> None:
+        """Add the next row."""
+        self._rows += 1
+        self._first, self._last = self._first or row[:2], row[:2]
+        if self._instant is not None:
+            instant = row[self._instant]
+            least, greatest = self._instants or (instant, instant)
+            self._instants = min(least, instant), max(greatest, instant)
+
+    def result(self) -> RowBounds | None:
+        """The bounds; None without rows."""
+        if not self._rows:
+            return None
+        (of_first, first), (of_last, last) = self._first, self._last
+        return RowBounds(self._rows, (of_first, first), (of_last, last), self._instants)
 
 
 class RowWriter:
@@ -152,8 +204,10 @@ class RowWriter:
         self._batch: list[Row] = []
         self._batch_bytes = 0
         self._writer: pq.ParquetWriter | None = None
-        self.files: dict[str, int] = {}
-        """The names of the written files, with their rows."""
+        self._bounds = Bounds(table)
+        self._name = ""
+        self.files: dict[str, RowBounds] = {}
+        """The names of the finished files, with the bounds of their rows."""
 
     def add(self, row: Row) -> None:
         """Add the next row."""
@@ -171,19 +225,23 @@ class RowWriter:
     def _flush(self) -> None:
         if self._writer is None:
             suffix = f"-{len(self.files) + 1}" if self.files else ""
-            self.files[f"{self._table}{suffix}.parquet"] = 0
-            self._writer = self._open(next(reversed(self.files)))
-        name = next(reversed(self.files))
+            self._name = f"{self._table}{suffix}.parquet"
+            self._writer = self._open(self._name)
         self._writer.write_batch(self._encoded(), row_group_size=BATCH_ROWS)
-        self.files[name] += len(self._batch)
+        for row in self._batch:
+            self._bounds.add(row)
         self._batch, self._batch_bytes = [], 0
-        if (self._folder / name).stat().st_size >= FILE_BYTES_MAX:
+        if (self._folder / self._name).stat().st_size >= FILE_BYTES_MAX:
             self._finish()
 
     def _finish(self) -> None:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+            bounds = self._bounds.result()
+            assert bounds is not None
+            self.files[self._name] = bounds
+            self._bounds = Bounds(self._table)
 
     def _open(self, name: str) -> pq.ParquetWriter:
         forms = self._columns.items()
@@ -200,12 +258,12 @@ class RowWriter:
                 **{name: "DELTA_BINARY_PACKED" for name, form in forms if form in _IN_DIFFERENCES},
                 **{name: "PLAIN" for name, form in forms if form in (ColumnForm.TEXT, ColumnForm.BYTES)},
             },
-            write_statistics=list(COLUMNS[self._table])[:2],
+            write_statistics=[*list(columns_of(self._table))[:2], *_INSTANTS.get(self._table, "").split()],
         )
 
     def _encoded(self) -> pa.RecordBatch:
         arrays = []
-        for form, values in zip(COLUMNS[self._table].values(), zip(*self._batch, strict=True), strict=True):
+        for form, values in zip(columns_of(self._table).values(), zip(*self._batch, strict=True), strict=True):
             if form is ColumnForm.KEY:
                 ids = [_uuid_of(value) for value in values]
                 texts = [None if found else text for text, found in zip(values, ids, strict=True)]
@@ -215,20 +273,30 @@ class RowWriter:
         return pa.record_batch(arrays, schema=self._schema)
 
 
-def read(table: str, content: bytes) -> Iterator[Row]:
-    """The rows of a file. Raises ``ValueError`` when it is not a file of this table."""
+def opened(table: str, content: bytes) -> pq.ParquetFile:
+    """A file of this table; raises ``ValueError`` when it is another."""
     parquet = pq.ParquetFile(pa.BufferReader(content))
     if parquet.schema_arrow.names != list(stored_columns(table)):
         raise ValueError(f"it has not the columns of {table}")
-    for batch in parquet.iter_batches(BATCH_ROWS):
-        columns = []
-        for name, form in COLUMNS[table].items():
-            values = _values(form, batch.column(name))
-            if form is ColumnForm.KEY:
-                ids = batch.column(f"{name}{_UUID_SUFFIX}").to_pylist()
-                values = [text if key is None else str(key) for text, key in zip(values, ids, strict=True)]
-            columns.append(values)
-        yield from zip(*columns, strict=True)
+    return parquet
+
+
+def read(table: str, content: bytes) -> Iterator[Row]:
+    """The rows of a file. Raises ``ValueError`` when it is not a file of this table."""
+    for batch in opened(table, content).iter_batches(BATCH_ROWS):
+        yield from decoded(table, batch)
+
+
+def decoded(table: str, batch: pa.RecordBatch) -> Iterator[Row]:
+    """The rows of a part of a file."""
+    columns = []
+    for name, form in columns_of(table).items():
+        values = _values(form, batch.column(name))
+        if form is ColumnForm.KEY:
+            ids = batch.column(f"{name}{_UUID_SUFFIX}").to_pylist()
+            values = [text if key is None else str(key) for text, key in zip(values, ids, strict=True)]
+        columns.append(values)
+    yield from zip(*columns, strict=True)
 
 
 def _array(form: ColumnForm, values: Sequence[Any]) -> pa.Array:

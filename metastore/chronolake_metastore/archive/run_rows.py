@@ -16,7 +16,7 @@ from chronolake_metastore.archive import rows
 from chronolake_metastore.archive.rows import Row
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.domain import logs
-from chronolake_metastore.domain.archives import ArchiveEnds, ArchiveRun, ListedRun
+from chronolake_metastore.domain.archives import CHECKPOINT_EVERY, ArchiveEnds, ArchiveRun, ListedRun
 from chronolake_metastore.domain.changes import ListKey
 from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.lists import ListEntry, ListName
@@ -29,39 +29,38 @@ from chronolake_metastore.store.proof import EventKey, StoredDeletedFile, Stored
 from chronolake_model.times import Micros
 
 PAGE_EVENTS: Final = 1_000
+ORPHAN: Final = "a row of {} that nothing names"
 _BESIDE: Final = ("write_stat", "deleted_file", "event_entry")
-ReportOrphan = Callable[[str, EventKey], None]
-"""Takes the table of the log and the key of a row that nothing names."""
+ReportRow = Callable[[str, EventKey], None]
+"""Takes what is wrong with a row, and its key."""
+RowSource = Callable[[str], Iterator[Row]]
+"""Gives the rows of a table of the log."""
 
 
 def read(storage: ArchiveStorage, listed: ListedRun, run: ArchiveRun, table: str) -> Iterator[Row]:
-    """The rows of a table of the log in a run; raises ``ArchiveDamaged`` at a file that is not as written."""
+    """The rows of a table or an index of a run; raises ``ArchiveDamaged`` at a file that is not as written."""
     for file in run.files:
         if file.table == table:
             yield from rows.read(table, storage.content(listed, file))
 
 
 class RunRows:
-    """The rows of one run as ``proof.log_checks.LogRows``, and its events and outcomes.
+    """The rows of one run, or of a part, as ``proof.log_checks.LogRows``, and its events and outcomes.
 
-    ``ends`` are those of the runs before. ``ends_of_rows`` are those after the rows that were read.
+    ``ends`` are those before the rows. ``ends_of_rows`` are those after the rows that were read.
     """
 
     def __init__(
         self,
-        storage: ArchiveStorage,
-        listed: ListedRun,
-        run: ArchiveRun,
+        source: RowSource,
         ends: ArchiveEnds,
         report_answer: Callable[[StoredAnswer, Sequence[ProofFinding]], None],
-        report_orphan: ReportOrphan,
+        report_row: ReportRow,
     ) -> None:
-        self._events = read(storage, listed, run, "event")
-        self._beside = {
-            table: _Beside(table, read(storage, listed, run, table), report_orphan) for table in _BESIDE
-        }
-        outcome_rows, refusal_rows = (read(storage, listed, run, table) for table in ("outcome", "refusal"))
-        self._answers = _Answers(outcome_rows, refusal_rows, ends.outcomes, report_answer, report_orphan)
+        self._events = source("event")
+        self._beside = {table: _Beside(table, source(table), report_row) for table in _BESIDE}
+        self._answers = _Answers(source("outcome"), source("refusal"), ends.outcomes, report_answer, report_row)
+        self._report_row = report_row
         self._heads = dict(ends.events)
         self._hashes: dict[AnswerKey, bytes] = {}
 
@@ -100,14 +99,15 @@ class RunRows:
             if of in lists:
                 yield StoredEntry(of, ordinal, ListEntry(partition_path, entry))
             else:
-                self._beside["event_entry"].report_orphan("event_entry", (table_id, version))
+                self._report_row(ORPHAN.format("event_entry"), (table_id, version))
 
     async def answer_hashes(self, keys: Sequence[AnswerKey]) -> Mapping[AnswerKey, bytes]:
         """The hashes that the events of the last page carry."""
         return self._hashes
 
     def _event(self, row: Row) -> StoredEvent:
-        table_id, version, transaction_id, _, name, instant, time, actor, request_id, count, payload = row
+        table_id, version, transaction_id, _, name, instant, time, actor, request_id, *others = row
+        count, payload, checkpoint = others
         answers_hash = None
         if count is not None:
             answers_hash, next_request_id = self._answers.at(table_id, count)
@@ -131,6 +131,8 @@ class RunRows:
             payload_bytes=len(payload.encode()),
         )
         event = msgspec.structs.replace(event, hash=logs.hash_of(event))
+        if checkpoint != (event.hash if version % CHECKPOINT_EVERY == 0 else None):
+            self._report_row("the hash beside an event", (table_id, version))
         self._heads[table_id] = ChainHead(version, event.hash)
         return event
 
@@ -138,11 +140,11 @@ class RunRows:
 class _Beside:
     """The rows of a table beside the events, which are asked for in the order of the events."""
 
-    def __init__(self, table: str, rows_of_table: Iterator[Row], report_orphan: ReportOrphan) -> None:
+    def __init__(self, table: str, rows_of_table: Iterator[Row], report_row: ReportRow) -> None:
         self._table = table
         self._rows = rows_of_table
         self._next = next(rows_of_table, None)
-        self.report_orphan = report_orphan
+        self._report_row = report_row
 
     def of(self, events: Sequence[EventKey]) -> Iterator[Row]:
         """The rows of these events."""
@@ -152,7 +154,7 @@ class _Beside:
     def finish(self) -> None:
         """Read the remaining rows, which no event has."""
         while self._next is not None:
-            self.report_orphan(self._table, self._next[:2])
+            self._report_row(ORPHAN.format(self._table), self._next[:2])
             self._next = next(self._rows, None)
 
     def _until(self, last: EventKey | None, named: set[EventKey]) -> Iterator[Row]:
@@ -161,7 +163,7 @@ class _Beside:
             if row[:2] in named:
                 yield row
             else:
-                self.report_orphan(self._table, row[:2])
+                self._report_row(ORPHAN.format(self._table), row[:2])
 
 
 class _Answers:
@@ -173,7 +175,7 @@ class _Answers:
         refusals: Iterator[Row],
         heads: Mapping[UUID, ChainHead],
         report_answer: Callable[[StoredAnswer, Sequence[ProofFinding]], None],
-        report_orphan: ReportOrphan,
+        report_row: ReportRow,
     ) -> None:
         self._outcomes = outcomes
         self._next = next(outcomes, None)
@@ -184,7 +186,7 @@ class _Answers:
         self._before: dict[UUID, ChainHead] = {}
         self._request_id = ""
         self._report_answer = report_answer
-        self._report_orphan = report_orphan
+        self._report_row = report_row
 
     @property
     def heads(self) -> dict[UUID, ChainHead]:
@@ -207,11 +209,13 @@ class _Answers:
         while self._next is not None:
             self._follow()
         if self._refusal is not None:
-            self._report_orphan("refusal", self._refusal[:2])
+            self._report_row(ORPHAN.format("refusal"), self._refusal[:2])
 
     def _follow(self) -> None:
         assert self._next is not None
-        chain_id, number, request_id, fingerprint, table_id, version, code, result, *columns = self._next
+        chain_id, number, request_id, fingerprint, table_id, version, code, result, *columns, checkpoint = (
+            self._next
+        )
         refusal: tuple[object, ...] = (None,) * 13
         has_refusal = self._refusal is not None and self._refusal[:2] == (chain_id, number)
         if has_refusal:
@@ -225,6 +229,8 @@ class _Answers:
         head = self.heads.get(chain_id, START)
         sealed = logs.seal_answer(head.hash, chain_id, number, answer.outcome, answer.refusal)
         answer = msgspec.structs.replace(answer, hash=sealed)
+        if checkpoint != (sealed if number % CHECKPOINT_EVERY == 0 else None):
+            self._report_row("the hash beside an outcome", (chain_id, number))
         self._before[chain_id], self._request_id = head, request_id
         self._report_answer(answer, self._followed.follow(answer, str(chain_id)))
         self._next = next(self._outcomes, None)

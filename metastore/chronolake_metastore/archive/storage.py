@@ -16,7 +16,13 @@ import msgspec
 
 from chronolake_metastore import object_storage
 from chronolake_metastore.domain import archives
-from chronolake_metastore.domain.archives import ArchivedFile, ArchiveManifest, ArchiveRun, ListedRun
+from chronolake_metastore.domain.archives import (
+    ArchivedFile,
+    ArchiveManifest,
+    ArchiveRun,
+    ListedRun,
+    RowBounds,
+)
 from chronolake_metastore.object_storage import OBJECT_BYTES_MAX
 from chronolake_model import base_paths
 from chronolake_storage import guard, opening
@@ -96,16 +102,16 @@ class ArchiveStorage:
         return f"{self._files.base_path}/{_path(listed.name, file.name)}"
 
     def add(
-        self, run: ArchiveRun, spool: Path, rows: Mapping[str, Mapping[str, int]]
+        self, run: ArchiveRun, spool: Path, bounds: Mapping[str, Mapping[str, RowBounds]]
     ) -> tuple[ListedRun, ArchiveRun]:
-        """Copy the files of a run, by table and name, with their rows; gives what a manifest lists of it."""
+        """Copy the files of a run, by table and name; gives what a manifest lists of it."""
         name = f"{run.end:020}-{run.level:02}-{uuid.uuid4().hex}"
         files = []
-        for table, names in rows.items():
-            for file_name, count in names.items():
+        for table, names in bounds.items():
+            for file_name, of_file in names.items():
                 content = (spool / file_name).read_bytes()
                 self._put(_path(name, file_name), content)
-                files.append(ArchivedFile(file_name, table, count, len(content), archives.sha256(content)))
+                files.append(ArchivedFile(file_name, table, of_file, len(content), archives.sha256(content)))
         run = msgspec.structs.replace(run, files=files)
         self._put(_path(name, _DESCRIPTION), archives.encode(run))
         return archives.list_run(name, run), run

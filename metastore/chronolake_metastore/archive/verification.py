@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 import msgspec
 import pyarrow as pa
 
+from chronolake_metastore.archive import indexes, rows
+from chronolake_metastore.archive.rows import Row
 from chronolake_metastore.archive.run_rows import RunRows
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.domain import archives
@@ -94,11 +96,22 @@ class RunVerification:
         """Verify the files and the rows of a run, which begins at ``ends``."""
         self._checks.chains.begin_after(ends.events)
         try:
-            rows = RunRows(storage, listed, run, ends, self._take_answer, self._add_orphan)
-            for page in rows.pages():
-                await self._checks.check(rows, page)
+            checks = {index: indexes.IndexCheck(index) for index in rows.INDEXES}
+
+            def source(table: str) -> Iterator[Row]:
+                table_rows = self._rows(storage, listed, run, table)
+                for index, check in checks.items():
+                    table_rows = check.watch(table_rows) if indexes.source(index) == table else table_rows
+                return table_rows
+
+            log_rows = RunRows(source, ends, self._take_answer, self._add_row)
+            for page in log_rows.pages():
+                await self._checks.check(log_rows, page)
                 self.events += len(page)
-            rows.finish()
+            log_rows.finish()
+            for index, check in checks.items():
+                if not check.fits(self._rows(storage, listed, run, index)):
+                    self.add(archives.damage(listed.name, f"the index {index}", "that of its rows", "another"))
         except ArchiveDamaged:
             for exc in _damaged_files(storage, listed, run):
                 self.add_damage(exc)
@@ -106,7 +119,7 @@ class RunVerification:
         except (ValueError, pa.ArrowException) as exc:
             self.add(archives.damage(listed.name, "its rows", "rows of the log", str(exc)[:200]))
             return
-        self._compare_ends(listed.name, rows.ends_of_rows, _after(ends, run))
+        self._compare_ends(listed.name, log_rows.ends_of_rows, _after(ends, run))
 
     def add(self, finding: ProofFinding, table_id: UUID | None = None) -> None:
         """Note a finding, of the log of a table if it is given."""
@@ -132,13 +145,24 @@ class RunVerification:
             findings_left_out=self._left_out,
         )
 
+    def _rows(self, storage: ArchiveStorage, listed: ListedRun, run: ArchiveRun, table: str) -> Iterator[Row]:
+        """The rows of a table or an index; notes files whose bounds are not as described."""
+        for file in run.files:
+            if file.table == table:
+                bounds = rows.Bounds(table)
+                for row in rows.read(table, storage.content(listed, file)):
+                    bounds.add(row)
+                    yield row
+                if bounds.result() != file.bounds:
+                    name = f"{listed.name}/{file.name}"
+                    self.add(archives.damage(name, "the bounds of its rows", "as described", "others"))
+
     def _take_answer(self, answer: StoredAnswer, findings: Sequence[ProofFinding]) -> None:
         self._outcomes += 1
         for finding in findings:
             self.add(finding)
 
-    def _add_orphan(self, table: str, key: EventKey) -> None:
-        what = f"a row of {table} that nothing names"
+    def _add_row(self, what: str, key: EventKey) -> None:
         self.add(ProofFinding(Check.ARCHIVE, self._checks.name(key[0]), key[1], what, NOTHING, "a row"))
 
     def _compare_ends(self, name: str, found: ArchiveEnds, expected: ArchiveEnds) -> None:

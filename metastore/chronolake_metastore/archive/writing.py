@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.archive import rows, run_rows
+from chronolake_metastore.archive import indexes, rows, run_rows
 from chronolake_metastore.archive.rows import Row, RowWriter
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.archive.verification import RunVerification
@@ -27,6 +27,7 @@ from chronolake_metastore.domain.archives import (
     ArchiveRun,
     ChainSpan,
     ListedRun,
+    RowBounds,
 )
 from chronolake_metastore.domain.logs import START, ChainHead
 from chronolake_metastore.settings import Settings
@@ -35,8 +36,8 @@ from chronolake_metastore.store.archive import FoundEntries
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Transaction
 
-Files = dict[str, dict[str, int]]
-"""By table of the log, the names of files with their rows."""
+Files = dict[str, dict[str, RowBounds]]
+"""By table of the log or index, the names of files with the bounds of their rows."""
 _DAMAGED: Final = "run chronolake-metastore verify; nothing was archived"
 
 
@@ -93,7 +94,7 @@ async def _write_run(
             run, is_last = await _next_run(tx, manifest, ends, events_max)
             if not run.has_rows:
                 return is_last, None
-            files = {table: await _copy(tx, spool, table, run) for table in rows.COLUMNS}
+            files = await _copy(tx, spool, run)
         listed = await _list(storage, manifest, run, spool, files, ends)
         return is_last and listed is not None, listed
 
@@ -160,9 +161,26 @@ def _span(found: FoundEntries, head: ChainHead) -> ChainSpan:
     return ChainSpan(found.chain_id, head.number + 1, found.last, head.hash.hex(), found.hash.hex())
 
 
-async def _copy(tx: Transaction, spool: Path, table: str, run: ArchiveRun) -> dict[str, int]:
+async def _copy(tx: Transaction, spool: Path, run: ArchiveRun) -> Files:
+    files, entries = {}, {index: list[Row]() for index in rows.INDEXES}
+    for table in rows.COLUMNS:
+        of_table = [index for index in rows.INDEXES if indexes.source(index) == table]
+        writer, number = RowWriter(spool, table), 0
+        async for row in archive.rows(tx, table, run):
+            writer.add(row)
+            for index in of_table:
+                entries[index].append(indexes.entry(index, row, number))
+            number += 1
+        writer.close()
+        files[table] = writer.files
+    for index, of_index in entries.items():
+        files[index] = _write(spool, index, iter(sorted(of_index)))
+    return files
+
+
+def _write(spool: Path, table: str, new: Iterator[Row]) -> dict[str, RowBounds]:
     writer = RowWriter(spool, table)
-    async for row in archive.rows(tx, table, run):
+    for row in new:
         writer.add(row)
     writer.close()
     return writer.files
@@ -210,20 +228,23 @@ async def _merge(storage: ArchiveStorage) -> bool:
 
     with tempfile.TemporaryDirectory(prefix="chronolake-archive-") as folder:
         spool = Path(folder)
-        files = {}
-        for table in rows.COLUMNS:
-            writer = RowWriter(spool, table)
-            for row in _merged_rows(storage, due, runs, table):
-                writer.add(row)
-            writer.close()
-            files[table] = writer.files
         merged = archives.merge([listed.link for listed in due], runs)
+        files = {
+            table: _write(spool, table, _merged_rows(storage, due, runs, table, merged))
+            for table in (*rows.COLUMNS, *rows.INDEXES)
+        }
         return await _list(storage, manifest, merged, spool, files, ends, due) is not None
 
 
 def _merged_rows(
-    storage: ArchiveStorage, due: Sequence[ListedRun], runs: Sequence[ArchiveRun], table: str
+    storage: ArchiveStorage,
+    due: Sequence[ListedRun],
+    runs: Sequence[ArchiveRun],
+    table: str,
+    merged: ArchiveRun,
 ) -> Iterator[Row]:
     """The rows of all runs, by chain and number; each run has rows of other numbers."""
     each = [run_rows.read(storage, listed, run, table) for listed, run in zip(due, runs, strict=True)]
+    if table in rows.INDEXES:
+        return indexes.merged(table, runs, merged, each)
     return heapq.merge(*each, key=lambda row: row[:2])

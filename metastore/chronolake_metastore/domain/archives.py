@@ -7,6 +7,7 @@ at both ends, so that the entries between them are proved without a hash beside 
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
@@ -19,6 +20,8 @@ from chronolake_model import decoding
 
 MERGED_AT_ONCE: Final = 10
 """Number of runs of a level that become one of the next level."""
+CHECKPOINT_EVERY: Final = 100
+"""The rows of the entries with these numbers have their hashes, so that a reader computes few others."""
 _SCHEMA_VERSION: Final = 1
 
 
@@ -36,12 +39,55 @@ class ChainSpan(msgspec.Struct, frozen=True):
     hash: str
 
 
+class ChainPlaces:
+    """The rows of a run that are entries of chains, by chain and number: the number of each row, from 0."""
+
+    def __init__(self, spans: Sequence[ChainSpan]) -> None:
+        self._spans = spans
+        self._begins: list[int] = []
+        self.rows = 0
+        for span in spans:
+            self._begins.append(self.rows)
+            self.rows += span.last - span.first + 1
+        self._by_chain = {span.chain_id: number for number, span in enumerate(spans)}
+
+    def span(self, chain_id: UUID) -> ChainSpan | None:
+        """The entries of a chain; None if there are none."""
+        number = self._by_chain.get(chain_id)
+        return None if number is None else self._spans[number]
+
+    def row(self, chain_id: UUID, number: int) -> int:
+        """The row of an entry that the run has."""
+        chain = self._by_chain[chain_id]
+        return self._begins[chain] + number - self._spans[chain].first
+
+    def entry(self, row: int) -> tuple[UUID, int]:
+        """The chain and the number of a row; raises ``IndexError``."""
+        if not 0 <= row < self.rows:
+            raise IndexError(f"row {row} of {self.rows}")
+        chain = bisect_right(self._begins, row) - 1
+        return self._spans[chain].chain_id, self._spans[chain].first + row - self._begins[chain]
+
+
+RowKey = tuple[UUID | int, int]
+"""The first two columns of a row, by which the rows of a run are sorted."""
+
+
+class RowBounds(msgspec.Struct, frozen=True):
+    """The number of rows of a file, the first and the last, and the range of the instants that they name."""
+
+    rows: int
+    first: RowKey
+    last: RowKey
+    instants: tuple[int, int] | None = None
+
+
 class ArchivedFile(msgspec.Struct, frozen=True):
-    """A Parquet file of a run: rows of one table of the log."""
+    """A Parquet file of a run: rows of one table of the log, or of an index of the run."""
 
     name: str
     table: str
-    rows: int
+    bounds: RowBounds
     size_bytes: int
     sha256: str
 
