@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import random
 import tempfile
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -25,7 +27,8 @@ from psycopg import sql
 import chronolake
 from benchmarks import reporting, running
 from benchmarks.reporting import Row
-from chronolake_metastore.archive import verification, writing
+from chronolake_metastore.archive import run_rows, verification, writing
+from chronolake_metastore.archive.reading import ArchiveReader
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.settings import Settings
 from chronolake_model.columns import Field
@@ -49,6 +52,9 @@ COLUMNS: Final = {
     "changed_at": "timestamp",
     "day": "string",
 }
+PAGE: Final = 100
+PAGE_BYTES_MAX: Final = 4 << 20
+READS: Final = 100
 EMPTY_TABLE_BYTES_MAX: Final = 65_536
 DAY: Final = "2026-11-28"
 # The sizes of a heap, of its TOAST table with its index, and of each index.
@@ -125,6 +131,43 @@ def _measure_archive(dsn: str) -> Iterator[Row]:
         yield Row("archive verify", f"{report.events / report.seconds:,.0f} events/s")
         total = sum(path.stat().st_size for path in files) / COMMITS
         yield reporting.at_most("a small commit in the archive", total, ARCHIVED_BYTES_MAX, "bytes")
+        yield from _measure_reading(storage)
+
+
+def _measure_reading(storage: ArchiveStorage) -> Iterator[Row]:
+    """Reads of the archive; each kind begins with a reader that has read nothing."""
+    run = storage.manifest().runs[-1]
+    tables = storage.run(run).events
+    table = max(tables, key=lambda span: span.last)
+    versions = random.Random(0).choices(range(table.last - PAGE), k=READS)
+
+    def page(reader: ArchiveReader, version: int) -> None:
+        reader.events_of_table(table.chain_id, version, table.last, PAGE, PAGE_BYTES_MAX)
+
+    for name, repeats in (("the first page of a table", 1), ("a page of a table at a random version", READS)):
+        reader = ArchiveReader(storage)
+        began = time.monotonic()
+        for version in versions[:repeats]:
+            page(reader, version)
+        yield Row(name, f"{(time.monotonic() - began) / repeats * 1_000:,.1f} ms")
+    reader, place, events = ArchiveReader(storage), (0, 0), 0
+    began = time.monotonic()
+    while found := reader.events_in_order(place, run.end, 1_000, PAGE_BYTES_MAX).events:
+        place, events = (found[-1].event.transaction_id, found[-1].position), events + len(found)
+    yield Row(
+        "the log across tables, from its beginning", f"{events / (time.monotonic() - began):,.0f} events/s"
+    )
+    keys = [row[2] for row in run_rows.read(storage, run, storage.run(run), "outcome")]
+    for name, asked in (
+        ("an archived key", random.Random(0).choices(keys, k=READS)),
+        ("a key that is not archived", [str(uuid.uuid4()) for _ in range(READS * 100)]),
+    ):
+        reader = ArchiveReader(storage)
+        reader.refresh()
+        began = time.monotonic()
+        for key in asked:
+            assert (reader.outcome(key) is None) != (name == "an archived key")
+        yield Row(name, f"{(time.monotonic() - began) / len(asked) * 1_000_000:,.1f} us")
 
 
 def _stored_columns(path: Path) -> Iterator[Row]:

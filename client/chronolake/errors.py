@@ -419,6 +419,21 @@ class DatabaseUnavailable(ServerUnavailable):
     """The server cannot reach its database. Send the request again later, under the same key."""
 
 
+class ArchiveUnavailable(ServerUnavailable):
+    """The server cannot read the archive of the log, which has what was asked for.
+
+    Send the request again later, under the same key. If `detail` names a file, run `archive
+    verify`.
+    """
+
+
+class ArchiveNotSet(ServerUnavailable):
+    """The database does not have the beginning of the log, and the server was not told where its archive is.
+
+    An operator must start the server with `--archive`.
+    """
+
+
 # ---- End of the written classes.
 
 _CLASS_OF: dict[str, type[ChronolakeError]] = {code: globals()[code.class_name] for code in ProblemCode}

@@ -360,6 +360,18 @@ class ProblemCode(enum.StrEnum):
         "The server cannot reach its database",
         "Send the request again later, under the same key.",
     )
+    ARCHIVE_UNAVAILABLE = (
+        "archive-unavailable",
+        503,
+        "The server cannot read the archive of the log, which has what was asked for",
+        "Send the request again later, under the same key. If `detail` names a file, run `archive verify`.",
+    )
+    ARCHIVE_NOT_SET = (
+        "archive-not-set",
+        503,
+        "The database does not have the beginning of the log, and the server was not told where its archive is",
+        "An operator must start the server with `--archive`.",
+    )
 
     def __new__(cls, code: str, status: int, title: str, advice: str) -> ProblemCode:
         member = str.__new__(cls, code)

@@ -408,6 +408,21 @@ class Overloaded(Unavailable):
     """The server has too many waiting requests. Send the request again later, under the same key."""
 
 
+class ArchiveUnavailable(Unavailable):
+    """The server cannot read the archive of the log, which has what was asked for.
+
+    Send the request again later, under the same key. If `detail` names a file, run `archive
+    verify`.
+    """
+
+
+class ArchiveNotSet(Unavailable):
+    """The database does not have the beginning of the log, and the server was not told where its archive is.
+
+    An operator must start the server with `--archive`.
+    """
+
+
 # ---- End of the written classes.
 
 

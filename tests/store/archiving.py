@@ -102,3 +102,10 @@ def overwrite(path: Path, body: bytes) -> None:
     """Replace a file, which is read-only."""
     path.unlink()
     path.write_bytes(body)
+
+
+def flip(path: Path) -> None:
+    """Change one bit in the middle of a file."""
+    body = bytearray(path.read_bytes())
+    body[len(body) // 2] ^= 1
+    overwrite(path, bytes(body))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -12,7 +13,8 @@ from psycopg.conninfo import make_conninfo
 from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.settings import Settings
 from tests.fix_postgres import claimed, clone_of
-from tests.store import tampering
+from tests.store import archiving, tampering
+from tests.store.archiving import local
 from tests.store.tables_of_types import TablesOfTypes, projections
 
 
@@ -43,3 +45,20 @@ def history_dsn(postgres: str, history_template: str) -> Iterator[str]:
     """The DSN of a database with that history."""
     with clone_of(postgres, history_template) as dsn:
         yield dsn
+
+
+@pytest.fixture
+def log_dsn(history_dsn: str) -> str:
+    """The DSN of a log with rows in each of its tables."""
+    tampering.report_deletions(history_dsn)
+    tampering.stage(history_dsn)
+    tampering.refuse(history_dsn, "shop.orders", "shop.none")
+    tampering.refuse(history_dsn)
+    return history_dsn
+
+
+@pytest.fixture
+def pieces(log_dsn: str, tmp_path: Path) -> Path:
+    """An archive of that log in several runs of several levels."""
+    archiving.write(log_dsn, local(tmp_path / "pieces"), 1)
+    return tmp_path / "pieces"

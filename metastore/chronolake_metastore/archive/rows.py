@@ -165,12 +165,16 @@ def stored_columns(table: str) -> dict[str, ColumnForm]:
     return columns
 
 
-class Bounds:
+def instant_column(table: str) -> int | None:
+    """The column of a table by which rows are found that are not of one event."""
+    return list(COLUMNS[table]).index(_INSTANTS[table]) if table in _INSTANTS else None
+
+
+class BoundsOfRows:
     """The bounds of rows that are added one after the other."""
 
     def __init__(self, table: str) -> None:
-        instant = _INSTANTS.get(table)
-        self._instant = None if instant is None else list(COLUMNS[table]).index(instant)
+        self._instant = instant_column(table)
         self._rows = 0
         self._first: Row = ()
         self._last: Row = ()
@@ -204,7 +208,7 @@ class RowWriter:
         self._batch: list[Row] = []
         self._batch_bytes = 0
         self._writer: pq.ParquetWriter | None = None
-        self._bounds = Bounds(table)
+        self._bounds = BoundsOfRows(table)
         self._name = ""
         self.files: dict[str, RowBounds] = {}
         """The names of the finished files, with the bounds of their rows."""
@@ -241,7 +245,7 @@ class RowWriter:
             bounds = self._bounds.result()
             assert bounds is not None
             self.files[self._name] = bounds
-            self._bounds = Bounds(self._table)
+            self._bounds = BoundsOfRows(self._table)
 
     def _open(self, name: str) -> pq.ParquetWriter:
         forms = self._columns.items()

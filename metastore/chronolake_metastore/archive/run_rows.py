@@ -15,8 +15,8 @@ import msgspec
 from chronolake_metastore.archive import rows
 from chronolake_metastore.archive.rows import Row
 from chronolake_metastore.archive.storage import ArchiveStorage
-from chronolake_metastore.domain import logs
-from chronolake_metastore.domain.archives import CHECKPOINT_EVERY, ArchiveEnds, ArchiveRun, ListedRun
+from chronolake_metastore.domain import archives, logs
+from chronolake_metastore.domain.archives import ArchiveEnds, ArchiveRun, ListedRun
 from chronolake_metastore.domain.changes import ListKey
 from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.lists import ListEntry, ListName
@@ -131,7 +131,7 @@ class RunRows:
             payload_bytes=len(payload.encode()),
         )
         event = msgspec.structs.replace(event, hash=logs.hash_of(event))
-        if checkpoint != (event.hash if version % CHECKPOINT_EVERY == 0 else None):
+        if checkpoint != (event.hash if version % archives.CHECKPOINT_EVERY == 0 else None):
             self._report_row("the hash beside an event", (table_id, version))
         self._heads[table_id] = ChainHead(version, event.hash)
         return event
@@ -229,7 +229,7 @@ class _Answers:
         head = self.heads.get(chain_id, START)
         sealed = logs.seal_answer(head.hash, chain_id, number, answer.outcome, answer.refusal)
         answer = msgspec.structs.replace(answer, hash=sealed)
-        if checkpoint != (sealed if number % CHECKPOINT_EVERY == 0 else None):
+        if checkpoint != (sealed if number % archives.CHECKPOINT_EVERY == 0 else None):
             self._report_row("the hash beside an outcome", (chain_id, number))
         self._before[chain_id], self._request_id = head, request_id
         self._report_answer(answer, self._followed.follow(answer, str(chain_id)))

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from chronolake_metastore import object_storage
+from chronolake_metastore import errors, object_storage
 from chronolake_metastore.domain import archives
 from chronolake_metastore.domain.archives import (
     ArchivedFile,
@@ -32,7 +32,7 @@ MANIFEST: Final = "manifest.json"
 _DESCRIPTION: Final = "run.json"
 
 
-class ArchiveDamaged(Exception):
+class ArchiveDamaged(errors.ConfigurationError):
     """A file of an archive that is missing, or not as it was written."""
 
     def __init__(self, name: str, expected: str, found: str) -> None:

@@ -149,7 +149,7 @@ class RunVerification:
         """The rows of a table or an index; notes files whose bounds are not as described."""
         for file in run.files:
             if file.table == table:
-                bounds = rows.Bounds(table)
+                bounds = rows.BoundsOfRows(table)
                 for row in rows.read(table, storage.content(listed, file)):
                     bounds.add(row)
                     yield row

@@ -9,7 +9,8 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain.archives import CHECKPOINT_EVERY, ArchiveEnds, ArchiveRun, LogComparison
+from chronolake_metastore.domain import archives
+from chronolake_metastore.domain.archives import ArchiveEnds, ArchiveRun, LogComparison
 from chronolake_metastore.store.postgres import engine, statements
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Transaction
@@ -100,7 +101,7 @@ def rows(tx: Transaction, table: str, run: ArchiveRun) -> AsyncIterator[tuple[An
         "chain_ids": [span.chain_id for span in run.outcomes],
         "first_numbers": [span.first for span in run.outcomes],
         "last_numbers": [span.last for span in run.outcomes],
-        "checkpoint_every": CHECKPOINT_EVERY,
+        "checkpoint_every": archives.CHECKPOINT_EVERY,
     }
     return tx.stream(_READ[table], parameters)
 

@@ -159,7 +159,9 @@ Connection = AsyncConnection
 class Database:
     """One PostgreSQL database, as the server uses it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, archive: object | None = None) -> None:
+        self.archive = archive
+        """The archive from which ``store.archived`` reads history that has left the database."""
         self.page_bytes_max = settings.page_bytes_max
         """Where pages of lists end, unless their limit of entries comes first."""
         self._outages = Outages()

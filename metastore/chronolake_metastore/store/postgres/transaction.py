@@ -149,6 +149,11 @@ class Session:
         self._silent_seconds = silent_seconds
         self._connection: BoundedConnection | None = None
 
+    @property
+    def database(self) -> engine.Database:
+        """The database of its connection."""
+        return self._database
+
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Transaction]:
         """A transaction that commits at the end of the block if not before, and rolls back when it raises.

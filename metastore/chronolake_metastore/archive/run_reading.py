@@ -1,0 +1,215 @@
+"""Rows of one run of an archive, by number or by key, from the files and row groups that have them."""
+
+from __future__ import annotations
+
+import contextlib
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chronolake_metastore.archive import rows
+from chronolake_metastore.archive.rows import EVENT_ORDER, OUTCOME_KEY, Row
+from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
+from chronolake_metastore.domain.archives import ArchivedFile, ArchiveRun, ChainPlaces, ListedRun, RowKey
+
+_DECODED_AT_ONCE: Final = 1_000
+_NUMBER_MAX: Final = 1 << 63
+T = TypeVar("T")
+
+
+class ReadCache:
+    """The last reads of an archive, up to a number of bytes. The last one is kept whatever its size."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+
+    def get(self, key: Hashable, load: Callable[[], tuple[T, int]]) -> T:
+        """The entry, which ``load`` gives with its size if it is not there."""
+        if key in self._entries:
+            self._entries.move_to_end(key)
+        else:
+            self._entries[key] = load()
+            self._bytes += self._entries[key][1]
+            while self._bytes > self._bytes_max and len(self._entries) > 1:
+                _, (_, size) = self._entries.popitem(last=False)
+                self._bytes -= size
+        value: T = self._entries[key][0]
+        return value
+
+
+class RunReader:
+    """The rows of one run. Methods block, and raise ``ArchiveDamaged`` or ``ConfigurationError``."""
+
+    def __init__(self, storage: ArchiveStorage, listed: ListedRun, run: ArchiveRun, cache: ReadCache) -> None:
+        self._storage = storage
+        self._cache = cache
+        self.listed = listed
+        self.run = run
+        self.events = ChainPlaces(run.events)
+        self.outcomes = ChainPlaces(run.outcomes)
+        for table, expected in (
+            ("event", self.events.rows),
+            (EVENT_ORDER, self.events.rows),
+            ("outcome", self.outcomes.rows),
+            (OUTCOME_KEY, self.outcomes.rows),
+        ):
+            if self.count(table) != expected:
+                raise self.damaged(table, f"{expected} rows", f"{self.count(table)}")
+
+    def count(self, table: str) -> int:
+        """The number of rows of a table or an index."""
+        return sum(file.bounds.rows for file in self._files(table))
+
+    def rows(self, table: str, begin: int, end: int) -> Iterator[Row]:
+        """The rows with the numbers from ``begin`` to before ``end``, which the run must have."""
+        if begin < end and not 0 <= begin < end <= self.count(table):
+            raise self.damaged(table, f"{end} rows", f"{self.count(table)}")
+        file_begin = 0
+        for file in self._files(table):
+            file_end = file_begin + file.bounds.rows
+            if begin < file_end and file_begin < end:
+                for group_begin, batch in self._groups(file, begin - file_begin, end - file_begin):
+                    low = max(begin - file_begin - group_begin, 0)
+                    yield from self._decoded(file, batch, low, end - file_begin - group_begin)
+            file_begin = file_end
+
+    def row(self, table: str, number: int) -> Row:
+        """The row with this number, which the run must have."""
+        return next(self.rows(table, number, number + 1))
+
+    def between(self, table: str, low: RowKey, high: RowKey, instant: int | None = None) -> Iterator[Row]:
+        """The rows with keys from ``low`` to ``high``; ``instant`` leaves files and row groups out."""
+        for file in self._files(table):
+            if file.bounds.last < low or high < file.bounds.first or _lacks(file.bounds.instants, instant):
+                continue
+            metadata = self._metadata(file)
+            groups = [
+                number
+                for number in range(metadata.num_row_groups)
+                if _may_have(metadata.row_group(number), low, high)
+                and not _lacks(_instants(table, metadata.row_group(number)), instant)
+            ]
+            for number in groups:
+                batch = self._group(file, number)
+                with self._damage(file):
+                    keys = _Keys(table, batch)
+                    begin, end = bisect_left(keys, low), bisect_right(keys, high)
+                yield from self._decoded(file, batch, begin, end)
+
+    def after(self, index: str, key: RowKey) -> int:
+        """The number of the first entry of an index after ``key``."""
+        begin = 0
+        for file in self._files(index):
+            if key < file.bounds.last:
+                for group_begin, batch in self._groups(file, 0, file.bounds.rows):
+                    keys = _Keys(index, batch)
+                    if key < keys[len(keys) - 1]:
+                        return begin + group_begin + bisect_right(keys, key)
+            begin += file.bounds.rows
+        return begin
+
+    def outcome_keys(self) -> array[int]:
+        """The hashes of the request ids of all outcomes, sorted: eight bytes each."""
+        keys: array[int] = array("q")
+        for file in self._files(OUTCOME_KEY):
+            self._metadata(file)
+            with self._damage(file):
+                column = self._parquet(file).read(["key"]).column(0)
+                for chunk in column.chunks:
+                    keys.frombytes(memoryview(chunk.buffers()[1])[8 * chunk.offset :][: 8 * len(chunk)])
+        return keys
+
+    def damaged(self, name: str, expected: str, found: str) -> ArchiveDamaged:
+        """A finding on a table of the run."""
+        return ArchiveDamaged(f"{self.listed.name}/{name}", expected, found)
+
+    def _files(self, table: str) -> list[ArchivedFile]:
+        return [file for file in self.run.files if file.table == table]
+
+    def _groups(self, file: ArchivedFile, begin: int, end: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The row groups of a file that have rows of a range, each with the number of its first row."""
+        metadata = self._metadata(file)
+        group_begin = 0
+        for number in range(metadata.num_row_groups):
+            group_end = group_begin + metadata.row_group(number).num_rows
+            if begin < group_end and group_begin < end:
+                yield group_begin, self._group(file, number)
+            group_begin = group_end
+
+    def _metadata(self, file: ArchivedFile) -> pq.FileMetaData:
+        with self._damage(file):
+            metadata = self._parquet(file).metadata
+        if metadata.num_rows != file.bounds.rows:
+            raise self.damaged(file.name, f"{file.bounds.rows} rows", f"{metadata.num_rows}")
+        return metadata
+
+    def _decoded(self, file: ArchivedFile, batch: pa.RecordBatch, begin: int, end: int) -> Iterator[Row]:
+        for low in range(begin, min(end, batch.num_rows), _DECODED_AT_ONCE):
+            with self._damage(file):
+                part = batch.slice(low, min(_DECODED_AT_ONCE, end - low))
+                decoded = list(rows.decoded(file.table, part))
+            yield from decoded
+
+    def _group(self, file: ArchivedFile, number: int) -> pa.RecordBatch:
+        def load() -> tuple[pa.RecordBatch, int]:
+            with self._damage(file):
+                group = self._parquet(file).read_row_group(number, use_threads=False).combine_chunks()
+                [batch] = group.to_batches()
+            return batch, batch.nbytes
+
+        return self._cache.get((self.listed.name, file.name, number), load)
+
+    def _parquet(self, file: ArchivedFile) -> pq.ParquetFile:
+        return self._cache.get(
+            (self.listed.name, file.name),
+            lambda: (rows.opened(file.table, self._storage.content(self.listed, file)), file.size_bytes),
+        )
+
+    @contextlib.contextmanager
+    def _damage(self, file: ArchivedFile) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, pa.ArrowException) as exc:
+            raise self.damaged(file.name, f"rows of {file.table}", str(exc)[:200]) from exc
+
+
+class _Keys:
+    """The keys of rows, for a binary search."""
+
+    def __init__(self, table: str, batch: pa.RecordBatch) -> None:
+        self._columns = [batch.column(name) for name in list(rows.columns_of(table))[:2]]
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def __getitem__(self, number: int) -> RowKey:
+        first, second = (column[number].as_py() for column in self._columns)
+        return first, second
+
+
+def _may_have(group: pq.RowGroupMetaData, low: RowKey, high: RowKey) -> bool:
+    """Whether a row group may have rows with keys from ``low`` to ``high``, of tables of the log."""
+    of_chain, of_number = group.column(0).statistics, group.column(1).statistics
+    least, greatest = UUID(bytes=of_chain.min), UUID(bytes=of_chain.max)
+    numbers = (of_number.min, of_number.max) if least == greatest else (-_NUMBER_MAX, _NUMBER_MAX)
+    return (least, numbers[0]) <= high and low <= (greatest, numbers[1])
+
+
+def _instants(table: str, group: pq.RowGroupMetaData) -> tuple[int, int] | None:
+    column = rows.instant_column(table)
+    if column is None:
+        return None
+    statistics = group.column(column).statistics
+    return statistics.min_raw, statistics.max_raw
+
+
+def _lacks(instants: tuple[int, int] | None, instant: int | None) -> bool:
+    return instants is not None and instant is not None and not instants[0] <= instant <= instants[1]

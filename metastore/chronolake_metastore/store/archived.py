@@ -1,0 +1,215 @@
+"""History that is only in the archive of the log, and what reads it there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol, TypeVar, runtime_checkable
+from uuid import UUID
+
+import msgspec
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain.events import StoredEvent
+from chronolake_metastore.domain.lists import ListEntry, ListName
+from chronolake_metastore.store.feed import FeedEntry
+from chronolake_metastore.store.outcomes import StoredOutcome
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Query, read
+from chronolake_model.marker_names import DeletedFile
+from chronolake_model.times import Micros, Tick
+
+EVENT_BYTES: Final = 512
+"""The share of an event in the bound of a page, beside its payload (``feed/page.sql``)."""
+_NAMES: Final = """
+    SELECT table_id, namespace || '.' || name, definition ->> 'tick'
+    FROM lake_table
+    WHERE table_id = ANY(%(table_ids)s::uuid[])
+"""
+_FIRST_VERSION: Final = """
+    SELECT coalesce(min(e.version), (SELECT c.version + 1 FROM clock c WHERE c.table_id = %(table_id)s))
+    FROM event e
+    WHERE e.table_id = %(table_id)s AND e.transaction_id >= %(transaction_id)s::text::xid8
+"""
+ResultT = TypeVar("ResultT")
+EventPlace = tuple[int, int]
+"""A transaction and a position in it."""
+
+
+class ArchivedEvent(msgspec.Struct, frozen=True):
+    """An event, and its position in its transaction."""
+
+    event: StoredEvent
+    position: int
+
+    @property
+    def bytes(self) -> int:
+        """Its share of the bound of a page."""
+        return self.event.payload_bytes + EVENT_BYTES
+
+
+class ArchivedEvents(msgspec.Struct, frozen=True):
+    """A page of events. Those after the first ``counted`` complete the last request.
+
+    ``bytes`` is the share of the counted ones of the bound. ``is_cut`` says that the bounds end the page.
+    """
+
+    events: Sequence[ArchivedEvent]
+    counted: int
+    bytes: int
+    is_cut: bool
+
+
+@runtime_checkable
+class ArchivedLog(Protocol):
+    """An archive of the log. Methods block unless they say otherwise.
+
+    They raise ``ConfigurationError`` when the archive is damaged, or storage refuses.
+    """
+
+    @property
+    def end(self) -> int:
+        """The transaction before which this reader has everything; ``refresh`` moves it on. Does not block."""
+
+    def refresh(self) -> int:
+        """Take in what was archived since; gives the new ``end``."""
+
+    def may_have_outcome(self, request_id: str) -> bool:
+        """Whether the archive may have an outcome, as of the last refresh. Does not block."""
+
+    def outcome(self, request_id: str) -> StoredOutcome | None:
+        """The outcome of a request, without its hash; None if the archive has none."""
+
+    def events_of_table(
+        self, table_id: UUID, after_version: int, until_version: int, limit: int, bytes_max: int
+    ) -> ArchivedEvents:
+        """Events of one table after a version, up to another; bounded as ``feed.page_of_table``."""
+
+    def events_in_order(self, after: EventPlace, until: int, limit: int, bytes_max: int) -> ArchivedEvents:
+        """Events of all tables after a place, of transactions before ``until``; bounded as ``feed.page``."""
+
+    def version_at(self, table_id: UUID, place: EventPlace) -> int:
+        """The version of a table's last event up to a place; 0 if the archive has none."""
+
+    def last_place(self, until: int) -> EventPlace:
+        """The place of the last event of the transactions before ``until``; (0, 0) if there is none."""
+
+    def has_event(self, place: EventPlace) -> bool:
+        """Whether a place is that of an event."""
+
+    def time_of_version(self, table_id: UUID, version: int) -> Micros | None:
+        """The time of a table's event; None if the archive has none of this version."""
+
+    def entries(
+        self, table_id: UUID, instant: Micros, name: ListName, after: int, limit: int, bytes_max: int
+    ) -> tuple[list[tuple[int, ListEntry]], bool]:
+        """Entries of a list after an ordinal, as ``event_lists.page`` gives them."""
+
+    def deleted_files(
+        self, table_id: UUID, instant: Micros, after: DeletedFile, limit: int
+    ) -> list[DeletedFile]:
+        """Files of an instant that were reported deleted, each once, in order, after a file."""
+
+
+class LogBorder(msgspec.Struct, frozen=True):
+    """Rows of the transactions before this one are only in the archive."""
+
+    transaction_id: int
+
+
+def find_border() -> Query[LogBorder | None]:
+    """The border; None while PostgreSQL has all of the log.
+
+    It is read after the rows that may be missing: a row that has left PostgreSQL since is before it.
+    """
+    return Query[LogBorder | None].known(None)
+
+
+async def border(connection: AsyncConnection) -> LogBorder | None:
+    """The border, in a transaction that only reads."""
+    query = find_border()
+    return query.result if query.is_known else await read(connection, query)
+
+
+def log_of(database: Database) -> ArchivedLog | None:
+    """The archive that a server was given."""
+    log = database.archive
+    assert log is None or isinstance(log, ArchivedLog)
+    return log
+
+
+async def ask(log: ArchivedLog | None, border: LogBorder, read: Callable[[ArchivedLog], ResultT]) -> ResultT:
+    """The answer of the archive, which has all before the border; no transaction may wait for it.
+
+    Raises ``ArchiveNotSet`` or ``ArchiveUnavailable``.
+    """
+    if log is None:
+        raise errors.ArchiveNotSet(
+            "the history that this request needs is in the archive of the log; an operator must give this "
+            "server the option --archive with its location"
+        )
+    return await asyncio.to_thread(_read, log, border, read)
+
+
+def _read(log: ArchivedLog, border: LogBorder, read: Callable[[ArchivedLog], ResultT]) -> ResultT:
+    try:
+        end = log.end if log.end >= border.transaction_id else log.refresh()
+        if end < border.transaction_id:
+            raise errors.ArchiveUnavailable(
+                f"the archive of the log ends before transaction {end}, and the database has nothing before "
+                f"transaction {border.transaction_id}: --archive must name the archive of this database",
+                end=end,
+                border=border.transaction_id,
+            )
+        return read(log)
+    except errors.ConfigurationError as exc:
+        raise errors.ArchiveUnavailable(
+            f"the archive of the log cannot be read: {exc}; send the request again", reason=str(exc)
+        ) from exc
+
+
+async def first_version(connection: AsyncConnection, table_id: UUID, border: LogBorder) -> int:
+    """The version of a table's first event after the border; the next one if there is none."""
+    parameters = {"table_id": table_id, "transaction_id": str(border.transaction_id)}
+    return int((await statements.execute(connection, _FIRST_VERSION, parameters)).scalar_one())
+
+
+async def entries(
+    connection: AsyncConnection, events: Iterable[ArchivedEvent], *, as_text: bool = False
+) -> list[FeedEntry]:
+    """Archived events as the feed has them, with the present names of their tables."""
+    events = list(events)
+    table_ids = sorted({archived.event.table_id for archived in events})
+    rows = await statements.execute(connection, _NAMES, {"table_ids": table_ids})
+    tables = {table_id: (name, Tick(tick)) for table_id, name, tick in rows}
+    nameless: tuple[None, None] = (None, None)
+    return [
+        _entry(archived, *tables.get(archived.event.table_id, nameless), as_text=as_text) for archived in events
+    ]
+
+
+async def names(connection: AsyncConnection, table_ids: Sequence[UUID]) -> dict[UUID, str]:
+    """The present names of tables. The catalog has none."""
+    rows = await statements.execute(connection, _NAMES, {"table_ids": list(table_ids)})
+    return {table_id: name for table_id, name, _ in rows}
+
+
+def _entry(archived: ArchivedEvent, table: str | None, tick: Tick | None, *, as_text: bool) -> FeedEntry:
+    event = archived.event
+    return FeedEntry(
+        transaction_id=str(event.transaction_id),
+        position=archived.position,
+        table=table,
+        tick=tick,
+        table_id=event.table_id,
+        version=event.version,
+        type=event.type,
+        instant=event.instant,
+        time=event.time,
+        actor=event.actor,
+        request_id=event.request_id,
+        payload=event.payload if as_text else msgspec.json.decode(event.payload),
+        hash=event.hash.hex(),
+    )

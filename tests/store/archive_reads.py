@@ -1,0 +1,162 @@
+"""The answers of a reader of an archive, beside those of PostgreSQL, which still has all rows."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from chronolake_metastore.archive.reading import ArchiveReader
+from chronolake_metastore.archive.storage import ArchiveStorage
+from chronolake_metastore.domain.lists import ListName
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import archived, deletions, event_lists, feed
+from chronolake_metastore.store.archived import ArchivedEvents
+from chronolake_metastore.store.deletions import FIRST
+from chronolake_metastore.store.event_log import Cursor
+from chronolake_metastore.store.feed import FeedEntry
+from chronolake_metastore.store.markers import InstantRef
+from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_model.marker_names import DeletedFile
+from chronolake_model.times import Micros
+from chronolake_storage.files import Files
+
+BYTES_MAX = (1, 2_000, 20_000, 1 << 30)
+ALL = 1 << 62
+
+
+def reader_of(files: Files) -> ArchiveReader:
+    """A reader that has read nothing."""
+    return ArchiveReader(ArchiveStorage(files))
+
+
+def compare(dsn: str, reader: ArchiveReader, seed: int = 0, borders: Sequence[int] = ()) -> None:
+    """Assert that a reader of an archive of all of the log gives what PostgreSQL gives.
+
+    ``borders`` are transactions before which it must give the same part.
+    """
+    reads = _Reads(dsn, reader, random.Random(seed))
+
+    async def run() -> None:
+        database = Database(Settings(dsn=dsn))
+        try:
+            async with database.reading() as connection:
+                await reads.compare_order(connection, [ALL, *borders])
+                await reads.compare_tables(connection)
+                await reads.compare_places(connection)
+                await reads.compare_lists(connection)
+        finally:
+            await database.close()
+
+    reads.compare_outcomes()
+    asyncio.run(run())
+
+
+class _Reads:
+    def __init__(self, dsn: str, reader: ArchiveReader, draws: random.Random) -> None:
+        self._dsn = dsn
+        self._reader = reader
+        self._draws = draws
+
+    def _rows(self, query: str) -> list[Any]:
+        with psycopg.connect(self._dsn) as connection:
+            connection.execute("SET search_path = chronolake")
+            return connection.execute(query.encode()).fetchall()
+
+    def _limits(self) -> tuple[int, int]:
+        return self._draws.choice((1, 2, 3, 7, 50, 1_000)), self._draws.choice(BYTES_MAX)
+
+    def compare_outcomes(self) -> None:
+        columns = "request_id, fingerprint, table_id, version, code, result, dialect, answer_digest"
+        rest = "micros(recorded_at), command, actor, address, chain_id, number"
+        rows = self._rows(f"SELECT {columns}, {rest} FROM outcome")
+        assert rows
+        for row in rows:
+            outcome = self._reader.outcome(row[0])
+            assert outcome is not None
+            assert tuple(getattr(outcome, name) for name in outcome.__struct_fields__[:-1]) == row
+            assert self._reader.outcome(f"{row[0]}-") is None
+
+    async def compare_order(self, connection: Reader, borders: list[int]) -> None:
+        for until in borders:
+            after = (0, 0)
+            is_last = False
+            while not is_last:
+                limit, bytes_max = self._limits()
+                page = self._reader.events_in_order(after, until, limit, bytes_max)
+                cursor = Cursor(str(after[0]), after[1])
+                expected, is_last = await feed.page(connection, cursor, limit, bytes_max)
+                before = [entry for entry in expected if int(entry.transaction_id) < until]
+                assert await archived.entries(connection, page.events) == before
+                if before != expected:
+                    assert not page.is_cut
+                    break
+                assert until < ALL or is_last == _is_last(page, limit)
+                after = _place(expected[-1]) if expected else after
+
+    async def compare_tables(self, connection: Reader) -> None:
+        for table_id, last in self._rows("SELECT table_id, max(version) FROM event GROUP BY table_id"):
+            version, is_last = 0, table_id.int == 0
+            while not is_last:
+                limit, bytes_max = self._limits()
+                page = self._reader.events_of_table(table_id, version, last, limit, bytes_max)
+                expected, is_last = await feed.page_of_table(connection, table_id, version, limit, bytes_max)
+                assert await archived.entries(connection, page.events) == expected
+                assert is_last == _is_last(page, limit)
+                version = expected[-1].version if expected else version
+            await self._compare_middle(connection, table_id, last)
+
+    async def _compare_middle(self, connection: Reader, table_id: UUID, last: int) -> None:
+        """Compare single events at random versions, as the first read of another reader."""
+        for version in self._draws.sample(range(last), min(3, last)):
+            page = self._reader.events_of_table(table_id, version, version + 1, 1, 1)
+            [[digest]] = self._rows(
+                f"SELECT hash FROM event WHERE table_id = '{table_id}' AND version = {version + 1}"
+            )
+            assert [found.event.hash for found in page.events] == [digest]
+
+    async def compare_places(self, connection: Reader) -> None:
+        rows = self._rows("SELECT transaction_id::text::bigint, position, table_id, version FROM event")
+        for transaction_id, position, table_id, version in self._draws.sample(rows, min(20, len(rows))):
+            assert self._reader.has_event((transaction_id, position))
+            assert not self._reader.has_event((transaction_id - 1, position))
+            assert self._reader.version_at(table_id, (transaction_id, position)) == version
+            place = (transaction_id + self._draws.randint(-3, 3), position)
+            found = await feed.version_at(connection, table_id, Cursor(str(place[0]), place[1]))
+            assert self._reader.version_at(table_id, place) == found
+            time = await feed.time_of_version(connection, table_id, version)
+            assert self._reader.time_of_version(table_id, version) == time
+            assert self._reader.time_of_version(table_id, 1_000_000) is None
+
+    async def compare_lists(self, connection: Reader) -> None:
+        lists = self._rows("SELECT DISTINCT table_id, micros(instant), list FROM event_entry")
+        for table_id, instant, name in lists:
+            after = -1
+            while after < 1_000_000:
+                limit, bytes_max = self._limits()
+                of = table_id, Micros(instant), ListName(name), after, limit, bytes_max
+                expected = await event_lists.page(connection, *of)
+                assert self._reader.entries(*of) == expected
+                entries, _ = expected
+                after = entries[-1][0] if entries else 1_000_000
+        for table_id, instant in self._rows(
+            "SELECT DISTINCT table_id, micros(requested_time) FROM deleted_file"
+        ):
+            file: DeletedFile | None = FIRST
+            while file is not None:
+                limit, _ = self._limits()
+                files = await deletions.page(connection, InstantRef(table_id, instant), file, limit)
+                assert self._reader.deleted_files(table_id, instant, file, limit) == files
+                file = files[-1] if files else None
+
+
+def _is_last(page: ArchivedEvents, limit: int) -> bool:
+    return not page.is_cut and page.counted < limit
+
+
+def _place(entry: FeedEntry) -> tuple[int, int]:
+    return int(entry.transaction_id), entry.position

@@ -1,0 +1,164 @@
+"""Reading an archive of the log: the same answers as PostgreSQL, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from chronolake_metastore.archive import indexes, reading, rows
+from chronolake_metastore.archive.storage import ArchiveDamaged
+from chronolake_metastore.domain import archives
+from chronolake_storage.files import CONTENT_BYTES_MAX, Content, Files
+from tests.store import archive_reads, archiving, tampering
+from tests.store.archive_reads import reader_of
+from tests.store.archiving import change_rows, forge_run, local, overwrite
+
+
+@pytest.fixture
+def log_dsn(log_dsn: str) -> str:
+    """The DSN of a log with rows in each of its tables, and events with several in a request."""
+    tampering.refuse(log_dsn, "shop.clicks")
+    tampering.plan(log_dsn)
+    return log_dsn
+
+
+@pytest.mark.parametrize("events_max", [1, 5, 1_000])
+@pytest.mark.parametrize("every", [1, 3, 100])
+def test_a_reader_gives_what_postgresql_gives(
+    log_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events_max: int, every: int
+) -> None:
+    monkeypatch.setattr(archives, "CHECKPOINT_EVERY", every)
+    archiving.write(log_dsn, local(tmp_path), events_max)
+
+    archive_reads.compare(log_dsn, reader_of(local(tmp_path)), seed=events_max + every)
+
+
+def test_large_tables_are_read_from_several_files_and_windows(
+    log_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "BATCH_ROWS", 3)
+    monkeypatch.setattr(rows, "FILE_BYTES_MAX", 1)
+    monkeypatch.setattr(reading, "WINDOWS", (5, 1))
+    monkeypatch.setattr(reading, "WINDOW_BYTES_MAX", 3_000)
+    archiving.write(log_dsn, local(tmp_path))
+
+    archive_reads.compare(log_dsn, reader_of(local(tmp_path)))
+
+
+def test_small_row_groups_share_files(log_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "BATCH_ROWS", 2)
+    archiving.write(log_dsn, local(tmp_path))
+
+    archive_reads.compare(log_dsn, reader_of(local(tmp_path)))
+
+
+def test_a_reader_goes_on_while_runs_are_written_merged_and_removed(log_dsn: str, tmp_path: Path) -> None:
+    files = local(tmp_path)
+    archiving.write(log_dsn, files, 1)
+    reader = reader_of(files)
+    archive_reads.compare(log_dsn, reader)
+    for _ in range(12):
+        tampering.refuse(log_dsn, "shop.orders")
+        archiving.write(log_dsn, files, 1)
+
+    reader.refresh()
+
+    archive_reads.compare(log_dsn, reader)
+
+
+class CountingFiles:
+    """Files that count the objects that are read, by name."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self.names: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+    def read(self, path: str, bytes_max: int = CONTENT_BYTES_MAX) -> Content | None:
+        self.names.append(path.rpartition("/")[2])
+        return self._files.read(path, bytes_max)
+
+
+def test_a_key_that_is_not_archived_costs_no_request(log_dsn: str, tmp_path: Path) -> None:
+    archiving.write(log_dsn, local(tmp_path), 5)
+    files = CountingFiles(local(tmp_path))
+    reader = reader_of(files)
+    reader.refresh()
+    files.names.clear()
+
+    outcomes = [reader.outcome(str(uuid4())) for _ in range(1_000)]
+
+    assert (set(outcomes), files.names) == ({None}, [])
+
+
+def test_a_key_is_found_without_the_other_files_of_its_run(log_dsn: str, tmp_path: Path) -> None:
+    archiving.write(log_dsn, local(tmp_path))
+    files = CountingFiles(local(tmp_path))
+
+    outcome = reader_of(files).outcome("request-3")
+
+    assert outcome is not None
+    assert files.names == ["manifest.json", "run.json", "outcome_key.parquet", "outcome.parquet"]
+
+
+def test_two_keys_of_one_hash_are_told_apart(
+    log_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexes, "key_of", len)
+    archiving.write(log_dsn, local(tmp_path), 5)
+
+    archive_reads.compare(log_dsn, reader_of(local(tmp_path)))
+
+
+def _truncate(path: Path) -> None:
+    overwrite(path, path.read_bytes()[:-1])
+
+
+DAMAGE: dict[str, Callable[[Path], None]] = {
+    "flip": archiving.flip,
+    "truncate": _truncate,
+    "remove": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "run.json",
+        "event.parquet",
+        "event_entry.parquet",
+        "deleted_file.parquet",
+        "outcome.parquet",
+        "refusal.parquet",
+        "event_order.parquet",
+        "outcome_key.parquet",
+    ],
+)
+def test_a_damaged_file_gives_an_error_and_no_wrong_answer(
+    log_dsn: str, tmp_path: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    archiving.write(log_dsn, local(tmp_path), 5)
+    for path in list(tmp_path.glob(f"runs/*/{name}")):
+        damage(path)
+
+    with pytest.raises(ArchiveDamaged):
+        archive_reads.compare(log_dsn, reader_of(local(tmp_path)))
+
+
+@pytest.mark.parametrize("table", ["event", "outcome", "refusal", "event_order", "outcome_key"])
+def test_missing_rows_give_an_error_whatever_the_digests_say(log_dsn: str, tmp_path: Path, table: str) -> None:
+    def forge(run: Path, _: dict[str, Any]) -> None:
+        change_rows(run / f"{table}.parquet", table, lambda found: found.__delitem__(slice(1, None)))
+
+    archiving.write(log_dsn, local(tmp_path))
+    forge_run(tmp_path, 0, forge)
+
+    with pytest.raises(ArchiveDamaged):
+        archive_reads.compare(log_dsn, reader_of(local(tmp_path)))
