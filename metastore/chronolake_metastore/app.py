@@ -12,7 +12,7 @@ from litestar import Router
 from litestar.di import Provide
 from litestar.openapi.plugins import JsonRenderPlugin
 
-from chronolake_metastore import errors
+from chronolake_metastore import errors, object_storage
 from chronolake_metastore.api import (
     adoption,
     callers,
@@ -45,6 +45,8 @@ from chronolake_metastore.api import (
 from chronolake_metastore.api.application import Application, FastPath
 from chronolake_metastore.api.parameters import check_request
 from chronolake_metastore.api.requests import StrictRequest
+from chronolake_metastore.archive.reading import ArchiveReader
+from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.batching.markers import MarkerBatcher
 from chronolake_metastore.batching.sequencer import Notifier, Sequencer
 from chronolake_metastore.followers import Followers
@@ -95,7 +97,9 @@ def create_app(settings: Settings) -> Application:
     """
     # Litestar decodes requests by msgspec itself.
     decoding.prepare("chronolake_model")
-    database = Database(settings)
+    location = settings.archive
+    archive = ArchiveReader(ArchiveStorage(object_storage.open_location(location))) if location else None
+    database = Database(settings, archive)
     metrics = Metrics()
     notifier = Notifier()
     followers = Followers(settings, metrics)

@@ -235,6 +235,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             min=0.0,
         ),
     ] = 1.0
+    archive: Annotated[
+        str | None,
+        Option(
+            help="The location of the archive of the log, as a path or a URI (s3://...). The server needs it "
+            "once the database does not have the beginning of the log any more.",
+            metavar="FOLDER or URI",
+        ),
+    ] = None
     storage_endpoints: Annotated[
         Sequence[str],
         Option(

@@ -52,7 +52,7 @@ def example(setting: Setting) -> tuple[str, Any]:
     if isinstance(setting.type, enum.EnumType):
         other = next(member for member in list[enum.StrEnum](setting.type) if member != setting.default)
         return other.value, other
-    if setting.type is str:
+    if setting.type in (str, str | None):
         return DSN, DSN
     return str(setting.default + 1), setting.default + 1
 

@@ -9,18 +9,21 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
+import pytest
 
 from chronolake_metastore.archive.reading import ArchiveReader
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.domain.lists import ListName
+from chronolake_metastore.queries import archived as across
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import archived, deletions, event_lists, feed
-from chronolake_metastore.store.archived import ArchivedEvents
+from chronolake_metastore.store.archived import ArchivedEvents, LogBorder
 from chronolake_metastore.store.deletions import FIRST
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.feed import FeedEntry
 from chronolake_metastore.store.markers import InstantRef
 from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.transaction import Query
 from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros
 from chronolake_storage.files import Files
@@ -37,18 +40,20 @@ def reader_of(files: Files) -> ArchiveReader:
 def compare(dsn: str, reader: ArchiveReader, seed: int = 0, borders: Sequence[int] = ()) -> None:
     """Assert that a reader of an archive of all of the log gives what PostgreSQL gives.
 
-    ``borders`` are transactions before which it must give the same part.
+    ``borders`` are transactions before which it must give the same part, and the queries the same pages.
     """
     reads = _Reads(dsn, reader, random.Random(seed))
 
     async def run() -> None:
-        database = Database(Settings(dsn=dsn))
+        database = Database(Settings(dsn=dsn), reader)
         try:
             async with database.reading() as connection:
                 await reads.compare_order(connection, [ALL, *borders])
                 await reads.compare_tables(connection)
                 await reads.compare_places(connection)
                 await reads.compare_lists(connection)
+                for border in borders:
+                    await reads.compare_across(database, connection, LogBorder(border))
         finally:
             await database.close()
 
@@ -118,6 +123,27 @@ class _Reads:
                 f"SELECT hash FROM event WHERE table_id = '{table_id}' AND version = {version + 1}"
             )
             assert [found.event.hash for found in page.events] == [digest]
+
+    async def compare_across(self, database: Database, connection: Reader, border: LogBorder) -> None:
+        """Compare pages that begin before a border and go on after it, though nothing has left the database."""
+        tables = self._rows("SELECT table_id FROM clock WHERE version > 0")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(archived, "find_border", lambda: Query.known(border))
+            cursor, is_last = Cursor(), False
+            while not is_last:
+                limits = self._limits()
+                page = await across.page(database, cursor, *limits)
+                assert page == await feed.page(connection, cursor, *limits)
+                entries, is_last = page
+                cursor = Cursor(entries[-1].transaction_id, entries[-1].position) if entries else cursor
+            for (table_id,) in tables:
+                version, is_last = 0, table_id.int == 0
+                while not is_last:
+                    limits = self._limits()
+                    page = await across.page_of_table(database, table_id, version, *limits)
+                    assert page == await feed.page_of_table(connection, table_id, version, *limits)
+                    entries, is_last = page
+                    version = entries[-1].version if entries else version
 
     async def compare_places(self, connection: Reader) -> None:
         rows = self._rows("SELECT transaction_id::text::bigint, position, table_id, version FROM event")

@@ -14,6 +14,7 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.commands import recording
+from chronolake_metastore.commands.archived_keys import ArchivedKeys, AskArchive
 from chronolake_metastore.commands.handler import Answer, Loading, Names, Sharing, combined, fetch, single_query
 from chronolake_metastore.commands.recording import Request
 from chronolake_metastore.commands.registry import HANDLERS, AnyHandler
@@ -30,7 +31,8 @@ from chronolake_metastore.domain.state import Loaded, State
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.projections import registry as projections
 from chronolake_metastore.projections.projection import Named
-from chronolake_metastore.store import catalog, clocks, outcomes, reconciling, refusals
+from chronolake_metastore.store import archived, catalog, clocks, outcomes, reconciling, refusals
+from chronolake_metastore.store.archived import LogBorder
 from chronolake_metastore.store.postgres.transaction import Session, Statement, Transaction
 from chronolake_model.times import MICROS_PER_SECOND
 
@@ -54,6 +56,7 @@ class _Records(msgspec.Struct):
     """The outcomes and refusals of a group's commands."""
 
     known: dict[str, outcomes.StoredOutcome]
+    unread: dict[str, errors.Unavailable] = {}
     decided: list[outcomes.StoredOutcome] = []
     refused: list[refusals.RefusedCommand] = []
 
@@ -123,12 +126,25 @@ def _split(tasks: Sequence[Task]) -> list[list[Task]]:
 
 
 async def _run_together(session: Session, tasks: Sequence[Task], drift_max_us: int) -> GroupResult:
+    keys = ArchivedKeys(session.database)
+    while True:
+        try:
+            return await _run_once(session, tasks, keys, drift_max_us)
+        except AskArchive as question:
+            await keys.ask(question)
+
+
+async def _run_once(
+    session: Session, tasks: Sequence[Task], keys: ArchivedKeys, drift_max_us: int
+) -> GroupResult:
     async with session.begin() as tx:
         ahead = await _look_ahead(tx, tasks)
-        state, now, known = await _load_state(tx, tasks)
+        state, now, known, border = await _load_state(tx, tasks)
+        request_ids = [task.request.ctx.request_id for task in tasks]
+        of_archive, unread = keys.find(border, [key for key in request_ids if key not in known])
         evidence = await _load_evidence(tx, state, tasks, ahead, now)
         before = dict(state.clocks)
-        records = _Records(known)
+        records = _Records(known | of_archive, unread)
         results: list[Result] = []
         await tx.commit(_execute(state, tasks, evidence, now, records, results))
     drift_us = max((drift(clock, now.wall) for clock in state.clocks.values()), default=0)
@@ -156,7 +172,8 @@ def _execute(
     the next command is decided.
     """
     for task, task_evidence in zip(tasks, evidence, strict=True):
-        results.append((yield from _decide(state, task, task_evidence, now, records)))
+        unread = records.unread.get(task.request.ctx.request_id)
+        results.append(unread or (yield from _decide(state, task, task_evidence, now, records)))
     if records.decided:
         yield from recording.write(state)
         yield from _append_records(records)
@@ -205,19 +222,20 @@ def _catalog(names: Names) -> list[UUID]:
 
 async def _load_state(
     tx: Transaction, tasks: Sequence[Task]
-) -> tuple[State, Now, dict[str, outcomes.StoredOutcome]]:
+) -> tuple[State, Now, dict[str, outcomes.StoredOutcome], LogBorder | None]:
     """Lock and read what the commands name, in one round trip, or two where something is missing."""
     names = [task.names for task in tasks]
     now = clocks.read_now(appends=True)
     known = outcomes.find(task.request.ctx.request_id for task in tasks)
-    fields = await fetch(tx, projections.load(_named(names), now, known))
+    border = archived.find_border()
+    fields = await fetch(tx, projections.load(_named(names), now, known, border))
     tables, instants = fields.get("tables", {}), fields.get("instants", {})
     missing = _missing(names, tables, instants)
     renamed = await tx.fetch_one(catalog.find_renamed(missing)) if missing else {}
     elsewhere = _elsewhere(tasks, tables)
     present_names = await tx.fetch_one(catalog.find_present_names(elsewhere)) if elsewhere else {}
     loaded = Loaded(**fields, renamed=renamed, present_names=present_names, wall_offset=now.result.wall_offset)
-    return projections.state_of(loaded), now.result, known.result
+    return projections.state_of(loaded), now.result, known.result, border.result
 
 
 def _named(names: Sequence[Names]) -> Named:

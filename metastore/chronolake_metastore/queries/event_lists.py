@@ -12,7 +12,8 @@ from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.lists import ListEntry, ListName
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, markers
-from chronolake_metastore.store import event_lists as stored
+from chronolake_metastore.queries.archived import ask
+from chronolake_metastore.store import archived, event_lists as stored
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import instants as wire
 from chronolake_model.times import Micros, format_time
@@ -91,15 +92,12 @@ async def _page(
         if place is not None:
             cursors.refuse_unless((place.requested_time, place.list) == (request.requested_time, name))
         after = _BEFORE_ALL if place is None else place.ordinal
-        entries, is_cut = await stored.page(
-            connection,
-            table.table_id,
-            instant.requested_time,
-            name,
-            after,
-            request.limit,
-            database.page_bytes_max,
-        )
+        of = table.table_id, instant.requested_time, name, after, request.limit, database.page_bytes_max
+        entries, is_cut = await stored.page(connection, *of)
+        # A list is the rows of one event, so it is whole in the database or in the archive.
+        border = None if entries else await archived.border(connection)
+    if border is not None:
+        entries, is_cut = await ask(database, border, lambda log: log.entries(*of))
     next_cursor = (
         cursors.encode(_Place(table.table_id, request.requested_time, name, entries[-1][0])) if is_cut else None
     )

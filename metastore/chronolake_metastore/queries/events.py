@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -10,13 +11,14 @@ from msgspec import Meta
 
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.errors import InvalidCursor
-from chronolake_metastore.queries import cursors, tables
-from chronolake_metastore.store import feed
+from chronolake_metastore.queries import archived, cursors, tables
+from chronolake_metastore.store import archived as stored, feed
+from chronolake_metastore.store.archived import ArchivedLog, LogBorder
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.feed import FeedEntry
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model.events import CursorTime, EventPage, LoggedEvent
-from chronolake_model.times import Bound, Tick, format_time, to_datetime
+from chronolake_model.times import Bound, Micros, Tick, format_time, to_datetime
 
 _BIGINT_MAX = 2**63 - 1
 
@@ -52,14 +54,14 @@ async def page(
 
 
 async def _page_of_all(ctx: Context, database: Database, after: str | None, limit: int) -> EventPage:
-    async with database.reading() as connection:
-        if after == Bound.LATEST:
-            end = await feed.end(connection)
-            place = LogPlace(end.transaction_id, end.position)
-        else:
-            place = place_in_log(after)
-        cursor = Cursor(place.transaction_id, place.position)
-        entries, caught_up = await feed.page(connection, cursor, limit, database.page_bytes_max)
+    if after == Bound.LATEST:
+        async with database.reading() as connection:
+            end = await archived.end_of(database, connection)
+        place = LogPlace(end.transaction_id, end.position)
+    else:
+        place = place_in_log(after)
+    cursor = Cursor(place.transaction_id, place.position)
+    entries, caught_up = await archived.page(database, cursor, limit, database.page_bytes_max)
     places = [place_of(entry) for entry in entries]
     return _answer(entries, places, place, caught_up=caught_up)
 
@@ -73,9 +75,9 @@ async def _page_of_table(
             place = TableInFeed(table.table_id, await feed.end_of_table(connection, table.table_id))
         else:
             place = place_in_table(after, table.table_id)
-        entries, caught_up = await feed.page_of_table(
-            connection, table.table_id, place.version, limit, database.page_bytes_max
-        )
+    entries, caught_up = await archived.page_of_table(
+        database, table.table_id, place.version, limit, database.page_bytes_max
+    )
     places = [place_in_table_of(entry) for entry in entries]
     return _answer(entries, places, place, caught_up=caught_up)
 
@@ -90,8 +92,12 @@ async def time_of_cursor(ctx: Context, database: Database, table_name: str, curs
     place = _place_of_either(cursor)
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
-        version = await _version_at(connection, table.table_id, place)
-        time = await feed.time_of_version(connection, table.table_id, version)
+        border = await stored.border(connection)
+        is_archived = border is not None and _is_before(place, border)
+        version = 0 if is_archived else await _version_at(connection, table.table_id, place)
+        time = None if is_archived else await feed.time_of_version(connection, table.table_id, version)
+    if border is not None and (is_archived or (time is None and version)):
+        time = await archived.ask(database, border, _time_at(table.table_id, version, place))
     return CursorTime(None if time is None else format_time(time, table.definition.tick))
 
 
@@ -122,6 +128,29 @@ async def _version_at(connection: Reader, table_id: UUID, place: LogPlace | Tabl
     cursor = Cursor(place.transaction_id, place.position)
     cursors.refuse_unless(place == _BEGINNING or await feed.is_behind_event(connection, cursor))
     return await feed.version_at(connection, table_id, cursor)
+
+
+def _is_before(place: LogPlace | TableInFeed, border: LogBorder) -> bool:
+    """Whether a place in the order across tables, but not the beginning, is only in the archive."""
+    if isinstance(place, TableInFeed) or place == _BEGINNING:
+        return False
+    return archived.is_before(Cursor(place.transaction_id, place.position), border)
+
+
+def _time_at(
+    table_id: UUID, version: int, place: LogPlace | TableInFeed
+) -> Callable[[ArchivedLog], Micros | None]:
+    """The time of an archived version, or of the last one up to a place if ``version`` is 0."""
+
+    def read(log: ArchivedLog) -> Micros | None:
+        if version:
+            return log.time_of_version(table_id, version)
+        assert isinstance(place, LogPlace)
+        cursor = int(place.transaction_id), place.position
+        cursors.refuse_unless(log.has_event(cursor))
+        return log.time_of_version(table_id, log.version_at(table_id, cursor))
+
+    return read
 
 
 def _place_of_either(cursor: str) -> LogPlace | TableInFeed:

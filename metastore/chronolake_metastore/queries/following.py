@@ -12,7 +12,7 @@ import msgspec
 
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.event_ring import LAST_OF_TABLE, EncodedEvent, RingPlace
-from chronolake_metastore.queries import cursors, events, tables
+from chronolake_metastore.queries import archived, cursors, events, tables
 from chronolake_metastore.store import feed
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.feed import FeedEntry
@@ -114,20 +114,19 @@ async def begin(
 
 async def page(database: Database, position: FeedPosition, limit: int, bytes_max: int) -> list[EncodedEvent]:
     """The events after ``position``, at most ``limit`` and about ``bytes_max`` bytes, but at least one."""
-    async with database.following() as connection:
-        if position.table_id is not None:
-            of_table = position.table_id, position.version
-            entries = await feed.texts_of_table(connection, *of_table, limit, bytes_max)
-        else:
-            after = Cursor(str(position.place.transaction_id), position.place.position)
-            entries = await feed.texts(connection, after, limit, bytes_max)
+    if position.table_id is not None:
+        of_table = position.table_id, position.version
+        entries = await archived.texts_of_table(database, *of_table, limit, bytes_max)
+    else:
+        after = Cursor(str(position.place.transaction_id), position.place.position)
+        entries = await archived.texts(database, after, limit, bytes_max)
     return [_encoded(entry) for entry in entries]
 
 
 async def end(database: Database) -> RingPlace:
     """The place after the last event that followers may get: no open transaction can still append before it."""
     async with database.following() as connection:
-        last = await feed.end(connection)
+        last = await archived.end_of(database, connection)
     return RingPlace(int(last.transaction_id), last.position)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain.context import Context
-from chronolake_metastore.store import outcomes
+from chronolake_metastore.queries import archived
+from chronolake_metastore.store import archived as stored, outcomes
+from chronolake_metastore.store.archived import LogBorder
 from chronolake_metastore.store.outcomes import FoundOutcome
 from chronolake_metastore.store.postgres.engine import Database
 
@@ -13,6 +15,26 @@ async def get(ctx: Context, database: Database, request_id: str) -> FoundOutcome
     """The recorded outcome of a request; raises ``OutcomeNotFound`` when no request of this id was decided."""
     async with database.reading() as connection:
         outcome = await outcomes.get(connection, request_id)
+        border = await stored.border(connection) if outcome is None else None
+    if border is not None:
+        outcome = await _archived(database, border, request_id)
     if outcome is None:
         raise errors.OutcomeNotFound(request_id)
     return outcome
+
+
+async def _archived(database: Database, border: LogBorder, request_id: str) -> FoundOutcome | None:
+    found = await archived.ask(database, border, lambda log: log.outcome(request_id))
+    if found is None:
+        return None
+    async with database.reading() as connection:
+        names = await stored.names(connection, [] if found.table_id is None else [found.table_id])
+    return FoundOutcome(
+        request_id=found.request_id,
+        result=found.result,
+        dialect=found.dialect,
+        answer_digest=found.answer_digest,
+        table=None if found.table_id is None else names.get(found.table_id),
+        version=found.version,
+        recorded_at=found.recorded_at,
+    )

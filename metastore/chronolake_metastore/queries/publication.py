@@ -26,12 +26,11 @@ from chronolake_metastore.domain.publication_steps import (
 )
 from chronolake_metastore.domain.steady_clock import by_wall
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.queries import publication_steps, tables
+from chronolake_metastore.queries import archived, publication_steps, tables
 from chronolake_metastore.queries.publication_steps import Pause, StepPage
 from chronolake_metastore.store import (
     catalog,
     clocks,
-    feed,
     partitions as stored_partitions,
     publication as stored,
     published_history,
@@ -105,7 +104,7 @@ async def find_work(database: Database) -> list[UUID]:
 async def end_of_log(database: Database) -> Cursor:
     """The place after the last event that no open transaction can still precede."""
     async with database.reading() as connection:
-        return await feed.end(connection)
+        return await archived.end_of(database, connection)
 
 
 async def changed_tables(database: Database, after: Cursor, limit: int) -> Changed:

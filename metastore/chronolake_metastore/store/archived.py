@@ -122,7 +122,8 @@ class LogBorder(msgspec.Struct, frozen=True):
 def find_border() -> Query[LogBorder | None]:
     """The border; None while PostgreSQL has all of the log.
 
-    It is read after the rows that may be missing: a row that has left PostgreSQL since is before it.
+    A transaction of commands reads it after the rows that may be missing. Rows leave only after the border is
+    committed, and after the transactions that have read an earlier one have ended.
     """
     return Query[LogBorder | None].known(None)
 
