@@ -27,7 +27,7 @@ from psycopg import sql
 import chronolake
 from benchmarks import reporting, running
 from benchmarks.reporting import Row
-from chronolake_metastore.archive import run_rows, verification, writing
+from chronolake_metastore.archive import dropping, run_rows, verification, writing
 from chronolake_metastore.archive.reading import ArchiveReader
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.settings import Settings
@@ -59,8 +59,10 @@ EMPTY_TABLE_BYTES_MAX: Final = 65_536
 DAY: Final = "2026-11-28"
 # The sizes of a heap, of its TOAST table with its index, and of each index.
 _SIZES: Final[LiteralString] = """
-    SELECT c.relname, part.name, part.bytes
+    SELECT coalesce(partitioned.relname, c.relname), part.name, part.bytes
     FROM pg_class c
+    LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+    LEFT JOIN pg_class partitioned ON partitioned.oid = i.inhparent
     CROSS JOIN LATERAL (
         SELECT 'heap', pg_table_size(c.oid) - coalesce(pg_total_relation_size(nullif(c.reltoastrelid, 0)), 0)
         UNION ALL
@@ -132,6 +134,12 @@ def _measure_archive(dsn: str) -> Iterator[Row]:
         total = sum(path.stat().st_size for path in files) / COMMITS
         yield reporting.at_most("a small commit in the archive", total, ARCHIVED_BYTES_MAX, "bytes")
         yield from _measure_reading(storage)
+        before = sum(_sizes(dsn).values())
+        began = time.monotonic()
+        asyncio.run(dropping.drop(Settings(dsn=dsn), storage, 0))
+        yield Row("archive drop, with its proof", f"{time.monotonic() - began:,.1f} s")
+        freed = (before - sum(_sizes(dsn).values())) / COMMITS
+        yield Row("of a small commit, bytes that leave PostgreSQL with its answers", f"{freed:,.0f} bytes")
 
 
 def _measure_reading(storage: ArchiveStorage) -> Iterator[Row]:
@@ -187,8 +195,11 @@ def _vacuum(dsn: str) -> None:
 
 def _sizes(dsn: str) -> Sizes:
     """Bytes by table and part."""
+    sizes: dict[tuple[str, str], int] = defaultdict(int)
     with psycopg.connect(dsn) as connection:
-        return {(table, part): size for table, part, size in connection.execute(_SIZES)}
+        for table, part, size in connection.execute(_SIZES):
+            sizes[table, part] += size
+    return sizes
 
 
 def _columns(dsn: str, table: str) -> Iterator[tuple[str, float]]:

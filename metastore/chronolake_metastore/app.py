@@ -98,8 +98,8 @@ def create_app(settings: Settings) -> Application:
     # Litestar decodes requests by msgspec itself.
     decoding.prepare("chronolake_model")
     location = settings.archive
-    archive = ArchiveReader(ArchiveStorage(object_storage.open_location(location))) if location else None
-    database = Database(settings, archive)
+    archive = ArchiveStorage(object_storage.open_location(location)) if location else None
+    database = Database(settings, ArchiveReader(archive))
     metrics = Metrics()
     notifier = Notifier()
     followers = Followers(settings, metrics)

@@ -180,6 +180,19 @@ COMMENT ON COLUMN chronolake.steady_clock.only_row IS 'Always true';
 COMMENT ON COLUMN chronolake.steady_clock.last_time IS 'The time of the steady clock that a server recorded last';
 COMMENT ON COLUMN chronolake.steady_clock.wall_offset_us IS 'How far the wall clock is ahead of it, in microseconds';
 
+COMMENT ON TABLE chronolake.era IS 'The eras of the log: parts that are stored apart, one after the other. The last one is the present era.';
+COMMENT ON COLUMN chronolake.era.era IS 'Its number, from 1';
+COMMENT ON COLUMN chronolake.era.began_in IS 'The transaction that began it: rows of earlier eras are of earlier transactions, its own of later ones';
+COMMENT ON COLUMN chronolake.era.began_at IS 'From this time on rows were appended to it';
+COMMENT ON COLUMN chronolake.era.answers_dropped_at IS 'When its outcomes and refusals left PostgreSQL; null while they are here';
+COMMENT ON TABLE chronolake.archived_era IS 'The eras that an archive of the log has, proved before their answers left PostgreSQL.';
+COMMENT ON COLUMN chronolake.archived_era.era IS 'The era';
+COMMENT ON COLUMN chronolake.archived_era.version IS 'The event of the catalog that says so';
+COMMENT ON COLUMN chronolake.archived_era.archived_before IS 'All rows of the era are of transactions before this one';
+COMMENT ON COLUMN chronolake.archived_era.location IS 'The location of the archive';
+COMMENT ON COLUMN chronolake.archived_era.link IS 'The link of the last run that the archive had then';
+COMMENT ON COLUMN chronolake.refusal.era IS 'The era in which the row is stored';
+
 COMMENT ON TABLE chronolake.clock_jump IS 'A row for each jump of the wall clock that a server has seen.';
 COMMENT ON COLUMN chronolake.clock_jump.jump_id IS 'The order of the jumps';
 COMMENT ON COLUMN chronolake.clock_jump.steady_time IS 'When a server saw the jump, by the steady clock';

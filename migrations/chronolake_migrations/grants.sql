@@ -12,12 +12,14 @@ GRANT SELECT, INSERT
     ON chronolake.event, chronolake.event_entry, chronolake.write_stat, chronolake.deleted_file, chronolake.outcome,
         chronolake.refusal, chronolake.metastore, chronolake.promotion
     TO chronolake_server;
+GRANT SELECT ON chronolake.era TO chronolake_server;
+GRANT USAGE ON SEQUENCE chronolake.event_position, chronolake.refusal_position TO chronolake_server;
 
 -- The projections.
 GRANT SELECT, INSERT, UPDATE, DELETE
     ON chronolake.namespace, chronolake.lake_table, chronolake.base_path, chronolake.schema_version,
         chronolake.instant, chronolake.file, chronolake.planned_group, chronolake.replaced_group,
-        chronolake.stream, chronolake.stream_checkpoint, chronolake.buffered_file
+        chronolake.stream, chronolake.stream_checkpoint, chronolake.buffered_file, chronolake.archived_era
     TO chronolake_server;
 
 -- Clocks and heads of chains. UPDATE on columns is enough for SELECT ... FOR UPDATE, and does not allow LOCK TABLE above
@@ -43,7 +45,7 @@ GRANT SELECT ON chronolake.alembic_version TO chronolake_auditor;
 GRANT SELECT
     ON chronolake.event, chronolake.event_entry, chronolake.write_stat, chronolake.deleted_file, chronolake.outcome,
         chronolake.refusal, chronolake.metastore, chronolake.base_path, chronolake.steady_clock,
-        chronolake.clock_jump,
+        chronolake.clock_jump, chronolake.era, chronolake.archived_era,
         chronolake.audit_history, chronolake.audit_commands, chronolake.audit_pending, chronolake.audit_files,
         chronolake.audit_conflicts, chronolake.audit_rollbacks, chronolake.audit_schemas, chronolake.audit_markers,
         chronolake.audit_deletions, chronolake.audit_tables, chronolake.audit_streams,

@@ -38,7 +38,7 @@ IN_ALL_VIEWS = [
     "request_id",
 ]
 """Columns that mean the same in all views: the page explains them."""
-BESIDE_VIEWS = ["refusal", "metastore", "base_path", "steady_clock", "clock_jump"]
+BESIDE_VIEWS = ["refusal", "metastore", "base_path", "steady_clock", "clock_jump", "era", "archived_era"]
 
 
 @pytest.fixture(scope="module")

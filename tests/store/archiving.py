@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 
-from chronolake_metastore.archive import rows, run_rows, verification, writing
+from chronolake_metastore.archive import dropping, rows, run_rows, verification, writing
+from chronolake_metastore.archive.dropping import Dropped
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.archive.verification import ArchiveReport
 from chronolake_metastore.archive.writing import Archived
@@ -28,6 +29,11 @@ def write(dsn: str, files: Files, events_max: int = stored.EVENTS_MAX) -> Archiv
     """Archive, as the command does."""
     settings = Settings(dsn=dsn, role=ROLE)
     return asyncio.run(writing.write(settings, ArchiveStorage(files), events_max=events_max))
+
+
+def drop(dsn: str, files: Files, keep_seconds: int = 0) -> Dropped:
+    """Drop the answers of eras that have ended, as the command does."""
+    return asyncio.run(dropping.drop(Settings(dsn=dsn), ArchiveStorage(files), keep_seconds))
 
 
 def verify(files: Files, dsn: str | None = None) -> ArchiveReport:

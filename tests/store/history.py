@@ -11,6 +11,7 @@ from typing import Self
 import psycopg
 
 from chronolake_metastore import errors
+from chronolake_metastore.archive.reading import ArchiveReader
 from chronolake_metastore.commands import group
 from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import (
@@ -56,7 +57,7 @@ class History:
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
         self._runner = asyncio.Runner()
-        self._database = Database(Settings(dsn=dsn))
+        self._database = Database(Settings(dsn=dsn), ArchiveReader())
         self._session = Session(self._database)
         self._numbers = itertools.count(1)
         self.now_us = START_US

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from typing_extensions import override
 
+from chronolake_metastore.archive.reading import ArchiveReader
 from chronolake_metastore.commands import group
 from chronolake_metastore.commands.group import Result
 from chronolake_metastore.commands.recording import Request
@@ -41,7 +42,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         self.admin = psycopg.connect(dsn, autocommit=True)
         self.runner = asyncio.Runner()
         self.settings = Settings(dsn=dsn)
-        self.database = Database(self.settings)
+        self.database = Database(self.settings, ArchiveReader())
         self.session = DyingSession(self.database, self.sever)
         self.numbers = itertools.count()
 

@@ -12,6 +12,8 @@ import psycopg
 import pytest
 from msgspec import UNSET
 
+from chronolake_metastore.archive.answers import AnswersOfArchive
+from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.commands import group
 from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import (
@@ -51,6 +53,7 @@ from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.markers import DeletedFile, Marker, MarkerKind
 from chronolake_model.times import Micros, format_time, parse_time
 from chronolake_model.vocabulary import Action
+from chronolake_storage.files import Files
 from tests.store import shown
 
 ORDERS = "(SELECT table_id FROM lake_table WHERE name = 'orders')"
@@ -293,11 +296,14 @@ def verify(
     table: str | None = None,
     documents: Sequence[Heads | ProofFinding] = (),
     findings_max: int = verification.FINDINGS_MAX,
+    archive: Files | None = None,
 ) -> Report:
     """Verify, as the command does."""
-    settings = Settings(dsn=dsn)
+    archived = None if archive is None else AnswersOfArchive(ArchiveStorage(archive))
     return asyncio.run(
-        verification.verify(settings, table=table, documents=documents, findings_max=findings_max)
+        verification.verify(
+            Settings(dsn=dsn), table=table, documents=documents, findings_max=findings_max, archived=archived
+        )
     )
 
 

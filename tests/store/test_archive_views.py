@@ -25,8 +25,8 @@ VIEWS = (
     *("event", "event_entry", "write_stat", "deleted_file", "outcome", "refusal"),
     *("audit_history", "audit_commands", "audit_deletions", "audit_tables"),
 )
-NOT_ARCHIVED = {"previous_hash", "hash", "answers_hash", "writer"}
-"""Columns that the views lack: hashes follow from the rows, the writer is that of a projection."""
+NOT_ARCHIVED = {"previous_hash", "hash", "answers_hash", "writer", "era"}
+"""Columns that the views lack: hashes follow from rows, the writer is of a projection, the era is a place."""
 NAMED = re.compile(r"chronolake\.(\w+)")
 
 

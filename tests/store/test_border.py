@@ -79,6 +79,7 @@ def move(monkeypatch: pytest.MonkeyPatch, log_dsn: str) -> Callable[[int], None]
     def to(transaction_id: int) -> None:
         border = LogBorder(transaction_id)
         monkeypatch.setattr(archived, "find_border", lambda: Query.known(border))
+        monkeypatch.setattr(archived, "find_border_of_answers", lambda: Query.known(border))
         before = f"transaction_id < '{transaction_id}'::xid8"
         of_event = f"(table_id, version) IN (SELECT table_id, version FROM event WHERE {before})"
         time = f"(SELECT coalesce(min(time), 'infinity') FROM event WHERE NOT {before})"

@@ -17,6 +17,7 @@ from chronolake_metastore.domain import (
     checkpoints,
     cleans,
     deletions,
+    eras,
     instants,
     leases,
     namespaces,
@@ -84,6 +85,7 @@ def test_each_command_keeps_its_budget(recording: Recording) -> None:
     serve(recording)
     stream(recording)
     adopt(recording)
+    archive(recording)
 
     budgets = recording.budgets
     assert {name.partition(",")[0] for name in budgets} == {command.__name__ for command in HANDLERS}
@@ -200,6 +202,11 @@ def stream(recording: Recording) -> None:
     recording.done(checkpoints.RequestInstant(*name, epoch + 2, "0", 0))
     recording.pass_seconds(3600)
     recording.done(streams.ExpireStream(*name, "reaper"))
+
+
+def archive(recording: Recording) -> None:
+    """The last command: there is no such archive to look keys up in."""
+    recording.done(eras.RecordArchivedEra(1, 1_000, "s3://archive", "a link"))
 
 
 def adopt(recording: Recording) -> None:

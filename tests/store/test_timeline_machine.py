@@ -29,6 +29,7 @@ from chronolake_metastore.commands.recording import Request
 from chronolake_metastore.domain import instants, namespaces
 from chronolake_metastore.domain.events import Event, TableCreated, decode
 from chronolake_metastore.domain.logs import CATALOG_ID, hash_of
+from chronolake_metastore.domain.proof import ProofFinding
 from chronolake_metastore.domain.results import Refused
 from chronolake_metastore.notes import readers
 from chronolake_metastore.projections.registry import TABLES as PROJECTIONS
@@ -198,7 +199,7 @@ class Promises(machines.DatabaseMachine):
             for at in timeline.completions():
                 self.compare_snapshots(name, at)
             self.compare_views(name, None)
-        assert self.runner.run(verification.verify(self.settings)).findings == []
+        assert self.verify() == []
         before = self.projections()
         rebuilt = self.runner.run(rebuilding.rebuild(self.settings))
         assert set(rebuilt.repaired.values()) == {0}
@@ -350,6 +351,9 @@ class Promises(machines.DatabaseMachine):
             self.follow(name, timeline)
 
     # ------------------------------------------------------------------------------ how
+
+    def verify(self) -> list[ProofFinding]:
+        return self.runner.run(verification.verify(self.settings)).findings
 
     def draw(self, data: DataObject) -> list[DrawnCommand]:
         draws = self.draws(data)

@@ -34,8 +34,8 @@ COLUMNS = """
     SELECT table_name, column_name, data_type FROM information_schema.columns
     WHERE table_schema = 'chronolake' AND is_generated = 'NEVER' AND table_name IN (
         SELECT c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
-        WHERE t.tgname = c.relname || '_append_only' AND c.relname <> 'metastore'
-    )
+        WHERE t.tgname = c.relname || '_append_only' AND c.relname <> 'metastore' AND NOT c.relispartition
+    ) AND column_name <> 'era' -- it says in which partition a row is, and nothing else
     ORDER BY table_name, ordinal_position
 """
 

@@ -16,9 +16,10 @@ import pytest
 from psycopg import sql
 
 from chronolake_metastore.domain import leases
+from chronolake_metastore.domain.eras import RecordArchivedEra
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action
-from tests.store import tampering
+from tests.store import archiving, tampering
 from tests.store.streamed import Streamed
 from tests.store.tables_of_types import COW, MOR, TablesOfTypes, group, stat
 
@@ -43,20 +44,24 @@ CHANGED = {
 COLUMNS = """
     SELECT c.relname, a.attname, t.typname
     FROM pg_attribute a
-    JOIN pg_class c ON c.oid = a.attrelid AND c.relkind = 'r'
+    JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p') AND NOT c.relispartition
     JOIN pg_type t ON t.oid = a.atttypid
     WHERE c.relnamespace = 'chronolake'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
+        -- It says in which partition a row is, and nothing else.
+        AND NOT (c.relkind = 'p' AND a.attname = 'era')
     ORDER BY c.relname, a.attnum
 """
 UNLOCK = """
     SELECT format('ALTER TABLE %s DROP CONSTRAINT IF EXISTS %I CASCADE', conrelid::regclass, conname)
     FROM pg_constraint
-    WHERE connamespace = 'chronolake'::regnamespace AND contype IN ('c', 'f', 'x')
+    WHERE connamespace = 'chronolake'::regnamespace AND contype IN ('c', 'f', 'x') AND conislocal
     UNION ALL
     SELECT format('DROP INDEX IF EXISTS %s', indexrelid::regclass)
     FROM pg_index
     WHERE indexprs IS NOT NULL
-        AND indrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'chronolake'::regnamespace)
+        AND indrelid IN (
+            SELECT oid FROM pg_class WHERE relnamespace = 'chronolake'::regnamespace AND NOT relispartition
+        )
     UNION ALL
     SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass)
     FROM pg_trigger
@@ -107,6 +112,8 @@ def everything_dsn(dsn: str) -> str:
         )
         streamed = Streamed(history)
         streamed.report("job", streamed.open("job"), -1, [0])
+        # The last command: there is no such archive to look keys up in.
+        history.done(RecordArchivedEra(1, 1_000, "s3://archive", "a link"))
     return dsn
 
 
@@ -129,8 +136,10 @@ def changed(connection: psycopg.Connection[Any], table: str, column: str, kind: 
     connection.execute(change.format(names[0], names[1], again, moved))
 
 
-def test_every_column_is_proved_or_documented(everything_dsn: str) -> None:
+def test_every_column_is_proved_or_documented(everything_dsn: str, tmp_path: Path) -> None:
     unproved, tables = set(), documented()
+    # Empty, as no answer has left: verify would ask for it where the first outcome of a chain is changed.
+    archive = archiving.local(tmp_path)
     with psycopg.connect(everything_dsn, autocommit=True) as connection:
         connection.execute("SET search_path TO chronolake")
         for (statement,) in connection.execute(UNLOCK).fetchall():
@@ -140,8 +149,8 @@ def test_every_column_is_proved_or_documented(everything_dsn: str) -> None:
                 unproved.add(table)
                 continue
             with changed(connection, table, column, kind):
-                if tampering.verify(everything_dsn).holds:
+                if tampering.verify(everything_dsn, archive=archive).holds:
                     unproved.add(f"{table}.{column}")
 
     assert unproved == tables
-    assert tampering.verify(everything_dsn).holds
+    assert tampering.verify(everything_dsn, archive=archive).holds

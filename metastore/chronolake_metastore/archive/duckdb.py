@@ -25,7 +25,7 @@ def script(storage: ArchiveStorage) -> str:
     for listed in storage.manifest().runs:
         for file in storage.run(listed).files:
             if file.table in paths:
-                paths[file.table].append(storage.location(listed, file))
+                paths[file.table].append(storage.location_of(listed, file))
     views = "\n".join(_view(table, of_table) for table, of_table in paths.items())
     template = resources.files("chronolake_metastore.archive").joinpath("views.sql").read_text("utf-8")
     return template.replace("{files}", views)

@@ -16,6 +16,7 @@ from uuid import UUID
 
 import msgspec
 
+from chronolake_metastore import object_storage
 from chronolake_metastore.archive import indexes
 from chronolake_metastore.archive.chain_reading import ChainReading, EventSpan
 from chronolake_metastore.archive.rows import EVENT_ORDER, OUTCOME_KEY, Row
@@ -52,8 +53,9 @@ class ArchiveReader:
     Methods block, and raise ``ArchiveDamaged``, or ``ConfigurationError`` when storage refuses.
     """
 
-    def __init__(self, storage: ArchiveStorage, bytes_max: int = CACHE_BYTES_MAX) -> None:
-        self._storage = storage
+    def __init__(self, storage: ArchiveStorage | None = None, bytes_max: int = CACHE_BYTES_MAX) -> None:
+        """Without ``storage``, the first refresh opens the location that it is given."""
+        self._given = storage
         self._cache = ReadCache(bytes_max)
         self._chains = ChainReading()
         self._lock = threading.Lock()
@@ -64,9 +66,11 @@ class ArchiveReader:
         """The transaction before which this reader has everything; ``refresh`` moves it on."""
         return 0 if self._listing is None else self._listing.manifest.end
 
-    def refresh(self) -> int:
+    def refresh(self, location: str = "") -> int:
         """Read the manifest and the keys of new runs; gives the new ``end``."""
         with self._lock:
+            if self._given is None:
+                self._given = ArchiveStorage(object_storage.open_location(location))
             self._refresh()
             self._keys()
             return self.end
@@ -159,6 +163,11 @@ class ArchiveReader:
         return self._read(read)
 
     # -------------------------------------------------------------------------- runs
+
+    @property
+    def _storage(self) -> ArchiveStorage:
+        assert self._given is not None
+        return self._given
 
     def _read(self, read: Callable[[], T]) -> T:
         """The answer of ``read``; once more when another archiver merged the runs meanwhile."""

@@ -213,24 +213,28 @@ class _Answers:
 
     def _follow(self) -> None:
         assert self._next is not None
-        chain_id, number, request_id, fingerprint, table_id, version, code, result, *columns, checkpoint = (
-            self._next
-        )
-        refusal: tuple[object, ...] = (None,) * 13
-        has_refusal = self._refusal is not None and self._refusal[:2] == (chain_id, number)
-        if has_refusal:
-            assert self._refusal is not None
-            _, _, transaction_id, _, *of_refusal, context = self._refusal
-            refusal = (request_id, *of_refusal, transaction_id, context)
-            self._refusal = next(self._refusals, None)
-        digest = logs.digest_of_answer(result)
-        outcome = request_id, fingerprint, table_id, version, code, digest, *columns
-        answer = answers.stored((chain_id, number, b"", *outcome, has_refusal, *refusal))
-        head = self.heads.get(chain_id, START)
-        sealed = logs.seal_answer(head.hash, chain_id, number, answer.outcome, answer.refusal)
-        answer = msgspec.structs.replace(answer, hash=sealed)
-        if checkpoint != (sealed if number % archives.CHECKPOINT_EVERY == 0 else None):
-            self._report_row("the hash beside an outcome", (chain_id, number))
-        self._before[chain_id], self._request_id = head, request_id
-        self._report_answer(answer, self._followed.follow(answer, str(chain_id)))
+        key = self._next[:2]
+        refusal = None
+        if self._refusal is not None and self._refusal[:2] == key:
+            refusal, self._refusal = self._refusal, next(self._refusals, None)
+        head = self.heads.get(key[0], START)
+        answer = answer_of(self._next, refusal, head)
+        if self._next[-1] != (answer.hash if answer.number % archives.CHECKPOINT_EVERY == 0 else None):
+            self._report_row("the hash beside an outcome", key)
+        self._before[key[0]], self._request_id = head, answer.request_id
+        self._report_answer(answer, self._followed.follow(answer, str(key[0])))
         self._next = next(self._outcomes, None)
+
+
+def answer_of(row: Row, refusal: Row | None, head: ChainHead) -> StoredAnswer:
+    """The outcome of a row, with its refusal, after the ``head`` of its chain."""
+    chain_id, number, request_id, fingerprint, table_id, version, code, result, *columns, _ = row
+    refused: tuple[object, ...] = (None,) * 13
+    if refusal is not None:
+        _, _, transaction_id, _, *of_refusal, context = refusal
+        refused = (request_id, *of_refusal, transaction_id, context)
+    digest = logs.digest_of_answer(result)
+    outcome = request_id, fingerprint, table_id, version, code, digest, *columns
+    answer = answers.stored((chain_id, number, b"", *outcome, refusal is not None, *refused))
+    sealed = logs.seal_answer(head.hash, chain_id, number, answer.outcome, answer.refusal)
+    return msgspec.structs.replace(answer, hash=sealed)

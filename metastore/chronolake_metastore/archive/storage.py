@@ -55,6 +55,11 @@ class ArchiveStorage:
             self._files.base_path if local is None else os.path.realpath(local)
         )
 
+    @property
+    def location(self) -> str:
+        """The location, as a path or a URI."""
+        return self._files.base_path
+
     def manifest(self) -> ArchiveManifest:
         """The present manifest, which ``replace_manifest`` compares; raises ``ArchiveDamaged``."""
         with object_storage.configuration_errors():
@@ -97,7 +102,7 @@ class ArchiveStorage:
             raise ArchiveDamaged(_path(listed.name, file.name), file.sha256, digest)
         return content
 
-    def location(self, listed: ListedRun, file: ArchivedFile) -> str:
+    def location_of(self, listed: ListedRun, file: ArchivedFile) -> str:
         """The path or the URI of a file of a run."""
         return f"{self._files.base_path}/{_path(listed.name, file.name)}"
 

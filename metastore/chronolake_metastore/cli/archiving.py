@@ -1,4 +1,4 @@
-"""The commands of the archive: write, verify, status, views."""
+"""The commands of the archive: write, drop, verify, status, views."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from chronolake_metastore import errors, object_storage
-from chronolake_metastore.archive import duckdb, verification, writing
+from chronolake_metastore.archive import dropping, duckdb, verification, writing
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.archive.verification import ArchiveReport
 from chronolake_metastore.cli import proving
@@ -23,6 +23,7 @@ from chronolake_metastore.store.postgres import diagnosis
 
 ROLE: Final = "chronolake_auditor"
 """The role that reads the log and nothing else."""
+KEEP_DAYS: Final = 30
 app = typer.Typer(no_args_is_help=True, help="Copy the log to object storage, and verify the copy.")
 _LOCATION: Final = "FOLDER or URI"
 _From = Annotated[
@@ -76,6 +77,35 @@ def write(
     done = asyncio.run(run())
     merges = f", {count(done.merges, 'merge')}" if done.merges else ""
     typer.echo(f"{count(done.runs, 'new run')}, {count(done.events, 'event')}, {done.size_bytes} bytes{merges}")
+
+
+@app.command()
+@of_settings(log_level=LogLevel.WARNING)
+def drop(
+    settings: Settings,
+    *,
+    location: _From,
+    keep_days: Annotated[
+        int, typer.Option(min=0, help="The days for which PostgreSQL keeps answers, at least.")
+    ] = KEEP_DAYS,
+) -> None:
+    """Drop old answers (outcomes and refusals) from PostgreSQL, after the archive proved that it has them.
+
+    The log is stored in eras of a day or longer; whole eras leave. Run it each day, after archive write, with
+    the login that owns the schema. From then on servers read old answers from the archive.
+    """
+    settings = existing(settings)
+    storage = ArchiveStorage(object_storage.open_location(location))
+
+    async def run() -> dropping.Dropped:
+        await _check_database(settings)
+        with proving.shown_progress() as progress:
+            return await dropping.drop(settings, storage, keep_days * 86_400, progress)
+
+    done = asyncio.run(run())
+    dropped = f"the answers of {count(len(done.eras), 'era')} were dropped" if done.eras else "nothing to drop"
+    began = "" if done.began is None else f", era {done.began} began"
+    typer.echo(f"{dropped}{began}; PostgreSQL has those of {count(done.kept, 'era')}")
 
 
 @app.command()

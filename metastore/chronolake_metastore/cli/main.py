@@ -99,6 +99,12 @@ def verify(
             help="A folder of heads: check for each whether the log still contains it.", metavar="FOLDER or URI"
         ),
     ] = None,
+    archive: Annotated[
+        str | None,
+        typer.Option(
+            help="The location of the archive, when old answers are there alone.", metavar="FOLDER or URI"
+        ),
+    ] = None,
     findings_max: FindingsMax = verification.FINDINGS_MAX,
     as_json: ReportAsJson = False,
 ) -> None:
@@ -106,7 +112,7 @@ def verify(
 
     Exits with 0 if all holds, with 1 and a line for each finding otherwise, and with 2 if it could not check.
     """
-    report = proving.verify(existing(settings), table, heads, findings_max)
+    report = proving.verify(existing(settings), table, heads, archive, findings_max)
     proving.show(report, as_json=as_json)
     if not report.holds:
         raise typer.Exit(1)

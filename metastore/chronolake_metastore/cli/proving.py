@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeElapsedColumn
 
 from chronolake_metastore import object_storage
+from chronolake_metastore.archive.answers import AnswersOfArchive
+from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.archive.verification import ArchiveReport
 from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.proof import ProofFinding, SharedBasePath
@@ -30,16 +32,26 @@ LINE_SECONDS: Final = 5.0
 """How often a line tells of progress where there is no terminal to draw on."""
 
 
-def verify(settings: Settings, table: str | None, folder: str | None, findings_max: int) -> Report:
+def verify(
+    settings: Settings, table: str | None, folder: str | None, archive: str | None, findings_max: int
+) -> Report:
     """Verify, and show how far it is; raises ``ConfigurationError`` or ``DatabaseUnavailable``."""
 
     async def run(progress: Progress) -> Report:
         await readiness.check_at_start(settings, writes=False)
         with diagnosis.missing_rights(settings.role, writes=False):
             return await verification.verify(
-                settings, progress, table=table, documents=documents, findings_max=findings_max
+                settings,
+                progress,
+                table=table,
+                documents=documents,
+                findings_max=findings_max,
+                archived=archived,
             )
 
+    archived = None
+    if archive is not None:
+        archived = AnswersOfArchive(ArchiveStorage(object_storage.open_location(archive)))
     documents = [] if folder is None else heads.read_all(object_storage.open_folder(folder))
     with shown_progress() as progress:
         return asyncio.run(run(progress))

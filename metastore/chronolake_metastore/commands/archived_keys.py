@@ -31,6 +31,7 @@ class ArchivedKeys:
     ) -> tuple[dict[str, StoredOutcome], dict[str, errors.Unavailable]]:
         """The archived outcomes of request ids that the database does not have, and failures to read them.
 
+        The ``border`` was read after the outcomes, so a row that has left the database since is before it.
         Raises ``AskArchive``.
         """
         if border is None or not request_ids:

@@ -227,7 +227,7 @@ async def _load_state(
     names = [task.names for task in tasks]
     now = clocks.read_now(appends=True)
     known = outcomes.find(task.request.ctx.request_id for task in tasks)
-    border = archived.find_border()
+    border = archived.find_border_of_answers()
     fields = await fetch(tx, projections.load(_named(names), now, known, border))
     tables, instants = fields.get("tables", {}), fields.get("instants", {})
     missing = _missing(names, tables, instants)

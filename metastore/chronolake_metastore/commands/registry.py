@@ -20,6 +20,7 @@ from chronolake_metastore.commands.completing import (
     StageWriteStatsHandler,
 )
 from chronolake_metastore.commands.deletions import RecordSweepHandler, ReportDeletionsHandler
+from chronolake_metastore.commands.eras import RecordArchivedEraHandler
 from chronolake_metastore.commands.handler import Handler
 from chronolake_metastore.commands.instants import (
     BeginInstantHandler,
@@ -82,5 +83,6 @@ _ALL: Final[tuple[AnyHandler, ...]] = (
     RestartTaskHandler(),
     CloseStreamHandler(),
     ExpireStreamHandler(),
+    RecordArchivedEraHandler(),
 )
 HANDLERS: Final[Mapping[type[Command], AnyHandler]] = {handler.command: handler for handler in _ALL}

@@ -35,6 +35,19 @@ class NamespaceDropped(Payload, frozen=True, kw_only=True):
     name: str
 
 
+class EraArchived(Payload, frozen=True, kw_only=True):
+    """The archive at ``location`` has the rows of an era of the log: its answers may leave PostgreSQL.
+
+    All rows of the era are of transactions before ``archived_before``. ``link`` is that of the last run of the
+    archive.
+    """
+
+    era: int
+    archived_before: int
+    location: str
+    link: str
+
+
 class TableCreated(Payload, frozen=True, kw_only=True):
     """``base_path_key`` is the base path in its normal form. Without it, overlaps were not checked.
 

@@ -202,6 +202,12 @@ class TaskResult(Result, frozen=True, kw_only=True):
     dropped_files: int
 
 
+class EraResult(Result, frozen=True, kw_only=True):
+    """An era of the log that an archive has."""
+
+    era: int
+
+
 class Refused(Recorded, frozen=True, kw_only=True):
     """A refusal with all of its context. ``place`` is that of the request (``Context.place``)."""
 
@@ -231,6 +237,7 @@ AnyResult: TypeAlias = (
     | WriteMetadataResult
     | CheckpointsResult
     | TaskResult
+    | EraResult
 )
 AnyRecorded: TypeAlias = AnyResult | Refused
 

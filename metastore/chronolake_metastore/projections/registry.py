@@ -9,6 +9,7 @@ from chronolake_metastore.domain.changes import ListKey
 from chronolake_metastore.domain.events import PAYLOADS
 from chronolake_metastore.domain.state import Loaded, Routes, State
 from chronolake_metastore.projections.catalog import Namespaces, Tables
+from chronolake_metastore.projections.eras import ArchivedEras
 from chronolake_metastore.projections.file_groups import FileGroups
 from chronolake_metastore.projections.instants import Instants
 from chronolake_metastore.projections.logs import AnswerChains, Clocks
@@ -21,6 +22,7 @@ PROJECTIONS: Final[tuple[type[Projection], ...]] = (
     Clocks,
     AnswerChains,
     Namespaces,
+    ArchivedEras,
     Tables,
     Instants,
     Streams,

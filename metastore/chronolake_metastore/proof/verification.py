@@ -7,8 +7,8 @@ that compares the projections, so that both are of one moment.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
 from uuid import UUID
 
 import msgspec
@@ -23,10 +23,10 @@ from chronolake_metastore.proof.answer_chains import AnswersVerification
 from chronolake_metastore.proof.log_checks import CATALOG, DatabaseRows, LogChecks
 from chronolake_metastore.proof.replay import LogReader, Progress, Replay, no_progress
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import proof, replay_tables
+from chronolake_metastore.store import eras, proof, replay_tables
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Transaction
-from chronolake_metastore.store.replay_tables import Difference, ReplaySession
+from chronolake_metastore.store.replay_tables import Difference, LogRow, ReplaySession
 from chronolake_model import decoding
 from chronolake_model.names import split_table_name
 
@@ -57,6 +57,13 @@ class Report(msgspec.Struct, frozen=True):
         return not self.findings
 
 
+class ArchivedAnswers(Protocol):
+    """The answers in an archive. Each method gives those whose numbers are lower than that of their chain."""
+
+    def outcomes(self, before: Mapping[UUID, int]) -> Iterable[LogRow]: ...
+    def refusals(self, before: Mapping[UUID, int]) -> Iterable[LogRow]: ...
+
+
 async def verify(
     settings: Settings,
     progress: Progress = no_progress,
@@ -64,15 +71,18 @@ async def verify(
     table: str | None = None,
     documents: Iterable[Heads | ProofFinding] = (),
     findings_max: int = FINDINGS_MAX,
+    archived: ArchivedAnswers | None = None,
 ) -> Report:
     """Verify the log and the projections, of all tables or of one, and that the heads are still in the log.
 
-    Raises ``ConfigurationError`` when there is no such table, and ``DatabaseUnavailable``.
+    ``archived`` has the answers that have left PostgreSQL. Raises ``ConfigurationError`` when there is no such
+    table, or answers have left and ``archived`` is None; and ``DatabaseUnavailable``.
     """
     began = time.monotonic()
     database = Database(settings)
     try:
         async with replay_tables.opened(database, TABLES) as session:
+            await _add_archived(session, archived)
             async with session.replaying() as tx:
                 table_id = None if table is None else await _find(tx, table)
                 length = await proof.log_length(tx, table_id)
@@ -86,6 +96,21 @@ async def verify(
     finally:
         await database.close()
     return verification.report(time.monotonic() - began)
+
+
+async def _add_archived(session: ReplaySession, archived: ArchivedAnswers | None) -> None:
+    async with session.replaying() as tx:
+        beginnings = await eras.beginnings(tx)
+        location = await eras.location(tx)
+    before = {chain_id: number for chain_id, number in beginnings.items() if number > 1}
+    if not before or location is None:
+        return
+    if archived is None:
+        raise errors.ConfigurationError(
+            f"old answers are in the archive alone, and the log is verified with them: add --archive {location}"
+        )
+    await session.add_archived("outcome", archived.outcomes(before))
+    await session.add_archived("refusal", archived.refusals(before))
 
 
 async def _find(tx: Transaction, table: str) -> UUID:

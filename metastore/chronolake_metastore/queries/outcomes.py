@@ -15,7 +15,7 @@ async def get(ctx: Context, database: Database, request_id: str) -> FoundOutcome
     """The recorded outcome of a request; raises ``OutcomeNotFound`` when no request of this id was decided."""
     async with database.reading() as connection:
         outcome = await outcomes.get(connection, request_id)
-        border = await stored.border(connection) if outcome is None else None
+        border = await stored.border_of_answers(connection) if outcome is None else None
     if border is not None:
         outcome = await _archived(database, border, request_id)
     if outcome is None:

@@ -19,6 +19,7 @@ from chronolake_metastore.domain.checkpoints import (
 from chronolake_metastore.domain.cleans import PlanClean
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.deletions import ReportDeletions
+from chronolake_metastore.domain.eras import RecordArchivedEra
 from chronolake_metastore.domain.instants import BeginInstant, CompleteInstant, ReturnToRequested, TakeInflight
 from chronolake_metastore.domain.leases import RenewLease
 from chronolake_metastore.domain.publication import RecordHudiFiles
@@ -106,6 +107,8 @@ COMMANDS: Final[Mapping[type[Command], Right]] = {
     # Only workers send these.
     ExpireStream: operations.streams.CLOSE_STREAM.right,
     RecordHudiFiles: operations.streams.REPORT_PUBLICATION.right,
+    # Only the command chronolake-metastore archive drop runs this.
+    RecordArchivedEra: Right.ADMINISTER,
 }
 
 

@@ -33,6 +33,7 @@ _FIRST_VERSION: Final = """
     FROM event e
     WHERE e.table_id = %(table_id)s AND e.transaction_id >= %(transaction_id)s::text::xid8
 """
+_BORDER_OF_ANSWERS: Final = "SELECT archived_before, location FROM archived_era ORDER BY era DESC LIMIT 1"
 ResultT = TypeVar("ResultT")
 EventPlace = tuple[int, int]
 """A transaction and a position in it."""
@@ -73,8 +74,11 @@ class ArchivedLog(Protocol):
     def end(self) -> int:
         """The transaction before which this reader has everything; ``refresh`` moves it on. Does not block."""
 
-    def refresh(self) -> int:
-        """Take in what was archived since; gives the new ``end``."""
+    def refresh(self, location: str) -> int:
+        """Take in what was archived since; gives the new ``end``.
+
+        ``location`` is that of the archive, for a reader that was given none.
+        """
 
     def may_have_outcome(self, request_id: str) -> bool:
         """Whether the archive may have an outcome, as of the last refresh. Does not block."""
@@ -117,10 +121,12 @@ class LogBorder(msgspec.Struct, frozen=True):
     """Rows of the transactions before this one are only in the archive."""
 
     transaction_id: int
+    location: str = ""
+    """The location of the archive, as it was recorded when they left."""
 
 
 def find_border() -> Query[LogBorder | None]:
-    """The border; None while PostgreSQL has all of the log.
+    """The border of the events; None, because PostgreSQL has all of them: only answers leave.
 
     A transaction of commands reads it after the rows that may be missing. Rows leave only after the border is
     committed, and after the transactions that have read an earlier one have ended.
@@ -130,8 +136,21 @@ def find_border() -> Query[LogBorder | None]:
 
 async def border(connection: AsyncConnection) -> LogBorder | None:
     """The border, in a transaction that only reads."""
-    query = find_border()
+    return await _read(connection, find_border())
+
+
+async def border_of_answers(connection: AsyncConnection) -> LogBorder | None:
+    """The border of the answers, in a transaction that only reads."""
+    return await _read(connection, find_border_of_answers())
+
+
+async def _read(connection: AsyncConnection, query: Query[LogBorder | None]) -> LogBorder | None:
     return query.result if query.is_known else await read(connection, query)
+
+
+def find_border_of_answers() -> Query[LogBorder | None]:
+    """The border of the outcomes and refusals; None while PostgreSQL has all of them."""
+    return Query(_BORDER_OF_ANSWERS, {}, lambda rows: LogBorder(*rows[0]) if rows else None)
 
 
 def log_of(database: Database) -> ArchivedLog | None:
@@ -151,12 +170,12 @@ async def ask(log: ArchivedLog | None, border: LogBorder, read: Callable[[Archiv
             "the history that this request needs is in the archive of the log; an operator must give this "
             "server the option --archive with its location"
         )
-    return await asyncio.to_thread(_read, log, border, read)
+    return await asyncio.to_thread(_read_archive, log, border, read)
 
 
-def _read(log: ArchivedLog, border: LogBorder, read: Callable[[ArchivedLog], ResultT]) -> ResultT:
+def _read_archive(log: ArchivedLog, border: LogBorder, read: Callable[[ArchivedLog], ResultT]) -> ResultT:
     try:
-        end = log.end if log.end >= border.transaction_id else log.refresh()
+        end = log.end if log.end >= border.transaction_id else log.refresh(border.location)
         if end < border.transaction_id:
             raise errors.ArchiveUnavailable(
                 f"the archive of the log ends before transaction {end}, and the database has nothing before "

@@ -7,8 +7,9 @@ for row, while servers go on writing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import chain
 from typing import Final
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from psycopg import errors as postgres_errors, sql
 
 from chronolake_metastore import errors
 from chronolake_metastore.store.postgres import engine, schema, statements
+from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.postgres.connections import BoundedConnection
 from chronolake_metastore.store.postgres.transaction import Statement, Transaction
 
@@ -70,6 +72,18 @@ _INSERT_MISSING: Final = sql.SQL(
     WHERE NOT EXISTS (SELECT FROM {schema}.{projection} AS found WHERE ({found_key}) = ({expected_key}))
     """
 )
+
+
+_LOCK_ERAS: Final = "SELECT pg_advisory_lock_shared(%(lock)s)"
+_LIKE_LOG: Final = sql.SQL("CREATE TEMPORARY TABLE {archived} (LIKE {schema}.{table} INCLUDING INDEXES)")
+_WITH_ARCHIVED: Final = sql.SQL(
+    """
+    CREATE TEMPORARY VIEW {table} AS
+    SELECT * FROM pg_temp.{archived} UNION ALL SELECT * FROM {schema}.{table}
+    """
+)
+LogRow = Mapping[str, object]
+"""The values of a row of the log by its columns, without its era."""
 
 
 class Unreplayable(Exception):
@@ -144,6 +158,33 @@ class ReplaySession:
             differences += [Difference(projection, row[0], key, row[1], row[2]) for row in rows]
         return differences
 
+    async def add_archived(self, table: str, rows: Iterable[LogRow]) -> None:
+        """Add rows of a table of the log that are in an archive alone: the session sees them in the table."""
+        archived = f"archived_{table}"
+        names = {
+            "table": sql.Identifier(table),
+            "archived": sql.Identifier(archived),
+            "schema": sql.Identifier(schema.SCHEMA),
+        }
+        async with self._transaction("READ WRITE") as tx:
+            await tx.query(_LIKE_LOG.format(**names).as_string(), {})
+            await self._copy(archived, rows)
+            await tx.query(f"ANALYZE pg_temp.{archived}", {})
+            await tx.query(_WITH_ARCHIVED.format(**names).as_string(), {})
+
+    async def _copy(self, archived: str, rows: Iterable[LogRow]) -> None:
+        following = iter(rows)
+        first = next(following, None)
+        if first is None:
+            return
+        columns = list(first)
+        statement = sql.SQL("COPY pg_temp.{} (era, {}) FROM STDIN").format(
+            sql.Identifier(archived), _columns(columns)
+        )
+        async with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
+            for row in chain([first], following):
+                await copy.write_row((0, *(row[column] for column in columns)))
+
     async def refuse_to_repair_without_rights(self, tx: Transaction) -> None:
         """Raise ``ConfigurationError`` unless the session may do what ``repair`` does."""
         rows = await tx.query(_NOT_REPAIRABLE, {"schema": schema.SCHEMA, **self._named})
@@ -176,6 +217,8 @@ class ReplaySession:
     async def _make(self) -> None:
         async with self._connection.transaction():
             tx = Transaction(self._connection)
+            # Until the session ends, no rows of the log leave.
+            await tx.query(_LOCK_ERAS, {"lock": AdvisoryLock.ERAS.value})
             await tx.batch([_replay_table_of(projection) for projection in self._projections])
             renamed = await tx.query(_CONSTRAINTS, self._named)
             await tx.batch([_rename(*names) for names in renamed])

@@ -196,4 +196,5 @@ DOCUMENTS: Final[Mapping[type[AnyResult], Callable[[Any], msgspec.Struct | None]
     results.WriteMetadataResult: _write_metadata,
     results.CheckpointsResult: _checkpoints,
     results.TaskResult: _task,
+    results.EraResult: _nothing,
 }

@@ -36,6 +36,8 @@ class AdvisoryLock(enum.IntEnum):
     """(hash of the table's id) Shared: a reader's lease is taken or renewed. Exclusive: a clean is planned."""
     WORKER = _FIRST + 3
     """(hash of a worker's name) The leader among the workers of this name."""
+    ERAS = _FIRST + 4
+    """Shared: the log is verified. Exclusive: an era begins, or rows of one leave."""
 
 
 def key_of_name(name: str) -> int:

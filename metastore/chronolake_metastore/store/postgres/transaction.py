@@ -7,6 +7,7 @@ pipeline), so that a group costs a few round trips, regardless of its number of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import chain
@@ -23,7 +24,8 @@ Statement = tuple[str, Mapping[str, Any]]
 Rows = list[tuple[Any, ...]]
 ResultT = TypeVar("ResultT")
 
-_OUTCOME_UNIQUE = "outcome_request_unique"
+_OUTCOME_UNIQUE = re.compile(r"outcome_\d+_request_unique")
+"""The key of each partition (``begin_era``)."""
 _NO_LATE_MARKER = "marker_seen"
 _STREAMED_ROWS = 10_000
 _REFUSE_UNKNOWN_SCHEMA: Statement = ("SELECT refuse_unknown_schema(%(known)s)", {"known": schema.REVISION})
@@ -177,7 +179,7 @@ class Session:
             raise
         except psycopg.Error as exc:
             match exc.diag.constraint_name:
-                case constraint if constraint == _OUTCOME_UNIQUE:
+                case str() as constraint if _OUTCOME_UNIQUE.fullmatch(constraint):
                     raise OutcomeRaced from exc
                 case constraint if constraint == _NO_LATE_MARKER:
                     raise MarkedMeanwhile from exc

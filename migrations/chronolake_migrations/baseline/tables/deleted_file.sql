@@ -3,12 +3,13 @@ CREATE TABLE chronolake.deleted_file (
     table_id       uuid             NOT NULL,
     version        bigint           NOT NULL,
     ordinal        int              NOT NULL,
+    era            int              NOT NULL,
     requested_time timestamptz      NOT NULL,
     partition_path text COLLATE "C" NOT NULL,
     file_name      text COLLATE "C" NOT NULL,
     -- The key does not begin with table_id, so that the planner uses the index below for queries by instant.
-    CONSTRAINT deleted_file_order PRIMARY KEY (version, table_id, ordinal)
-);
+    CONSTRAINT deleted_file_order PRIMARY KEY (version, table_id, ordinal, era)
+) PARTITION BY LIST (era);
 
 CREATE INDEX deleted_file_of_instant ON chronolake.deleted_file
     (table_id, requested_time, partition_path, file_name);

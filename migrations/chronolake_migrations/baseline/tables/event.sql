@@ -1,6 +1,8 @@
 -- Columns of a fixed length are first, so that none needs padding.
+CREATE SEQUENCE chronolake.event_position;
+
 CREATE TABLE chronolake.event (
-    position       bigint GENERATED ALWAYS AS IDENTITY,
+    position       bigint           NOT NULL DEFAULT nextval('chronolake.event_position'),
     transaction_id xid8             NOT NULL DEFAULT pg_current_xact_id(),
     table_id       uuid             NOT NULL,
     version        bigint           NOT NULL,
@@ -10,6 +12,7 @@ CREATE TABLE chronolake.event (
     -- A page of the log is bounded in bytes. This column gives the size without reading the payload. It is not
     -- generated: that would take a tenth of the time of an append.
     payload_bytes  int              NOT NULL,
+    era            int              NOT NULL,
     type           text COLLATE "C" NOT NULL,
     actor          text COLLATE "C" NOT NULL,
     request_id     text COLLATE "C" NOT NULL,
@@ -19,11 +22,11 @@ CREATE TABLE chronolake.event (
     -- As json it has two thirds of the bytes of jsonb.
     payload        json             NOT NULL,
     -- The order across tables: position alone is not the order of commits.
-    CONSTRAINT event_order PRIMARY KEY (transaction_id, position),
-    CONSTRAINT event_version_unique UNIQUE (table_id, version),
+    CONSTRAINT event_order PRIMARY KEY (transaction_id, position, era),
+    CONSTRAINT event_version_unique UNIQUE (table_id, version, era),
     CONSTRAINT event_version_positive CHECK (version >= 1),
     CONSTRAINT event_hash_length CHECK (length(hash) = 32)
-);
+) PARTITION BY LIST (era);
 
 -- For the events that change tables: by table for audits, and by the former name of a renamed table.
 CREATE INDEX event_table_changed ON chronolake.event (table_id, version)

@@ -4,11 +4,12 @@ CREATE TABLE chronolake.event_entry (
     instant        timestamptz      NOT NULL,
     list           text COLLATE "C" NOT NULL,
     ordinal        int              NOT NULL,
+    era            int              NOT NULL,
     version        bigint           NOT NULL,
     partition_path text COLLATE "C",
     name           text COLLATE "C" NOT NULL,
-    CONSTRAINT event_entry_order PRIMARY KEY (table_id, instant, list, ordinal)
-);
+    CONSTRAINT event_entry_order PRIMARY KEY (table_id, instant, list, ordinal, era)
+) PARTITION BY LIST (era);
 
 COMMENT ON TABLE chronolake.event_entry IS
     'The entries of the lists of events: one row per entry; a digest in the payload of the event covers them. Append-only.';

@@ -5,6 +5,7 @@ CREATE TABLE chronolake.outcome (
     table_id      uuid,
     version       bigint,
     recorded_at   timestamptz,
+    era           int              NOT NULL,
     request_id    text COLLATE "C" NOT NULL,
     command       text COLLATE "C",
     actor         text COLLATE "C",
@@ -15,14 +16,14 @@ CREATE TABLE chronolake.outcome (
     fingerprint   bytea            NOT NULL,
     answer_digest bytea,
     result        bytea            NOT NULL,
-    CONSTRAINT outcome_request_unique PRIMARY KEY (request_id),
-    CONSTRAINT outcome_chain_unique UNIQUE (chain_id, number),
+    CONSTRAINT outcome_request_unique PRIMARY KEY (request_id, era),
+    CONSTRAINT outcome_chain_unique UNIQUE (chain_id, number, era),
     -- A refusal may concern no table.
     CONSTRAINT outcome_version_of_table CHECK ((table_id IS NULL) = (version IS NULL)),
     CONSTRAINT outcome_success_has_table CHECK (code IS NOT NULL OR table_id IS NOT NULL),
     CONSTRAINT outcome_digest_of_dialect CHECK ((dialect IS NULL) = (answer_digest IS NULL)),
     CONSTRAINT outcome_number_positive CHECK (number >= 1)
-);
+) PARTITION BY LIST (era);
 
 -- Rows are stored in the order of their times, so a BRIN index suffices and costs almost nothing.
 CREATE INDEX outcome_recorded ON chronolake.outcome USING brin (recorded_at);

@@ -1,5 +1,7 @@
+CREATE SEQUENCE chronolake.refusal_position;
+
 CREATE TABLE chronolake.refusal (
-    position       bigint GENERATED ALWAYS AS IDENTITY,
+    position       bigint           NOT NULL DEFAULT nextval('chronolake.refusal_position'),
     transaction_id xid8             NOT NULL DEFAULT pg_current_xact_id(),
     request_id     text COLLATE "C" NOT NULL,
     refused_at     timestamptz      NOT NULL,
@@ -10,14 +12,15 @@ CREATE TABLE chronolake.refusal (
     table_id       uuid,
     version        bigint,
     instant        timestamptz,
+    era            int              NOT NULL,
     code           text COLLATE "C" NOT NULL,
     detail         text COLLATE "C" NOT NULL,
     context        jsonb            NOT NULL,
-    CONSTRAINT refusal_request_unique PRIMARY KEY (request_id),
+    CONSTRAINT refusal_request_unique PRIMARY KEY (request_id, era),
     CONSTRAINT refusal_version_of_table CHECK ((table_id IS NULL) = (version IS NULL)),
     CONSTRAINT refusal_detail_bounded CHECK (length(detail) <= 1000),
     CONSTRAINT refusal_context_bounded CHECK (octet_length(context::text) <= 16384)
-);
+) PARTITION BY LIST (era);
 
 CREATE INDEX refusal_table ON chronolake.refusal (table_id, refused_at);
 CREATE INDEX refusal_time ON chronolake.refusal USING brin (refused_at);

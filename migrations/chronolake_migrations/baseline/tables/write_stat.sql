@@ -9,6 +9,7 @@ CREATE TABLE chronolake.write_stat (
     updates        bigint           NOT NULL,
     deletes        bigint           NOT NULL,
     ordinal        int              NOT NULL,
+    era            int              NOT NULL,
     has_field_ids  boolean,
     kind           text COLLATE "C" NOT NULL,
     partition_path text COLLATE "C" NOT NULL,
@@ -16,9 +17,9 @@ CREATE TABLE chronolake.write_stat (
     file_name      text COLLATE "C" NOT NULL,
     -- json and not jsonb, because the digest in the event covers the numbers as they are written here.
     column_stats   json,
-    CONSTRAINT write_stat_order PRIMARY KEY (table_id, version, ordinal),
+    CONSTRAINT write_stat_order PRIMARY KEY (table_id, version, ordinal, era),
     CONSTRAINT write_stat_kind CHECK (kind IN ('base', 'log'))
-);
+) PARTITION BY LIST (era);
 
 COMMENT ON TABLE chronolake.write_stat IS
     'The write stats of each instant: those of its completion, and those that were staged before. Append-only.';

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from chronolake_migrations.scripts import execute
 
-revision = "0048"
+revision = "0049"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -40,10 +40,14 @@ OBJECTS = (
     "tables/deleted_file",
     "tables/outcome",
     "tables/refusal",
+    "tables/era",
+    "functions/begin_era",
     "tables/metastore",
     "tables/promotion",
     # The projections.
     "tables/answer_chain",
+    "tables/archived_era",
+    "functions/drop_answers",
     "tables/namespace",
     "tables/lake_table",
     "tables/base_path",

@@ -1,0 +1,108 @@
+"""Dropping rows from PostgreSQL that an archive of the log has: the answers of old eras."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.archive import verification
+from chronolake_metastore.archive.reading import ArchiveReader
+from chronolake_metastore.archive.storage import ArchiveStorage
+from chronolake_metastore.commands import group
+from chronolake_metastore.commands.handler import Answer
+from chronolake_metastore.domain import eras as domain
+from chronolake_metastore.domain.archives import ArchiveEnds
+from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.eras import Era, RecordArchivedEra
+from chronolake_metastore.proof.replay import Progress, no_progress
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import archive, eras
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Session
+
+ACTOR: Final = "chronolake-metastore archive drop"
+"""The actor of the events."""
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """The result: the eras whose answers left, the era that began if one did, and how many eras are kept."""
+
+    eras: list[int]
+    began: int | None
+    kept: int
+
+
+async def drop(
+    settings: Settings, storage: ArchiveStorage, keep_seconds: int, progress: Progress = no_progress
+) -> Dropped:
+    """Begin an era if one is due, and drop the answers of eras that ended more than ``keep_seconds`` ago.
+
+    Raises ``DatabaseUnavailable``, and ``ConfigurationError`` unless the archive proves that it has all of
+    them. Eras that were dropped before stay so.
+    """
+    # The role of the servers may change no partition; the login may, if it is the owner of the schema.
+    database = Database(msgspec.structs.replace(settings, role="none"), ArchiveReader(storage))
+    try:
+        began = await _begin_era(database, keep_seconds)
+        async with archive.at_one_moment(database) as tx:
+            kept = await eras.kept(tx)
+        due = domain.to_drop(kept.eras, kept.now, keep_seconds)
+        if due:
+            ends = await _proved(settings, storage, progress)
+            for era in due:
+                await _drop(database, storage, era, ends)
+        return Dropped([era.number for era in due], began, len(kept.eras) - len(due))
+    finally:
+        await database.close()
+
+
+async def _begin_era(database: Database, keep_seconds: int) -> int | None:
+    """Begin the next era if it is due; gives its number."""
+    async with archive.at_one_moment(database) as tx:
+        kept = await eras.kept(tx)
+    present = kept.eras[-1].number
+    if not domain.is_due(kept.eras[-1], kept.now, keep_seconds):
+        return None
+    await eras.begin(database, present + 1)
+    return present + 1
+
+
+async def _proved(settings: Settings, storage: ArchiveStorage, progress: Progress) -> ArchiveEnds:
+    """The ends of the archive, which is proved, and which is the archive of this log."""
+    report, ends = await verification.verify(storage, progress=progress)
+    report = await verification.compared(settings, report, ends)
+    for finding in report.findings:
+        raise errors.ConfigurationError(
+            f"the archive does not prove what it has: {finding.what}: expected {finding.expected}, found "
+            f"{finding.found}; run archive verify; nothing was dropped"
+        )
+    return ends
+
+
+async def _drop(database: Database, storage: ArchiveStorage, era: Era, ends: ArchiveEnds) -> None:
+    async with archive.at_one_moment(database) as tx:
+        _refuse_unless_archived(await eras.ends(tx, era.number), ends)
+    assert era.ended_before is not None
+    command = RecordArchivedEra(era.number, era.ended_before, storage.location, storage.manifest().link)
+    request = group.request_of(Context(ACTOR, f"archived-era-{era.number}-{uuid.uuid4()}", None, ""), command)
+    session = Session(database)
+    try:
+        [result] = (await group.run(session, [request], drift_max_us=0)).results
+    finally:
+        await session.close()
+    assert isinstance(result, Answer), result
+    await eras.drop_answers(database, era.number)
+
+
+def _refuse_unless_archived(last_of_era: dict[UUID, int], ends: ArchiveEnds) -> None:
+    for chain_id, number in last_of_era.items():
+        head = ends.outcomes.get(chain_id)
+        if head is None or head.number < number:
+            raise errors.ConfigurationError(
+                f"the archive lacks outcome {number} of chain {chain_id}; run archive write first; nothing was "
+                "dropped"
+            )

@@ -1,0 +1,117 @@
+"""Eras of the log: partitions, the oldest of which lose their rows to an archive."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from psycopg import errors as postgres_errors
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain.eras import Era
+from chronolake_metastore.domain.events import EraArchived
+from chronolake_metastore.store.postgres import engine, statements
+from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Statement, Transaction
+from chronolake_model.times import Micros
+
+_KEPT: Final = statements.load("eras/find_kept")
+_BEGINNINGS: Final = statements.load("eras/find_beginnings")
+_ENDS: Final = statements.load("eras/find_ends")
+_LOCK: Final = "SELECT pg_try_advisory_xact_lock(%(lock)s)"
+_PAUSES: Final = (0.1, 0.2, 0.5, 1, 2, 5, 5)
+"""Seconds between two tries to get the locks."""
+_LOCATION: Final = "SELECT location FROM chronolake.archived_era ORDER BY era DESC LIMIT 1"
+_SAVE_ARCHIVED: Final = """
+    INSERT INTO archived_era (era, version, archived_before, location, link)
+    VALUES (%(era)s, %(version)s, %(archived_before)s, %(location)s, %(link)s)
+    ON CONFLICT ON CONSTRAINT archived_era_unique DO UPDATE
+    SET
+        version = excluded.version, archived_before = excluded.archived_before, location = excluded.location,
+        link = excluded.link
+"""
+
+
+class KeptEras(msgspec.Struct, frozen=True):
+    """The eras whose answers PostgreSQL has, the oldest first, and the wall clock of the database."""
+
+    eras: list[Era]
+    now: Micros
+
+
+def save_archived(version: int, archived: EraArchived) -> Statement:
+    """Save an archived era; ``version`` is that of the event of the catalog."""
+    columns = msgspec.structs.asdict(archived)
+    return _SAVE_ARCHIVED, {**columns, "version": version}
+
+
+async def begin(database: Database, era: int) -> None:
+    """Begin an era; raises as ``drop_answers``, and does nothing if it began before."""
+    await _change(database, "SELECT begin_era(%(era)s)", era)
+
+
+async def drop_answers(database: Database, era: int) -> None:
+    """Drop the outcomes and refusals of an archived era.
+
+    Raises ``DatabaseUnavailable``, and ``ConfigurationError`` while the log is verified, another session
+    changes eras, or others go on reading the log for long.
+    """
+    await _change(database, "SELECT drop_answers(%(era)s)", era)
+
+
+async def _change(database: Database, statement: str, era: int) -> None:
+    with engine.database_errors():
+        connection = await database.connect()
+    try:
+        for pause_seconds in _PAUSES:
+            with engine.database_errors():
+                try:
+                    async with connection.transaction():
+                        await _lock_and_run(Transaction(connection), statement, era)
+                        return
+                except postgres_errors.LockNotAvailable:
+                    await asyncio.sleep(pause_seconds)
+    finally:
+        await connection.close()
+    raise errors.ConfigurationError(
+        "other sessions read the log all the time, so its partitions could not be changed; end long queries of "
+        "auditors and dumps (pg_stat_activity), then try again"
+    )
+
+
+async def _lock_and_run(tx: Transaction, statement: str, era: int) -> None:
+    [[is_free]] = await tx.query(_LOCK, {"lock": AdvisoryLock.ERAS.value})
+    if not is_free:
+        raise errors.ConfigurationError(
+            "the log is being verified, or another command changes its eras; try again when that has ended"
+        )
+    await tx.query(statement, {"era": era})
+
+
+async def kept(tx: Transaction) -> KeptEras:
+    """The eras whose answers PostgreSQL has."""
+    rows = await tx.query(_KEPT, {})
+    eras = [
+        Era(number, Micros(began_at), None if ended_at is None else Micros(ended_at), ended_before)
+        for number, began_at, ended_at, ended_before, _ in rows
+    ]
+    return KeptEras(eras, Micros(rows[-1][-1]))
+
+
+async def ends(tx: Transaction, era: int) -> dict[UUID, int]:
+    """By chain of answers, the number of its last outcome of an era."""
+    return {chain_id: number for chain_id, number in await tx.query(_ENDS, {"era": era})}
+
+
+async def beginnings(tx: Transaction) -> dict[UUID, int]:
+    """By chain of answers, the number of the first outcome that PostgreSQL has."""
+    return {chain_id: number for chain_id, number in await tx.query(_BEGINNINGS, {})}
+
+
+async def location(tx: Transaction) -> str | None:
+    """The location of the archive that has the answers which left; None if none did."""
+    rows = await tx.query(_LOCATION, {})
+    return rows[0][0] if rows else None

@@ -1,0 +1,287 @@
+"""Eras of the log: partitions that follow each other, and whose old answers leave for the archive."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from chronolake_metastore import errors
+from chronolake_metastore.commands.handler import Answer
+from chronolake_metastore.domain import instants
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import eras
+from chronolake_metastore.store.postgres import migrations
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_storage.files import Files
+from tests.store import archiving, tampering
+from tests.store.history import History, make_history
+
+LOG = ("event", "event_entry", "write_stat", "deleted_file", "outcome", "refusal")
+
+
+def begin_era(dsn: str, era: int) -> None:
+    async def run() -> None:
+        database = Database(Settings(dsn=dsn, role="none"))
+        await eras.begin(database, era)
+        await database.close()
+
+    asyncio.run(run())
+
+
+def query(dsn: str, statement: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SET search_path TO chronolake")
+        return connection.execute(statement.encode()).fetchall()
+
+
+def count(dsn: str, table: str) -> int:
+    return int(query(dsn, f"SELECT count(*) FROM {table}")[0][0])
+
+
+def answers(dsn: str) -> list[tuple[Any, ...]]:
+    """The answers that PostgreSQL has, without their eras."""
+    columns = (
+        "chain_id, number, request_id, fingerprint, table_id, version, code, result, dialect, answer_digest"
+    )
+    return query(dsn, f"SELECT {columns}, hash FROM outcome ORDER BY chain_id, number")
+
+
+@pytest.fixture
+def history(dsn: str) -> Iterator[History]:
+    with History(dsn) as history:
+        make_history(history)
+        yield history
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Files:
+    return archiving.local(tmp_path / "archive")
+
+
+def test_rows_after_an_era_began_are_in_its_partitions(dsn: str, history: History) -> None:
+    before = {table: count(dsn, table) for table in LOG}
+    begin_era(dsn, 2)
+    history.write("shop.orders", 1, 2)
+
+    assert {table: count(dsn, f"{table}_1") for table in LOG} == before
+    assert (count(dsn, "event_2"), count(dsn, "outcome_2"), count(dsn, "write_stat_2")) == (2, 2, 2)
+    assert tampering.verify(dsn).holds
+
+
+@pytest.mark.parametrize("table", LOG)
+@pytest.mark.parametrize("change", ["UPDATE {} SET era = era", "DELETE FROM {}", "TRUNCATE {}"])
+def test_a_later_era_is_append_only_too(dsn: str, table: str, change: str) -> None:
+    begin_era(dsn, 2)
+    with (
+        psycopg.connect(dsn) as connection,
+        pytest.raises(psycopg.errors.RestrictViolation, match="append-only"),
+    ):
+        connection.execute(change.format(f"chronolake.{table}_2").encode())
+
+
+def test_an_era_that_began_does_not_begin_again(dsn: str) -> None:
+    begin_era(dsn, 2)
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        begin_era(dsn, 2)
+
+
+@pytest.mark.parametrize("call", ["begin_era(2)", "drop_answers(1)"])
+def test_only_the_owner_may_change_eras(dsn: str, call: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SET ROLE chronolake_server")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(f"SELECT chronolake.{call}".encode())
+
+
+def test_a_command_is_answered_again_over_the_border_of_an_era(dsn: str, history: History) -> None:
+    begin = instants.BeginInstant("shop.orders", writer="nightly")
+    first = history.ask("a key", begin, None)
+    begin_era(dsn, 2)
+    again = history.ask("a key", begin, None)
+    another = history.ask("a key", instants.BeginInstant("shop.orders", writer="other"), None)
+
+    assert isinstance(first, Answer)
+    assert isinstance(again, Answer)
+    assert again.result == first.result
+    assert isinstance(another, errors.IdempotencyKeyReused)
+
+
+def test_commands_go_on_while_eras_begin(dsn: str, history: History) -> None:
+    ended = threading.Event()
+
+    def begin_eras() -> None:
+        era = 2
+        while not ended.is_set():
+            begin_era(dsn, era)
+            era += 1
+
+    thread = threading.Thread(target=begin_eras)
+    thread.start()
+    try:
+        for _ in range(20):
+            history.write("shop.orders", 1)
+    finally:
+        ended.set()
+        thread.join()
+    assert tampering.verify(dsn).holds
+
+
+def test_answers_leave_that_the_archive_has(dsn: str, history: History, archive: Files) -> None:
+    before = answers(dsn)
+    archiving.write(dsn, archive)
+    dropped = archiving.drop(dsn, archive)
+
+    assert (dropped.eras, dropped.began, dropped.kept) == ([1], 2, 1)
+    # Of each chain its end is left.
+    ends = {row[0]: row for row in before}
+    left = [row for row in answers(dsn) if row in before]
+    assert left == sorted(ends.values())
+    assert query(dsn, "SELECT to_regclass('outcome_1'), to_regclass('refusal_1')") == [(None, None)]
+    assert archiving.verify(archive, dsn).findings == []
+
+
+def test_the_log_is_verified_over_the_border(dsn: str, history: History, archive: Files) -> None:
+    for _ in range(3):
+        history.write("shop.orders", 1)
+        history.refused(instants.BeginInstant("shop.none", writer="nightly"))
+        archiving.write(dsn, archive)
+        archiving.drop(dsn, archive)
+
+    with pytest.raises(errors.ConfigurationError, match="add --archive"):
+        tampering.verify(dsn)
+    report = tampering.verify(dsn, archive=archive)
+    assert report.findings == []
+    history.rebuild()
+    assert tampering.verify(dsn, archive=archive).findings == []
+
+
+def test_an_answer_that_was_changed_in_postgresql_is_found_over_the_border(
+    dsn: str, history: History, archive: Files
+) -> None:
+    archiving.write(dsn, archive)
+    archiving.drop(dsn, archive)
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SET search_path TO chronolake")
+        connection.execute("ALTER TABLE outcome DISABLE TRIGGER ALL")
+        connection.execute("UPDATE outcome SET actor = 'eve' WHERE actor = 'ann'")
+        connection.execute("ALTER TABLE outcome ENABLE ALWAYS TRIGGER outcome_append_only")
+    assert not tampering.verify(dsn, archive=archive).holds
+
+
+def test_another_archive_does_not_prove_the_log(
+    dsn: str, history: History, archive: Files, tmp_path: Path
+) -> None:
+    archiving.write(dsn, archive)
+    archiving.drop(dsn, archive)
+    assert not tampering.verify(dsn, archive=archiving.local(tmp_path / "empty")).holds
+
+
+def test_nothing_leaves_that_the_archive_lacks(dsn: str, history: History, archive: Files) -> None:
+    archiving.write(dsn, archive)
+    history.write("shop.orders", 1)
+    before = answers(dsn)
+    with pytest.raises(errors.ConfigurationError, match="run archive write first; nothing was dropped"):
+        archiving.drop(dsn, archive)
+    assert answers(dsn) == before
+
+    archiving.write(dsn, archive)
+    assert archiving.drop(dsn, archive).eras == [1, 2]
+
+
+def test_nothing_leaves_for_an_archive_that_is_damaged(
+    dsn: str, history: History, archive: Files, tmp_path: Path
+) -> None:
+    archiving.write(dsn, archive)
+    [file] = tmp_path.rglob("outcome.parquet")
+    file.write_bytes(file.read_bytes()[:-1])
+    before = answers(dsn)
+    with pytest.raises(errors.ConfigurationError, match="run archive verify; nothing was dropped"):
+        archiving.drop(dsn, archive)
+    assert answers(dsn) == before
+
+
+def test_nothing_leaves_for_an_archive_of_another_log(
+    dsn: str, history: History, empty_database: str, archive: Files
+) -> None:
+    archiving.write(dsn, archive)
+    migrations.upgrade(empty_database)
+    with pytest.raises(errors.ConfigurationError, match="another metastore"):
+        archiving.drop(empty_database, archive)
+
+
+def test_answers_stay_for_as_long_as_they_are_to_be_kept(dsn: str, history: History, archive: Files) -> None:
+    archiving.write(dsn, archive)
+    dropped = archiving.drop(dsn, archive, keep_seconds=3_600)
+    assert (dropped.eras, dropped.began, dropped.kept) == ([], None, 1)
+
+
+def test_an_era_that_no_event_names_does_not_leave(dsn: str, history: History) -> None:
+    begin_era(dsn, 2)
+    with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.RestrictViolation, match="archived"):
+        connection.execute("SELECT chronolake.drop_answers(1)")
+
+
+def test_a_killed_command_is_run_again(
+    dsn: str, history: History, archive: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archiving.write(dsn, archive)
+
+    class Killed(Exception):
+        pass
+
+    def kill(*_: object) -> None:
+        raise Killed
+
+    for step in ("begin", "drop_answers"):
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(eras, step, kill)
+            archiving.drop(dsn, archive)
+        assert tampering.verify(dsn).holds
+    archiving.write(dsn, archive)
+    assert 1 in archiving.drop(dsn, archive).eras
+    assert tampering.verify(dsn, archive=archive).holds
+
+
+def test_of_two_at_once_each_leaves_the_log_whole(dsn: str, history: History, archive: Files) -> None:
+    archiving.write(dsn, archive)
+    failures: list[BaseException] = []
+
+    def drop() -> None:
+        try:
+            archiving.drop(dsn, archive)
+        except (errors.ConfigurationError, psycopg.errors.IntegrityError) as exc:
+            failures.append(exc)
+
+    threads = [threading.Thread(target=drop) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(failures) < 3
+    assert tampering.verify(dsn, archive=archive).holds
+
+
+def test_no_answer_leaves_while_the_log_is_verified(dsn: str, history: History, archive: Files) -> None:
+    archiving.write(dsn, archive)
+    with psycopg.connect(dsn) as verifying:
+        verifying.execute("SELECT pg_advisory_lock_shared(%s)", [1667788918])
+        with pytest.raises(errors.ConfigurationError, match="being verified"):
+            archiving.drop(dsn, archive)
+
+
+def test_a_session_that_reads_all_the_time_keeps_the_answers(
+    dsn: str, history: History, archive: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(eras, "_PAUSES", (0.1,))
+    archiving.write(dsn, archive)
+    with psycopg.connect(dsn) as reading:
+        reading.execute("SELECT count(*) FROM chronolake.outcome")
+        with pytest.raises(errors.ConfigurationError, match="read the log all the time"):
+            archiving.drop(dsn, archive)
+        history.write("shop.orders", 1)
