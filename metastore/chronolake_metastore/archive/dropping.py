@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from typing import Final
-from uuid import UUID
 
 import msgspec
 
@@ -15,7 +14,7 @@ from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.commands import group
 from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import eras as domain
-from chronolake_metastore.domain.archives import ArchiveEnds
+from chronolake_metastore.domain.archives import ArchiveEnds, ArchiveManifest
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.eras import Era, RecordArchivedEra
 from chronolake_metastore.proof.replay import Progress, no_progress
@@ -29,11 +28,22 @@ ACTOR: Final = "chronolake-metastore archive drop"
 
 
 class Dropped(msgspec.Struct, frozen=True):
-    """The result: the eras whose answers left, the era that began if one did, and how many eras are kept."""
+    """The result: the eras whose answers left, the era that began if one did, and how many eras are kept.
+
+    Those that are ``waiting`` leave when the archive reaches beyond their ends.
+    """
 
     eras: list[int]
     began: int | None
     kept: int
+    waiting: list[int]
+
+
+class _Proved(msgspec.Struct, frozen=True):
+    """An archive that is proved: its manifest, and its ends, which may be later."""
+
+    manifest: ArchiveManifest
+    ends: ArchiveEnds
 
 
 async def drop(
@@ -50,12 +60,18 @@ async def drop(
         began = await _begin_era(database, keep_seconds)
         async with archive.at_one_moment(database) as tx:
             kept = await eras.kept(tx)
+        dropped: list[int] = []
         due = domain.to_drop(kept.eras, kept.now, keep_seconds)
         if due:
-            ends = await _proved(settings, storage, progress)
-            for era in due:
-                await _drop(database, storage, era, ends)
-        return Dropped([era.number for era in due], began, len(kept.eras) - len(due))
+            proved = await _proved(settings, storage, progress)
+            covered = [era for era in due if domain.is_covered(era, proved.manifest.end)]
+            for era in covered or due[:1]:
+                await _refuse_unless_archived(database, era, proved.ends)
+            for era in covered:
+                await _drop(database, storage, era, proved.manifest.link)
+                dropped.append(era.number)
+        waiting = [era.number for era in due if era.number not in dropped]
+        return Dropped(dropped, began, len(kept.eras) - len(dropped), waiting)
     finally:
         await database.close()
 
@@ -71,8 +87,9 @@ async def _begin_era(database: Database, keep_seconds: int) -> int | None:
     return present + 1
 
 
-async def _proved(settings: Settings, storage: ArchiveStorage, progress: Progress) -> ArchiveEnds:
-    """The ends of the archive, which is proved, and which is the archive of this log."""
+async def _proved(settings: Settings, storage: ArchiveStorage, progress: Progress) -> _Proved:
+    """The archive, which is proved, and which is the archive of this log."""
+    manifest = storage.manifest()  # What is archived meanwhile is proved next time.
     report, ends = await verification.verify(storage, progress=progress)
     report = await verification.compared(settings, report, ends)
     for finding in report.findings:
@@ -80,14 +97,12 @@ async def _proved(settings: Settings, storage: ArchiveStorage, progress: Progres
             f"the archive does not prove what it has: {finding.what}: expected {finding.expected}, found "
             f"{finding.found}; run archive verify; nothing was dropped"
         )
-    return ends
+    return _Proved(manifest, ends)
 
 
-async def _drop(database: Database, storage: ArchiveStorage, era: Era, ends: ArchiveEnds) -> None:
-    async with archive.at_one_moment(database) as tx:
-        _refuse_unless_archived(await eras.ends(tx, era.number), ends)
+async def _drop(database: Database, storage: ArchiveStorage, era: Era, link: str) -> None:
     assert era.ended_before is not None
-    command = RecordArchivedEra(era.number, era.ended_before, storage.location, storage.manifest().link)
+    command = RecordArchivedEra(era.number, era.ended_before, storage.location, link)
     request = group.request_of(Context(ACTOR, f"archived-era-{era.number}-{uuid.uuid4()}", None, ""), command)
     session = Session(database)
     try:
@@ -98,11 +113,13 @@ async def _drop(database: Database, storage: ArchiveStorage, era: Era, ends: Arc
     await eras.drop_answers(database, era.number)
 
 
-def _refuse_unless_archived(last_of_era: dict[UUID, int], ends: ArchiveEnds) -> None:
+async def _refuse_unless_archived(database: Database, era: Era, ends: ArchiveEnds) -> None:
+    async with archive.at_one_moment(database) as tx:
+        last_of_era = await eras.ends(tx, era.number)
     for chain_id, number in last_of_era.items():
         head = ends.outcomes.get(chain_id)
         if head is None or head.number < number:
             raise errors.ConfigurationError(
-                f"the archive lacks outcome {number} of chain {chain_id}; run archive write first; nothing was "
-                "dropped"
+                f"the archive lacks outcome {number} of chain {chain_id}; run archive write first; nothing of "
+                f"era {era.number} was dropped"
             )

@@ -66,6 +66,11 @@ class ArchiveReader:
         """The transaction before which this reader has everything; ``refresh`` moves it on."""
         return 0 if self._listing is None else self._listing.manifest.end
 
+    @property
+    def metastore_id(self) -> UUID | None:
+        """The identity of the metastore that wrote the archive last; ``refresh`` reads it."""
+        return None if self._listing is None else self._listing.manifest.metastore_id
+
     def refresh(self, location: str = "") -> int:
         """Read the manifest and the keys of new runs; gives the new ``end``."""
         with self._lock:

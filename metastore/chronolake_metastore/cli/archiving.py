@@ -105,7 +105,9 @@ def drop(
     done = asyncio.run(run())
     dropped = f"the answers of {count(len(done.eras), 'era')} were dropped" if done.eras else "nothing to drop"
     began = "" if done.began is None else f", era {done.began} began"
-    typer.echo(f"{dropped}{began}; PostgreSQL has those of {count(done.kept, 'era')}")
+    eras = count(len(done.waiting), "era")
+    waiting = f"; {eras} can leave after the next archive write" if done.waiting else ""
+    typer.echo(f"{dropped}{began}{waiting}; PostgreSQL has those of {count(done.kept, 'era')}")
 
 
 @app.command()

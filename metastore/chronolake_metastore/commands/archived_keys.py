@@ -37,7 +37,7 @@ class ArchivedKeys:
         if border is None or not request_ids:
             return {}, {}
         # First: another thread may take in what was archived since, but never the other way.
-        is_complete = self._log is not None and self._log.end >= border.transaction_id
+        is_complete = self._log is not None and border.is_archived(self._log)
         unknown = [key for key in request_ids if key not in self._asked and self._may_have(key)]
         if unknown or not is_complete:
             raise AskArchive(border, unknown)

@@ -142,6 +142,9 @@ async def _run_once(
         state, now, known, border = await _load_state(tx, tasks)
         request_ids = [task.request.ctx.request_id for task in tasks]
         of_archive, unread = keys.find(border, [key for key in request_ids if key not in known])
+        if of_archive:
+            left = await tx.fetch_one(archived.find_left(of_archive.values()))
+            of_archive = {key: outcome for key, outcome in of_archive.items() if key in left}
         evidence = await _load_evidence(tx, state, tasks, ahead, now)
         before = dict(state.clocks)
         records = _Records(known | of_archive, unread)

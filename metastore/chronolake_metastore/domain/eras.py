@@ -43,3 +43,12 @@ def to_drop(eras: list[Era], now: Micros, keep_seconds: int) -> list[Era]:
     """The eras whose answers are older than those to keep, the oldest first."""
     latest = now - keep_seconds * MICROS_PER_SECOND
     return [era for era in eras if era.ended_at is not None and era.ended_at <= latest]
+
+
+def is_covered(era: Era, archive_end: int) -> bool:
+    """Whether an archive reaches beyond the end of an era.
+
+    A server decides commands only when it has read the archive up to the end of the last era that left. So an
+    era must not leave for an archive that ends before, even if that has every answer of it.
+    """
+    return era.ended_before is not None and era.ended_before <= archive_end

@@ -28,6 +28,8 @@ async def _archived(database: Database, border: LogBorder, request_id: str) -> F
     if found is None:
         return None
     async with database.reading() as connection:
+        if not await read(connection, stored.find_left([found])):
+            return None
         names = await stored.names(connection, [] if found.table_id is None else [found.table_id])
     return FoundOutcome(
         request_id=found.request_id,

@@ -33,7 +33,13 @@ _FIRST_VERSION: Final = """
     FROM event e
     WHERE e.table_id = %(table_id)s AND e.transaction_id >= %(transaction_id)s::text::xid8
 """
-_BORDER_OF_ANSWERS: Final = "SELECT archived_before, location FROM archived_era ORDER BY era DESC LIMIT 1"
+_BORDER_OF_ANSWERS: Final = """
+    SELECT archived_before, location, ARRAY(SELECT metastore_id FROM metastore)
+    FROM archived_era
+    ORDER BY era DESC
+    LIMIT 1
+"""
+_FIND_LEFT: Final = statements.load("eras/find_left")
 ResultT = TypeVar("ResultT")
 EventPlace = tuple[int, int]
 """A transaction and a position in it."""
@@ -73,6 +79,10 @@ class ArchivedLog(Protocol):
     @property
     def end(self) -> int:
         """The transaction before which this reader has everything; ``refresh`` moves it on. Does not block."""
+
+    @property
+    def metastore_id(self) -> UUID | None:
+        """The identity of the metastore that wrote it last, as of the last refresh. Does not block."""
 
     def refresh(self, location: str) -> int:
         """Take in what was archived since; gives the new ``end``.
@@ -123,6 +133,13 @@ class LogBorder(msgspec.Struct, frozen=True):
     transaction_id: int
     location: str = ""
     """The location of the archive, as it was recorded when they left."""
+    identities: Sequence[UUID] | None = None
+    """The identities of the metastore, one of which wrote the archive; None where they are not compared."""
+
+    def is_archived(self, log: ArchivedLog) -> bool:
+        """Whether an archive is that of this log, and was read up to the border. Does not block."""
+        is_own = self.identities is None or log.metastore_id in self.identities
+        return is_own and log.end >= self.transaction_id
 
 
 def find_border() -> Query[LogBorder | None]:
@@ -153,6 +170,20 @@ def find_border_of_answers() -> Query[LogBorder | None]:
     return Query(_BORDER_OF_ANSWERS, {}, lambda rows: LogBorder(*rows[0]) if rows else None)
 
 
+def find_left(found: Iterable[StoredOutcome]) -> Query[set[str]]:
+    """The request ids of those archived outcomes that have left the database.
+
+    It never had the others: it was restored from a backup, and the archive is newer.
+    """
+    outcomes = list(found)
+    parameters = {
+        "request_ids": [outcome.request_id for outcome in outcomes],
+        "chain_ids": [outcome.chain_id for outcome in outcomes],
+        "numbers": [outcome.number for outcome in outcomes],
+    }
+    return Query(_FIND_LEFT, parameters, lambda rows: {request_id for (request_id,) in rows})
+
+
 def log_of(database: Database) -> ArchivedLog | None:
     """The archive that a server was given."""
     log = database.archive
@@ -175,12 +206,15 @@ async def ask(log: ArchivedLog | None, border: LogBorder, read: Callable[[Archiv
 
 def _read_archive(log: ArchivedLog, border: LogBorder, read: Callable[[ArchivedLog], ResultT]) -> ResultT:
     try:
-        end = log.end if log.end >= border.transaction_id else log.refresh(border.location)
-        if end < border.transaction_id:
+        if not border.is_archived(log):
+            log.refresh(border.location)
+        if not border.is_archived(log):
             raise errors.ArchiveUnavailable(
-                f"the archive of the log ends before transaction {end}, and the database has nothing before "
-                f"transaction {border.transaction_id}: --archive must name the archive of this database",
-                end=end,
+                f"the archive of the log ends at transaction {log.end} of metastore {log.metastore_id}, and "
+                f"the database has nothing before transaction {border.transaction_id}: put the archive back at "
+                f"{border.location}, or start the server with --archive, which must name the archive of this "
+                "database",
+                end=log.end,
                 border=border.transaction_id,
             )
         return read(log)

@@ -49,7 +49,7 @@ def save_archived(version: int, archived: EraArchived) -> Statement:
 
 
 async def begin(database: Database, era: int) -> None:
-    """Begin an era; raises as ``drop_answers``, and does nothing if it began before."""
+    """Begin an era; raises as ``drop_answers``, and ``ConfigurationError`` if it began before."""
     await _change(database, "SELECT begin_era(%(era)s)", era)
 
 
@@ -57,7 +57,7 @@ async def drop_answers(database: Database, era: int) -> None:
     """Drop the outcomes and refusals of an archived era.
 
     Raises ``DatabaseUnavailable``, and ``ConfigurationError`` while the log is verified, another session
-    changes eras, or others go on reading the log for long.
+    changes eras, or others go on reading the log for long, and to a login that is not the owner.
     """
     await _change(database, "SELECT drop_answers(%(era)s)", era)
 
@@ -74,6 +74,16 @@ async def _change(database: Database, statement: str, era: int) -> None:
                         return
                 except postgres_errors.LockNotAvailable:
                     await asyncio.sleep(pause_seconds)
+                except (postgres_errors.UniqueViolation, postgres_errors.RestrictViolation) as exc:
+                    raise errors.ConfigurationError(
+                        "another command has changed the eras of the log meanwhile: "
+                        f"{exc.diag.message_primary}; run this one again"
+                    ) from exc
+                except postgres_errors.InsufficientPrivilege as exc:
+                    raise errors.ConfigurationError(
+                        f"this login may not change the eras of the log: {exc.diag.message_primary}; use the "
+                        "login that migrates, which is the owner of the schema chronolake"
+                    ) from exc
     finally:
         await connection.close()
     raise errors.ConfigurationError(

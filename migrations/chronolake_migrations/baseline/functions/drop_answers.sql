@@ -1,6 +1,6 @@
--- Drop the answers of an era: outcomes and refusals. The last outcome of each chain moves to the present era. So PostgreSQL has
--- the end of each chain, no gap within it, and the outcome at which the archive ended. The query goes from chain to chain by the
--- index.
+-- Drop the answers of an era: outcomes and refusals. The last outcome of each chain moves to the next era, and leaves with it
+-- when the chain went on. So PostgreSQL has the end of each chain, no gap within it, and the outcome at which the archive ended.
+-- The query goes from chain to chain by the index.
 CREATE FUNCTION chronolake.drop_answers(dropped int) RETURNS void
     LANGUAGE plpgsql SET search_path = chronolake AS $$
 DECLARE
@@ -42,8 +42,8 @@ BEGIN
         FROM pg_attribute
         WHERE attrelid = log_table::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'era';
         EXECUTE format(
-            'INSERT INTO %I (%s) SELECT %s FROM %I WHERE request_id = ANY ($1)',
-            log_table, columns, columns, format('%s_%s', log_table, dropped)
+            'INSERT INTO %I (era, %s) SELECT %s, %s FROM %I WHERE request_id = ANY ($1)',
+            log_table, columns, dropped + 1, columns, format('%s_%s', log_table, dropped)
         ) USING moved;
         EXECUTE format('ALTER TABLE %I DETACH PARTITION %I', log_table, format('%s_%s', log_table, dropped));
         EXECUTE format('DROP TABLE %I', format('%s_%s', log_table, dropped));
