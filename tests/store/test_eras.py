@@ -237,6 +237,14 @@ def test_nothing_leaves_that_the_archive_lacks(dsn: str, history: History, archi
     assert archiving.drop(dsn, archive).eras == [1, 2]
 
 
+def test_no_archive_begins_after_answers_left(
+    dsn: str, history: History, archive: Files, tmp_path: Path
+) -> None:
+    drop_all(dsn, archive)
+    with pytest.raises(errors.ConfigurationError, match="name that one"):
+        archiving.write(dsn, archiving.local(tmp_path / "new"))
+
+
 def test_a_chain_has_no_gap_after_several_eras_left_one_by_one(
     dsn: str, history: History, archive: Files
 ) -> None:

@@ -31,7 +31,7 @@ from chronolake_metastore.domain.archives import (
 )
 from chronolake_metastore.domain.logs import START, ChainHead
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import archive
+from chronolake_metastore.store import archive, eras
 from chronolake_metastore.store.archive import FoundEntries
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Transaction
@@ -126,6 +126,11 @@ async def _next_run(
 ) -> tuple[ArchiveRun, bool]:
     """The description of the next run, and whether nothing is to be archived after it now."""
     [*_, metastore_id] = await archive.identities(tx)
+    if not manifest.runs and (location := await eras.location(tx)) is not None:
+        raise errors.ConfigurationError(
+            f"an archive cannot begin here: old answers have left the database for the archive at {location}; "
+            "name that one, or a copy of it"
+        )
     # The ends of the log before anything of it: a log without them is another one, or was restored.
     if (refusal := (await archive.compare(tx, ends, manifest.metastore_id)).refusal()) is not None:
         raise errors.ConfigurationError(refusal)

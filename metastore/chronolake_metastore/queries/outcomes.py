@@ -9,6 +9,7 @@ from chronolake_metastore.store import archived as stored, outcomes
 from chronolake_metastore.store.archived import LogBorder
 from chronolake_metastore.store.outcomes import FoundOutcome
 from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import read
 
 
 async def get(ctx: Context, database: Database, request_id: str) -> FoundOutcome:
