@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import socket
@@ -15,6 +16,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from rich.console import Console
 
 import chronolake
 from chronolake import Action
@@ -24,6 +26,7 @@ from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType, State, TableType
 from chronolake_spark import services
 from chronolake_spark.services import executing, running
+from chronolake_spark.services.command import TerminalReporter
 from chronolake_spark.services.running import Failure, RunOptions, Silent, TableRun
 from tests.client.test_cli import UNREACHABLE_URL
 from tests.processes import wait_until
@@ -77,9 +80,13 @@ class Recorder(Silent):
         self.instants: list[Instant] = []
         self.failures: list[Failure] = []
         self.left_plans: list[str] = []
+        self.held_plans: list[Instant] = []
 
     def completed(self, instant: Instant) -> None:  # type: ignore[explicit-override]
         self.instants.append(instant)
+
+    def held(self, instant: Instant) -> None:  # type: ignore[explicit-override]
+        self.held_plans.append(instant)
 
     def left(self, instant: Instant, reason: str) -> None:  # type: ignore[explicit-override]
         self.left_plans.append(reason)
@@ -334,6 +341,45 @@ def test_a_plan_that_a_write_cancels_is_left_with_the_write_as_the_reason(
 
     [write_time, reason] = news.left_plans
     assert reason.startswith(f"it was rolled back: the write {write_time} of ")
+
+
+def test_a_plan_of_another_executor_is_reported_once_with_its_lease(
+    client: chronolake.Client, new_table: NewTable
+) -> None:
+    """After kill -9 of another process, this says why nothing happens, and until when."""
+    table = new_table("held")
+    plan = unpublished_plan(table, Action.COMPACTION)
+    killed = table.execute(plan.requested_time, lease_seconds=600)
+    held = killed.refresh()
+    news, stopping = Recorder(), threading.Event()
+    with ThreadPoolExecutor(1) as thread:
+        options = RunOptions(plans=False, interval_seconds=0.2)
+        ended = thread.submit(services.run, client, options, reporter=news, stopping=stopping)
+        wait_until(lambda: bool(news.held_plans))
+        stopping.wait(1)
+        stopping.set()
+        ended.result()
+
+    [reported] = news.held_plans
+    assert (reported.requested_time, reported.writer) == (plan.requested_time, held.writer)
+    assert reported.lease_expires_at is not None
+    killed.rollback("the test has ended")
+
+
+def test_the_line_of_a_plan_of_another_executor_says_who_has_it_and_until_when(
+    client: chronolake.Client, new_table: NewTable
+) -> None:
+    table = new_table("named")
+    write = table.execute(unpublished_plan(table, Action.COMPACTION).requested_time)
+    instant = write.refresh()
+    console = Console(file=io.StringIO(), width=80)
+    with TerminalReporter(console, wants_json=False) as reporter:
+        reporter.held(instant)
+    assert instant.lease_expires_at is not None
+    until = instant.lease_expires_at.strftime("%H:%M:%S UTC")
+    assert isinstance(console.file, io.StringIO)
+    assert f"{instant.writer} has it, under a lease to {until}, which it may renew" in console.file.getvalue()
+    write.rollback("the test has ended")
 
 
 def test_the_command_says_at_once_that_the_server_cannot_be_reached() -> None:

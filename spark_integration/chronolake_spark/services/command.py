@@ -167,6 +167,12 @@ class TerminalReporter:
         if self._wants_json:
             output.show_line(instant)
 
+    def held(self, instant: Instant) -> None:
+        """Another executor has a plan, for as long as it renews its lease."""
+        assert instant.lease_expires_at is not None
+        until = instant.lease_expires_at.strftime("%H:%M:%S UTC")
+        self._line(f"  {_name(instant)}: {instant.writer} has it, under a lease to {until}, which it may renew")
+
     def left(self, instant: Instant, reason: str) -> None:
         """A plan was left to another executor, or a write won against it."""
         self._ended(instant)

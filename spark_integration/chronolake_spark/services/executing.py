@@ -103,6 +103,12 @@ def waiting(table: chronolake.Table, actions: Sequence[Action]) -> list[Instant]
     return [instant for instant in requested if instant.lease_expires_at is None]
 
 
+def held(table: chronolake.Table, actions: Sequence[Action]) -> list[Instant]:
+    """The plans that an executor has under a lease."""
+    inflight = table.instants(state=State.INFLIGHT, action=actions)
+    return [instant for instant in inflight if instant.lease_expires_at is not None]
+
+
 def message_of(failure: Exception) -> str:
     """The failure in one line; that of a bug or of a library has the name of its class."""
     text = str(failure)

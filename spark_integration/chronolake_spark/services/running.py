@@ -95,6 +95,9 @@ class Reporter(Protocol):
     def completed(self, instant: Instant) -> None:
         """A plan was executed."""
 
+    def held(self, instant: Instant) -> None:
+        """Another executor has a plan, for as long as it renews its lease."""
+
     def left(self, instant: Instant, reason: str) -> None:
         """A plan was left to another executor, or a write won against it."""
 
@@ -108,6 +111,7 @@ class Silent:
     def taken(self, instant: Instant) -> None: ...
     def progress(self, done: TasksDone) -> None: ...
     def completed(self, instant: Instant) -> None: ...
+    def held(self, instant: Instant) -> None: ...
     def left(self, instant: Instant, reason: str) -> None: ...
     def failed(self, failure: Failure) -> None: ...
 
@@ -164,11 +168,15 @@ class _Changed:
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """The plans of a table that wait for an executor, or the error of the look. No table: it is dropped."""
+    """The plans of a table that wait for an executor, and those that one has, or the error of the look.
+
+    No table: it is dropped.
+    """
 
     table_id: str
     table: chronolake.Table | None
     waiting: Sequence[Instant] = ()
+    held: Sequence[Instant] = ()
     failure: Exception | None = None
 
 
@@ -226,7 +234,8 @@ class _Work:
         if self.options.plans and table.services.preview().is_due:
             table.services.plan()
         actions = (*jobs.SERVICES, *((Action.CLEAN,) if deletes else ()))
-        return _Looked(table.definition.table_id, table, executing.waiting(table, actions), failure)
+        waiting, held = executing.waiting(table, actions), executing.held(table, actions)
+        return _Looked(table.definition.table_id, table, waiting, held, failure)
 
     def executed(self, table: chronolake.Table, plan: Instant) -> _Executed:
         """Execute a plan."""
@@ -268,6 +277,8 @@ class _Loop:
         self._waiting: dict[_Key, tuple[chronolake.Table, Instant]] = {}
         self._executing: set[_Key] = set()
         self._blocked: dict[_Key, _Blocked] = {}
+        self._reported: dict[str, set[_Key]] = {}
+        """By table, the plans of other executors that were reported."""
         self._completed: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
 
@@ -354,6 +365,7 @@ class _Loop:
             self._tables[looked.table_id] = looked.table
             for plan in looked.waiting:
                 self._add_waiting(looked.table, plan)
+            self._report_held(looked.table_id, looked.held)
         key = (looked.table_id, None)
         if looked.failure is not None:
             name = looked.table.name if looked.table is not None else str(self._tables[looked.table_id])
@@ -376,6 +388,15 @@ class _Loop:
         else:
             # The look that this one has replaced may have been that at the end of the pause.
             self._look_at(key[0], blocked.until - now)
+
+    def _report_held(self, table_id: str, held: Sequence[Instant]) -> None:
+        """Report the plans of other executors, each once."""
+        plans = {(table_id, plan.requested_time): plan for plan in held}
+        before = self._reported.get(table_id, set())
+        for key, plan in plans.items():
+            if key not in before and key not in self._executing:
+                self._work.reporter.held(plan)
+        self._reported[table_id] = set(plans)
 
     def _take_executed(self, executed: _Executed) -> None:
         table_id = executed.table.definition.table_id
