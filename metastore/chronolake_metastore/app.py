@@ -45,7 +45,6 @@ from chronolake_metastore.api import (
 from chronolake_metastore.api.application import Application, FastPath
 from chronolake_metastore.api.parameters import check_request
 from chronolake_metastore.api.requests import StrictRequest
-from chronolake_metastore.archive.reading import ArchiveReader
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.batching.markers import MarkerBatcher
 from chronolake_metastore.batching.sequencer import Notifier, Sequencer
@@ -99,7 +98,7 @@ def create_app(settings: Settings) -> Application:
     decoding.prepare("chronolake_model")
     location = settings.archive
     archive = ArchiveStorage(object_storage.open_location(location)) if location else None
-    database = Database(settings, ArchiveReader(archive))
+    database = Database(settings, lambda: _reader_of(archive))
     metrics = Metrics()
     notifier = Notifier()
     followers = Followers(settings, metrics)
@@ -168,3 +167,10 @@ def create_app(settings: Settings) -> Application:
     app.end_streams = followers.close
     app.fast_path = FastPath(app, service)
     return app
+
+
+def _reader_of(storage: ArchiveStorage | None) -> object:
+    """The reader of the archive, for the first request that needs it."""
+    from chronolake_metastore.archive.reading import ArchiveReader  # noqa: PLC0415  # PyArrow
+
+    return ArchiveReader(storage)

@@ -264,6 +264,7 @@ def test_rights_that_a_dump_came_without_are_granted_by_the_next_migration(dsn: 
     for role in ("chronolake_server", "chronolake_auditor"):
         database.query_nothing(dsn, f"REVOKE ALL ON ALL TABLES IN SCHEMA chronolake FROM {role}")
         database.query_nothing(dsn, f"REVOKE ALL ON ALL FUNCTIONS IN SCHEMA chronolake FROM {role}")
+        database.query_nothing(dsn, f"REVOKE ALL ON ALL SEQUENCES IN SCHEMA chronolake FROM {role}")
         database.query_nothing(dsn, f"REVOKE ALL ON SCHEMA chronolake FROM {role}")
     assert database.query(dsn, RIGHTS) == []
     assert "run chronolake-metastore migrate" in complaint(run("serve", "--dsn", dsn))

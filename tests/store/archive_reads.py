@@ -45,7 +45,7 @@ def compare(dsn: str, reader: ArchiveReader, seed: int = 0, borders: Sequence[in
     reads = _Reads(dsn, reader, random.Random(seed))
 
     async def run() -> None:
-        database = Database(Settings(dsn=dsn), reader)
+        database = Database(Settings(dsn=dsn), lambda: reader)
         try:
             async with database.reading() as connection:
                 await reads.compare_order(connection, [ALL, *borders])

@@ -57,7 +57,7 @@ class History:
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
         self._runner = asyncio.Runner()
-        self._database = Database(Settings(dsn=dsn), ArchiveReader())
+        self._database = Database(Settings(dsn=dsn), ArchiveReader)
         self._session = Session(self._database)
         self._numbers = itertools.count(1)
         self.now_us = START_US

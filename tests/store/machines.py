@@ -42,7 +42,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         self.admin = psycopg.connect(dsn, autocommit=True)
         self.runner = asyncio.Runner()
         self.settings = Settings(dsn=dsn)
-        self.database = Database(self.settings, ArchiveReader())
+        self.database = Database(self.settings, ArchiveReader)
         self.session = DyingSession(self.database, self.sever)
         self.numbers = itertools.count()
 

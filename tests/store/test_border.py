@@ -99,7 +99,7 @@ def ask(dsn: str, archive: Path | None, read: Callable[[Database], Awaitable[Any
     log = None if archive is None else reader_of(local(archive))
 
     async def run() -> Any:
-        database = Database(Settings(dsn=dsn), log)
+        database = Database(Settings(dsn=dsn), lambda: log)
         try:
             return await read(database)
         finally:

@@ -63,7 +63,7 @@ def execute(dsn: str, archive: Files | None, command: tuple[str, str]) -> object
     key, name = command
 
     async def run() -> object:
-        database = Database(Settings(dsn=dsn), log)
+        database = Database(Settings(dsn=dsn), lambda: log)
         session = Session(database)
         request = group.request_of(Context("test", key), namespaces.CreateNamespace(name))
         try:
@@ -391,7 +391,10 @@ def test_of_two_at_once_each_leaves_the_log_whole(dsn: str, history: History, ar
     assert tampering.verify(dsn, archive=archive).holds
 
 
-def test_no_answer_leaves_while_the_log_is_verified(dsn: str, history: History, archive: Files) -> None:
+def test_no_answer_leaves_while_the_log_is_verified(
+    dsn: str, history: History, archive: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(eras, "_PAUSES", (0.1,))
     archiving.write(dsn, archive)
     with psycopg.connect(dsn) as verifying:
         verifying.execute("SELECT pg_advisory_lock_shared(%s)", [1667788918])

@@ -57,7 +57,7 @@ from tests.store.tampering import EVENT, ORDERS, failed_checks, tamper
         (f"DELETE FROM write_stat {EVENT} 5", (Check.WRITE_STATS, 5)),
         (
             "INSERT INTO write_stat SELECT table_id, version, size_bytes, records, inserts, updates, deletes, "
-            "2, has_field_ids, kind, partition_path, file_id, file_name, column_stats "
+            "2, era, has_field_ids, kind, partition_path, file_id, file_name, column_stats "
             f"FROM write_stat {EVENT} 3 AND ordinal = 0",
             (Check.WRITE_STATS, 3),
         ),

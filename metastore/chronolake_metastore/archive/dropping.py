@@ -55,7 +55,7 @@ async def drop(
     them. Eras that were dropped before stay so.
     """
     # The role of the servers may change no partition; the login may, if it is the owner of the schema.
-    database = Database(msgspec.structs.replace(settings, role="none"), ArchiveReader(storage))
+    database = Database(msgspec.structs.replace(settings, role="none"), lambda: ArchiveReader(storage))
     try:
         began = await _begin_era(database, keep_seconds)
         async with archive.at_one_moment(database) as tx:

@@ -23,8 +23,12 @@ class ArchivedKeys:
     """The keys of a group of commands that the archive was asked for. No transaction waits for storage."""
 
     def __init__(self, database: Database) -> None:
-        self._log = archived.log_of(database)
+        self._database = database
         self._asked: dict[str, StoredOutcome | errors.Unavailable | None] = {}
+
+    @property
+    def _log(self) -> ArchivedLog | None:
+        return archived.log_of(self._database)
 
     def find(
         self, border: LogBorder | None, request_ids: Collection[str]

@@ -35,6 +35,19 @@ _SAVE_ARCHIVED: Final = """
 """
 
 
+_VERIFIED: Final = (
+    "the log is being verified, or another command changes its eras; try again when that has ended"
+)
+_READ: Final = (
+    "other sessions read the log all the time, so its partitions could not be changed; end long queries of "
+    "auditors and dumps (pg_stat_activity), then try again"
+)
+
+
+class _Busy(Exception):
+    """Another session keeps the eras as they are."""
+
+
 class KeptEras(msgspec.Struct, frozen=True):
     """The eras whose answers PostgreSQL has, the oldest first, and the wall clock of the database."""
 
@@ -65,6 +78,7 @@ async def drop_answers(database: Database, era: int) -> None:
 async def _change(database: Database, statement: str, era: int) -> None:
     with engine.database_errors():
         connection = await database.connect()
+    reason = _READ
     try:
         for pause_seconds in _PAUSES:
             with engine.database_errors():
@@ -72,7 +86,8 @@ async def _change(database: Database, statement: str, era: int) -> None:
                     async with connection.transaction():
                         await _lock_and_run(Transaction(connection), statement, era)
                         return
-                except postgres_errors.LockNotAvailable:
+                except (_Busy, postgres_errors.LockNotAvailable) as exc:
+                    reason = _VERIFIED if isinstance(exc, _Busy) else _READ
                     await asyncio.sleep(pause_seconds)
                 except (postgres_errors.UniqueViolation, postgres_errors.RestrictViolation) as exc:
                     raise errors.ConfigurationError(
@@ -86,18 +101,13 @@ async def _change(database: Database, statement: str, era: int) -> None:
                     ) from exc
     finally:
         await connection.close()
-    raise errors.ConfigurationError(
-        "other sessions read the log all the time, so its partitions could not be changed; end long queries of "
-        "auditors and dumps (pg_stat_activity), then try again"
-    )
+    raise errors.ConfigurationError(reason)
 
 
 async def _lock_and_run(tx: Transaction, statement: str, era: int) -> None:
     [[is_free]] = await tx.query(_LOCK, {"lock": AdvisoryLock.ERAS.value})
     if not is_free:
-        raise errors.ConfigurationError(
-            "the log is being verified, or another command changes its eras; try again when that has ended"
-        )
+        raise _Busy
     await tx.query(statement, {"era": era})
 
 

@@ -221,6 +221,7 @@ class _Stopping:
         self._url = url
         self._stack = contextlib.ExitStack()
         self._ended = threading.Event()
+        self._told = threading.Event()
 
     def __enter__(self) -> _Stopping:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -229,6 +230,8 @@ class _Stopping:
 
     def __exit__(self, *_error: Any) -> None:
         self._ended.set()
+        if self.number is not None:
+            self._told.wait(_ANSWER_SECONDS)
         self._stack.close()
 
     def _stop(self, number: int, _frame: object) -> None:
@@ -236,13 +239,15 @@ class _Stopping:
             self._end_process(number)
         self.number = number
         self.asked.set()
-        self._console.print(
-            "Stopping: plans in execution return to the server; once more ends at once", markup=False
-        )
+        # The handler may have interrupted a print, and standard error cannot be entered twice.
         threading.Thread(target=self._watch, args=(number,), name="chronolake-stop", daemon=True).start()
 
     def _watch(self, number: int) -> None:
-        """End the process if the server does not answer while the run ends."""
+        """Say what happens, and end the process if the server does not answer while the run ends."""
+        self._console.print(
+            "Stopping: plans in execution return to the server; once more ends at once", markup=False
+        )
+        self._told.set()
         with chronolake.connect(self._url, timeout_seconds=_ANSWER_SECONDS, retry_seconds=0) as client:
             while not self._ended.wait(_WATCH_SECONDS):
                 try:

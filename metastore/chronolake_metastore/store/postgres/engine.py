@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+import functools
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from types import MappingProxyType
 from typing import Final
@@ -159,9 +160,9 @@ Connection = AsyncConnection
 class Database:
     """One PostgreSQL database, as the server uses it."""
 
-    def __init__(self, settings: Settings, archive: object | None = None) -> None:
-        self.archive = archive
-        """The archive from which ``store.archived`` reads history that has left the database."""
+    def __init__(self, settings: Settings, open_archive: Callable[[], object | None] = lambda: None) -> None:
+        """``open_archive`` opens the archive from which ``store.archived`` reads history."""
+        self._open_archive = open_archive
         self.page_bytes_max = settings.page_bytes_max
         """Where pages of lists end, unless their limit of entries comes first."""
         self._outages = Outages()
@@ -179,6 +180,11 @@ class Database:
         self._probing = self._pool(PROBING_CONNECTIONS, PROBE_SILENT_SECONDS)
         self._following = self._pool(FOLLOWING_CONNECTIONS, SILENT_SECONDS_MAX)
         self._only_reading = self._engine.execution_options(postgresql_readonly=True)
+
+    @functools.cached_property
+    def archive(self) -> object | None:
+        """The archive that has what has left the database; it is opened when it is needed."""
+        return self._open_archive()
 
     def _pool(self, size: int, silent_seconds: float) -> AsyncEngine:
         return create_async_engine(
