@@ -35,6 +35,9 @@ from tests.published import FIELDS, PUBLISHES, PublishedTable, row
 NewServer = Callable[..., ServerProcess]
 
 
+TRIES = 5
+
+
 @pytest.fixture
 def copied(postgres: str, dsn: str) -> Iterator[Callable[[], str]]:
     """Copies the database beside the running original, as ``pg_dump`` and ``pg_restore`` do."""
@@ -42,14 +45,22 @@ def copied(postgres: str, dsn: str) -> Iterator[Callable[[], str]]:
 
     def copy() -> str:
         with psycopg.connect(postgres, autocommit=True) as connection:
-            # A template has no other users; the servers connect again.
-            connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
-                [conninfo_to_dict(dsn)["dbname"]],
-            )
-            template = conninfo_to_dict(dsn)["dbname"]
-            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY wal_log')
+            for tries_left in reversed(range(TRIES)):
+                try:
+                    copy_once(connection)
+                    break
+                except psycopg.errors.ObjectInUse:
+                    if not tries_left:
+                        raise
         return make_conninfo(postgres, dbname=name)
+
+    def copy_once(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+        # A template has no other users. The servers connect again, sometimes before the copy begins.
+        template = conninfo_to_dict(dsn)["dbname"]
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [template]
+        )
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY wal_log')
 
     yield copy
     with psycopg.connect(postgres, autocommit=True) as connection:

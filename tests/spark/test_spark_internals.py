@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSource
 from typing_extensions import override
 
 from chronolake_spark.driver import spark_internals as internals
+from tests.processes import wait_until
 
 NAMES = ("_jvm", "_jsparkSession", "_jdf", "_jreader", "_jwrite", "_jsc", "_jc", "_gateway")
 """The private names of PySpark."""
@@ -60,9 +61,11 @@ def test_spark_tells_the_state_of_jobs_and_stages(spark: SparkSession):
     spark.range(10, numPartitions=2).count()
     spark.sparkContext.removeJobTag("internals")
     [job, *_] = tracker.getJobIdsForTag("internals")
-    attempt = stages.lastStageAttempt(tracker.getJobInfo(job).get().stageIds()[0])
+    stage = tracker.getJobInfo(job).get().stageIds()[0]
+    # Spark collects the metrics of tasks after the job has ended.
+    wait_until(lambda: stages.lastStageAttempt(stage).inputRecords() == 10)
+    attempt = stages.lastStageAttempt(stage)
     assert attempt.numCompleteTasks() == attempt.numTasks()
-    assert attempt.inputRecords() == 10
     assert attempt.shuffleReadRecords() >= 0
     assert list(tracker.getActiveStageIds()) == []
 
