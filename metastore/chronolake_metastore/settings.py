@@ -238,8 +238,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     archive: Annotated[
         str | None,
         Option(
-            help="The location of the archive of the log, as a path or a URI (s3://...). The server needs it "
-            "once the database does not have the beginning of the log any more.",
+            help="The location of the archive of the log, as a path or a URI (s3://...), if it is not the one "
+            "that was recorded when old answers left the database.",
             metavar="FOLDER or URI",
         ),
     ] = None
