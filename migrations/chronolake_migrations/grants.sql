@@ -12,7 +12,7 @@ GRANT SELECT, INSERT
     ON chronolake.event, chronolake.event_entry, chronolake.write_stat, chronolake.deleted_file, chronolake.outcome,
         chronolake.refusal, chronolake.metastore, chronolake.promotion
     TO chronolake_server;
-GRANT SELECT ON chronolake.era TO chronolake_server;
+GRANT SELECT ON chronolake.era, chronolake.first_event TO chronolake_server;
 GRANT USAGE ON SEQUENCE chronolake.event_position, chronolake.refusal_position TO chronolake_server;
 
 -- The projections.

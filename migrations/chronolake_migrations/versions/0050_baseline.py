@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from chronolake_migrations.scripts import execute
 
-revision = "0049"
+revision = "0050"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -41,6 +41,7 @@ OBJECTS = (
     "tables/outcome",
     "tables/refusal",
     "tables/era",
+    "tables/first_event",
     "functions/begin_era",
     "tables/metastore",
     "tables/promotion",
