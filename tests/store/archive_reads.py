@@ -58,6 +58,7 @@ def compare(dsn: str, reader: ArchiveReader, seed: int = 0, borders: Sequence[in
             await database.close()
 
     reads.compare_outcomes()
+    reads.compare_instants()
     asyncio.run(run())
 
 
@@ -85,6 +86,24 @@ class _Reads:
             assert outcome is not None
             assert tuple(getattr(outcome, name) for name in outcome.__struct_fields__[:-1]) == row
             assert self._reader.outcome(f"{row[0]}-") is None
+
+    def compare_instants(self) -> None:
+        rows = self._rows(
+            "SELECT table_id, micros(requested_time), micros(completion_time), action, operation, state "
+            "FROM instant ORDER BY table_id, requested_time"
+        )
+        for table_id in {row[0] for row in rows}:
+            expected = [row[1:] for row in rows if row[0] == table_id]
+            found, after = list[Any](), None
+            while page := self._reader.timeline(table_id, after, self._limits()[0]).to_pylist():
+                found += [tuple(instant.values()) for instant in page]
+                after = found[-1][0]
+            assert found == expected
+            asked = [requested for requested, *_ in expected] + [Micros(1), Micros(expected[0][0] + 1)]
+            self._draws.shuffle(asked)
+            times = {requested: completed for requested, completed, *_ in expected}
+            completed = self._reader.completion_times(table_id, asked[:20])
+            assert completed == [times.get(requested) for requested in asked[:20]]
 
     async def compare_order(self, connection: Reader, borders: list[int]) -> None:
         for until in borders:

@@ -90,6 +90,28 @@ def _forge_index(table: str) -> Callable[[Path], str]:
     return change
 
 
+def _forge_instant(column: int, value: object) -> Callable[[Path], str]:
+    def change(archive: Path) -> str:
+        def forge(run: Path, _: dict[str, Any]) -> None:
+            def replace(found: list[Any]) -> None:
+                found[-1] = (*found[-1][:column], value, *found[-1][column + 1 :])
+
+            change_rows(run / "instant.parquet", "instant", replace)
+
+        forge_run(archive, 0, forge)
+        return "the index instant"
+
+    return change
+
+
+def _repeat_instant(archive: Path) -> str:
+    def forge(run: Path, _: dict[str, Any]) -> None:
+        change_rows(run / "instant.parquet", "instant", lambda found: found.append(found[-1]))
+
+    forge_run(archive, 0, forge)
+    return "the index instant"
+
+
 def _forge_bounds(archive: Path) -> str:
     def forge(_: Path, description: dict[str, Any]) -> None:
         description["files"][0]["bounds"]["last"][1] += 1
@@ -136,6 +158,12 @@ DAMAGE: dict[str, Callable[[Path], str]] = {
     "forged order": _forge_index("event_order"),
     "forged key": _forge_index("outcome_key"),
     "removed key": _remove_row("outcome_key"),
+    "forged time of completion": _forge_instant(5, 1),
+    "forged state of an instant": _forge_instant(4, "rolled_back"),
+    "forged action of an instant": _forge_instant(2, "clean"),
+    "forged last version of an instant": _forge_instant(7, 1_000_000),
+    "removed instant": _remove_row("instant"),
+    "repeated instant": _repeat_instant,
     "forged bounds": _forge_bounds,
     "unreadable manifest": _empty_manifest,
 }

@@ -1,4 +1,4 @@
-"""The indexes of a run: the order of its events across tables, and its outcomes by hash of the request id.
+"""The indexes of a run that name its rows: the order across tables, outcomes by hash of the request id.
 
 A merge makes them from those of the merged runs: the chain and the number of an entry give its new row.
 """
@@ -17,7 +17,7 @@ from chronolake_metastore.domain.archives import ArchiveRun, ChainPlaces, ChainS
 _KEY_BYTES: Final = 5
 """Ten million outcomes and a key that is not among them have the same hash once in a hundred thousand."""
 _DIGEST_BYTES: Final = 32
-_SOURCE: Final = {EVENT_ORDER: "event", OUTCOME_KEY: "outcome"}
+SOURCE: Final = {EVENT_ORDER: "event", OUTCOME_KEY: "outcome"}
 """The table of the log whose rows an index names."""
 
 
@@ -26,9 +26,9 @@ def key_of(request_id: str) -> int:
     return int.from_bytes(hashlib.blake2b(request_id.encode(), digest_size=_KEY_BYTES).digest())
 
 
-def source(index: str) -> str:
-    """The table of the log whose rows an index names."""
-    return _SOURCE[index]
+def of_table(table: str) -> list[str]:
+    """The indexes that name rows of this table of the log."""
+    return [index for index, source in SOURCE.items() if source == table]
 
 
 def entry(index: str, row: Row, number: int) -> Row:
@@ -67,8 +67,9 @@ class IndexCheck:
     Both sides are sums of digests.
     """
 
-    def __init__(self, index: str) -> None:
+    def __init__(self, index: str, entries: Iterator[Row]) -> None:
         self._index = index
+        self._entries = entries
         self._number = 0
         self._difference = 0
 
@@ -79,11 +80,11 @@ class IndexCheck:
             self._number += 1
             yield row
 
-    def fits(self, entries: Iterator[Row]) -> bool:
-        """Whether these entries are those of the rows, in order."""
+    def fits(self) -> bool:
+        """Whether the entries are those of the rows, in order. The rows must have been read before."""
         before: Row = ()
         difference = self._difference
-        for of_index in entries:
+        for of_index in self._entries:
             if of_index <= before:
                 return False
             before = of_index

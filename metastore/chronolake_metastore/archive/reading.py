@@ -15,9 +15,10 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 import msgspec
+import pyarrow as pa
 
 from chronolake_metastore import object_storage
-from chronolake_metastore.archive import indexes
+from chronolake_metastore.archive import indexes, instant_reading
 from chronolake_metastore.archive.chain_reading import ChainReading, EventSpan
 from chronolake_metastore.archive.rows import EVENT_ORDER, OUTCOME_KEY, Row
 from chronolake_metastore.archive.run_reading import ReadCache, RunReader
@@ -166,6 +167,14 @@ class ArchiveReader:
             return heapq.nsmallest(limit, first)
 
         return self._read(read)
+
+    def completion_times(self, table_id: UUID, requested_times: Sequence[Micros]) -> list[Micros | None]:
+        """The completion time of each instant, in the order asked; None of one that is not completed."""
+        return self._read(lambda: instant_reading.completion_times(self._runs(), table_id, requested_times))
+
+    def timeline(self, table_id: UUID, after: Micros | None, limit: int) -> pa.Table:
+        """Instants after a requested time, in its order, with the columns ``instant_reading.SCHEMA``."""
+        return self._read(lambda: instant_reading.timeline(self._runs(), table_id, after, limit))
 
     # -------------------------------------------------------------------------- runs
 

@@ -125,16 +125,26 @@ COLUMNS: Final[Mapping[str, Mapping[str, ColumnForm]]] = {
 """
 EVENT_ORDER: Final = "event_order"
 OUTCOME_KEY: Final = "outcome_key"
+INSTANT: Final = "instant"
 INDEXES: Final[Mapping[str, Mapping[str, ColumnForm]]] = {
     EVENT_ORDER: {"transaction_id": _NUMBER, "position": _NUMBER, "event_row": _NUMBER},
     OUTCOME_KEY: {"key": _NUMBER, "outcome_row": _NUMBER},
+    INSTANT: {
+        "table_id": _ID,
+        "requested_time": _TIME,
+        **dict.fromkeys(("begun_as", "operation", "state"), _WORD),
+        "completed_at": _TIME,
+        "first_version": _NUMBER,
+        "version": _NUMBER,
+    },
 }
-"""The indexes of a run: the order of its events across tables, and its outcomes by the hash of the request id.
+"""The indexes of a run: the order of its events across tables, its outcomes by the hash of the request id, and
+what its events changed in each instant (``domain.archived_instants``).
 
-They name rows by their number in the run, from 0.
+The first two name rows by their number in the run, from 0.
 """
-_INSTANTS: Final = {"event_entry": "instant", "deleted_file": "requested_time"}
-"""The columns by which rows are found that are not of one event; row groups have their bounds."""
+_INSTANTS: Final = {"event_entry": "instant", "deleted_file": "requested_time", INSTANT: "completed_at"}
+"""The columns of times by which rows are found beside their keys; files and row groups have their bounds."""
 _UUID_SUFFIX: Final = "_uuid"
 _ARROW: Final = {
     ColumnForm.ID: pa.uuid(),
@@ -166,8 +176,8 @@ def stored_columns(table: str) -> dict[str, ColumnForm]:
 
 
 def instant_column(table: str) -> int | None:
-    """The column of a table by which rows are found that are not of one event."""
-    return list(COLUMNS[table]).index(_INSTANTS[table]) if table in _INSTANTS else None
+    """The column of a time by which rows of a table are found beside their keys."""
+    return list(columns_of(table)).index(_INSTANTS[table]) if table in _INSTANTS else None
 
 
 class BoundsOfRows:
@@ -184,7 +194,7 @@ class BoundsOfRows:
         """Add the next row."""
         self._rows += 1
         self._first, self._last = self._first or row[:2], row[:2]
-        if self._instant is not None:
+        if self._instant is not None and row[self._instant] is not None:
             instant = row[self._instant]
             least, greatest = self._instants or (instant, instant)
             self._instants = min(least, instant), max(greatest, instant)
@@ -279,7 +289,8 @@ class RowWriter:
 
 def opened(table: str, content: bytes) -> pq.ParquetFile:
     """A file of this table; raises ``ValueError`` when it is another."""
-    parquet = pq.ParquetFile(pa.BufferReader(content))
+    words = [name for name, form in columns_of(table).items() if form is ColumnForm.WORD]
+    parquet = pq.ParquetFile(pa.BufferReader(content), read_dictionary=words if table == INSTANT else None)
     if parquet.schema_arrow.names != list(stored_columns(table)):
         raise ValueError(f"it has not the columns of {table}")
     return parquet

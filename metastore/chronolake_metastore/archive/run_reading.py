@@ -6,7 +6,7 @@ import contextlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -87,22 +87,67 @@ class RunReader:
 
     def between(self, table: str, low: RowKey, high: RowKey, instant: int | None = None) -> Iterator[Row]:
         """The rows with keys from ``low`` to ``high``; ``instant`` leaves files and row groups out."""
+        for file, number in self._groups_between(table, low, high, instant):
+            batch = self._group(file, number)
+            with self._damage(file):
+                keys = _Keys(table, batch)
+                begin, end = bisect_left(keys, low), bisect_right(keys, high)
+            yield from self._decoded(file, batch, begin, end)
+
+    def _groups_between(
+        self, table: str, low: RowKey, high: RowKey, instant: int | None = None
+    ) -> Iterator[tuple[ArchivedFile, int]]:
+        """The files, and the numbers of their row groups, that may have rows from ``low`` to ``high``."""
         for file in self._files(table):
             if file.bounds.last < low or high < file.bounds.first or _lacks(file.bounds.instants, instant):
                 continue
             metadata = self._metadata(file)
-            groups = [
-                number
-                for number in range(metadata.num_row_groups)
-                if _may_have(metadata.row_group(number), low, high)
-                and not _lacks(_instants(table, metadata.row_group(number)), instant)
-            ]
-            for number in groups:
-                batch = self._group(file, number)
-                with self._damage(file):
-                    keys = _Keys(table, batch)
-                    begin, end = bisect_left(keys, low), bisect_right(keys, high)
-                yield from self._decoded(file, batch, begin, end)
+            for number in range(metadata.num_row_groups):
+                group = metadata.row_group(number)
+                if _may_have(group, low, high) and not _lacks(_instants(table, group), instant):
+                    yield file, number
+
+    def parts(
+        self,
+        index: str,
+        table_id: UUID,
+        numbers: Sequence[int],
+        columns: Sequence[str],
+        load: Callable[[pa.RecordBatch], tuple[T, int]],
+    ) -> Iterator[T]:
+        """The row groups of an index that may have entries of a table with any of these sorted numbers.
+
+        Each is the result of ``load``, which gives its size too, for these columns of all entries of the table
+        in it. Results are kept in memory.
+        """
+        if not numbers:
+            return
+        for file, number in self._groups_between(index, (table_id, numbers[0]), (table_id, numbers[-1])):
+            is_only, least, greatest = _numbers_of(self._metadata(file).row_group(number))
+            if not is_only or bisect_left(numbers, least) < bisect_right(numbers, greatest):
+                yield self._part(file, number, None if is_only else table_id, tuple(columns), load)
+
+    def _part(
+        self,
+        file: ArchivedFile,
+        number: int,
+        table_id: UUID | None,
+        columns: tuple[str, ...],
+        load: Callable[[pa.RecordBatch], tuple[T, int]],
+    ) -> T:
+        """A part of a row group that ``load`` makes, of one of its tables if it has several."""
+
+        def read() -> tuple[T, int]:
+            key = list(rows.columns_of(file.table))[:2] if table_id else []
+            batch = self._read_group(file, number, [*columns, *(name for name in key if name not in columns)])
+            with self._damage(file):
+                if table_id is not None:
+                    keys = _Keys(file.table, batch)
+                    begin = bisect_left(keys, (table_id, -_NUMBER_MAX))
+                    batch = batch.slice(begin, bisect_right(keys, (table_id, _NUMBER_MAX)) - begin)
+                return load(batch.select(columns))
+
+        return self._cache.get((self.listed.name, file.name, number, table_id, columns), read)
 
     def after(self, index: str, key: RowKey) -> int:
         """The number of the first entry of an index after ``key``."""
@@ -160,12 +205,19 @@ class RunReader:
 
     def _group(self, file: ArchivedFile, number: int) -> pa.RecordBatch:
         def load() -> tuple[pa.RecordBatch, int]:
-            with self._damage(file):
-                group = self._parquet(file).read_row_group(number, use_threads=False).combine_chunks()
-                [batch] = group.to_batches()
+            batch = self._read_group(file, number)
             return batch, batch.nbytes
 
         return self._cache.get((self.listed.name, file.name, number), load)
+
+    def _read_group(
+        self, file: ArchivedFile, number: int, columns: Sequence[str] | None = None
+    ) -> pa.RecordBatch:
+        with self._damage(file):
+            parquet = self._parquet(file)
+            group = parquet.read_row_group(number, columns=columns, use_threads=False)
+            [batch] = group.combine_chunks().to_batches()
+        return batch
 
     def _parquet(self, file: ArchivedFile) -> pq.ParquetFile:
         return self._cache.get(
@@ -191,16 +243,24 @@ class _Keys:
         return len(self._columns[0])
 
     def __getitem__(self, number: int) -> RowKey:
-        first, second = (column[number].as_py() for column in self._columns)
-        return first, second
+        first, second = (column[number] for column in self._columns)
+        return first.as_py(), second.value if isinstance(second, pa.TimestampScalar) else second.as_py()
 
 
 def _may_have(group: pq.RowGroupMetaData, low: RowKey, high: RowKey) -> bool:
-    """Whether a row group may have rows with keys from ``low`` to ``high``, of tables of the log."""
-    of_chain, of_number = group.column(0).statistics, group.column(1).statistics
+    """Whether a row group may have rows with keys from ``low`` to ``high``, of one chain or table each."""
+    of_chain = group.column(0).statistics
     least, greatest = UUID(bytes=of_chain.min), UUID(bytes=of_chain.max)
-    numbers = (of_number.min, of_number.max) if least == greatest else (-_NUMBER_MAX, _NUMBER_MAX)
+    _, *numbers = _numbers_of(group)
     return (least, numbers[0]) <= high and low <= (greatest, numbers[1])
+
+
+def _numbers_of(group: pq.RowGroupMetaData) -> tuple[bool, int, int]:
+    """Whether all rows of a row group are of one chain or table, and the range of their numbers if so."""
+    of_chain, of_number = group.column(0).statistics, group.column(1).statistics
+    if of_chain.min != of_chain.max:
+        return False, -_NUMBER_MAX, _NUMBER_MAX
+    return True, of_number.min_raw, of_number.max_raw
 
 
 def _instants(table: str, group: pq.RowGroupMetaData) -> tuple[int, int] | None:
@@ -208,7 +268,7 @@ def _instants(table: str, group: pq.RowGroupMetaData) -> tuple[int, int] | None:
     if column is None:
         return None
     statistics = group.column(column).statistics
-    return statistics.min_raw, statistics.max_raw
+    return (statistics.min_raw, statistics.max_raw) if statistics.has_min_max else None
 
 
 def _lacks(instants: tuple[int, int] | None, instant: int | None) -> bool:

@@ -10,6 +10,8 @@ import msgspec
 import pyarrow as pa
 
 from chronolake_metastore.archive import indexes, rows
+from chronolake_metastore.archive.indexes import IndexCheck
+from chronolake_metastore.archive.instant_index import InstantCheck
 from chronolake_metastore.archive.rows import Row
 from chronolake_metastore.archive.run_rows import RunRows
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
@@ -96,12 +98,16 @@ class RunVerification:
         """Verify the files and the rows of a run, which begins at ``ends``."""
         self._checks.chains.begin_after(ends.events)
         try:
-            checks = {index: indexes.IndexCheck(index) for index in rows.INDEXES}
+            checks: dict[str, IndexCheck | InstantCheck] = {
+                index: IndexCheck(index, self._rows(storage, listed, run, index)) for index in indexes.SOURCE
+            }
+            checks[rows.INSTANT] = InstantCheck(self._rows(storage, listed, run, rows.INSTANT))
 
             def source(table: str) -> Iterator[Row]:
                 table_rows = self._rows(storage, listed, run, table)
                 for index, check in checks.items():
-                    table_rows = check.watch(table_rows) if indexes.source(index) == table else table_rows
+                    if table == indexes.SOURCE.get(index, "event"):
+                        table_rows = check.watch(table_rows)
                 return table_rows
 
             log_rows = RunRows(source, ends, self._take_answer, self._add_row)
@@ -110,7 +116,7 @@ class RunVerification:
                 self.events += len(page)
             log_rows.finish()
             for index, check in checks.items():
-                if not check.fits(self._rows(storage, listed, run, index)):
+                if not check.fits():
                     self.add(archives.damage(listed.name, f"the index {index}", "that of its rows", "another"))
         except ArchiveDamaged:
             for exc in _damaged_files(storage, listed, run):

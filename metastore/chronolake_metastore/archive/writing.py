@@ -16,7 +16,8 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.archive import indexes, rows, run_rows
+from chronolake_metastore.archive import indexes, instant_index, rows, run_rows
+from chronolake_metastore.archive.instant_index import InstantEntries
 from chronolake_metastore.archive.rows import Row, RowWriter
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.archive.verification import RunVerification
@@ -167,19 +168,23 @@ def _span(found: FoundEntries, head: ChainHead) -> ChainSpan:
 
 
 async def _copy(tx: Transaction, spool: Path, run: ArchiveRun) -> Files:
-    files, entries = {}, {index: list[Row]() for index in rows.INDEXES}
+    files, entries = {}, {index: list[Row]() for index in indexes.SOURCE}
+    instants = InstantEntries()
     for table in rows.COLUMNS:
-        of_table = [index for index in rows.INDEXES if indexes.source(index) == table]
+        of_table = indexes.of_table(table)
         writer, number = RowWriter(spool, table), 0
         async for row in archive.rows(tx, table, run):
             writer.add(row)
             for index in of_table:
                 entries[index].append(indexes.entry(index, row, number))
+            if table == "event":
+                instants.add(row)
             number += 1
         writer.close()
         files[table] = writer.files
     for index, of_index in entries.items():
         files[index] = _write(spool, index, iter(sorted(of_index)))
+    files[rows.INSTANT] = _write(spool, rows.INSTANT, instants.rows())
     return files
 
 
@@ -250,6 +255,8 @@ def _merged_rows(
 ) -> Iterator[Row]:
     """The rows of all runs, by chain and number; each run has rows of other numbers."""
     each = [run_rows.read(storage, listed, run, table) for listed, run in zip(due, runs, strict=True)]
+    if table == rows.INSTANT:
+        return instant_index.merged(each)
     if table in rows.INDEXES:
         return indexes.merged(table, runs, merged, each)
     return heapq.merge(*each, key=lambda row: row[:2])

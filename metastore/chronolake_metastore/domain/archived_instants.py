@@ -1,0 +1,106 @@
+"""Changes of instants by parts of a log: what an archive says of each instant without its events.
+
+A part has consecutive events of a table. The changes by its events, joined with those by the events of the next
+part, are the changes by the events of both.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from chronolake_metastore.domain import actions
+from chronolake_metastore.domain.events import (
+    InstantCompleted,
+    InstantInflight,
+    InstantRequested,
+    InstantReturnedToRequested,
+    InstantRolledBack,
+    LeaseRenewed,
+    SavepointReleased,
+    WriteStatsStaged,
+)
+from chronolake_model import decoding
+from chronolake_model.times import Micros
+from chronolake_model.vocabulary import Action, Operation, State
+
+_STATES: Final = {
+    InstantInflight.__name__: State.INFLIGHT,
+    InstantReturnedToRequested.__name__: State.REQUESTED,
+    InstantCompleted.__name__: State.COMPLETED,
+    InstantRolledBack.__name__: State.ROLLED_BACK,
+    SavepointReleased.__name__: State.ROLLED_BACK,
+    WriteStatsStaged.__name__: None,
+    LeaseRenewed.__name__: None,
+}
+"""The state of an instant after each type of event that concerns it; None where the state stays."""
+
+
+class InstantChange(msgspec.Struct, frozen=True):
+    """The change of an instant by a part of the log. Fields that it did not change are None.
+
+    ``begun_as`` is the action that was begun. ``completed_at`` is when the instant completed, undone since or
+    not; it completes once. ``first_version`` and ``version`` are those of the first and last event.
+    """
+
+    requested_time: Micros
+    first_version: int
+    version: int
+    begun_as: Action | None = None
+    operation: Operation | None = None
+    state: State | None = None
+    completed_at: Micros | None = None
+
+    @property
+    def action(self) -> Action | None:
+        """The action, which may have another name since the completion."""
+        if self.begun_as is None or self.completed_at is None:
+            return self.begun_as
+        return actions.RULES[self.begun_as].completed_as
+
+    @property
+    def completion_time(self) -> Micros | None:
+        """The completion time; None while the instant is pending, or undone."""
+        return self.completed_at if self.state is State.COMPLETED else None
+
+
+class _Begun(msgspec.Struct, frozen=True):
+    """The fields of ``InstantRequested`` that are read here."""
+
+    action: Action
+    operation: Operation
+    state: State
+
+
+def change(
+    type_: str, requested_time: Micros | None, time: Micros, version: int, payload: str
+) -> InstantChange | None:
+    """The change of an instant by one event; None if it changes none. Raises ``ValueError``."""
+    if requested_time is None:
+        return None
+    if type_ == InstantRequested.__name__:
+        try:
+            begun = decoding.decode(payload, _Begun)
+        except msgspec.DecodeError as exc:
+            raise ValueError(f"the payload is not that of {type_}: {exc}") from exc
+        return InstantChange(requested_time, version, version, begun.action, begun.operation, begun.state)
+    if type_ not in _STATES:
+        return None
+    completed_at = time if type_ == InstantCompleted.__name__ else None
+    return InstantChange(requested_time, version, version, state=_STATES[type_], completed_at=completed_at)
+
+
+def join(earlier: InstantChange, later: InstantChange) -> InstantChange:
+    """The change of an instant by two consecutive parts of the log together."""
+    assert earlier.requested_time == later.requested_time
+    assert earlier.version < later.first_version
+    return InstantChange(
+        requested_time=earlier.requested_time,
+        first_version=earlier.first_version,
+        version=later.version,
+        begun_as=earlier.begun_as or later.begun_as,
+        operation=earlier.operation or later.operation,
+        state=later.state or earlier.state,
+        completed_at=earlier.completed_at if later.completed_at is None else later.completed_at,
+    )
