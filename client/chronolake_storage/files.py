@@ -92,6 +92,9 @@ class Files(Protocol):
     def read(self, path: str, bytes_max: int = CONTENT_BYTES_MAX) -> Content | None:
         """A small object; None if it does not exist. An object larger than ``bytes_max`` is refused."""
 
+    def read_range(self, path: str, begin: int, end: int) -> bytes | None:
+        """The bytes of a file from ``begin`` to before ``end``, which it has; None if there is no such file."""
+
     def read_above(self, path: str) -> Iterator[tuple[str, bytes]]:
         """The small objects at this path in each folder above the base path, with their full paths.
 

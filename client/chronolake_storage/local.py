@@ -114,6 +114,12 @@ class LocalFiles:
             body = _read(folder, name, self._full(path), bytes_max)
         return None if body is None else Content(body, _tag(body))
 
+    def read_range(self, path: str, begin: int, end: int) -> bytes | None:
+        at, name = check_path(path)
+        with self._opened(missing=True) as folders:
+            folder = folders.open(at)
+            return None if folder is None else _read(folder, name, self._full(path), end - begin, begin)
+
     def read_above(self, path: str) -> Iterator[tuple[str, bytes]]:
         check_path(path)
         folders = [*folders_above(os.path.realpath(self._root)), *paths_above_mount(self._root, present())]
@@ -356,14 +362,16 @@ def _create(folder: int, name: str, full: str) -> bool:
     return True
 
 
-def _read(folder: int | None, name: str, full: str, bytes_max: int) -> bytes | None:
-    """A small file in an open folder, or by its full path; None if it does not exist."""
+def _read(folder: int | None, name: str, full: str, bytes_max: int, begin: int | None = None) -> bytes | None:
+    """A small file in an open folder, or by its full path, or its part from ``begin`` on; None if missing."""
     try:
         # Without O_NONBLOCK, opening a pipe of this name would block.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with open(os.open(name, flags, dir_fd=folder), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise StorageError(f"{full} is not a regular file; remove it")
+            if begin is not None:
+                return os.pread(file.fileno(), bytes_max, begin)
             body = file.read(bytes_max + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -153,6 +153,15 @@ class ObjectFiles:
         except self._refusals as exc:
             raise failed(self._full(path), exc) from exc
 
+    def read_range(self, path: str, begin: int, end: int) -> bytes | None:
+        try:
+            return bytes(self._obstore.get_range(self._store, _checked(path), start=begin, end=end))
+        except FileNotFoundError as exc:
+            self._refuse_missing_bucket(exc)
+            return None
+        except self._refusals as exc:
+            raise failed(self._full(path), exc) from exc
+
     def read_above(self, path: str) -> Iterator[tuple[str, bytes]]:
         if not self._location.path:
             return

@@ -226,6 +226,14 @@ def test_a_late_replacement_changes_nothing(files: Files) -> None:
     assert not files.replace("missing", b"1", first.tag)
 
 
+def test_a_part_of_a_file_is_read_without_the_others(files: Files) -> None:
+    files.create("day=1/a", b"0123456789")
+
+    assert files.read_range("day=1/a", 0, 3) == b"012"
+    assert files.read_range("day=1/a", 4, 10) == b"456789"
+    assert files.read_range("day=1/b", 0, 1) is None
+
+
 def test_a_claim_is_never_there_in_part(tmp_path: Path) -> None:
     files = Store(str(tmp_path), None).files()
     claims.ensure_claim(files, OURS, never, alone)

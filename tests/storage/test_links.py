@@ -78,6 +78,8 @@ def test_nothing_is_created_or_read_through_a_linked_folder(root: Path, files: F
     with pytest.raises(LinkRefused):
         files.read("day=1/a.parquet")
     with pytest.raises(LinkRefused):
+        files.read_range("day=1/a.parquet", 0, 1)
+    with pytest.raises(LinkRefused):
         files.replace("day=1/a.parquet", b"other", "tag")
     assert precious(root) == ["a.parquet", "hour=2/a.parquet"]
     assert not (root / "victim" / "new").exists()

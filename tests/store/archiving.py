@@ -83,7 +83,7 @@ def forge_run(folder: Path, number: int, change: Callable[[Path, dict[str, Any]]
         change(run, description)
         for file in description["files"]:
             body = (run / file["name"]).read_bytes()
-            file["sha256"], file["size_bytes"] = archives.sha256(body), len(body)
+            file["sha256"], file["size_bytes"] = archives.digests(body), len(body)
         encoded = msgspec.json.encode(description)
         overwrite(run / "run.json", encoded)
         entry = archives.list_run(listed["name"], archives.decode_run(encoded))

@@ -53,6 +53,7 @@ def test_large_tables_are_read_from_several_files_and_windows(
 ) -> None:
     monkeypatch.setattr(rows, "BATCH_ROWS", 3)
     monkeypatch.setattr(rows, "FILE_BYTES_MAX", 1)
+    monkeypatch.setattr(archives, "BLOCK_BYTES", 500)
     monkeypatch.setattr(reading, "WINDOWS", (5, 1))
     monkeypatch.setattr(reading, "WINDOW_BYTES_MAX", 3_000)
     archiving.write(log_dsn, local(tmp_path))
@@ -101,6 +102,10 @@ class CountingFiles:
     def read(self, path: str, bytes_max: int = CONTENT_BYTES_MAX) -> Content | None:
         self.names.append(path.rpartition("/")[2])
         return self._files.read(path, bytes_max)
+
+    def read_range(self, path: str, begin: int, end: int) -> bytes | None:
+        self.names.append(path.rpartition("/")[2])
+        return self._files.read_range(path, begin, end)
 
 
 def test_a_key_that_is_not_archived_costs_no_request(log_dsn: str, tmp_path: Path) -> None:
@@ -157,6 +162,7 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
         "refusal.parquet",
         "event_order.parquet",
         "outcome_key.parquet",
+        "instant.parquet",
     ],
 )
 def test_a_damaged_file_gives_an_error_and_no_wrong_answer(

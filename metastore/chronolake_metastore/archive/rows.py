@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 from uuid import UUID
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ BATCH_ROWS: Final = 20_000
 BATCH_BYTES: Final = 32 * 1024 * 1024
 """The rows of a row group are in memory together, up to either bound."""
 FILE_BYTES_MAX: Final = 32 * 1024 * 1024
-"""A file that has this size is finished, and the next row group begins another. A file is read whole."""
+"""A file that has this size is finished, and the next row group begins another."""
 _LEVEL: Final = 9
 Row = tuple[Any, ...]
 
@@ -287,10 +287,10 @@ class RowWriter:
         return pa.record_batch(arrays, schema=self._schema)
 
 
-def opened(table: str, content: bytes) -> pq.ParquetFile:
+def opened(table: str, source: BinaryIO | pa.BufferReader) -> pq.ParquetFile:
     """A file of this table; raises ``ValueError`` when it is another."""
     words = [name for name, form in columns_of(table).items() if form is ColumnForm.WORD]
-    parquet = pq.ParquetFile(pa.BufferReader(content), read_dictionary=words if table == INSTANT else None)
+    parquet = pq.ParquetFile(source, read_dictionary=words if table == INSTANT else None)
     if parquet.schema_arrow.names != list(stored_columns(table)):
         raise ValueError(f"it has not the columns of {table}")
     return parquet
@@ -298,7 +298,7 @@ def opened(table: str, content: bytes) -> pq.ParquetFile:
 
 def read(table: str, content: bytes) -> Iterator[Row]:
     """The rows of a file. Raises ``ValueError`` when it is not a file of this table."""
-    for batch in opened(table, content).iter_batches(BATCH_ROWS):
+    for batch in opened(table, pa.BufferReader(content)).iter_batches(BATCH_ROWS):
         yield from decoded(table, batch)
 
 

@@ -16,9 +16,18 @@ import pyarrow.parquet as pq
 from chronolake_metastore.archive import rows
 from chronolake_metastore.archive.rows import EVENT_ORDER, OUTCOME_KEY, Row
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
-from chronolake_metastore.domain.archives import ArchivedFile, ArchiveRun, ChainPlaces, ListedRun, RowKey
+from chronolake_metastore.domain.archives import (
+    BLOCK_BYTES,
+    ArchivedFile,
+    ArchiveRun,
+    ChainPlaces,
+    ListedRun,
+    RowKey,
+)
 
 _DECODED_AT_ONCE: Final = 1_000
+_OPEN_BYTES: Final = 2 * BLOCK_BYTES
+"""The share of an open file in the cache: a block, and its footer."""
 _NUMBER_MAX: Final = 1 << 63
 T = TypeVar("T")
 
@@ -222,7 +231,7 @@ class RunReader:
     def _parquet(self, file: ArchivedFile) -> pq.ParquetFile:
         return self._cache.get(
             (self.listed.name, file.name),
-            lambda: (rows.opened(file.table, self._storage.content(self.listed, file)), file.size_bytes),
+            lambda: (rows.opened(file.table, self._storage.opened(self.listed, file)), _OPEN_BYTES),
         )
 
     @contextlib.contextmanager

@@ -6,6 +6,8 @@ archive, whatever wrote it.
 
 from __future__ import annotations
 
+import io
+import itertools
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from typing_extensions import override
 
 from chronolake_metastore import errors, object_storage
 from chronolake_metastore.domain import archives
@@ -23,6 +26,7 @@ from chronolake_metastore.domain.archives import (
     ListedRun,
     RowBounds,
 )
+from chronolake_metastore.domain.proof import NOTHING
 from chronolake_metastore.object_storage import OBJECT_BYTES_MAX
 from chronolake_model import base_paths
 from chronolake_storage import guard, opening
@@ -38,6 +42,59 @@ class ArchiveDamaged(errors.ConfigurationError):
     def __init__(self, name: str, expected: str, found: str) -> None:
         super().__init__(f"{name}: expected {expected}, found {found}")
         self.name, self.expected, self.found = name, expected, found
+
+
+class BlockReader(io.RawIOBase):
+    """A file of a run, read by blocks, each of which is compared with its digest. It keeps the last one."""
+
+    def __init__(self, files: Files, path: str, file: ArchivedFile) -> None:
+        super().__init__()
+        self._files = files
+        self._path = path
+        self._file = file
+        self._position = 0
+        self._number, self._block = -1, b""
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def seekable(self) -> bool:
+        return True
+
+    @override
+    def tell(self) -> int:
+        return self._position
+
+    @override
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.size_bytes}[whence]
+        self._position = begin + offset
+        return self._position
+
+    @override
+    def read(self, size: int = -1) -> bytes:
+        end = self._file.size_bytes if size < 0 else min(self._position + size, self._file.size_bytes)
+        parts = []
+        while self._position < end:
+            number, begin = divmod(self._position, archives.BLOCK_BYTES)
+            part = self._read_block(number)[begin : begin + end - self._position]
+            parts.append(part)
+            self._position += len(part)
+        return b"".join(parts)
+
+    def _read_block(self, number: int) -> bytes:
+        if number != self._number:
+            begin = number * archives.BLOCK_BYTES
+            end = min(begin + archives.BLOCK_BYTES, self._file.size_bytes)
+            with object_storage.configuration_errors():
+                block = self._files.read_range(self._path, begin, end)
+            digest = NOTHING if block is None else archives.sha256(block)
+            if block is None or digest != self._file.sha256[number]:
+                raise ArchiveDamaged(self._path, self._file.sha256[number], digest)
+            self._number, self._block = number, block
+        return self._block
 
 
 class ArchiveStorage:
@@ -97,10 +154,15 @@ class ArchiveStorage:
     def content(self, listed: ListedRun, file: ArchivedFile) -> bytes:
         """A file of a run; raises ``ArchiveDamaged`` unless it is as the description says."""
         content = self._read(listed.name, file.name)
-        digest = archives.sha256(content)
-        if digest != file.sha256:
-            raise ArchiveDamaged(_path(listed.name, file.name), file.sha256, digest)
+        found = archives.digests(content)
+        if found != file.sha256:
+            expected, differing = _first_difference(file.sha256, found)
+            raise ArchiveDamaged(_path(listed.name, file.name), expected, differing)
         return content
+
+    def opened(self, listed: ListedRun, file: ArchivedFile) -> BlockReader:
+        """A file of a run, of which parts are read; a read raises ``ArchiveDamaged`` as ``content`` does."""
+        return BlockReader(self._files, _path(listed.name, file.name), file)
 
     def location_of(self, listed: ListedRun, file: ArchivedFile) -> str:
         """The path or the URI of a file of a run."""
@@ -116,7 +178,7 @@ class ArchiveStorage:
             for file_name, of_file in names.items():
                 content = (spool / file_name).read_bytes()
                 self._put(_path(name, file_name), content)
-                files.append(ArchivedFile(file_name, table, of_file, len(content), archives.sha256(content)))
+                files.append(ArchivedFile(file_name, table, of_file, len(content), archives.digests(content)))
         run = msgspec.structs.replace(run, files=files)
         self._put(_path(name, _DESCRIPTION), archives.encode(run))
         return archives.list_run(name, run), run
@@ -148,6 +210,11 @@ class ArchiveStorage:
     def _put(self, path: str, content: bytes) -> None:
         with object_storage.configuration_errors():
             self._files.put(path, content)
+
+
+def _first_difference(expected: Sequence[str], found: Sequence[str]) -> tuple[str, str]:
+    pairs = itertools.zip_longest(expected, found, fillvalue=NOTHING)
+    return next(pair for pair in pairs if pair[0] != pair[1])
 
 
 def _path(run_name: str, name: str) -> str:

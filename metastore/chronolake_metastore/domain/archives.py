@@ -22,6 +22,7 @@ MERGED_AT_ONCE: Final = 10
 """Number of runs of a level that become one of the next level."""
 CHECKPOINT_EVERY: Final = 100
 """The rows of the entries with these numbers have their hashes, so that a reader computes few others."""
+BLOCK_BYTES: Final = 1024 * 1024
 _SCHEMA_VERSION: Final = 1
 
 
@@ -83,13 +84,17 @@ class RowBounds(msgspec.Struct, frozen=True):
 
 
 class ArchivedFile(msgspec.Struct, frozen=True):
-    """A Parquet file of a run: rows of one table of the log, or of an index of the run."""
+    """A Parquet file of a run: rows of one table of the log, or of an index of the run.
+
+    ``sha256`` has the digests of its blocks, so that a reader of a part can compare it. Each block but the last
+    has ``BLOCK_BYTES``.
+    """
 
     name: str
     table: str
     bounds: RowBounds
     size_bytes: int
-    sha256: str
+    sha256: Sequence[str]
 
 
 class ArchiveRun(msgspec.Struct, frozen=True):
@@ -202,6 +207,13 @@ def _refuse_unknown(version: int) -> None:
 def sha256(content: bytes) -> str:
     """The digest of a file, in hex."""
     return hashlib.sha256(content).hexdigest()
+
+
+def digests(content: bytes) -> list[str]:
+    """The digests of the blocks of a file, in hex."""
+    view = memoryview(content)
+    blocks = range(0, len(content), BLOCK_BYTES)
+    return [hashlib.sha256(view[begin : begin + BLOCK_BYTES]).hexdigest() for begin in blocks]
 
 
 def list_run(name: str, run: ArchiveRun) -> ListedRun:
