@@ -10,10 +10,7 @@ SELECT
     file_id || '_0-0-0_' || to_char(requested_time, 'YYYYMMDDHH24MISSMS') || '.parquet', 'base', 120000000 + bucket,
     1000000 + bucket, requested_time + interval '20 ms', requested_time + interval '20 ms',
     CASE WHEN version < versions THEN requested_time + interval '1 hour' + interval '20 ms' END,
-    CASE
-        WHEN version = versions
-        THEN jsonb_build_object('1', jsonb_build_array(bucket * 1000, bucket * 1000 + 999, 0))
-    END, 1
+    jsonb_build_object('1', jsonb_build_array(bucket * 1000, bucket * 1000 + 999, 0)), 1
 FROM chronolake.lake_table t
 CROSS JOIN generate_series(1, %(partitions)s) AS partition
 CROSS JOIN generate_series(0, 999) AS bucket

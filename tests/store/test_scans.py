@@ -120,26 +120,13 @@ def sets_of(wanted: Filter | None, paths: Sequence[str] | None) -> list[Partitio
 
 
 _INSERT: Final = """
-    WITH written AS (
-        INSERT INTO write_stat (
-            table_id, version, ordinal, partition_path, file_id, file_name, kind, size_bytes, records, inserts,
-            updates, deletes, column_stats
-        )
-        VALUES (
-            %(table_id)s, 1, %(ordinal)s, %(partition_path)s, %(file_id)s, %(file_name)s, %(kind)s, 1,
-            %(records)s, 0, 0, 0, %(column_stats)s
-        )
-        RETURNING *
-    )
     INSERT INTO file (
         table_id, version, ordinal, partition_path, file_id, requested_time, file_name, kind, size_bytes,
         records, completion_time, live_from, superseded_at, column_stats, schema_version
     )
     SELECT
-        table_id, version, ordinal, partition_path, file_id, %(time)s, file_name, kind, size_bytes, records,
-        %(time)s, %(time)s, %(superseded_at)s,
-        CASE WHEN %(superseded_at)s::timestamptz IS NULL THEN stats_by_column(column_stats) END, 1
-    FROM written
+        %(table_id)s, 1, %(ordinal)s, %(partition_path)s, %(file_id)s, %(time)s, %(file_name)s, %(kind)s, 1,
+        %(records)s, %(time)s, %(time)s, %(superseded_at)s, stats_by_column(%(column_stats)s), 1
 """
 
 

@@ -109,7 +109,8 @@ PROJECTED = [
     f"INSERT INTO lake_table SELECT {NO_TABLE}, 'shop', 'more', definition, created_at FROM lake_table LIMIT 1",
     "UPDATE instant SET writer = 'mallory' WHERE state = 'completed'",
     "UPDATE instant SET extra_metadata = '{\"a\": \"b\"}' WHERE state = 'completed'",
-    "UPDATE instant SET state = 'rolled_back', completion_time = NULL WHERE state = 'completed'",
+    "UPDATE instant SET state = 'rolled_back', completion_time = NULL, rolled_back_at = completion_time"
+    " WHERE state = 'completed'",
     # A number that is equal in JSON, and that no server reads.
     "UPDATE instant SET summary = replace(summary::text, '\"files\":1,', '\"files\":1.0,')::json"
     " WHERE summary IS NOT NULL",

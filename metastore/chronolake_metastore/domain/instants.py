@@ -55,7 +55,7 @@ def _short_name(name: str) -> str:
 class Instant(msgspec.Struct, frozen=True, omit_defaults=True, rename=_short_name):
     """An instant in its present state. ``version`` is the version of the event that brought it there.
 
-    ``undone_completion_time`` is that of an instant which a restore, or a savepoint's release, has undone.
+    A restore, or a savepoint's release, has undone an instant with an ``undone_completion_time``.
     ``unswept_since`` is the time of the last reported deletion that must be checked once more. The grace period
     before that check began at ``grace_began_at``, by the steady clock, as ``lease_expires_at`` is.
 
@@ -79,6 +79,7 @@ class Instant(msgspec.Struct, frozen=True, omit_defaults=True, rename=_short_nam
     target: Micros | None = None
     rolled_back_by: Micros | None = None
     undone_completion_time: Micros | None = None
+    rolled_back_at: Micros | None = None
     plan: PlannedWork | None = None
     schema_version: int | None = None
     unswept_since: Micros | None = None
@@ -412,14 +413,12 @@ def _change(instant: Instant, event: Event) -> dict[str, object]:
                 "schema_version": payload.schema_version,
             }
             if _is_swept_after(instant):
-                change["unswept_since"] = event.time
-                change["grace_began_at"] = payload.steady_time or event.time
+                change |= {"unswept_since": event.time, "grace_began_at": payload.steady_time or event.time}
         case InstantRolledBack() as payload:
-            change = _undone(instant, payload.reason)
-            change |= {"lease_expires_at": None, "rolled_back_by": payload.rollback}
-            change["rollback_cause"] = payload.cause
+            change = _undone(instant, payload.reason, event.time) | {"rolled_back_by": payload.rollback}
+            change |= {"lease_expires_at": None, "rollback_cause": payload.cause}
         case SavepointReleased() as payload:
-            change = _undone(instant, payload.reason)
+            change = _undone(instant, payload.reason, event.time)
         case LeaseRenewed() as payload:
             change = {
                 "lease_seconds": payload.lease_seconds,
@@ -431,12 +430,13 @@ def _change(instant: Instant, event: Event) -> dict[str, object]:
     return change
 
 
-def _undone(instant: Instant, reason: str) -> dict[str, object]:
+def _undone(instant: Instant, reason: str, at: Micros) -> dict[str, object]:
     return {
         "state": State.ROLLED_BACK,
         "completion_time": None,
         "rollback_reason": reason,
         "undone_completion_time": instant.completion_time,
+        "rolled_back_at": at,
     }
 
 

@@ -166,7 +166,7 @@ def _inserted(rows: Rows, requests: Sequence[CreateMarkers]) -> list[list[bool]]
 async def page(
     connection: AsyncConnection, of: InstantRef, after: Marker, markers: int, *, unpublished: bool = False
 ) -> list[Marker]:
-    """The first ``markers`` of an instant after ``after``; if ``unpublished``, those without write stats."""
+    """The first ``markers`` after ``after``; if ``unpublished``, without those of published files."""
     statement = _UNPUBLISHED if unpublished else _PAGE
     rows = await statements.execute(connection, statement, _of(of) | _after(after) | {"markers": markers})
     return [Marker(partition_path, file_name, MarkerKind(kind)) for partition_path, file_name, kind in rows]

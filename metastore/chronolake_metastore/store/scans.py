@@ -58,8 +58,6 @@ from chronolake_model.times import Micros
 _FILE: Final = table(
     "file",
     column("table_id"),
-    column("version"),
-    column("ordinal"),
     column("partition_path", Text),
     column("file_id", Text),
     column("live_from"),
@@ -67,15 +65,6 @@ _FILE: Final = table(
     column("records", BigInteger),
     column("column_stats", JSONB),
 )
-_WRITE_STAT: Final = table(
-    "write_stat", column("table_id"), column("version"), column("ordinal"), column("column_stats")
-)
-_STATS_IN_LOG: Final = (
-    select(func.stats_by_column(_WRITE_STAT.c.column_stats, type_=JSONB))
-    .where(*(_WRITE_STAT.c[name] == _FILE.c[name] for name in ("table_id", "version", "ordinal")))
-    .scalar_subquery()
-)
-"""The column stats of a file that has left the latest slices."""
 
 
 Bool = ColumnElement[bool]
@@ -172,10 +161,10 @@ def _groups(table_id: UUID, as_of: Micros, sets: Sequence[PartitionSet], *, is_c
     if paths is not None:
         of_table.append(_one_of(_FILE.c.partition_path, paths))
     # In two parts, as in files/snapshot.sql: what is live still has an index of its own.
-    columns = _FILE.c.partition_path, _FILE.c.file_id, _FILE.c.records
+    columns = _FILE.c.partition_path, _FILE.c.file_id, _FILE.c.records, _FILE.c.column_stats
     live = union_all(
-        select(*columns, _FILE.c.column_stats).where(*of_table, _FILE.c.superseded_at.is_(None)),
-        select(*columns, _STATS_IN_LOG).where(*of_table, _FILE.c.superseded_at > moment),
+        select(*columns).where(*of_table, _FILE.c.superseded_at.is_(None)),
+        select(*columns).where(*of_table, _FILE.c.superseded_at > moment),
     ).subquery("live")
     key = live.c.partition_path, live.c.file_id
     wanted = select(*key).group_by(*key).order_by(*key)

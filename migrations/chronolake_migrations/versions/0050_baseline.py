@@ -64,6 +64,7 @@ OBJECTS = (
     "tables/marker",
     "tables/reader",
     "tables/publication",
+    "functions/readable_plans",
     "tables/clustering_look",
     # What auditors read.
     "views/audit_commands",

@@ -59,6 +59,7 @@ instant: Final = Table(
     Column("target", DateTime(timezone=True)),
     Column("rolled_back_by", DateTime(timezone=True)),
     Column("undone_completion_time", DateTime(timezone=True)),
+    Column("rolled_back_at", DateTime(timezone=True)),
     Column("plan", JSONB),
     Column("schema_version", Integer),
     Column("unswept_since", DateTime(timezone=True)),

@@ -89,14 +89,10 @@ _PENDING: Final = """
     i.requested_time <= moment(%(as_of)s)
     AND (
         i.state IN ('requested', 'inflight')
-        OR moment(%(as_of)s) < coalesce(
-            i.completion_time,
-            i.undone_completion_time,
-            (SELECT e.time FROM event e WHERE e.table_id = i.table_id AND e.version = i.version)
-        )
+        OR moment(%(as_of)s) < coalesce(i.completion_time, i.undone_completion_time, i.rolled_back_at)
     )
 """
-"""Whether the instant ``i`` was pending as of a time; when it was rolled back, its last event says."""
+"""Whether the instant ``i`` was pending as of a time."""
 
 _FILE: Final = """
     f.partition_path, f.file_id, f.file_name, f.kind, f.size_bytes, f.records, micros(f.requested_time),

@@ -51,7 +51,7 @@ COMMENT ON COLUMN chronolake.file.live_from IS
 COMMENT ON COLUMN chronolake.file.superseded_at IS 'The end of the period; null while the file is in the latest slice.';
 COMMENT ON COLUMN chronolake.file.withdrawn_at IS 'The time at which a restore undid the instant that wrote the file.';
 COMMENT ON COLUMN chronolake.file.column_stats IS
-    'For each field id min, max and nulls, as far as they are known. Null after the file has left the latest slices: the write stat still has them.';
+    'For each field id min, max and nulls, as far as they are known. Null after a clean has planned to delete the file.';
 COMMENT ON COLUMN chronolake.file.schema_version IS 'The version of the table''s schema that the file was written with.';
 COMMENT ON COLUMN chronolake.file.cleaned_by IS
     'The clean whose plan has the file, so it may be deleted from storage; null if no plan of the server has it.';

@@ -7,6 +7,7 @@ CREATE TABLE chronolake.instant (
     target                 timestamptz,
     rolled_back_by         timestamptz,
     undone_completion_time timestamptz,
+    rolled_back_at         timestamptz,
     unswept_since          timestamptz,
     grace_began_at         timestamptz,
     lease_seconds          int              NOT NULL,
@@ -28,6 +29,7 @@ CREATE TABLE chronolake.instant (
     CONSTRAINT instant_completion_follows_request CHECK (completion_time > requested_time),
     CONSTRAINT instant_state CHECK (state IN ('requested', 'inflight', 'completed', 'rolled_back')),
     CONSTRAINT instant_completed_has_time CHECK ((state = 'completed') = (completion_time IS NOT NULL)),
+    CONSTRAINT instant_rolled_back_has_time CHECK ((state = 'rolled_back') = (rolled_back_at IS NOT NULL)),
     -- A plan that waits for its execution has no lease.
     CONSTRAINT instant_lease_is_of_pending CHECK (lease_expires_at IS NULL OR state IN ('requested', 'inflight')),
     CONSTRAINT instant_inflight_has_lease CHECK (state <> 'inflight' OR lease_expires_at IS NOT NULL)
@@ -67,6 +69,8 @@ COMMENT ON COLUMN chronolake.instant.rolled_back_by IS 'The rollback or restore 
 COMMENT ON COLUMN chronolake.instant.plan IS 'The work of the instant, such as file groups and details; null for most writes.';
 COMMENT ON COLUMN chronolake.instant.undone_completion_time IS
     'The former completion time of an instant that a restore undid, or of a released savepoint.';
+COMMENT ON COLUMN chronolake.instant.rolled_back_at IS
+    'When the instant was rolled back or restored over, or the savepoint released.';
 COMMENT ON COLUMN chronolake.instant.schema_version IS
     'The version of the schema with which the instant writes files; null for an instant that writes none.';
 COMMENT ON COLUMN chronolake.instant.unswept_since IS

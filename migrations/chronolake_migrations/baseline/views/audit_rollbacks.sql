@@ -7,7 +7,7 @@ SELECT
     undone.action,
     undone.operation,
     undone.writer,
-    e.time AS rolled_back_at,
+    undone.rolled_back_at,
     e.payload ->> 'by' AS rolled_back_by,
     e.actor AS rolled_back_by_actor,
     undone.rollback_reason AS reason,
@@ -25,7 +25,7 @@ SELECT
 FROM chronolake.instant undone
 JOIN chronolake.lake_table t ON t.table_id = undone.table_id
 JOIN chronolake.clock c ON c.table_id = undone.table_id
-JOIN chronolake.event e ON e.table_id = undone.table_id AND e.version = undone.version
+LEFT JOIN chronolake.event e ON e.table_id = undone.table_id AND e.version = undone.version
 LEFT JOIN chronolake.instant undo
     ON undo.table_id = undone.table_id AND undo.requested_time = undone.rolled_back_by
 WHERE undone.state = 'rolled_back';

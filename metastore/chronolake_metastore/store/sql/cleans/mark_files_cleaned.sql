@@ -1,7 +1,7 @@
--- Mark the files in the plans of cleans, in all periods of each file. The times are those in the names: that of a log file
+-- Mark the files in the plans of cleans, in all periods of each file. No read needs their column stats, which are large. The times are those in the names: that of a log file
 -- of table version 6 is the time of its base file, before the instant that published it.
 UPDATE file f
-SET cleaned_by = moment(named.cleaned_by)
+SET cleaned_by = moment(named.cleaned_by), column_stats = NULL
 FROM unnest(
     %(table_id)s::uuid[], %(cleaned_by)s::bigint[], %(partition_path)s::text[], %(file_id)s::text[],
     %(requested_time)s::bigint[], %(file_name)s::text[]

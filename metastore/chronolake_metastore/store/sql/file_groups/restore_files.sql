@@ -14,11 +14,10 @@ INSERT INTO file (
 )
 SELECT
     f.table_id, f.version, f.ordinal, f.partition_path, f.file_id, f.requested_time, f.file_name, f.kind, f.size_bytes,
-    f.records, f.completion_time, restored.at, stats_by_column(w.column_stats), f.schema_version, f.has_field_ids
+    f.records, f.completion_time, restored.at, f.column_stats, f.schema_version, f.has_field_ids
 FROM restored
 JOIN file f
     ON f.table_id = restored.table_id AND f.superseded_at > restored.back_to AND f.live_from <= restored.back_to
-JOIN write_stat w ON (w.table_id, w.version, w.ordinal) = (f.table_id, f.version, f.ordinal)
 WHERE NOT EXISTS (
     SELECT
     FROM file live

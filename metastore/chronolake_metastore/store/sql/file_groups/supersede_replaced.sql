@@ -1,6 +1,6 @@
 -- Supersede the files of replaced file groups at the time of the replacement, unless a base file superseded them before.
 UPDATE file f
-SET superseded_at = greatest(r.replaced_at, f.completion_time), column_stats = NULL
+SET superseded_at = greatest(r.replaced_at, f.completion_time)
 FROM unnest(%(table_id)s::uuid[], %(requested_time)s::bigint[]) AS replaced (table_id, requested_time)
 CROSS JOIN LATERAL (
     SELECT *

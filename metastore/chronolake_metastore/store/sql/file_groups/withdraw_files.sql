@@ -9,7 +9,7 @@ WITH restored AS MATERIALIZED (
     JOIN instant saved ON saved.table_id = savepoint.table_id AND saved.requested_time = savepoint.target
 )
 UPDATE file f
-SET withdrawn_at = restored.at, superseded_at = least(f.superseded_at, restored.at), column_stats = NULL
+SET withdrawn_at = restored.at, superseded_at = least(f.superseded_at, restored.at)
 FROM restored
 WHERE f.table_id = restored.table_id
     AND f.live_from > restored.back_to

@@ -1,6 +1,6 @@
 -- The data files of the slices that were live as of a completion time and could match a filter: a row for each file, the
--- files of a slice together. The query has two parts, as files/snapshot.sql; the column stats of superseded files are in
--- the log. The slice of a log file is that of the group's base file, or of its first log file.
+-- files of a slice together. The query has two parts, as files/snapshot.sql. The slice of a log file is that of the
+-- group's base file, or of its first log file.
 SELECT
     f.partition_path,
     f.file_id,
@@ -33,11 +33,7 @@ FROM (
         UNION ALL
         SELECT
             partition_path, file_id, kind, file_name, size_bytes, records, requested_time, completion_time, schema_version,
-            has_field_ids, (
-                SELECT stats_by_column(w.column_stats)
-                FROM write_stat w
-                WHERE (w.table_id, w.version, w.ordinal) = (file.table_id, file.version, file.ordinal)
-            )
+            has_field_ids, column_stats
         FROM file
         WHERE table_id = %(table_id)s AND superseded_at > moment(%(as_of)s) AND live_from <= moment(%(as_of)s) AND {wanted}
     ) AS live

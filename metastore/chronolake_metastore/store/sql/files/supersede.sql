@@ -3,7 +3,6 @@
 -- completed; at equal times the log stays in the new slice. Files in a replaced file group are superseded at once. Files
 -- that a restore withdrew supersede nothing. The result depends on the files alone, not on the number of events that are
 -- projected together, so a rebuild gives the same.
--- Column stats are large, so history leaves them to the log.
 -- OFFSET 0 and MATERIALIZED make the planner read only the live files of each group, by the index with this order.
 -- Otherwise, while a table grows faster than its statistics are collected, it would read all files that a group ever had,
 -- or the whole table. A row can be updated by its ctid, because no other transaction changes files of a locked table.
@@ -49,7 +48,7 @@ superseded AS MATERIALIZED (
     ) AS f
 )
 UPDATE file f
-SET superseded_at = superseded.at, column_stats = NULL
+SET superseded_at = superseded.at
 FROM superseded
 WHERE superseded.at IS NOT NULL
     AND f.ctid = superseded.place

@@ -5,7 +5,5 @@ JOIN instant s
     ON s.table_id = %(table_id)s
     AND s.action = 'savepoint'
     AND coalesce(s.completion_time, s.undone_completion_time) < named.clean
-LEFT JOIN event released
-    ON s.state = 'rolled_back' AND released.table_id = s.table_id AND released.version = s.version
-WHERE released.table_id IS NULL OR released.time > named.clean
+WHERE s.rolled_back_at IS NULL OR s.rolled_back_at > named.clean
 ORDER BY named.clean, s.target
