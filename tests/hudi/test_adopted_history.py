@@ -6,7 +6,7 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import chronolake
-from chronolake.hudi import adopting
+from chronolake import errors
+from chronolake.hudi import adopting, archived_instants, history
 from chronolake.hudi.adopting import Adopted
 from chronolake.hudi.definitions import CannotAdopt, Options
 from chronolake_hudi import log_blocks, log_files
@@ -48,6 +49,13 @@ def archived(path: Path) -> dict[str, str | None]:
         for block in log_files.read(io.BytesIO(content), len(content), file.name):
             known |= {entry["commitTime"]: None for entry in log_blocks.read_avro(block, file.name)}
     return known
+
+
+def archived_rows(path: Path) -> dict[str, tuple[str, str]]:
+    """The actions and completion times of the instants in Parquet files of the history."""
+    files = map(pq.read_table, path.glob(f"{HISTORY}/*.parquet"))
+    rows = [row for file in files for row in file.to_pylist()]
+    return {row["instantTime"]: (row["action"], row["completionTime"]) for row in rows}
 
 
 def active(path: Path) -> list[str]:
@@ -130,11 +138,15 @@ def test_files_that_were_cleaned_bound_the_times_that_are_served(
     ]
 
 
-def rewrite(path: Path, **columns: Any) -> None:
-    """Write the history anew by pyarrow in one file, without metadata of Hudi's writer, with other columns."""
+def rewrite(path: Path, changes: Mapping[str, Mapping[str, Any]] = {}, **columns: Any) -> None:
+    """Write the history anew by pyarrow in one file, without metadata of Hudi's writer, with other columns.
+
+    ``changes`` are those of single instants.
+    """
     folder = path / HISTORY
     tables = [pq.read_table(file) for file in sorted(folder.glob("*.parquet"))]
     rows = {row["instantTime"]: row | columns for table in tables for row in table.to_pylist()}
+    rows = {time: row | changes.get(time, {}) for time, row in rows.items()}
     ordered = [rows[time] for time in sorted(rows)]
     for file in folder.iterdir():
         file.unlink()
@@ -163,7 +175,8 @@ def test_a_history_with_nulls_comes_in(
 ) -> None:
     """With times only, an instant has the files that are named after it."""
     path = unpacked("kept8", tmp_path)
-    rewrite(path, **{column: None})
+    columns: dict[str, Any] = {column: None}
+    rewrite(path, **columns)
     adopted = adopt(path)
     table = client.table(adopted.table)
     assert {*archived(path)} <= {instant.requested_time for instant in table.instants()}
@@ -189,6 +202,100 @@ def test_an_instant_that_is_on_both_timelines_comes_in_once(
     (path / ".hoodie/timeline" / name).write_bytes(row["metadata"])
     times = writes(client.table(adopt(path).table))
     assert len(times) == len({requested for requested, _ in times}) == 10
+
+
+def instants_of(table: chronolake.Table, times: Iterable[str]) -> dict[str, tuple[str, str | None]]:
+    """The action and the completion time of instants."""
+    known = {instant.requested_time: instant for instant in table.instants()}
+    return {time: (known[time].action, known[time].completion_time) for time in times if time in known}
+
+
+def test_instants_without_metadata_and_files_come_in_with_their_times_and_actions(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path
+) -> None:
+    path = unpacked("archived8", tmp_path)
+    rewrite(path, metadata=None)
+    before, present = archived_rows(path), active(path)
+    assert "clean" in {action for action, _ in before.values()}
+    adopted = adopt(path)
+    table = client.table(adopted.table)
+    assert instants_of(table, before) == before
+    assert adopted.cleaned_before is not None
+    assert adopted.cleaned_before >= min(end for requested, end in writes(table) if requested in present)
+    assert any("with their times and actions only" in note for note in adopted.notes)
+    assert rows_by_slices(table) == rows_by_hudi_rs(path)
+    assert table.check().totals == []
+
+
+def test_the_files_of_instants_with_times_only_are_unknown(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path
+) -> None:
+    """No read as of a time goes to an instant of which files may be missing."""
+    path = unpacked("archived8", tmp_path)
+    rewrite(path, metadata=None)
+    first = min(archived(path))
+    adopted = adopt(path)
+    table = client.table(adopted.table)
+    instant = table.instant(first)
+    assert instant.completion_time is not None
+    assert adopted.cleaned_before is not None
+    assert instant.completion_time < adopted.cleaned_before
+    with pytest.raises(errors.HistoryCleaned):
+        table.snapshot(instant.completion_time)
+
+
+@pytest.mark.parametrize("name", ["archived6", "archived8"])
+def test_instants_beyond_those_with_metadata_come_in_with_their_times(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(archived_instants, "DETAILED_MAX", 2)
+    path = unpacked(name, tmp_path)
+    before, expected = archived(path), rows_by_hudi_rs(path)
+    table = client.table(adopt(path).table)
+    assert {*instants_of(table, before)} == {*before}
+    table.publish()
+    assert rows_by_slices(table) == rows_by_hudi_rs(path) == expected
+    assert table.check().totals == []
+
+
+def test_the_oldest_instants_that_a_request_has_no_room_for_are_named(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = unpacked("archived8", tmp_path)
+    rewrite(path, metadata=None)
+    times, present = sorted(archived(path)), active(path)
+    by_files = {match[0] for file in path.glob("*.parquet") if (match := _TIME.search(file.name[-25:]))}
+    others = [time for time in times if time not in by_files]
+    monkeypatch.setattr(history, "ADOPTED_INSTANTS_MAX", len(times) + len(present) - 2)
+    adopted = adopt(path)
+    table = client.table(adopted.table)
+    assert [time for time in times if time not in instants_of(table, times)] == others[:2]
+    assert any(f"2 instant(s) of Hudi's archived timeline, up to {others[1]}" in note for note in adopted.notes)
+    assert rows_by_slices(table) == rows_by_hudi_rs(path)
+
+
+def test_more_instants_with_files_than_a_request_has_room_for_are_refused(
+    adopt: Adopt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "ADOPTED_INSTANTS_MAX", 9)
+    with pytest.raises(CannotAdopt, match="at most 9"):
+        adopt(unpacked("kept8", tmp_path))
+
+
+def test_archived_actions_of_no_known_name_are_damage_and_wrong_times_are_counted(
+    client: chronolake.Client, adopt: Adopt, tmp_path: Path
+) -> None:
+    path = unpacked("archived8", tmp_path)
+    clean, *_ = [time for time, (action, _) in archived_rows(path).items() if action == "clean"]
+    rewrite(
+        path, {clean: {"action": "schemacommit"}, min(archived(path)): {"instantTime": "20261399000000000"}}
+    )
+    with pytest.raises(CannotAdopt, match=f"the instant {clean} in .* has the action 'schemacommit'"):
+        adopt(path)
+    adopted = adopt(path, skips=True)
+    assert any(clean in note for note in adopted.notes)
+    assert any("1 instant(s)" in note and "17 digits" in note for note in adopted.notes)
+    assert rows_by_slices(client.table(adopted.table)) == rows_by_hudi_rs(path)
 
 
 DAMAGES: Final[dict[str, tuple[str, str, bytes | None]]] = {

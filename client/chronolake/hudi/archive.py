@@ -14,20 +14,19 @@ from typing import Any, Final
 
 import msgspec
 
-from chronolake.hudi import stored
+from chronolake.hudi import archived_instants, stored
 from chronolake.hudi.stored import DAMAGED_ADVICE, READERS, StoredInstant, StoredTable
 from chronolake_hudi import log_blocks, log_files, metadata
 from chronolake_hudi.errors import DamagedFile, HudiFormatError
 from chronolake_hudi.metadata import CompactionPlan
 from chronolake_hudi.properties import HISTORY_PATH_KEY
 from chronolake_hudi.timeline_files import Layout
+from chronolake_model.times import parse_time
 from chronolake_model.vocabulary import Action, State
 from chronolake_storage import published_history
 from chronolake_storage.errors import StorageError
 from chronolake_storage.files import Files
 
-DETAILED_MAX: Final = 50_000
-"""Archived instants, the newest, that are read with their metadata; of others only the times are."""
 _TIME: Final = re.compile(r"20[0-9]{15}", re.ASCII)
 _LOG: Final = re.compile(r"\.commits_\.archive\.([0-9]+)(_.*)?", re.ASCII)
 _TIMES: Final = ("instantTime", "completionTime", "action")
@@ -63,8 +62,13 @@ class _Found(msgspec.Struct):
         """Add an instant, unless it was archived twice."""
         if row.requested_time in self.instants:
             return
-        if _TIME.fullmatch(row.requested_time) is None:
+        if not _is_time(row.requested_time):
             self.unread += 1
+            return
+        try:
+            Action(row.action)
+        except ValueError:
+            self.damaged.append(f"the instant {row.requested_time} in {row.path} has the action {row.action!r}")
             return
         try:
             instant = _instant(row, row.metadata, row.plan)
@@ -82,12 +86,13 @@ def with_archived(table: StoredTable, files: Files) -> StoredTable:
     else:
         paths, read = _parquet_files(table, files, found), _rows_of_parquet
     _read_files(files, paths, read, found)
-    return msgspec.structs.replace(
+    table = msgspec.structs.replace(
         table,
         archived=dict(sorted(found.instants.items())),
         damaged_history=found.damaged,
         unread_history=found.unread,
     )
+    return archived_instants.bounded(table)
 
 
 def _logs(table: StoredTable, files: Files) -> list[str]:
@@ -115,7 +120,8 @@ def _read_files(
 
     def rows_of(path: str) -> list[_Row] | str:
         try:
-            return list(read(stored.content_of(files, path), path, len(found.instants) < DETAILED_MAX))
+            has_details = len(found.instants) < archived_instants.DETAILED_MAX
+            return list(read(stored.content_of(files, path), path, has_details))
         except HudiFormatError as exc:
             return str(exc)
 
@@ -162,10 +168,10 @@ def _rows_of_log(content: bytes, path: str, has_details: bool) -> Iterator[_Row]
 
 
 def _instant(row: _Row, content: Any, plan: Any) -> StoredInstant:
-    """The instant of a row. Raises ``HudiFormatError``, and ``ValueError`` for an unknown action."""
+    """The instant of a row. Raises ``HudiFormatError`` and ``ValueError``."""
     action = Action(row.action)
     completion = row.completion_time
-    is_time = completion is not None and _TIME.fullmatch(completion) is not None
+    is_time = completion is not None and _is_time(completion)
     is_compaction = plan is not None and action in (Action.COMMIT, Action.DELTACOMMIT)
     contents: dict[str, Any] = {}
     if content is not None:
@@ -180,6 +186,16 @@ def _instant(row: _Row, content: Any, plan: Any) -> StoredInstant:
         is_archived=True,
         **contents,
     )
+
+
+def _is_time(text: str) -> bool:
+    if _TIME.fullmatch(text) is None:
+        return False
+    try:
+        parse_time(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _decoded(content: Any, kind: type[metadata.MetadataT], path: str) -> metadata.MetadataT:

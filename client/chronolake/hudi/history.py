@@ -7,15 +7,14 @@ from typing import Final
 
 import msgspec
 
-from chronolake.hudi import definitions, keeping, logs, notes, requirements, served
-from chronolake.hudi.archive import DETAILED_MAX
+from chronolake.hudi import archived_instants, definitions, keeping, logs, notes, requirements, served
 from chronolake.hudi.definitions import TEXT_MAX, CannotAdopt, Options
 from chronolake.hudi.served import KnownFile, MissingFile
 from chronolake.hudi.stored import StoredInstant, StoredTable
 from chronolake.hudi.times import Times
 from chronolake_hudi import metadata
 from chronolake_hudi.timeline_files import Layout
-from chronolake_model.adoption import ADOPTED_METADATA_BYTES_MAX, AdoptedInstant, AdoptTable
+from chronolake_model.adoption import ADOPTED_INSTANTS_MAX, AdoptedInstant, AdoptTable
 from chronolake_model.file_names import DataFileName, FileKind, relative_path
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import LEASE_SECONDS_MAX
@@ -40,14 +39,11 @@ _SERVICES: Final[Mapping[Operation, Action]] = {
     Operation.CLUSTER: Action.CLUSTERING,
 }
 _OPERATION_OF: Final = {action: operation for operation, action in _SERVICES.items()}
-_WITHOUT_EFFECT: Final = frozenset({Action.ROLLBACK, Action.RESTORE, Action.INDEXING})
-"""Completed, they have no effect on the instants and files that are left."""
 _DROPPED_PENDING: Final = frozenset({Action.CLEAN, Action.ROLLBACK, Action.INDEXING, Action.SAVEPOINT})
 """Pending, they are removed from the timeline: what they have deleted so far is found missing."""
 
 
 _NAMED_MAX: Final = 3
-_ARCHIVED_METADATA_MAX: Final = ADOPTED_METADATA_BYTES_MAX // 2
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -107,12 +103,14 @@ class _History:
         writes = [instant for instant in completed if instant.is_completed_write]
         # Of those that are left out only the schema counts. A table without files has nothing else.
         writes = [instant for instant in writes if not instant.is_schema_only] or writes[-1:]
-        self._known = _known_of_archive(table)
+        self._known = archived_instants.detailed(table)
         of_archive = [instant for instant in self._known if instant.commit and not instant.is_schema_only]
         self._writes = [*of_archive, *writes]
         self._cleans = [instant for instant in (*self._known, *completed) if instant.action is Action.CLEAN]
         self._savepoints = [instant for instant in completed if instant.action is Action.SAVEPOINT]
-        self._left_out = [instant for instant in completed if instant.action in _WITHOUT_EFFECT]
+        left_out = {instant.requested_time: instant for instant in (*table.archived.values(), *completed)}
+        actions = [instant.action for instant in left_out.values()]
+        self._left_out = [action for action in actions if action in archived_instants.WITHOUT_EFFECT]
         writers = logs.writers_of(table)
         self._files: dict[str, list[tuple[StoredFile, DataFileName]]] = {}
         for file, name in table.data_files:
@@ -121,7 +119,14 @@ class _History:
             time = writers[file.path].requested_time if is_log else name.requested_time
             self._files.setdefault(time, []).append((file, name))
         listed = [instant.requested_time for instant in table.instants]
-        archived = self._archived_times()
+        by_files = self._archived_times()
+        # Of the others the newest, as far as the request has room: the history has no gap in it.
+        taken = {*listed, *by_files, *(instant.requested_time for instant in self._known)}
+        others = archived_instants.times_only(table, taken)
+        room = ADOPTED_INSTANTS_MAX - len(taken) - len(self._savepoints)
+        first = max(len(others) - max(room, 0), 0)
+        self._too_old, self._times_only = others[:first], others[first:]
+        archived = sorted([*by_files, *(instant.requested_time for instant in self._times_only)])
         times = [instant.completion_time for instant in table.instants if instant.completion_time is not None]
         self._times = Times([*listed, *archived, *table.archived, *times])
         # Before any time is made up: an instant of the archive may have completed in the next millisecond.
@@ -146,6 +151,14 @@ class _History:
             *(self._savepoint(instant) for instant in self._savepoints),
             *(self._pending_instant(instant) for instant in self._pending if instant.is_adopted),
         ]
+        if len(instants) > ADOPTED_INSTANTS_MAX:
+            raise CannotAdopt(
+                [
+                    f"it has {len(instants):,} instants whose files exist, or which are active, and a table is "
+                    f"adopted with at most {ADOPTED_INSTANTS_MAX:,}: let Hudi archive, clean or cluster it "
+                    "first, so that files of fewer commits remain"
+                ]
+            )
         request = AdoptTable(
             definition=definitions.definition_of(self._table, self._options),
             instants=sorted(instants, key=lambda instant: instant.requested_time),
@@ -194,8 +207,11 @@ class _History:
             ) from missing
         times = [time] if time is not None else []
         has_guessed = any(map(self._unnamed, filter(lambda write: write.is_archived, self._writes)))
-        if self._archived or has_guessed or self._unknown_writes() or self._table.damaged_history:
-            times.append(border)
+        unknown = [self._archived[instant.requested_time] for instant in self._writes_of(self._times_only)]
+        by_files = len(self._archived) > len(self._times_only)
+        is_partial = by_files or has_guessed or self._writes_of(self._too_old) or self._table.damaged_history
+        if unknown or is_partial:
+            times.append(max([border, *(completion for completion, _ in unknown)]))
         return max(times, default=None)
 
     def _border(self) -> str:
@@ -206,16 +222,14 @@ class _History:
             return self._completions[min(time for time in active if time >= first)]
         return max([*self._completions.values(), *(time for time, _ in self._archived.values())], default="")
 
-    def _unknown_writes(self) -> set[str]:
-        """The requested times of archived writes whose files are not known."""
-        known = {instant.requested_time for instant in (*self._table.instants, *self._known)}
-        writes = (instant for instant in self._table.archived.values() if instant.is_completed_write)
-        return {instant.requested_time for instant in writes} - known
+    @staticmethod
+    def _writes_of(instants: Iterable[StoredInstant]) -> list[StoredInstant]:
+        return [instant for instant in instants if instant.is_completed_write]
 
     def _known_files(self) -> Iterator[KnownFile]:
         present = {file.path for file, _ in self._table.data_files}
         for time, (completion, _) in self._archived.items():
-            for file, name in filter(self._is_archived, self._files[time]):
+            for file, name in filter(self._is_archived, self._files.get(time, ())):
                 yield KnownFile(
                     (file.partition_path, name.file_id), file.path, name.kind, time, completion, exists=True
                 )
@@ -237,7 +251,9 @@ class _History:
 
     def _archived_instant(self, time: str) -> AdoptedInstant:
         completion, action = self._archived[time]
-        files = list(filter(self._is_archived, self._files[time]))
+        if action == Action.CLEAN:
+            return AdoptedInstant(requested_time=time, action=Action.CLEAN, completion_time=completion)
+        files = list(filter(self._is_archived, self._files.get(time, ())))
         is_copy_on_write = self._table.config.type is TableType.COPY_ON_WRITE
         is_compaction = not is_copy_on_write and action == Action.COMMIT
         begun = Action.COMMIT if is_copy_on_write else Action.DELTACOMMIT
@@ -266,7 +282,7 @@ class _History:
             completion_time=self._completions[instant.requested_time],
             operation=operation,
             write_stats=self._write_stats(instant),
-            extra_metadata=_extra_metadata(instant.commit.extra_metadata),
+            extra_metadata=archived_instants.extra_metadata(instant.commit.extra_metadata),
             replaced_file_groups=[
                 FileGroupName(path, file_id)
                 for path, ids in sorted(instant.replaced.items())
@@ -415,36 +431,20 @@ class _History:
         return [
             *notes.of_archive(
                 self._table,
-                archived=list(self._archived),
+                archived=sorted({*self._archived} - {instant.requested_time for instant in self._times_only}),
                 known=len(self._known),
-                unknown_writes=len(self._unknown_writes() - {*self._archived}),
+                times_only=len(self._times_only),
+                too_old=self._too_old,
             ),
             *notes.of_adoption(
                 self._table,
                 kept=keeping.of(self._table, requirements.schema_of(self._table)),
                 is_hidden=keeping.of_paths_by_generator(self._table),
-                left_out=[instant.action for instant in self._left_out],
+                left_out=self._left_out,
                 left_over=left_over,
                 cleaned_before=cleaned_before,
             ),
         ]
-
-
-def _known_of_archive(table: StoredTable) -> list[StoredInstant]:
-    """The archived instants whose metadata comes in: the newest, as far as the request has room."""
-    # If Hudi was killed while it archived, instants are on both timelines.
-    listed = {instant.requested_time for instant in table.instants}
-    known: list[StoredInstant] = []
-    metadata_bytes = 0
-    for instant in [*table.archived.values()][::-1]:
-        if instant.requested_time in listed or (instant.commit is None and instant.clean is None):
-            continue
-        stated = {} if instant.commit is None else _extra_metadata(instant.commit.extra_metadata)
-        metadata_bytes += len(msgspec.json.encode(stated))
-        if len(known) == DETAILED_MAX or metadata_bytes > _ARCHIVED_METADATA_MAX:
-            break
-        known.append(instant)
-    return known[::-1]
 
 
 def _pending(table: StoredTable, instant: StoredInstant) -> Pending:
@@ -486,12 +486,3 @@ def _stats(instant: StoredInstant) -> Iterator[tuple[str, metadata.HudiWriteStat
 
 def _kind(stat: metadata.HudiWriteStat) -> FileKind:
     return FileKind.LOG if stat.path.rpartition("/")[2].startswith(".") else FileKind.BASE
-
-
-def _extra_metadata(stated: Mapping[str, str]) -> dict[str, str]:
-    """The metadata without the schema, which is the table's, and without what is too long to keep."""
-    return {
-        key: text
-        for key, text in stated.items()
-        if key and key != metadata.SCHEMA_KEY and len(key) <= TEXT_MAX and len(text) <= TEXT_MAX
-    }

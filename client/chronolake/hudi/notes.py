@@ -5,29 +5,45 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from chronolake.hudi import logs
-from chronolake.hudi.archive import DETAILED_MAX
+from chronolake.hudi.archived_instants import DETAILED_MAX
 from chronolake.hudi.keeping import Kept
-from chronolake.hudi.stored import StoredTable
+from chronolake.hudi.stored import StoredInstant, StoredTable
 from chronolake_hudi.timeline_files import Layout
+from chronolake_model.adoption import ADOPTED_INSTANTS_MAX
 from chronolake_model.publication import PUBLISH_PROPERTY
 from chronolake_model.vocabulary import Action
 
 
 def of_archive(
-    table: StoredTable, *, archived: Sequence[str], known: int, unknown_writes: int
+    table: StoredTable,
+    *,
+    archived: Sequence[str],
+    known: int,
+    times_only: int,
+    too_old: Sequence[StoredInstant],
 ) -> Iterator[str]:
     """The notes on the archived timeline.
 
     ``archived`` are the requested times of archived instants that come in by their files, ``known`` is the
-    number of those with what they wrote, ``unknown_writes`` that of writes which do not come in.
+    number of those with what they wrote, ``times_only`` of those without. ``too_old`` do not come in.
     """
     if known:
         yield f"{known} instant(s) of Hudi's archived timeline come in, with the files of them that exist"
-    if unread := unknown_writes + table.unread_history:
+    if times_only:
         yield (
-            f"{unread} instant(s) of Hudi's archived timeline do not come in: none of their files exists, and "
-            f"what they wrote is not stated, or {DETAILED_MAX:,} others are later, or their times are not 17 "
-            "digits"
+            f"{times_only} instant(s) of Hudi's archived timeline come in with their times and actions only: "
+            "none of their files exists, and what they wrote is not stated, or "
+            f"{DETAILED_MAX:,} others are later"
+        )
+    if too_old:
+        yield (
+            f"{len(too_old)} instant(s) of Hudi's archived timeline, up to {too_old[-1].requested_time}, do "
+            f"not come in: a table is adopted with at most {ADOPTED_INSTANTS_MAX:,} instants"
+        )
+    if table.unread_history:
+        yield (
+            f"{table.unread_history} instant(s) of Hudi's archived timeline do not come in: their times are "
+            "not 17 digits of a time"
         )
     for damage in table.damaged_history:
         yield f"left out, because Hudi's archived timeline is damaged: {damage}"
