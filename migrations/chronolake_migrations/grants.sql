@@ -7,19 +7,40 @@ GRANT USAGE ON SCHEMA chronolake TO chronolake_server, chronolake_auditor;
 
 GRANT SELECT ON chronolake.alembic_version TO chronolake_server;
 
--- The log: nothing is changed, deleted or truncated.
-GRANT SELECT, INSERT
+-- The log: rows are appended, and nothing is changed, deleted or truncated. No statement of this role names the era, the
+-- transaction or the position of a row. A row of an ended era would leave with it, and one of an earlier transaction would
+-- never be archived.
+GRANT SELECT
     ON chronolake.event, chronolake.event_entry, chronolake.write_stat, chronolake.deleted_file, chronolake.outcome,
-        chronolake.refusal, chronolake.metastore, chronolake.promotion
+        chronolake.refusal
     TO chronolake_server;
-GRANT SELECT ON chronolake.era, chronolake.first_event TO chronolake_server;
+DO $$
+DECLARE
+    log record;
+BEGIN
+    FOR log IN
+        SELECT c.relname AS name, string_agg(quote_ident(a.attname), ', ') AS columns
+        FROM pg_class c
+        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+        WHERE c.relnamespace = 'chronolake'::regnamespace
+            AND c.relname IN ('event', 'event_entry', 'write_stat', 'deleted_file', 'outcome', 'refusal')
+            AND a.attname NOT IN ('era', 'transaction_id', 'position')
+        GROUP BY c.relname
+    LOOP
+        EXECUTE format('GRANT INSERT (%s) ON chronolake.%I TO chronolake_server', log.columns, log.name);
+    END LOOP;
+END
+$$;
+GRANT SELECT, INSERT ON chronolake.metastore, chronolake.promotion TO chronolake_server;
+-- Which rows left, and to which archive, is for the owner to say.
+GRANT SELECT ON chronolake.era, chronolake.archived_era, chronolake.first_event TO chronolake_server;
 GRANT USAGE ON SEQUENCE chronolake.event_position, chronolake.refusal_position TO chronolake_server;
 
 -- The projections.
 GRANT SELECT, INSERT, UPDATE, DELETE
     ON chronolake.namespace, chronolake.lake_table, chronolake.base_path, chronolake.schema_version,
         chronolake.instant, chronolake.file, chronolake.planned_group, chronolake.replaced_group,
-        chronolake.stream, chronolake.stream_checkpoint, chronolake.buffered_file, chronolake.archived_era
+        chronolake.stream, chronolake.stream_checkpoint, chronolake.buffered_file
     TO chronolake_server;
 
 -- Clocks and heads of chains. UPDATE on columns is enough for SELECT ... FOR UPDATE, and does not allow LOCK TABLE above

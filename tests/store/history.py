@@ -54,10 +54,10 @@ ADDRESS = "192.0.2.7"
 class History:
     """Sends commands one by one; the wall clock stands still until a test advances it."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, role: str = Settings().role) -> None:
         self.dsn = dsn
         self._runner = asyncio.Runner()
-        self._database = Database(Settings(dsn=dsn), ArchiveReader)
+        self._database = Database(Settings(dsn=dsn, role=role), ArchiveReader)
         self._session = Session(self._database)
         self._numbers = itertools.count(1)
         self.now_us = START_US

@@ -51,7 +51,7 @@ def test_replication_mode_does_not_switch_the_refusal_off(shared_dsn: str, table
 def test_the_servers_role_may_append_to_the_log(shared_dsn: str, table: str) -> None:
     with psycopg.connect(shared_dsn) as connection:
         row = connection.execute(
-            "SELECT has_table_privilege('chronolake_server', %s, 'INSERT')", [f"chronolake.{table}"]
+            "SELECT has_any_column_privilege('chronolake_server', %s, 'INSERT')", [f"chronolake.{table}"]
         ).fetchone()
     assert row == (True,)
 

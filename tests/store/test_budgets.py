@@ -54,7 +54,8 @@ class Recording(TablesOfTypes):
     """A history that keeps the round trips of the first command of each kind that succeeds."""
 
     def __init__(self, dsn: str) -> None:
-        super().__init__(dsn)
+        # The owner records which eras the archive has.
+        super().__init__(dsn, role="none")
         self._session = self.session = RecordedSession(self._database)
         self.budgets: dict[str, list[list[str]]] = {}
 

@@ -65,7 +65,7 @@ UNLOCK = """
     UNION ALL
     SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass)
     FROM pg_trigger
-    WHERE NOT tgisinternal
+    WHERE NOT tgisinternal AND tgparentid = 0
         AND tgrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'chronolake'::regnamespace)
     UNION ALL
     SELECT format(
@@ -93,7 +93,7 @@ def documented() -> set[str]:
 @pytest.fixture
 def everything_dsn(dsn: str) -> str:
     """A database with a row in every table of the log and every projection."""
-    with TablesOfTypes(dsn) as history:
+    with TablesOfTypes(dsn, role="none") as history:
         history.make()
         written = history.start(COW, Action.COMMIT)
         history.mark(COW, written.requested_time, 0, 1)

@@ -25,6 +25,7 @@ OBJECTS = (
     "functions/this_database",
     "functions/refuse_change",
     "functions/refuse_late_marker",
+    "functions/refuse_unless_owner",
     "functions/refuse_unknown_schema",
     # Time.
     "tables/wall_clock",

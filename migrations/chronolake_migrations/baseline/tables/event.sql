@@ -53,3 +53,8 @@ CREATE TRIGGER event_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON chronola
     FOR EACH STATEMENT EXECUTE FUNCTION chronolake.refuse_change();
 -- ALWAYS: session_replication_role = replica does not switch it off.
 ALTER TABLE chronolake.event ENABLE ALWAYS TRIGGER event_append_only;
+
+-- A server that could record this event would let the owner drop what no archive has. Other events cost one comparison.
+CREATE TRIGGER event_of_owner BEFORE INSERT ON chronolake.event
+    FOR EACH ROW WHEN (NEW.type = 'EraArchived') EXECUTE FUNCTION chronolake.refuse_unless_owner();
+ALTER TABLE chronolake.event ENABLE ALWAYS TRIGGER event_of_owner;

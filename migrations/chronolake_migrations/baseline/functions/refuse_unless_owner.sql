@@ -1,0 +1,10 @@
+-- The trigger function of events that only the owner of the schema records.
+CREATE FUNCTION chronolake.refuse_unless_owner() RETURNS trigger
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT pg_has_role((SELECT nspowner FROM pg_namespace WHERE nspname = 'chronolake'), 'USAGE') THEN
+        RAISE EXCEPTION 'only the owner of the schema may record %', NEW.type USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN NEW;
+END
+$$;
