@@ -40,6 +40,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         super().__init__()
         dsn = self.new_database()
         self.admin = psycopg.connect(dsn, autocommit=True)
+        self.admin.execute("SET search_path = chronolake")
         self.runner = asyncio.Runner()
         self.settings = Settings(dsn=dsn)
         self.database = Database(self.settings, ArchiveReader)

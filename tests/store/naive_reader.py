@@ -15,13 +15,13 @@ import psycopg
 _EVENTS = """
     SELECT
         e.version, e.type, chronolake.micros(e.instant), chronolake.micros(e.time), e.payload
-    FROM chronolake.event e JOIN chronolake.lake_table t USING (table_id)
+    FROM event e JOIN lake_table t USING (table_id)
     WHERE t.namespace || '.' || t.name = %s AND t.dropped_at IS NULL
     ORDER BY e.version
 """
 _WRITE_STATS = """
     SELECT w.version, w.partition_path, w.file_id, w.file_name, w.kind, w.size_bytes, w.records
-    FROM chronolake.write_stat w JOIN chronolake.lake_table t USING (table_id)
+    FROM write_stat w JOIN lake_table t USING (table_id)
     WHERE t.namespace || '.' || t.name = %s AND t.dropped_at IS NULL
     ORDER BY w.version, w.kind, w.file_name
 """

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import psycopg
@@ -22,11 +23,13 @@ from chronolake_metastore.queries import deletions, event_lists, events, followi
 from chronolake_metastore.queries.event_lists import ListRequest
 from chronolake_metastore.queries.following import FeedPosition
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import archived
+from chronolake_metastore.store import archived, recorded_events
 from chronolake_metastore.store.archived import LogBorder
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Query, Session
+from chronolake_model.deletable import LogHead
 from chronolake_model.times import parse_time
+from chronolake_storage.claims import LogState
 from tests.store import archiving, tampering
 from tests.store.archive_reads import reader_of
 from tests.store.archiving import local
@@ -229,6 +232,50 @@ def test_an_archive_that_ends_before_the_border_is_refused(
 
     with pytest.raises(errors.ArchiveUnavailable, match="must name the archive of this database"):
         ask(log_dsn, archive, all_pages)
+
+
+# ------------------------------------------------------------------------------ claims
+
+
+def recorded(dsn: str, share: float) -> tuple[UUID, LogHead]:
+    """An event of a table that a claim could record, at a share of the table's log."""
+    found = rows(
+        dsn,
+        "SELECT table_id, version, encode(hash, 'hex') FROM event JOIN lake_table USING (table_id)"
+        " WHERE name = 'clicks' ORDER BY version",
+    )
+    table_id, version, digest = found[round(share * (len(found) - 1))]
+    return table_id, LogHead(version, digest)
+
+
+def has(dsn: str, archive: Path | None, table_id: UUID, head: LogHead) -> bool:
+    """Whether the log has the event of a claim."""
+    state: LogState = ask(dsn, archive, lambda database: recorded_events.log_state(database, table_id, head))
+    return state.has_recorded
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_the_event_that_a_claim_records_is_found_after_it_has_left(
+    log_dsn: str, archive: Path, move: Callable[[int], None], share: float
+) -> None:
+    table_id, head = recorded(log_dsn, share)
+    others = [LogHead(head.version, "00" * 32), LogHead(1_000_000, head.hash)]
+    before = [has(log_dsn, None, table_id, each) for each in (head, *others)]
+    assert before == [True, False, False]
+
+    move(transactions(log_dsn)[-2])
+
+    assert [has(log_dsn, archive, table_id, each) for each in (head, *others)] == before
+
+
+def test_without_an_archive_a_claim_of_an_event_that_has_left_is_no_earlier_state(
+    log_dsn: str, archive: Path, move: Callable[[int], None]
+) -> None:
+    table_id, head = recorded(log_dsn, 0.0)
+    move(transactions(log_dsn)[-2])
+
+    with pytest.raises(errors.ArchiveNotSet):
+        has(log_dsn, None, table_id, head)
 
 
 # ------------------------------------------------------------------------------ commands

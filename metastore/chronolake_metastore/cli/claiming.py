@@ -43,7 +43,9 @@ def claim(settings: Settings, table: str | None, *, new_id: bool, force: bool, d
 
     async def run() -> Identities:
         await readiness.check_at_start(settings)
-        return await claiming.claim(settings, tell, table=table, new_id=new_id, force=force, dry_run=dry_run)
+        return await claiming.claim(
+            settings, tell, _open_archive, table=table, new_id=new_id, force=force, dry_run=dry_run
+        )
 
     identities = asyncio.run(run())
     tables = "table" if refused == 1 else "tables"
@@ -51,6 +53,13 @@ def claim(settings: Settings, table: str | None, *, new_id: bool, force: bool, d
     if identities.is_new:
         typer.echo(_ORIGINAL)
     return not refused
+
+
+def _open_archive() -> object:
+    """A reader of the archive that the database names."""
+    from chronolake_metastore.archive.reading import ArchiveReader  # noqa: PLC0415  # PyArrow
+
+    return ArchiveReader()
 
 
 def _named(identities: Identities, *, dry_run: bool) -> str:

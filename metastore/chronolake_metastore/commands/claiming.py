@@ -13,7 +13,7 @@ import msgspec
 
 from chronolake_metastore import errors, object_storage
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import base_paths, event_log, identity, instants
+from chronolake_metastore.store import base_paths, identity, instants, recorded_events
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.storage import options_of
@@ -59,6 +59,7 @@ class Identities(msgspec.Struct, frozen=True):
 async def claim(
     settings: Settings,
     tell: Callable[[Claimed], None],
+    open_archive: Callable[[], object],
     *,
     table: str | None = None,
     new_id: bool = False,
@@ -71,9 +72,10 @@ async def claim(
     earlier state of the metastore, and the later one, if it runs still, must not act.
 
     ``new_id`` renews it in any case: for a copy that cannot be distinguished from its original. It may be
-    called again, and continues where it stopped. Raises ``TableNotFound``, ``DatabaseUnavailable``.
+    called again, and continues where it stopped. ``open_archive`` opens the archive of the log, for claims that
+    record an event of it. Raises ``TableNotFound``, ``DatabaseUnavailable``, ``ArchiveUnavailable``.
     """
-    database = Database(settings)
+    database = Database(settings, open_archive)
     try:
         exists = False
         places = [place async for place in _places(database)]
@@ -120,9 +122,8 @@ async def _is_behind(database: Database, settings: Settings, places: Iterable[Pl
         present = await identity.get(connection)
     for place in places:
         claim = await asyncio.to_thread(_find_claim, place, settings.storage_endpoints)
-        async with database.reading() as connection:
-            if await event_log.is_behind(connection, place.table_id, claim, present.metastore_id):
-                return True
+        if await recorded_events.is_behind(database, place.table_id, claim, present.metastore_id):
+            return True
     return False
 
 

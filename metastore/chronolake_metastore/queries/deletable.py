@@ -28,8 +28,9 @@ async def find_deletable(
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
         refused = await refusals(connection, table.table_id, requested_time, body.files, body.writer)
-        await identity.refuse_earlier_state(connection, table.table_id, body.recorded)
-        return await _answer(connection, table, refused)
+        answer = await _answer(connection, table, refused)
+    await identity.refuse_earlier_state(database, table.table_id, body.recorded)
+    return answer
 
 
 async def find_deletable_orphans(
@@ -41,8 +42,9 @@ async def find_deletable_orphans(
         refused = await orphan_refusals(
             connection, table.table_id, body.files, unknown_instants=body.unknown_instants
         )
-        await identity.refuse_earlier_state(connection, table.table_id, body.recorded)
-        return await _answer(connection, table, refused)
+        answer = await _answer(connection, table, refused)
+    await identity.refuse_earlier_state(database, table.table_id, body.recorded)
+    return answer
 
 
 async def refusals(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 from chronolake_metastore import errors
-from chronolake_metastore.store import event_log, identity
+from chronolake_metastore.store import identity, recorded_events
 from chronolake_metastore.store.identity import Identity, LastEvent
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model.deletable import LogHead
-from chronolake_storage.claims import Claim
 
 
 async def present(database: Database, known: LastEvent | None) -> Identity:
@@ -25,17 +24,12 @@ async def tables_to_watch(database: Database, each: int) -> list[Place]:
         return await identity.tables_to_watch(connection, each)
 
 
-async def is_behind(database: Database, place: Place, claim: Claim | None, metastore_id: UUID) -> bool:
-    """As ``event_log.is_behind``."""
-    async with database.reading() as connection:
-        return await event_log.is_behind(connection, place.table_id, claim, metastore_id)
-
-
-async def refuse_earlier_state(connection: Reader, table_id: UUID, recorded: LogHead | None) -> None:
+async def refuse_earlier_state(database: Database, table_id: UUID, recorded: LogHead | None) -> None:
     """Raise ``MetastoreMoved`` when the table's log lacks the event that a claim records."""
-    if recorded is None or (await event_log.state(connection, table_id, recorded)).has_recorded:
+    if recorded is None or (await recorded_events.log_state(database, table_id, recorded)).has_recorded:
         return
-    present = await identity.get(connection)
+    async with database.reading() as connection:
+        present = await identity.get(connection)
     reason = f"the claim of a table records its event {recorded.version}, which this database lacks"
     raise errors.MetastoreMoved(str(present.metastore_id), f"its database is an earlier state: {reason}")
 

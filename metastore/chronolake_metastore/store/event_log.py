@@ -21,7 +21,6 @@ from chronolake_metastore.store.postgres.transaction import Statement, Transacti
 from chronolake_model.deletable import LogHead
 from chronolake_model.files import WriteStat
 from chronolake_model.times import Micros
-from chronolake_storage.claims import Claim, LogState
 
 _APPEND: Final = statements.load("events/append")
 _APPEND_WRITE_STATS: Final = statements.load("write_stats/append")
@@ -119,19 +118,12 @@ def _has_field_ids(stat: WriteStat) -> bool | None:
     return None if stat.has_field_ids is UNSET else stat.has_field_ids
 
 
-async def state(connection: Reader, table_id: UUID, recorded: LogHead | None) -> LogState:
-    """The head of a table's log, and whether the log has the event that is ``recorded``."""
+async def head(connection: Reader, table_id: UUID, recorded: LogHead | None) -> tuple[LogHead, bool | None]:
+    """The head of a table's log, and whether the log has the ``recorded`` event; None if it has left."""
     version, event_hash = (None, None) if recorded is None else (recorded.version, recorded.hash)
     named = {"table_id": table_id, "version": version, "hash": event_hash}
     [[head_version, head_hash, has_recorded]] = await statements.execute(connection, _FIND_HEAD, named)
-    return LogState(LogHead(head_version, head_hash), has_recorded)
-
-
-async def is_behind(connection: Reader, table_id: UUID, claim: Claim | None, metastore_id: UUID) -> bool:
-    """Whether the claim is of this table and metastore, and records an event that the log lacks."""
-    if claim is None or (claim.table_id, claim.metastore_id) != (str(table_id), str(metastore_id)):
-        return False
-    return not (await state(connection, table_id, claim.log_head)).has_recorded
+    return LogHead(head_version, head_hash), has_recorded
 
 
 class Cursor(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from chronolake_metastore.notes import metastore
 from chronolake_metastore.queries import identity as queries
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import recorded_events
 from chronolake_metastore.store.identity import Identity, LastEvent, Standing
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database
@@ -149,7 +150,7 @@ class IdentityWatch:
         return refusals[0] if refusals else None
 
     async def _refusal_by_claim(self, place: Place, present: Identity) -> errors.MetastoreMoved | None:
-        with contextlib.suppress(errors.ConfigurationError):
+        with contextlib.suppress(errors.ConfigurationError, errors.ArchiveNotSet, errors.ArchiveUnavailable):
             claim = await self._storage.claim(place)
             if claim is not None and str(present.metastore_id) in claim.earlier_ids:
                 return errors.MetastoreMoved(
@@ -157,7 +158,7 @@ class IdentityWatch:
                     f"a copy of its database continues it as the metastore {claim.metastore_id}, which has "
                     f"claimed {place.base_path} of the table {place.table} at {claim.claimed_at}",
                 )
-            if await queries.is_behind(self._database, place, claim, present.metastore_id):
+            if await recorded_events.is_behind(self._database, place.table_id, claim, present.metastore_id):
                 return errors.MetastoreMoved(
                     str(present.metastore_id),
                     f"the log of the table {place.table} lacks an event that the claim in {place.base_path} "

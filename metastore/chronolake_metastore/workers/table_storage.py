@@ -22,7 +22,7 @@ from chronolake_metastore import errors, telemetry
 from chronolake_metastore.object_storage import configuration_errors, refuse_endpoint
 from chronolake_metastore.queries import deletable, publication
 from chronolake_metastore.service.service import Service
-from chronolake_metastore.store import base_paths, catalog, event_log, identity
+from chronolake_metastore.store import base_paths, catalog, identity, recorded_events
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_metastore.workers.threads import in_thread
@@ -82,7 +82,7 @@ class MetastoreOfThread:
 
     def state(self, recorded: LogHead | None) -> LogState:
         """As ``Log.state``."""
-        return self._wait_for(self._state(recorded))
+        return self._wait_for(recorded_events.log_state(self._database, self._place.table_id, recorded))
 
     def tables(self) -> Iterator[TablePlace]:
         """As ``Metastore.tables``, read page by page."""
@@ -115,10 +115,6 @@ class MetastoreOfThread:
                 return None
             return await owner_of(connection, self._place)
 
-    async def _state(self, recorded: LogHead | None) -> LogState:
-        async with self._database.reading() as connection:
-            return await event_log.state(connection, self._place.table_id, recorded)
-
     async def _tables(self, after: UUID) -> list[Place]:
         async with self._database.reading() as connection:
             return await identity.tables(connection, after, TABLES_AT_ONCE)
@@ -138,8 +134,8 @@ class MetastoreOfThread:
     def _wait_for(self, query: Coroutine[Any, Any, _Result]) -> _Result:
         try:
             return asyncio.run_coroutine_threadsafe(query, self._loop).result(ANSWER_SECONDS_MAX)
-        except errors.Conflict as exc:
-            # The conflict concerns the whole table: nothing may be deleted until an operator has resolved it.
+        except (errors.Conflict, errors.ArchiveNotSet, errors.ArchiveUnavailable) as exc:
+            # It concerns the whole table: nothing may be deleted until an operator has resolved it.
             raise StorageError(exc.detail) from exc
 
 
