@@ -62,7 +62,7 @@ def test_an_example_gives_rows_to_the_auditor(history: str, example: str) -> Non
 def test_the_embedded_database_is_reached_by_its_dsn(
     data_dir: Path, serve: Callable[[], EmbeddingServer]
 ) -> None:
-    [connecting] = [block.code for block in markdown.blocks(PAGE) if block.language == "sh"]
+    [connecting] = [block.code for block in markdown.blocks(PAGE) if block.code.startswith("psql")]
     [role] = [block.code for block in markdown.blocks(PAGE) if block.code.startswith("SET ROLE")]
     [command] = re.findall(r'"\$\((.*)\)"', connecting)
     program, *arguments = shlex.split(command.replace("/tmp/chronolake", str(data_dir)))

@@ -1,11 +1,24 @@
-"""SQL over an archive: a script for DuckDB with views that read the files of the runs."""
+"""SQL for DuckDB: views over the whole log, part of which is in the archive, and the other in PostgreSQL.
+
+The archive has the events of the transactions before its end, and PostgreSQL those from there on, so no row is
+read twice, whatever PostgreSQL still has of what is archived.
+"""
 
 from __future__ import annotations
 
+import re
 from importlib import resources
+from typing import Final
 
+from chronolake_metastore import errors
 from chronolake_metastore.archive import rows
 from chronolake_metastore.archive.storage import ArchiveStorage
+from chronolake_metastore.domain.archives import ArchiveEnds, ArchiveManifest
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import archive, archived
+from chronolake_metastore.store.postgres import engine
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_storage import opening
 
 _TYPES = {
     rows.ColumnForm.ID: "uuid",
@@ -17,28 +30,102 @@ _TYPES = {
     rows.ColumnForm.FLAG: "boolean",
 }
 """DuckDB's types of columns."""
+_EXTENSIONS: Final = {"s3": "httpfs", "gs": "httpfs", "az": "azure"}
+"""By scheme of a URI, DuckDB's extension that reads it."""
+_GLOB: Final = re.compile(r"[*?\[]")
+_LIVE: Final = re.compile(r"^-- live\n.*?^-- end of live\n", re.DOTALL | re.MULTILINE)
+_PLACE: Final = re.compile(r"\{(\w+)\}")
 
 
-def script(storage: ArchiveStorage) -> str:
-    """The views over the runs that the manifest lists now. Raises ``ArchiveDamaged``."""
+async def location_of(settings: Settings) -> str:
+    """The location of the archive that has what left the database.
+
+    Raises ``DatabaseUnavailable``, and ``ConfigurationError`` if nothing did.
+    """
+    database = Database(settings)
+    try:
+        async with archive.at_one_moment(database) as tx:
+            border = await tx.fetch_one(archived.find_border_of_answers())
+    finally:
+        await database.close()
+    if border is None:
+        raise errors.ConfigurationError(
+            "the database names no archive, because nothing has left it yet; name the location with --from"
+        )
+    return border.location
+
+
+async def refuse_unfit(settings: Settings, storage: ArchiveStorage, manifest: ArchiveManifest) -> None:
+    """Raise ``ConfigurationError`` unless the archive has all that the database lacks of one log.
+
+    Raises ``DatabaseUnavailable`` too, and ``ArchiveDamaged``.
+    """
+    ends = ArchiveEnds()
+    for listed in manifest.runs:
+        ends.add(storage.run(listed))
+    database = Database(settings)
+    try:
+        async with archive.at_one_moment(database) as tx:
+            border = await tx.fetch_one(archived.find_border_of_answers())
+            comparison = await archive.compare(tx, ends, manifest.metastore_id)
+    finally:
+        await database.close()
+    # An archive that ends earlier has ends that have left the database.
+    if comparison.is_own and border is not None and border.transaction_id > manifest.end:
+        raise errors.ConfigurationError(
+            f"the archive at {storage.location} ends at transaction {manifest.end}, and rows before "
+            f"transaction {border.transaction_id} have left the database for the archive at {border.location}; "
+            "name that one with --from, or a newer copy of it"
+        )
+    if (refusal := comparison.refusal()) is not None:
+        raise errors.ConfigurationError(refusal)
+
+
+def script(storage: ArchiveStorage, manifest: ArchiveManifest, database: Settings | None) -> str:
+    """The views over the runs of a manifest, and over the rows of a database after them.
+
+    Raises ``ArchiveDamaged``. The script has no password.
+    """
     paths: dict[str, list[str]] = {table: [] for table in rows.COLUMNS}
-    for listed in storage.manifest().runs:
+    for listed in manifest.runs:
         for file in storage.run(listed).files:
             if file.table in paths:
-                paths[file.table].append(storage.location_of(listed, file))
-    views = "\n".join(_view(table, of_table) for table, of_table in paths.items())
+                paths[file.table].append(_path(storage.location_of(listed, file)))
     template = resources.files("chronolake_metastore.archive").joinpath("views.sql").read_text("utf-8")
-    return template.replace("{files}", views)
+    values = {
+        "extensions": _extension(storage.location),
+        "files": "\n".join(_view(table, of_table) for table, of_table in paths.items()),
+        "end": f"{manifest.end}",
+    }
+    if database is None:
+        template = _LIVE.sub("", template)
+    else:
+        values["database"] = _quoted(engine.shown_conninfo(database))
+    return _PLACE.sub(lambda match: values[match[1]], template)
 
 
 def _view(table: str, paths: list[str]) -> str:
     columns = rows.stored_columns(table).items()
     if paths:
         names = ", ".join(name for name, _ in columns)
-        quoted = [path.replace("'", "''") for path in paths]
-        files = ", ".join(f"'{path}'" for path in quoted)
+        files = ", ".join(_quoted(path) for path in paths)
         query = f"SELECT {names} FROM read_parquet([{files}])"  # noqa: S608 - the paths are quoted
     else:
         nulls = ", ".join(f"NULL::{_TYPES[form]} AS {name}" for name, form in columns)
         query = f"SELECT {nulls} WHERE false"
     return f"CREATE OR REPLACE VIEW chronolake.archived_{table} AS {query};"
+
+
+def _path(location: str) -> str:
+    """The path of a file, in which DuckDB finds no pattern."""
+    return _GLOB.sub(lambda match: f"[{match[0]}]", opening.local_path(location) or location)
+
+
+def _extension(location: str) -> str:
+    name = _EXTENSIONS.get(location.partition("://")[0]) if "://" in location else None
+    return "" if name is None else f"INSTALL {name};\nLOAD {name};"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("'", "''")
+    return f"'{escaped}'"

@@ -1,4 +1,4 @@
-"""The commands of the archive: write, drop, verify, status, views."""
+"""The commands of the archive: write, drop, verify, status."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from chronolake_metastore import errors, object_storage
-from chronolake_metastore.archive import dropping, duckdb, verification, writing
+from chronolake_metastore.archive import dropping, verification, writing
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.archive.verification import ArchiveReport
 from chronolake_metastore.cli import proving
@@ -153,19 +153,6 @@ def status(
     )
     if found.unlisted_files:
         typer.echo(f"{count(found.unlisted_files, 'file')} of runs that are not listed: no part of the archive")
-
-
-@app.command()
-def views(location: _From) -> None:
-    """Print SQL for DuckDB: views over the archive, with the names that auditors know from PostgreSQL.
-
-    They read the runs that the archive has now. Print it again after archive write.
-    """
-    storage = ArchiveStorage(object_storage.open_location(location))
-    try:
-        typer.echo(duckdb.script(storage))
-    except ArchiveDamaged as exc:
-        raise errors.ConfigurationError(f"the archive is damaged: {exc}") from exc
 
 
 def _status(manifest: ArchiveManifest, unlisted_files: int) -> ArchiveStatus:

@@ -13,7 +13,7 @@ import typer
 
 from chronolake_metastore import errors
 from chronolake_metastore.app import create_app
-from chronolake_metastore.cli import archiving, backing_up, claiming, proving, serving
+from chronolake_metastore.cli import archiving, auditing, backing_up, claiming, proving, serving
 from chronolake_metastore.cli.options import (
     EVERY,
     FindingsMax,
@@ -33,6 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(archiving.app, name="archive")
+app.add_typer(auditing.app, name="audit")
 
 
 def _print_version(wanted: bool) -> None:

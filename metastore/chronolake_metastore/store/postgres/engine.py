@@ -60,6 +60,8 @@ _LOOKING_UP: Final = {
 A plan that followed statistics would read whole tables while they grow faster than statistics are taken.
 """
 
+_SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret"})
+
 
 def conninfo(
     settings: Settings, *, as_role: bool = True, parameters: Mapping[str, str | int] = MappingProxyType({})
@@ -94,6 +96,13 @@ def conninfo(
     given.setdefault("tcp_user_timeout", TCP_USER_TIMEOUT_MS)
     given.setdefault("application_name", "chronolake-metastore")
     given["client_encoding"] = "UTF8"
+    return make_conninfo("", **given)
+
+
+def shown_conninfo(settings: Settings) -> str:
+    """The DSN with its role and without passwords, for other programs, which find these as libpq does."""
+    given = {name: value for name, value in conninfo_to_dict(settings.dsn).items() if name not in _SECRETS}
+    given["options"] = f"{given.get('options') or ''} -c role={settings.role}".strip()
     return make_conninfo("", **given)
 
 
