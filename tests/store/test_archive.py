@@ -376,7 +376,41 @@ def test_the_commands_write_verify_and_measure(log_dsn: str, tmp_path: Path) -> 
     assert (damaged.returncode, "event.parquet" in damaged.stdout) == (1, True)
 
 
-def test_a_location_that_is_missing_is_an_empty_archive(tmp_path: Path) -> None:
-    status = run("archive", "status", "--from", str(tmp_path / "none"))
+@pytest.mark.parametrize("command", [["status"], ["verify"], ["verify", "--dsn"]])
+def test_a_location_without_an_archive_is_one_error(log_dsn: str, tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "orders.parquet").touch()
+    dsn = [log_dsn] if "--dsn" in command else []
+    ended = run("archive", *command, *dsn, "--from", str(tmp_path))
 
-    assert status.stdout == "0 runs to transaction 0: 0 events, 0 bytes, 0.0 an event\n"
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.splitlines()[-1].startswith(
+        f"chronolake-metastore: there is no archive at {tmp_path}, because it has no manifest.json"
+    )
+
+
+@pytest.mark.parametrize("command", [["archive", "verify", "--from"], ["verify", "--archive"]])
+def test_the_archive_of_another_metastore_is_one_error(
+    log_dsn: str, new_database: Callable[[], str], tmp_path: Path, command: list[str]
+) -> None:
+    other = new_database()
+    tampering.make(other)
+    archiving.write(other, local(tmp_path / "other"))
+
+    ended = run(*command, str(tmp_path / "other"), "--dsn", log_dsn)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "whose identity this database never had" in ended.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("command", [["archive", "verify", "--from"], ["verify", "--archive"]])
+def test_an_older_copy_of_the_archive_is_one_error(log_dsn: str, tmp_path: Path, command: list[str]) -> None:
+    archiving.write(log_dsn, local(tmp_path / "archive"))
+    shutil.copytree(tmp_path / "archive", tmp_path / "older")
+    grow(log_dsn)
+    archiving.write(log_dsn, local(tmp_path / "archive"))
+    assert archiving.drop(log_dsn, local(tmp_path / "archive")).eras == [1]
+
+    ended = run(*command, str(tmp_path / "older"), "--dsn", log_dsn)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert f"left for the archive at {tmp_path / 'archive'}" in ended.stderr.splitlines()[-1]

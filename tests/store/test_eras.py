@@ -279,6 +279,26 @@ def test_an_era_stays_until_the_archive_reaches_beyond_its_end(
     assert isinstance(execute(dsn, archive, ("new", "modern")), Answer)
 
 
+def test_eras_of_an_idle_log_leave_after_the_next_archive_write(
+    dsn: str, history: History, archive: Files
+) -> None:
+    archiving.write(dsn, archive)
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SELECT pg_current_xact_id()")
+    assert archiving.drop(dsn, archive).waiting == [1]
+    rows = archiving.content(archive)
+
+    assert archiving.write(dsn, archive).runs == 0
+    dropped = archiving.drop(dsn, archive)
+
+    assert (dropped.eras[0], dropped.waiting) == (1, [])
+    assert archiving.content(archive) == rows
+    assert isinstance(execute(dsn, archive, ("new", "modern")), Answer)
+    archiving.write(dsn, archive)
+    assert archiving.verify(archive, dsn).findings == []
+    assert tampering.verify(dsn, archive=archive).findings == []
+
+
 def test_a_server_with_the_archive_of_another_metastore_executes_no_old_command(
     dsn: str, history: History, archive: Files, empty_database: str, tmp_path: Path
 ) -> None:

@@ -129,6 +129,16 @@ class ArchiveStorage:
         except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as exc:
             raise ArchiveDamaged(MANIFEST, "a manifest", str(exc)) from exc
 
+    def existing_manifest(self) -> ArchiveManifest:
+        """As ``manifest``; raises ``ConfigurationError`` where there is no archive."""
+        manifest = self.manifest()
+        if self._tag is None:
+            raise errors.ConfigurationError(
+                f"there is no archive at {self.location}, because it has no {MANIFEST}; check the location "
+                "(archive write begins an archive)"
+            )
+        return manifest
+
     def replace_manifest(self, manifest: ArchiveManifest) -> bool:
         """Put a manifest in the place of the one that was read; False if another archiver did so before."""
         content = archives.encode(manifest)

@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 import pyarrow as pa
 
+from chronolake_metastore import errors
 from chronolake_metastore.archive import indexes, rows
 from chronolake_metastore.archive.indexes import IndexCheck
 from chronolake_metastore.archive.instant_index import InstantCheck
@@ -23,7 +24,7 @@ from chronolake_metastore.proof.log_checks import LogChecks
 from chronolake_metastore.proof.replay import Progress, no_progress
 from chronolake_metastore.proof.verification import FINDINGS_MAX
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import archive
+from chronolake_metastore.store import archive, archived
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.proof import EventKey
 
@@ -52,12 +53,15 @@ class ArchiveReport(msgspec.Struct, frozen=True):
 async def verify(
     storage: ArchiveStorage, *, findings_max: int = FINDINGS_MAX, progress: Progress = no_progress
 ) -> tuple[ArchiveReport, ArchiveEnds]:
-    """Verify all runs; gives also the ends of the archive, by its descriptions."""
+    """Verify all runs; gives also the ends of the archive, by its descriptions.
+
+    Raises ``ConfigurationError`` where there is no archive.
+    """
     began = time.monotonic()
     verification = RunVerification(findings_max)
     ends = ArchiveEnds()
     try:
-        manifest = storage.manifest()
+        manifest = storage.existing_manifest()
     except ArchiveDamaged as exc:
         verification.add_damage(exc)
         manifest = ArchiveManifest()
@@ -74,6 +78,32 @@ async def verify(
         ends.add(run)
         progress("verifying the archive", verification.events, total)
     return verification.report(manifest, time.monotonic() - began), ends
+
+
+async def refuse_other(settings: Settings, storage: ArchiveStorage) -> None:
+    """Raise ``ConfigurationError`` unless an archive is of a database's log, and has all that left it.
+
+    Every row would be a finding otherwise. Raises ``DatabaseUnavailable``.
+    """
+    manifest = storage.existing_manifest()
+    database = Database(settings)
+    try:
+        async with archive.at_one_moment(database) as tx:
+            identities = await archive.identities(tx)
+            border = await tx.fetch_one(archived.find_border_of_answers())
+    finally:
+        await database.close()
+    recorded = "" if border is None else f"; the log has left for the archive at {border.location}"
+    if manifest.metastore_id is not None and manifest.metastore_id not in identities:
+        raise errors.ConfigurationError(
+            f"the archive at {storage.location} is of the metastore {manifest.metastore_id}, whose identity "
+            f"this database never had; name the archive of this database{recorded}"
+        )
+    if border is not None and manifest.end < border.transaction_id:
+        raise errors.ConfigurationError(
+            f"the archive at {storage.location} ends before transaction {manifest.end}, and the database lacks "
+            f"rows up to transaction {border.transaction_id}: it is an older copy{recorded}"
+        )
 
 
 class RunVerification:

@@ -94,10 +94,20 @@ async def _write_run(
             await _refuse_table(tx, storage)
             run, is_last = await _next_run(tx, manifest, ends, events_max)
             if not run.has_rows:
-                return is_last, None
+                return is_last and _move_end(storage, manifest, run.end), None
             files = await _copy(tx, spool, run)
         listed = await _list(storage, manifest, run, spool, files, ends)
         return is_last and listed is not None, listed
+
+
+def _move_end(storage: ArchiveStorage, manifest: ArchiveManifest, end: int) -> bool:
+    """Note that the log has no new rows before ``end``; False if another archiver changed the archive.
+
+    Without it, eras that ended on an idle log would wait for the next row.
+    """
+    if not manifest.runs or end == manifest.end:
+        return True
+    return storage.replace_manifest(msgspec.structs.replace(manifest, empty_before=end))
 
 
 def _present(storage: ArchiveStorage) -> tuple[ArchiveManifest, ArchiveEnds]:
@@ -135,8 +145,9 @@ async def _next_run(
     # The ends of the log before anything of it: a log without them is another one, or was restored.
     if (refusal := (await archive.compare(tx, ends, manifest.metastore_id)).refusal()) is not None:
         raise errors.ConfigurationError(refusal)
-    end, horizon = await archive.end(tx, manifest.end, events_max)
-    events = [_span_of_events(found, ends) for found in await archive.events(tx, manifest.end, end)]
+    begin = manifest.end_of_runs
+    end, horizon = await archive.end(tx, begin, events_max)
+    events = [_span_of_events(found, ends) for found in await archive.events(tx, begin, end)]
     heads = {span.chain_id: ChainHead(span.last, bytes.fromhex(span.hash)) for span in events}
     taken = ArchiveEnds(ends.events | heads, ends.outcomes)
     outcomes = [
@@ -145,7 +156,7 @@ async def _next_run(
     run = ArchiveRun(
         metastore_id=metastore_id,
         level=0,
-        begin=manifest.end,
+        begin=begin,
         end=max(end, manifest.end),
         previous=manifest.link,
         events=events,

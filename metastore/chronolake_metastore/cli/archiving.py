@@ -138,7 +138,7 @@ def status(
     """Show how far an archive reaches, its runs, and its size."""
     storage = ArchiveStorage(object_storage.open_location(location))
     try:
-        manifest = storage.manifest()
+        manifest = storage.existing_manifest()
     except ArchiveDamaged as exc:
         raise errors.ConfigurationError(f"the archive is damaged: {exc}") from exc
     found = _status(manifest, sum(1 for _ in storage.unlisted(manifest)))
@@ -165,6 +165,8 @@ def _status(manifest: ArchiveManifest, unlisted_files: int) -> ArchiveStatus:
 async def _verify(settings: Settings, storage: ArchiveStorage, findings_max: int) -> ArchiveReport:
     if settings.dsn:
         await _check_database(settings)
+        with diagnosis.missing_rights(settings.role, writes=False):
+            await verification.refuse_other(settings, storage)
     with proving.shown_progress() as progress:
         report, ends = await verification.verify(storage, findings_max=findings_max, progress=progress)
     if not settings.dsn:

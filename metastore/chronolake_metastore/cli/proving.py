@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeElapsedColumn
 
 from chronolake_metastore import object_storage
+from chronolake_metastore.archive import verification as archive_verification
 from chronolake_metastore.archive.answers import AnswersOfArchive
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.archive.verification import ArchiveReport
@@ -40,6 +41,8 @@ def verify(
     async def run(progress: Progress) -> Report:
         await readiness.check_at_start(settings, writes=False)
         with diagnosis.missing_rights(settings.role, writes=False):
+            if location is not None:
+                await archive_verification.refuse_other(settings, location)
             return await verification.verify(
                 settings,
                 progress,
@@ -49,9 +52,8 @@ def verify(
                 archived=archived,
             )
 
-    archived = None
-    if archive is not None:
-        archived = AnswersOfArchive(ArchiveStorage(object_storage.open_location(archive)))
+    location = None if archive is None else ArchiveStorage(object_storage.open_location(archive))
+    archived = None if location is None else AnswersOfArchive(location)
     documents = [] if folder is None else heads.read_all(object_storage.open_folder(folder))
     with shown_progress() as progress:
         return asyncio.run(run(progress))

@@ -136,15 +136,24 @@ class ListedRun(msgspec.Struct, frozen=True):
 
 
 class ArchiveManifest(msgspec.Struct, frozen=True):
-    """The runs of an archive in their order. The next archiver removes the folders ``merged_away``."""
+    """The runs of an archive in their order. The next archiver removes the folders ``merged_away``.
+
+    From the end of the last run to before the transaction ``empty_before``, the log had no rows.
+    """
 
     runs: tuple[ListedRun, ...] = ()
     merged_away: tuple[str, ...] = ()
+    empty_before: int = 0
     schema_version: int = _SCHEMA_VERSION
 
     @property
     def end(self) -> int:
-        """The transaction from which on nothing is archived."""
+        """The transaction before which everything is archived."""
+        return max(self.end_of_runs, self.empty_before)
+
+    @property
+    def end_of_runs(self) -> int:
+        """The transaction with which the next run begins."""
         return self.runs[-1].end if self.runs else 0
 
     @property
@@ -235,7 +244,8 @@ def with_run(manifest: ArchiveManifest, listed: ListedRun, merged: Sequence[List
     """The manifest with one more run at its end, in the place of its last ones if they were ``merged``."""
     kept = manifest.runs[: len(manifest.runs) - len(merged)]
     away = (*manifest.merged_away, *(run.name for run in merged))
-    return msgspec.structs.replace(manifest, runs=(*kept, listed), merged_away=away)
+    empty_before = manifest.empty_before if merged else 0
+    return msgspec.structs.replace(manifest, runs=(*kept, listed), merged_away=away, empty_before=empty_before)
 
 
 def due_merge(manifest: ArchiveManifest) -> Sequence[ListedRun]:
