@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 from collections.abc import Iterator
@@ -14,12 +15,14 @@ import pytest
 from psycopg import conninfo
 
 from chronolake_metastore.domain import instants, restores, savepoints, staging, tables
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.times import Tick, parse_time
 from chronolake_storage import opening
 from tests.docs.test_audit import EXAMPLES
 from tests.fix_s3 import S3
 from tests.forked_program import complaint, run
-from tests.store import archiving, shown
+from tests.store import archiving, leaving, shown
 from tests.store.duckdb_views import Rows, connect, made, of_duckdb, of_postgres
 from tests.store.history import History, file_of, make_history
 
@@ -48,13 +51,14 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 class Lake(msgspec.Struct, frozen=True):
-    """A lake while its log is archived: with a part of it in the archive, and after rows have left."""
+    """A lake with a part of its log in the archive, after answers were dropped, and after events have left."""
 
     dsn: str
     archive: Path
     columns: dict[str, set[str]]
     archived: Stage
     dropped: Stage
+    left: Stage
     outdated: duckdb.DuckDBPyConnection
     """Views that were made before rows left."""
 
@@ -96,7 +100,25 @@ def lake(shared_dsn: str, tmp_path_factory: pytest.TempPathFactory, extensions: 
         archiving.write(shared_dsn, archiving.local(archive))
         assert 1 in archiving.drop(shared_dsn, archiving.local(archive)).eras
         dropped = stage(shared_dsn, load(), columns)
-    return Lake(shared_dsn, archive, columns, archived, dropped, outdated)
+        assert let_events_leave(shared_dsn) > 10
+        left = stage(shared_dsn, load(), columns)
+    return Lake(shared_dsn, archive, columns, archived, dropped, left, outdated)
+
+
+def let_events_leave(dsn: str) -> int:
+    """Delete the events that the state does not need, with their rows; gives their number."""
+
+    async def find_first() -> dict[str, int]:
+        database = Database(Settings(dsn=dsn))
+        try:
+            return await leaving.find_first(database)
+        finally:
+            await database.close()
+
+    first = asyncio.run(find_first())
+    with psycopg.connect(dsn) as connection:
+        leaving.prepare(connection)
+        return leaving.leave(connection, first)
 
 
 def go_on(history: History) -> None:
@@ -149,15 +171,22 @@ def test_views_and_queries_give_the_rows_of_postgresql(lake: Lake, query: str) -
 
 
 @pytest.mark.parametrize("query", [*VIEWS, *QUERIES], ids=names_of)
-def test_views_and_queries_give_the_same_rows_after_rows_have_left(lake: Lake, query: str) -> None:
+def test_views_and_queries_give_the_same_rows_after_answers_have_left(lake: Lake, query: str) -> None:
     expected = (lake.dropped if "chronolake.era" in query else lake.archived).postgres[query]
 
     assert without_eras(lake.dropped.duckdb[query]) == without_eras(expected)
 
 
+@pytest.mark.parametrize("query", [*VIEWS, *QUERIES], ids=names_of)
+def test_views_and_queries_give_the_same_rows_after_events_have_left(lake: Lake, query: str) -> None:
+    assert lake.left.duckdb[query] == lake.dropped.duckdb[query]
+
+
 def test_rows_have_left_postgresql(lake: Lake) -> None:
-    for view in ("outcome", "refusal", "audit_conflicts"):
+    for view in ("outcome", "refusal", "audit_commands", "audit_conflicts"):
         assert lake.dropped.postgres[view].total() < lake.archived.postgres[view].total()
+    for view in ("event", "write_stat", "audit_history", "audit_files", "audit_schemas"):
+        assert lake.left.postgres[view].total() < lake.dropped.postgres[view].total()
 
 
 def test_every_view_has_rows(lake: Lake) -> None:

@@ -371,7 +371,7 @@ WHERE e.type = 'TableSchemaChanged'
 UNION ALL
 SELECT * REPLACE (changes::json AS changes, fields::json AS fields)
 FROM postgresql.chronolake.audit_schemas
-WHERE changes IS NULL;
+WHERE schema_version = 1;
 
 CREATE OR REPLACE VIEW chronolake.audit_files AS
 WITH completed AS (
