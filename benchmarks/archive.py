@@ -1,8 +1,8 @@
 """The cost of keeping history: bytes of a small commit in PostgreSQL and in the archive of the log.
 
-``make bench-archive`` runs it; ``COMMITS=20000`` is the number of commits; ``CHECK=1`` exits 1 when a target
-is missed. A commit is what Spark's upsert of one file sends: a begin, a marker, and a complete with one write
-stat.
+``make bench-archive`` runs it; ``COMMITS=20000`` is the number of commits, ``INSTANTS=10000000`` that of the
+archived instants to be read (``archived_instants.py``); ``CHECK=1`` exits 1 when a target is missed. A commit
+is what Spark's upsert of one file sends: a begin, a marker, and a complete with one write stat.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import uvloop
 from psycopg import sql
 
 import chronolake
-from benchmarks import reporting, running
+from benchmarks import archived_instants, reporting, running
 from benchmarks.reporting import Row
 from chronolake_metastore.archive import dropping, run_rows, verification, writing
 from chronolake_metastore.archive.reading import ArchiveReader
@@ -86,7 +86,12 @@ Sizes = Mapping[tuple[str, str], int]
 def main() -> None:
     """Measure, print the report, and fail when CHECK is set and a target is missed."""
     dsn = running.postgres()
-    rows = itertools.chain(_measure(dsn), _measure_archive(dsn))
+    rows = itertools.chain(
+        _measure(dsn),
+        _measure_archive(dsn),
+        archived_instants.measure(dsn),
+        archived_instants.measure_keys(archived_instants.KEYS),
+    )
     reporting.finish(rows, f"{COMMITS:,} commits by {WRITERS} writers")
 
 

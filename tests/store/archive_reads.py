@@ -11,6 +11,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
+from chronolake_metastore.archive import instant_reading
 from chronolake_metastore.archive.reading import ArchiveReader
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.domain.lists import ListName
@@ -28,6 +29,7 @@ from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros
 from chronolake_storage.files import Files
 
+ALL_TIMES = instant_reading.ALL
 BYTES_MAX = (1, 2_000, 20_000, 1 << 30)
 ALL = 1 << 62
 
@@ -94,16 +96,41 @@ class _Reads:
         )
         for table_id in {row[0] for row in rows}:
             expected = [row[1:] for row in rows if row[0] == table_id]
-            found, after = list[Any](), None
-            while page := self._reader.timeline(table_id, after, self._limits()[0]).to_pylist():
-                found += [tuple(instant.values()) for instant in page]
-                after = found[-1][0]
-            assert found == expected
+            assert self._timeline(table_id) == expected
             asked = [requested for requested, *_ in expected] + [Micros(1), Micros(expected[0][0] + 1)]
             self._draws.shuffle(asked)
             times = {requested: completed for requested, completed, *_ in expected}
             completed = self._reader.completion_times(table_id, asked[:20])
             assert completed == [times.get(requested) for requested in asked[:20]]
+
+    def _timeline(self, table_id: UUID) -> list[Any]:
+        """The timeline in pages; with the payloads, and in any range, it is the same."""
+        found, requested = list[Any](), ALL_TIMES
+        while page := self._reader.timeline(table_id, requested, self._limits()[0]).to_pylist():
+            found += [tuple(instant.values()) for instant in page]
+            requested = range(found[-1][0] + 1, ALL_TIMES.stop)
+        low, high = sorted(self._draws.choices(found, k=2))
+        between = self._reader.timeline(table_id, range(low[0], high[0]), 1_000_000).to_pylist()
+        assert [tuple(instant.values()) for instant in between] == [
+            instant for instant in found if low[0] <= instant[0] < high[0]
+        ]
+        self._compare_payloads(table_id, found)
+        return found
+
+    def _compare_payloads(self, table_id: UUID, instants: list[Any]) -> None:
+        [[payloads]] = self._rows(
+            f"SELECT json_object_agg(version, payload::text) FROM event WHERE table_id = '{table_id}'"
+        )
+        versions = self._rows(
+            f"SELECT version FROM instant WHERE table_id = '{table_id}' ORDER BY requested_time"
+        )
+        found, requested = list[Any](), ALL_TIMES
+        while page := self._reader.timeline_with_payloads(table_id, requested, *self._limits()).to_pylist():
+            found += [tuple(instant.values()) for instant in page]
+            requested = range(found[-1][0] + 1, ALL_TIMES.stop)
+        assert found == [
+            (*instant, payloads[f"{version}"]) for instant, (version,) in zip(instants, versions, strict=True)
+        ]
 
     async def compare_order(self, connection: Reader, borders: list[int]) -> None:
         for until in borders:

@@ -23,10 +23,14 @@ from chronolake_model.vocabulary import State
 
 _REQUESTED: Final = "requested_time"
 _TIMES: Final = (_REQUESTED, "begun_as", "operation", "state", "completed_at")
+_VERSION: Final = "version"
 _CODES: Final = [None, *State]
 _COMPLETED: Final = _CODES.index(State.COMPLETED)
 _CODE_BITS: Final = 3
-_TIME_MAX: Final = (1 << 63) - 1
+_CODE_MASK: Final = (1 << _CODE_BITS) - 1
+_NOTHING: Final = memoryview(b"").cast("q")
+ALL: Final = range((1 << 63) - 1)
+"""All requested times."""
 _ACTIONS: Final = list(RULES)
 _COMPLETED_AS: Final = [RULES[action].completed_as for action in _ACTIONS]
 SCHEMA: Final = pa.schema(
@@ -39,6 +43,7 @@ SCHEMA: Final = pa.schema(
     ]
 )
 """The columns of a timeline; times in microseconds since 1970."""
+SCHEMA_WITH_PAYLOADS: Final = SCHEMA.append(pa.field("payload", pa.string()))
 
 
 class TimesGroup(msgspec.Struct, frozen=True):
@@ -74,12 +79,11 @@ def completion_times(
     return [Micros(time >> _CODE_BITS) if time & _CODE_MASK == _COMPLETED else None for time in found]
 
 
-def timeline(runs: Iterator[RunReader], table_id: UUID, after: Micros | None, limit: int) -> pa.Table:
-    """The first ``limit`` instants after a requested time, in its order, with the columns of ``SCHEMA``.
+def timeline(runs: Iterator[RunReader], table_id: UUID, requested: range, limit: int) -> pa.Table:
+    """The first ``limit`` instants of a range of requested times, in its order: the columns of ``SCHEMA``.
 
     Raises ``ArchiveDamaged``.
     """
-    requested = range(0 if after is None else after + 1, _TIME_MAX)
     batches: list[pa.RecordBatch] = []
     for batch in _joined(runs, table_id, requested, _TIMES):
         shown = _shown(batch.slice(0, limit))
@@ -90,7 +94,59 @@ def timeline(runs: Iterator[RunReader], table_id: UUID, after: Micros | None, li
     return pa.Table.from_batches(batches, SCHEMA)
 
 
-_CODE_MASK: Final = (1 << _CODE_BITS) - 1
+def timeline_with_payloads(
+    runs: Sequence[RunReader], table_id: UUID, requested: range, limit: int, bytes_max: int
+) -> pa.Table:
+    """As ``timeline``, with the payload of the last event of each instant, which brought it into its state.
+
+    Fewer than ``limit``, but at least one, if they would need row groups of more than ``bytes_max`` together.
+    """
+    batch = next(_joined(iter(runs), table_id, requested, (*_TIMES, _VERSION)), None)
+    if batch is None:
+        return pa.Table.from_batches([], SCHEMA_WITH_PAYLOADS)
+    batch = batch.slice(0, limit)
+    while batch.num_rows > 1 and _bytes_of_events(runs, table_id, batch.column(_VERSION)) > bytes_max:
+        batch = batch.slice(0, batch.num_rows // 2)
+    payloads = _payloads(runs, table_id, batch.column(_VERSION))
+    return pa.Table.from_arrays([*_shown(batch).columns, payloads], schema=SCHEMA_WITH_PAYLOADS)
+
+
+def _bytes_of_events(runs: Sequence[RunReader], table_id: UUID, versions: pa.Array) -> int:
+    least, greatest = pc.min_max(versions).values()
+    between = range(least.as_py(), greatest.as_py() + 1)
+    return sum(
+        run.bytes_between("event", rows.start, rows.stop)
+        for run in runs
+        if (rows := _event_rows(run, table_id, between))
+    )
+
+
+def _payloads(runs: Sequence[RunReader], table_id: UUID, versions: pa.Array) -> pa.Array:
+    """The payloads of the events with these versions.
+
+    Nearly all events of their range are read. Few are left out, because instants that follow each other in time
+    do so in versions, except those that were undone later: each of these is a page of its own.
+    """
+    least, greatest = (limit.as_py() for limit in pc.min_max(versions).values())
+    parts = [
+        part
+        for run in runs
+        if (rows := _event_rows(run, table_id, range(least, greatest + 1)))
+        for part in run.column("event", rows, "payload")
+    ]
+    found = sum(map(len, parts))
+    if found != greatest - least + 1:
+        raise runs[0].damaged("event", f"the events {least} to {greatest} of {table_id}", f"{found} of them")
+    return pa.concat_arrays(parts).take(pc.subtract(versions, pa.scalar(least, pa.int64())))
+
+
+def _event_rows(run: RunReader, table_id: UUID, versions: range) -> range:
+    """The numbers of the rows of those events that a run has."""
+    span = run.events.span(table_id)
+    if span is None or versions.start > span.last or versions.stop <= span.first:
+        return range(0)
+    first, last = max(versions.start, span.first), min(versions.stop - 1, span.last)
+    return range(run.events.row(table_id, first), run.events.row(table_id, last) + 1)
 
 
 def _packed(batch: pa.RecordBatch) -> tuple[TimesGroup, int]:
@@ -105,9 +161,6 @@ def _packed(batch: pa.RecordBatch) -> tuple[TimesGroup, int]:
 def _numbers(array: pa.Array) -> memoryview:
     buffer = array.buffers()[1]
     return memoryview(buffer).cast("q")[array.offset : array.offset + len(array)] if buffer else _NOTHING
-
-
-_NOTHING: Final = memoryview(b"").cast("q")
 
 
 def _find(group: TimesGroup, keys: Sequence[Micros], ended: dict[int, int]) -> None:

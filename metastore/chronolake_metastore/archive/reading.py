@@ -172,9 +172,17 @@ class ArchiveReader:
         """The completion time of each instant, in the order asked; None of one that is not completed."""
         return self._read(lambda: instant_reading.completion_times(self._runs(), table_id, requested_times))
 
-    def timeline(self, table_id: UUID, after: Micros | None, limit: int) -> pa.Table:
-        """Instants after a requested time, in its order, with the columns ``instant_reading.SCHEMA``."""
-        return self._read(lambda: instant_reading.timeline(self._runs(), table_id, after, limit))
+    def timeline(self, table_id: UUID, requested: range, limit: int) -> pa.Table:
+        """Instants of a range of requested times, in its order, with the columns ``instant_reading.SCHEMA``."""
+        return self._read(lambda: instant_reading.timeline(self._runs(), table_id, requested, limit))
+
+    def timeline_with_payloads(self, table_id: UUID, requested: range, limit: int, bytes_max: int) -> pa.Table:
+        """As ``timeline``, with the payloads of their first and last events; fewer if they are large."""
+        return self._read(
+            lambda: instant_reading.timeline_with_payloads(
+                list(self._runs()), table_id, requested, limit, bytes_max
+            )
+        )
 
     # -------------------------------------------------------------------------- runs
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -26,6 +27,8 @@ from chronolake_metastore.domain.archives import (
 )
 
 _DECODED_AT_ONCE: Final = 1_000
+_BOUNDS_BYTES: Final = 500
+"""The share of what is known of a row group in the cache."""
 _OPEN_BYTES: Final = 2 * BLOCK_BYTES
 """The share of an open file in the cache: a block, and its footer."""
 _NUMBER_MAX: Final = 1 << 63
@@ -110,11 +113,19 @@ class RunReader:
         for file in self._files(table):
             if file.bounds.last < low or high < file.bounds.first or _lacks(file.bounds.instants, instant):
                 continue
-            metadata = self._metadata(file)
-            for number in range(metadata.num_row_groups):
-                group = metadata.row_group(number)
-                if _may_have(group, low, high) and not _lacks(_instants(table, group), instant):
+            for number, bounds in enumerate(self._bounds(file)):
+                if bounds.first <= high and low <= bounds.last and not _lacks(bounds.instants, instant):
                     yield file, number
+
+    def _bounds(self, file: ArchivedFile) -> Sequence[_GroupBounds]:
+        """The bounds of each row group of a file."""
+
+        def load() -> tuple[Sequence[_GroupBounds], int]:
+            metadata = self._metadata(file)
+            bounds = [_bounds(file.table, metadata.row_group(n)) for n in range(metadata.num_row_groups)]
+            return bounds, _BOUNDS_BYTES * len(bounds)
+
+        return self._cache.get((self.listed.name, file.name, "bounds"), load)
 
     def parts(
         self,
@@ -132,9 +143,41 @@ class RunReader:
         if not numbers:
             return
         for file, number in self._groups_between(index, (table_id, numbers[0]), (table_id, numbers[-1])):
-            is_only, least, greatest = _numbers_of(self._metadata(file).row_group(number))
-            if not is_only or bisect_left(numbers, least) < bisect_right(numbers, greatest):
-                yield self._part(file, number, None if is_only else table_id, tuple(columns), load)
+            bounds = self._bounds(file)[number]
+            (first_id, least), (last_id, greatest) = bounds.first, bounds.last
+            if first_id != last_id:
+                yield self._part(file, number, table_id, tuple(columns), load)
+            elif bisect_left(numbers, least) < bisect_right(numbers, greatest):
+                yield self._part(file, number, None, tuple(columns), load)
+
+    def column(self, table: str, numbers: range, name: str) -> Iterator[pa.Array]:
+        """The values of a column in a range of rows, which the run must have, by row groups."""
+        for begin, end, file, number in self._places(table):
+            if begin < numbers.stop and numbers.start < end:
+                batch = self._part(file, number, None, (name,), lambda batch: (batch, batch.nbytes))
+                low = max(numbers.start - begin, 0)
+                yield batch.column(0).slice(low, numbers.stop - begin - low)
+
+    def bytes_between(self, table: str, begin: int, end: int) -> int:
+        """The bytes of the row groups that have any of the rows from ``begin`` to before ``end``."""
+        return sum(
+            self._bounds(file)[number].bytes
+            for group_begin, group_end, file, number in self._places(table)
+            if group_begin < end and begin < group_end
+        )
+
+    def _places(self, table: str) -> Sequence[tuple[int, int, ArchivedFile, int]]:
+        """The row groups of a table: the rows from the first to before the last number, file and number."""
+
+        def load() -> tuple[Sequence[tuple[int, int, ArchivedFile, int]], int]:
+            places, begin = [], 0
+            for file in self._files(table):
+                for number, bounds in enumerate(self._bounds(file)):
+                    places.append((begin, begin + bounds.rows, file, number))
+                    begin += bounds.rows
+            return places, _BOUNDS_BYTES * len(places)
+
+        return self._cache.get((self.listed.name, table, "places"), load)
 
     def _part(
         self,
@@ -256,28 +299,26 @@ class _Keys:
         return first.as_py(), second.value if isinstance(second, pa.TimestampScalar) else second.as_py()
 
 
-def _may_have(group: pq.RowGroupMetaData, low: RowKey, high: RowKey) -> bool:
-    """Whether a row group may have rows with keys from ``low`` to ``high``, of one chain or table each."""
-    of_chain = group.column(0).statistics
-    least, greatest = UUID(bytes=of_chain.min), UUID(bytes=of_chain.max)
-    _, *numbers = _numbers_of(group)
-    return (least, numbers[0]) <= high and low <= (greatest, numbers[1])
+class _GroupBounds(msgspec.Struct, frozen=True):
+    """The bounds of a row group: numbers are lower and higher than any if it has several chains or tables."""
+
+    rows: int
+    first: RowKey
+    last: RowKey
+    instants: tuple[int, int] | None
+    bytes: int
 
 
-def _numbers_of(group: pq.RowGroupMetaData) -> tuple[bool, int, int]:
-    """Whether all rows of a row group are of one chain or table, and the range of their numbers if so."""
+def _bounds(table: str, group: pq.RowGroupMetaData) -> _GroupBounds:
+    """The bounds of a row group of a table whose rows are sorted by chain or table, and number."""
     of_chain, of_number = group.column(0).statistics, group.column(1).statistics
-    if of_chain.min != of_chain.max:
-        return False, -_NUMBER_MAX, _NUMBER_MAX
-    return True, of_number.min_raw, of_number.max_raw
-
-
-def _instants(table: str, group: pq.RowGroupMetaData) -> tuple[int, int] | None:
-    column = rows.instant_column(table)
-    if column is None:
-        return None
-    statistics = group.column(column).statistics
-    return (statistics.min_raw, statistics.max_raw) if statistics.has_min_max else None
+    instants, column = None, rows.instant_column(table)
+    if column is not None and (statistics := group.column(column).statistics).has_min_max:
+        instants = statistics.min_raw, statistics.max_raw
+    first, last = (UUID(bytes=of_chain.min), -_NUMBER_MAX), (UUID(bytes=of_chain.max), _NUMBER_MAX)
+    if first[0] == last[0]:
+        first, last = (first[0], of_number.min_raw), (last[0], of_number.max_raw)
+    return _GroupBounds(group.num_rows, first, last, instants, group.total_byte_size)
 
 
 def _lacks(instants: tuple[int, int] | None, instant: int | None) -> bool:
