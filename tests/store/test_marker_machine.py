@@ -179,10 +179,7 @@ class Markers(machines.DatabaseMachine):
             refusals |= (
                 {Code.ILLEGAL_TRANSITION} if instant.state is State.REQUESTED else unless_its(instant, writer)
             )
-        known = owner.marked | owner.deleted
-        if (not owner.is_direct and not set(files) <= known) or (
-            instant.target is None and owner.needed & set(files)
-        ):
+        if self.is_unknown(owner, files) or (instant.target is None and owner.needed & set(files)):
             refusals |= {Code.INVALID_DELETION}
 
         command = deletions.ReportDeletions(TABLE, Micros(instant.time), named, writer)
@@ -199,8 +196,7 @@ class Markers(machines.DatabaseMachine):
         if late and owner.deleted - owner.published and self.usually(data):
             late = sorted(owner.deleted - owner.published)
         refusals: set[Code] = {Code.ILLEGAL_TRANSITION} if instant.is_pending else set()
-        is_unknown = not owner.is_direct and not set(late) <= owner.marked | owner.deleted
-        if is_unknown or owner.published & set(late):
+        if self.is_unknown(owner, late) or owner.published & set(late):
             refusals |= {Code.INVALID_DELETION}
         seen = instant.is_unswept and self.usually(data)
         since = self.unswept()[instant.time] if seen else instant.time
@@ -381,6 +377,10 @@ class Markers(machines.DatabaseMachine):
             requests += [lambda _: self.save()]
         return [*requests, self.restore] if self.table.savepoints else requests
 
+    def is_unknown(self, owner: MarkedInstant, files: Sequence[File]) -> bool:
+        """Whether the server does not know of one of the files that the instant has marked it."""
+        return not owner.is_direct and not set(files) <= owner.marked | owner.deleted
+
     def begun(self, writer: str, markers: MarkersType) -> None:
         result = self.do(instants.BeginInstant(TABLE, writer, markers=markers))
         begun = parse_time(shown.instant(result).requested_time)
@@ -472,7 +472,7 @@ class Markers(machines.DatabaseMachine):
     def files(self, rows_of: str) -> dict[int, set[str]]:
         """The files that are named in a table of the database, by their instants."""
         files: dict[int, set[str]] = {}
-        for (file_name,) in self.sql(f"SELECT file_name FROM chronolake.{rows_of}"):
+        for (file_name,) in self.sql(f"SELECT file_name FROM {rows_of}"):
             digits = file_name.rpartition("_")[2].removesuffix(".parquet")
             files.setdefault(parse_time(digits), set()).add(file_name)
         return files

@@ -55,7 +55,12 @@ def _load(
         if named and instant.begun_as in WRITES and instant.state in PENDING
         else None
     )
-    queries = [query for query in (unplanned, published, facts) if query is not None]
+    has_left = (
+        stored.has_left(table.table_id, instant.version)
+        if instant.state in sweeps.ENDED and (ahead.unmarked or unplanned is not None)
+        else None
+    )
+    queries = [query for query in (unplanned, published, facts, has_left) if query is not None]
     if queries:
         yield queries
     return msgspec.structs.replace(
@@ -67,6 +72,7 @@ def _load(
             for (file, _), known in zip(named, [] if facts is None else facts.result, strict=False)
             if known.is_staged
         ],
+        has_left=has_left is not None and has_left.result,
     )
 
 

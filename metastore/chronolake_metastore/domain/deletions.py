@@ -41,12 +41,14 @@ class ContradictedFiles(msgspec.Struct, frozen=True):
     """Reported files that contradict the log: without a marker, not in the plan, published, or staged.
 
     A staged file waits for the completion of its instant: a writer has staged it, or a stream has promised it.
+    ``has_left`` says that the instant ended so long ago that only the archive of the log has its files.
     """
 
     unmarked: Sequence[DeletedFile] = ()
     unplanned: Sequence[DeletedFile] = ()
     published: Sequence[DeletedFile] = ()
     staged: Sequence[DeletedFile] = ()
+    has_left: bool = False
 
 
 NO_CONTRADICTED_FILES: Final = ContradictedFiles()
@@ -102,10 +104,14 @@ def files_deleted(
     # First, because a completed instant has no markers any more.
     _refuse(contradicted.published, f"the instant {marker} of {table.name!r} has published")
     if instant.is_planned_clean:
-        _refuse(contradicted.unplanned, f"the plan of the clean {marker} of {table.name!r} does not name")
+        foreign_files = contradicted.unplanned
+        why = f"the plan of the clean {marker} of {table.name!r} does not name"
     else:
         foreign_files = _foreign_files(instant, contradicted, marker)
-        _refuse(foreign_files, f"the instant {marker} of {table.name!r} has no marker of")
+        why = f"the instant {marker} of {table.name!r} has no marker of"
+    if contradicted.has_left:
+        why = f"the instant {marker} of {table.name!r} ended long ago, and takes no report any more of"
+    _refuse(foreign_files, why)
     _refuse(
         contradicted.staged,
         f"the instant {marker} of {table.name!r} is pending, and publishes when it completes,",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import Final
+from uuid import UUID
 
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -23,6 +24,9 @@ _APPEND: Final = statements.load("deletions/append")
 _PAGE: Final = statements.load("deletions/page")
 _REPORTED: Final = statements.load("deletions/find_reported_files")
 _UNSWEPT: Final = statements.load("deletions/page_of_unpublished")
+_HAS_LEFT: Final = """
+    SELECT NOT EXISTS (SELECT FROM event WHERE table_id = %(table_id)s::uuid AND version = %(version)s)
+"""
 
 FIRST: Final = DeletedFile("", "")
 """Before all files of an instant."""
@@ -40,6 +44,11 @@ def published(of: InstantRef, files: Sequence[DeletedFile]) -> Query[list[Delete
     named = [(file, file_id) for file in files if (file_id := _file_id(file)) is not None]
     columns = _columns([file for file, _ in named]) | {"file_ids": [file_id for _, file_id in named]}
     return Query(_FIND_PUBLISHED, msgspec.structs.asdict(of) | columns, _files)
+
+
+def has_left(table_id: UUID, version: int) -> Query[bool]:
+    """Whether the event that ended an instant is in the archive of the log alone."""
+    return Query(_HAS_LEFT, {"table_id": table_id, "version": version}, lambda rows: bool(rows[0][0]))
 
 
 def _files(rows: Rows) -> list[DeletedFile]:
