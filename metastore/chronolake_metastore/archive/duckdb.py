@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Final
 
 from chronolake_metastore import errors
-from chronolake_metastore.archive import rows
+from chronolake_metastore.archive import rows, verification
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.domain.archives import ArchiveEnds, ArchiveManifest
 from chronolake_metastore.settings import Settings
@@ -55,30 +55,24 @@ async def location_of(settings: Settings) -> str:
     return border.location
 
 
-async def refuse_unfit(settings: Settings, storage: ArchiveStorage, manifest: ArchiveManifest) -> None:
-    """Raise ``ConfigurationError`` unless the archive has all that the database lacks of one log.
+async def fitting_manifest(settings: Settings, storage: ArchiveStorage) -> ArchiveManifest:
+    """The manifest of an archive that has all that the database lacks, of one log.
 
-    Raises ``DatabaseUnavailable`` too, and ``ArchiveDamaged``.
+    Raises ``DatabaseUnavailable``, and ``ConfigurationError`` when it is another archive.
     """
-    ends = ArchiveEnds()
+    await verification.refuse_other(settings, storage)
+    manifest, ends = storage.manifest(), ArchiveEnds()
     for listed in manifest.runs:
         ends.add(storage.run(listed))
     database = Database(settings)
     try:
         async with archive.at_one_moment(database) as tx:
-            border = await tx.fetch_one(archived.find_border_of_answers())
             comparison = await archive.compare(tx, ends, manifest.metastore_id)
     finally:
         await database.close()
-    # An archive that ends earlier has ends that have left the database.
-    if comparison.is_own and border is not None and border.transaction_id > manifest.end:
-        raise errors.ConfigurationError(
-            f"the archive at {storage.location} ends at transaction {manifest.end}, and rows before "
-            f"transaction {border.transaction_id} have left the database for the archive at {border.location}; "
-            "name that one with --from, or a newer copy of it"
-        )
     if (refusal := comparison.refusal()) is not None:
         raise errors.ConfigurationError(refusal)
+    return manifest
 
 
 def script(storage: ArchiveStorage, manifest: ArchiveManifest, database: Settings | None) -> str:

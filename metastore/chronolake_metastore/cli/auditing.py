@@ -73,22 +73,15 @@ def make_views(
 
 async def _archive(location: str | None, database: Settings | None) -> tuple[ArchiveStorage, ArchiveManifest]:
     """The archive, which fits to the database; raises ``ConfigurationError``."""
-    if database is not None:
-        await readiness.check_at_start(database, writes=False)
-        with diagnosis.missing_rights(database.role, writes=False):
-            location = location or await duckdb.location_of(database)
-    assert location is not None
-    storage = ArchiveStorage(object_storage.open_location(location))
-    manifest = storage.manifest()
-    if not manifest.runs:
-        raise errors.ConfigurationError(
-            f"there is no archive at {storage.location}; make one with chronolake-metastore archive write --to "
-            f"{location}, or name another location with --from"
-        )
-    if database is not None:
-        with diagnosis.missing_rights(database.role, writes=False):
-            await duckdb.refuse_unfit(database, storage, manifest)
-    return storage, manifest
+    if database is None:
+        assert location is not None
+        storage = ArchiveStorage(object_storage.open_location(location))
+        return storage, storage.existing_manifest()
+    await readiness.check_at_start(database, writes=False)
+    with diagnosis.missing_rights(database.role, writes=False):
+        location = location or await duckdb.location_of(database)
+        storage = ArchiveStorage(object_storage.open_location(location))
+        return storage, await duckdb.fitting_manifest(database, storage)
 
 
 def _replace(path: Path, text: str) -> None:
