@@ -33,6 +33,8 @@ __all__ = ["ADOPTED_PROPERTY", "ADOPTING_PROPERTY", "TIMELINE_DIGEST_PATTERN"]
 ADOPTED_INSTANTS_MAX: Final = 100_000
 ADOPTED_METADATA_BYTES_MAX: Final = 64 * PROPERTIES_BYTES_MAX
 """Bytes, as JSON, of the metadata of all instants of an adopted table."""
+LEFT_OUT_MAX: Final = 100
+LEFT_OUT_CHARS_MAX: Final = 2_000
 HUDI_TIME_PATTERN: Final = r"^[0-9]{17}$"
 HudiTime = Annotated[
     str,
@@ -82,6 +84,14 @@ class AdoptTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     instants: Annotated[list[AdoptedInstant], Meta(max_length=ADOPTED_INSTANTS_MAX)]
     writer: Writer
     cleaned_before: HudiTime | None = None
+    left_out: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=LEFT_OUT_CHARS_MAX)]],
+        Meta(
+            max_length=LEFT_OUT_MAX,
+            description="The instants of the table's archived timeline that do not come in, in words, and why: "
+            "the log keeps it for auditors.",
+        ),
+    ] = []
     is_published: Annotated[
         bool,
         Meta(

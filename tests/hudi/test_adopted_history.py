@@ -16,7 +16,7 @@ import pytest
 
 import chronolake
 from chronolake import errors
-from chronolake.hudi import adopting, archived_instants, history
+from chronolake.hudi import adopting, archive, archived_instants, history
 from chronolake.hudi.adopting import Adopted
 from chronolake.hudi.definitions import CannotAdopt, Options
 from chronolake_hudi import log_blocks, log_files
@@ -204,6 +204,13 @@ def test_an_instant_that_is_on_both_timelines_comes_in_once(
     assert len(times) == len({requested for requested, _ in times}) == 10
 
 
+def left_out(client: chronolake.Client, table: str) -> list[str]:
+    """The archived instants that have not come in, as the log says."""
+    [event] = [event for event in client.events(table=table) if event.type == "TableAdopted"]
+    texts: list[str] = event.payload["left_out"]
+    return texts
+
+
 def instants_of(table: chronolake.Table, times: Iterable[str]) -> dict[str, tuple[str, str | None]]:
     """The action and the completion time of instants."""
     known = {instant.requested_time: instant for instant in table.instants()}
@@ -271,6 +278,8 @@ def test_the_oldest_instants_that_a_request_has_no_room_for_are_named(
     table = client.table(adopted.table)
     assert [time for time in times if time not in instants_of(table, times)] == others[:2]
     assert any(f"2 instant(s) of Hudi's archived timeline, up to {others[1]}" in note for note in adopted.notes)
+    [text] = left_out(client, adopted.table)
+    assert f"2 instant(s) of Hudi's archived timeline, up to {others[1]}" in text
     assert rows_by_slices(table) == rows_by_hudi_rs(path)
 
 
@@ -323,10 +332,23 @@ def test_a_damaged_history_is_named_and_skipped_when_told(
     adopted = adopt(path, skips=True)
     table = client.table(adopted.table)
     assert any(file.name in note for note in adopted.notes)
+    assert any(file.name in text for text in left_out(client, adopted.table))
     assert adopted.cleaned_before is not None
     assert rows_by_slices(table) == rows_after(10)
     times = dict(writes(table))
     assert rows_by_slices(table, times[border[0]]) == rows_after(10 - len(border) + 1)
+
+
+def test_the_files_of_the_archive_that_were_read_are_counted(
+    client: chronolake.Client, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "READERS", 1)
+    heard: list[str] = []
+    options = Options(name=f"{namespace}.kept6", base_path=str(unpacked("kept6", tmp_path)))
+    adopting.adopt(client, options, dry_run=True, progress=heard.append)
+    files = len([*tmp_path.glob("kept6/.hoodie/history/.commits_.archive.*")])
+    assert files > 1
+    assert f"read {files} of {files} files of Hudi's archived timeline" in heard
 
 
 def test_a_file_of_an_archived_instant_that_was_removed_does_not_refuse_the_table(

@@ -105,7 +105,7 @@ def adopt(
         return _finish(client, begun, files)
     with storage_failures():
         filesystem, root = open_filesystem(options.base_path, options_of(options.properties, storage_options))
-    table = _read_with_archive(files)
+    table = _read_with_archive(files, progress)
     table_footers = _footers(table, filesystem, root, progress)
     table = _with_facts(table, filesystem, root, table_footers)
     adoption = _readable(_check(client, files, table, options), table_footers)
@@ -133,9 +133,9 @@ def _read(files: Files, former: bytes | None = None) -> StoredTable:
         return stored.read(files, former)
 
 
-def _read_with_archive(files: Files) -> StoredTable:
+def _read_with_archive(files: Files, progress: Callable[[str], None]) -> StoredTable:
     with _cannot_adopt(), storage_failures():
-        return archive.with_archived(stored.read(files), files)
+        return archive.with_archived(stored.read(files), files, progress)
 
 
 def _footers(table: StoredTable, filesystem: Any, root: str, progress: Callable[[str], None]) -> Footers:
@@ -398,5 +398,8 @@ def _result_of_repeat(adopted: Table, table: StoredTable, rolled_back: list[str]
         files=len(table.data_files),
         cleaned_before=definition.cleaned_before,
         rolled_back=rolled_back,
-        notes=["the table was adopted before; this run has finished what was left to do"],
+        notes=[
+            "the table was adopted before; this run has finished what was left to do. Its log says, in "
+            "TableAdopted, which archived instants of Hudi did not come in"
+        ],
     )

@@ -78,14 +78,19 @@ class _Found(msgspec.Struct):
         self.instants[row.requested_time] = instant
 
 
-def with_archived(table: StoredTable, files: Files) -> StoredTable:
-    """The table with the instants of its archived timeline. Damage is named, and left out."""
+def with_archived(
+    table: StoredTable, files: Files, progress: Callable[[str], None] = lambda message: None
+) -> StoredTable:
+    """The table with the instants of its archived timeline. Damage is named, and left out.
+
+    ``progress`` hears how many files were read.
+    """
     found = _Found()
     if table.layout is Layout.ONE:
         paths, read = _logs(table, files), _rows_of_log
     else:
         paths, read = _parquet_files(table, files, found), _rows_of_parquet
-    _read_files(files, paths, read, found)
+    _read_files(files, paths, read, found, progress)
     table = msgspec.structs.replace(
         table,
         archived=dict(sorted(found.instants.items())),
@@ -114,7 +119,11 @@ def _parquet_files(table: StoredTable, files: Files, found: _Found) -> list[str]
 
 
 def _read_files(
-    files: Files, paths: Sequence[str], read: Callable[[bytes, str, bool], Iterator[_Row]], found: _Found
+    files: Files,
+    paths: Sequence[str],
+    read: Callable[[bytes, str, bool], Iterator[_Row]],
+    found: _Found,
+    progress: Callable[[str], None],
 ) -> None:
     """Read the files, the newest first, some at once."""
 
@@ -134,6 +143,9 @@ def _read_files(
                     continue
                 for row in rows:
                     found.add(row)
+            if at:
+                done = min(at + READERS, len(newest_first))
+                progress(f"read {done:,} of {len(newest_first):,} files of Hudi's archived timeline")
 
 
 def _rows_of_parquet(content: bytes, path: str, has_details: bool) -> Iterator[_Row]:

@@ -164,6 +164,7 @@ class _History:
             instants=sorted(instants, key=lambda instant: instant.requested_time),
             writer=WRITER,
             cleaned_before=cleaned_before,
+            left_out=notes.left_out_of_archive(self._table, self._too_old),
             is_published=self._table.layout is Layout.TWO,
             # No server rolls back what Hudi may still complete: first the folder is guarded.
             lease_seconds=LEASE_SECONDS_MAX,
@@ -434,8 +435,8 @@ class _History:
                 archived=sorted({*self._archived} - {instant.requested_time for instant in self._times_only}),
                 known=len(self._known),
                 times_only=len(self._times_only),
-                too_old=self._too_old,
             ),
+            *notes.left_out_of_archive(self._table, self._too_old),
             *notes.of_adoption(
                 self._table,
                 kept=keeping.of(self._table, requirements.schema_of(self._table)),

@@ -9,23 +9,16 @@ from chronolake.hudi.archived_instants import DETAILED_MAX
 from chronolake.hudi.keeping import Kept
 from chronolake.hudi.stored import StoredInstant, StoredTable
 from chronolake_hudi.timeline_files import Layout
-from chronolake_model.adoption import ADOPTED_INSTANTS_MAX
+from chronolake_model.adoption import ADOPTED_INSTANTS_MAX, LEFT_OUT_CHARS_MAX, LEFT_OUT_MAX
 from chronolake_model.publication import PUBLISH_PROPERTY
 from chronolake_model.vocabulary import Action
 
 
-def of_archive(
-    table: StoredTable,
-    *,
-    archived: Sequence[str],
-    known: int,
-    times_only: int,
-    too_old: Sequence[StoredInstant],
-) -> Iterator[str]:
-    """The notes on the archived timeline.
+def of_archive(table: StoredTable, *, archived: Sequence[str], known: int, times_only: int) -> Iterator[str]:
+    """The notes on the archived instants that come in.
 
-    ``archived`` are the requested times of archived instants that come in by their files, ``known`` is the
-    number of those with what they wrote, ``times_only`` of those without. ``too_old`` do not come in.
+    ``archived`` are the requested times of those that come in by their files, ``known`` is the number of those
+    with what they wrote, ``times_only`` of those without.
     """
     if known:
         yield f"{known} instant(s) of Hudi's archived timeline come in, with the files of them that exist"
@@ -35,6 +28,23 @@ def of_archive(
             "none of their files exists, and what they wrote is not stated, or "
             f"{DETAILED_MAX:,} others are later"
         )
+    if archived:
+        unknown = sum(time not in table.archived for time in archived)
+        yield (
+            f"{len(archived)} archived instant(s) whose files are live come in at the times in the "
+            f"names of the files; {unknown} of them with the next free millisecond as completion time"
+        )
+
+
+def left_out_of_archive(table: StoredTable, too_old: Sequence[StoredInstant]) -> list[str]:
+    """The archived instants that do not come in, in words. For ``too_old`` ones the request has no room."""
+    left_out = list(_left_out_of_archive(table, too_old))
+    kept = left_out if len(left_out) <= LEFT_OUT_MAX else left_out[: LEFT_OUT_MAX - 1]
+    more = [f"{len(left_out) - len(kept)} more files or instants cannot be read"] if kept != left_out else []
+    return [text[:LEFT_OUT_CHARS_MAX] for text in (*kept, *more)]
+
+
+def _left_out_of_archive(table: StoredTable, too_old: Sequence[StoredInstant]) -> Iterator[str]:
     if too_old:
         yield (
             f"{len(too_old)} instant(s) of Hudi's archived timeline, up to {too_old[-1].requested_time}, do "
@@ -47,12 +57,6 @@ def of_archive(
         )
     for damage in table.damaged_history:
         yield f"left out, because Hudi's archived timeline is damaged: {damage}"
-    if archived:
-        unknown = sum(time not in table.archived for time in archived)
-        yield (
-            f"{len(archived)} archived instant(s) whose files are live come in at the times in the "
-            f"names of the files; {unknown} of them with the next free millisecond as completion time"
-        )
 
 
 def of_adoption(

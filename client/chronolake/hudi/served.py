@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -53,22 +55,39 @@ def first_servable(
     by_group: dict[Group, list[KnownFile]] = {}
     for file in files:
         by_group.setdefault(file.group, []).append(file)
-    times = [_left_at(file, by_group[file.group], replaced, border) for file in files if not file.exists]
+    bases = {group: _Bases(of_group) for group, of_group in by_group.items()}
+    times = [_left_at(file, bases[file.group], replaced, border) for file in files if not file.exists]
     # Files of archived instants that were cleaned are named by what took their place.
     times += [time for group, time in replaced.items() if group not in by_group]
-    times += _replaced_bases(writes, by_group, completions)
+    times += _replaced_bases(writes, files, completions)
     times += _compacted_logs(writes, files, completions)
     return max(times, default=None)
 
 
-def _left_at(file: KnownFile, group: Sequence[KnownFile], replaced: Mapping[Group, str], border: str) -> str:
+class _Bases:
+    """The base files of one file group: a group may have a hundred thousand of them, most of them cleaned."""
+
+    def __init__(self, files: Iterable[KnownFile]) -> None:
+        bases = sorted((file for file in files if file.kind is FileKind.BASE), key=_requested_time)
+        self._requested = [file.requested_time for file in bases]
+        completed_first = itertools.accumulate((file.completion_time for file in reversed(bases)), min)
+        self._completed_first = [*completed_first][::-1]
+
+    def completed_first_after(self, time: str) -> str | None:
+        """The first completion time among those that were requested after a time."""
+        at = bisect.bisect_right(self._requested, time)
+        return self._completed_first[at] if at < len(self._requested) else None
+
+
+def _requested_time(file: KnownFile) -> str:
+    return file.requested_time
+
+
+def _left_at(file: KnownFile, bases: _Bases, replaced: Mapping[Group, str], border: str) -> str:
     """When a file left the latest slices; see the slicing rule in docs/architecture.md#file-slices."""
     since = file.requested_time if file.kind is FileKind.BASE else file.completion_time
-    times = [
-        other.completion_time
-        for other in group
-        if other.kind is FileKind.BASE and other.requested_time > since and other.path != file.path
-    ]
+    next_base = bases.completed_first_after(since)
+    times = [next_base] if next_base is not None else []
     if file.group in replaced:
         times.append(replaced[file.group])
     if not times and not file.is_archived:
@@ -77,18 +96,15 @@ def _left_at(file: KnownFile, group: Sequence[KnownFile], replaced: Mapping[Grou
 
 
 def _replaced_bases(
-    instants: Sequence[StoredInstant],
-    by_group: Mapping[Group, Sequence[KnownFile]],
-    completions: Mapping[str, str],
+    instants: Sequence[StoredInstant], files: Iterable[KnownFile], completions: Mapping[str, str]
 ) -> list[str]:
+    present = {(*file.group, file.requested_time) for file in files if file.exists}
     times = []
     for instant in instants:
         for path, stats in instant.commit.partition_to_write_stats.items() if instant.commit else ():
             for stat in stats:
-                known = by_group.get((path, stat.file_id), ())
-                is_known = any(
-                    file.requested_time == stat.prev_commit and file.exists for file in known
-                ) or stat.prev_commit in (NO_COMMIT, "", instant.requested_time)
+                is_new = stat.prev_commit in (NO_COMMIT, "", instant.requested_time)
+                is_known = is_new or (path, stat.file_id, stat.prev_commit) in present
                 is_log = ".log." in stat.path
                 if not is_known and not is_log:
                     times.append(completions[instant.requested_time])

@@ -48,6 +48,7 @@ async def _command(data: AdoptTable) -> adoption.AdoptTable:
         [adoption.FormerInstant(**asdict(instant)) for instant in data.instants],
         data.writer,
         data.cleaned_before,
+        data.left_out,
         data.is_published,
         data.lease_seconds,
         key,

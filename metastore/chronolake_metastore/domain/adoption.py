@@ -76,6 +76,7 @@ class AdoptTable(Command, frozen=True):
     instants: Sequence[FormerInstant]
     writer: str
     cleaned_before: str | None = None
+    left_out: Sequence[str] = ()
     is_published: bool = True
     lease_seconds: int = LEASE_SECONDS_DEFAULT
     base_path_key: str | None = None
@@ -132,6 +133,7 @@ def history(
         instants=len(instants),
         is_published=command.is_published,
         cleaned_before=cleaned_before,
+        left_out=list(command.left_out),
     )
     return steps, adopted
 

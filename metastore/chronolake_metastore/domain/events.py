@@ -94,13 +94,15 @@ class TableAdopted(Payload, frozen=True, kw_only=True):
 
     ``instants`` is their number. ``cleaned_before`` is the first completion time that the table is served as
     of, if Hudi has cleaned or archived earlier history. ``is_published`` says whether the folder has the
-    history as Hudi's readers find it, so that publication begins after it.
+    history as Hudi's readers find it, so that publication begins after it. ``left_out`` says in words which
+    archived instants did not come in, and why.
     """
 
     name: str
     instants: int
     is_published: bool
     cleaned_before: Micros | None = None
+    left_out: list[str] = []
 
 
 class BasePathTakenOver(Payload, frozen=True, kw_only=True):
