@@ -10,7 +10,7 @@ import heapq
 import threading
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -26,7 +26,14 @@ from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.domain.archives import ArchiveManifest, ListedRun
 from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.lists import ListEntry, ListName
-from chronolake_metastore.store.archived import ArchivedEvent, ArchivedEvents, EventPlace
+from chronolake_metastore.store.archived import (
+    ArchivedEntry,
+    ArchivedEvent,
+    ArchivedEvents,
+    ArchivedStat,
+    EventPlace,
+    EventRows,
+)
 from chronolake_metastore.store.outcomes import StoredOutcome
 from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros
@@ -54,9 +61,19 @@ class ArchiveReader:
     Methods block, and raise ``ArchiveDamaged``, or ``ConfigurationError`` when storage refuses.
     """
 
-    def __init__(self, storage: ArchiveStorage | None = None, bytes_max: int = CACHE_BYTES_MAX) -> None:
-        """Without ``storage``, the first refresh opens the location that it is given."""
+    def __init__(
+        self,
+        storage: ArchiveStorage | None = None,
+        bytes_max: int = CACHE_BYTES_MAX,
+        *,
+        has_outcomes: bool = True,
+    ) -> None:
+        """Without ``storage``, the first refresh opens the location that it is given.
+
+        A reader that is not asked for outcomes does not load the hashes of their request ids.
+        """
         self._given = storage
+        self._has_outcomes = has_outcomes
         self._cache = ReadCache(bytes_max)
         self._chains = ChainReading()
         self._lock = threading.Lock()
@@ -78,7 +95,8 @@ class ArchiveReader:
             if self._given is None:
                 self._given = ArchiveStorage(object_storage.open_location(location))
             self._refresh()
-            self._keys()
+            if self._has_outcomes:
+                self._keys()
             return self.end
 
     def may_have_outcome(self, request_id: str) -> bool:
@@ -127,6 +145,26 @@ class ArchiveReader:
                 if span is not None and span.first <= version <= span.last:
                     return Micros(run.row("event", run.events.row(table_id, version))[6])
             return None
+
+        return self._read(read)
+
+    def version_before(self, table_id: UUID, time: Micros) -> int:
+        """The version of a table's last event before a time; 0 if the archive has none."""
+        return self._read(lambda: self._version_before(table_id, time))
+
+    def rows_of_events(self, table_id: UUID, versions: Iterable[int]) -> EventRows:
+        """The write stats and the entries of lists of a table's events, which the archive must have."""
+
+        def read() -> EventRows:
+            stats: list[ArchivedStat] = []
+            entries: list[ArchivedEntry] = []
+            for version in sorted(set(versions)):
+                run, key = self._run_of(table_id, version), (table_id, version)
+                for _, _, ordinal, *stat in run.between("write_stat", key, key):
+                    stats.append(ArchivedStat(version, ordinal, *stat[:9]))
+                for _, _, *entry in run.between("event_entry", key, key):
+                    entries.append(ArchivedEntry(version, *entry))
+            return EventRows(stats, entries)
 
         return self._read(read)
 
@@ -326,6 +364,28 @@ class ArchiveReader:
             found = bisect_right(versions, place, key=place_of)
             return versions[found - 1] if found else span.first - 1
         return 0
+
+    def _version_before(self, table_id: UUID, time: Micros) -> int:
+        for run in reversed(list(self._runs())):
+            span = run.events.span(table_id)
+            if span is None:
+                continue
+
+            def time_of(version: int, run: RunReader = run) -> Micros:
+                return Micros(run.row("event", run.events.row(table_id, version))[6])
+
+            versions = range(span.first, span.last + 1)
+            found = bisect_left(versions, time, key=time_of)
+            if found or span.first == 1:
+                return span.first - 1 + found
+        return 0
+
+    def _run_of(self, table_id: UUID, version: int) -> RunReader:
+        for run in self._runs():
+            span = run.events.span(table_id)
+            if span is not None and span.first <= version <= span.last:
+                return run
+        raise ArchiveDamaged("runs", f"version {version} of {table_id}", "nothing")
 
     def _last_place(self, until: int) -> EventPlace:
         for run in reversed(list(self._runs())):

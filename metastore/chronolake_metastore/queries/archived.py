@@ -29,7 +29,8 @@ async def ask(database: Database, border: LogBorder, read: Callable[[ArchivedLog
 
     Raises ``ArchiveNotSet`` or ``ArchiveUnavailable``.
     """
-    return await archived.ask(archived.log_of(database), border, read)
+    async with database.asking():
+        return await archived.ask(archived.log_of(database), border, read)
 
 
 async def is_moved(connection: Reader, border: LogBorder) -> bool:

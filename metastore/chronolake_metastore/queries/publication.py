@@ -26,7 +26,8 @@ from chronolake_metastore.domain.publication_steps import (
 )
 from chronolake_metastore.domain.steady_clock import by_wall
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.queries import archived, publication_steps, tables
+from chronolake_metastore.queries import archived, publication_log, publication_steps, tables
+from chronolake_metastore.queries.publication_log import ArchivedRows, Logs
 from chronolake_metastore.queries.publication_steps import Pause, StepPage
 from chronolake_metastore.store import (
     catalog,
@@ -142,8 +143,12 @@ async def steps(ctx: Context, database: Database, table_name: str, after: int) -
 
     Few pages are made at a time, because one may take much memory; the others wait.
     """
-    async with database.publication_slots:
-        return await _page_of_steps(ctx, database, table_name, after)
+
+    async def read(archived_rows: ArchivedRows) -> wire.PublicationSteps:
+        async with database.publication_slots:
+            return await _page_of_steps(ctx, database, table_name, after, archived_rows)
+
+    return await publication_log.read(database, read)
 
 
 async def find_pause(ctx: Context, database: Database, table_name: str, after: int) -> Pause | None:
@@ -151,22 +156,26 @@ async def find_pause(ctx: Context, database: Database, table_name: str, after: i
 
     Raises ``TableNotFound``.
     """
-    async with database.publication_slots, database.reading() as connection:
-        table, progress = await _find(ctx, connection, table_name)
-        if domain.is_off(table.definition):
-            return None
-        page = await _load_page(connection, table, progress, max(after, _published(progress)))
-    return page.pause if not page.material.events else None
+
+    async def read(archived_rows: ArchivedRows) -> Pause | None:
+        async with database.publication_slots, publication_log.reading(database, archived_rows) as logs:
+            table, progress = await _find(ctx, logs.connection, table_name)
+            if domain.is_off(table.definition):
+                return None
+            page = await _load_page(logs, table, progress, max(after, _published(progress)))
+        return page.pause if not page.material.events else None
+
+    return await publication_log.read(database, read)
 
 
 async def _page_of_steps(
-    ctx: Context, database: Database, table_name: str, after: int
+    ctx: Context, database: Database, table_name: str, after: int, archived_rows: ArchivedRows
 ) -> wire.PublicationSteps:
-    async with database.reading() as connection:
-        table, progress = await _find(ctx, connection, table_name)
+    async with publication_log.reading(database, archived_rows) as logs:
+        table, progress = await _find(ctx, logs.connection, table_name)
         if domain.is_off(table.definition):
             raise errors.NotPublished(table.name, off_reason(table, None))
-        page = await _load_page(connection, table, progress, after)
+        page = await _load_page(logs, table, progress, after)
     if page.pause is not None and not page.material.events:
         raise errors.NotPublished(table.name, f"publication is paused: {page.pause.reason}")
     # Many instants take a while, and the loop serves others meanwhile.
@@ -187,10 +196,10 @@ async def _find(ctx: Context, connection: Reader, table_name: str) -> tuple[Tabl
     return table, await stored.get(connection, table.table_id)
 
 
-async def _load_page(connection: Reader, table: Table, progress: PublicationProgress, after: int) -> StepPage:
+async def _load_page(logs: Logs, table: Table, progress: PublicationProgress, after: int) -> StepPage:
     # What is published already was readable, or is not shown any more.
     hidden_until = max(_hidden_until(progress) or 0, _published(progress))
-    return await publication_steps.load(connection, table, after, hidden_until)
+    return await publication_steps.load(logs, table, after, hidden_until)
 
 
 def _published(progress: PublicationProgress) -> int:
@@ -203,9 +212,19 @@ def _hidden_until(progress: PublicationProgress) -> int | None:
 
 async def files(ctx: Context, database: Database, table_name: str, after: int) -> wire.PublicationFiles:
     """The files in ``.hoodie`` by the published events after a version; raises ``TableNotFound``."""
-    async with database.reading() as connection:
-        table = await tables.find(ctx, connection, table_name)
-        position = (await stored.get(connection, table.table_id)).position
+
+    async def read(archived_rows: ArchivedRows) -> wire.PublicationFiles:
+        return await _files(ctx, database, table_name, after, archived_rows)
+
+    return await publication_log.read(database, read)
+
+
+async def _files(
+    ctx: Context, database: Database, table_name: str, after: int, archived_rows: ArchivedRows
+) -> wire.PublicationFiles:
+    async with publication_log.reading(database, archived_rows) as logs:
+        table, progress = await _find(ctx, logs.connection, table_name)
+        position = progress.position
         until = 0 if position is None else position.published_version
         adoption = table.definition.adoption
         if adoption is not UNSET and table.definition.has_timeline_of_hudi:
@@ -214,9 +233,9 @@ async def files(ctx: Context, database: Database, table_name: str, after: int) -
             return wire.PublicationFiles(table.name, {}, [], after, is_last=True)
         before = None if position.border.written is None else position.border.written.before
         if before is not None:
-            begin = await published_history.version_before(connection, table.table_id, parse_time(before))
-            after = max(after, begin)
-        material = await publication_steps.load_names(connection, table, after, until)
+            log = await logs.of_table(table.table_id)
+            after = max(after, await log.version_before(parse_time(before)))
+        material = await publication_steps.load_names(logs, table, after, until)
     builder = Builder(material)
     written: dict[str, int] = {}
     removed: list[str] = []

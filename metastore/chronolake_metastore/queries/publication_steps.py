@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final
 
 import msgspec
 
 from chronolake_hudi import publishable
-from chronolake_metastore.domain import actions, events, publication, published_partitions, tables
+from chronolake_metastore.domain import events, publication, published_partitions, tables
 from chronolake_metastore.domain.events import InstantCompleted, InstantRequested
 from chronolake_metastore.domain.lists import ListName
 from chronolake_metastore.domain.publication import UnreadableFiles
 from chronolake_metastore.domain.publication_steps import (
     InstantFacts,
-    LiveFile,
     LogEvent,
     Material,
-    UndoneInstant,
-    WrittenFile,
 )
 from chronolake_metastore.domain.tables import Definition, Table
+from chronolake_metastore.queries.publication_facts import FactLoading
+from chronolake_metastore.queries.publication_log import Logs, TableLog
 from chronolake_metastore.store import partitions, publication as stored, schemas
 from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_metastore.store.publication import HiddenLog, SharedPlan
 from chronolake_model.file_names import FileKind, relative_path
-from chronolake_model.files import FileGroupName
 from chronolake_model.times import MICROS_MAX, Micros
-from chronolake_model.vocabulary import Action, Operation, TableType
+from chronolake_model.vocabulary import Action, TableType
 
-EVENTS_MAX: Final = 500
-BYTES_MAX: Final = 8 * 1024 * 1024
-"""Approximate size of a page's events and their files; the steps of the page are of this order."""
 SCHEMAS_MAX: Final = 10_000
-
-FactT = TypeVar("FactT")
 
 
 class Pause(msgspec.Struct, frozen=True):
@@ -52,33 +44,39 @@ class StepPage(msgspec.Struct, frozen=True):
     pause: Pause | None
 
 
-async def load_names(connection: Reader, table: Table, after: int, until: int) -> Material:
-    """Facts for the names of the files of the steps after a version, with the definitions at ``until``."""
-    page = await stored.page_of_events(connection, table.table_id, after, EVENTS_MAX, BYTES_MAX)
-    definitions = await _definitions(connection, table, until)
+async def load_names(logs: Logs, table: Table, after: int, until: int) -> Material:
+    """Facts for the names of the files of the steps after a version, with the definitions at ``until``.
+
+    Raises ``RowsArchived``, as the others of a log do.
+    """
+    log = await logs.of_table(table.table_id)
+    page = await log.page(after)
+    definitions = await _definitions(logs.connection, table, until)
     read = [event for event in page if event.version <= until]
-    return await _material(connection, table, definitions, read, with_content=False)
+    return await _material(FactLoading(logs.connection, log, table), definitions, read, with_content=False)
 
 
-async def load_completed(connection: Reader, table: Table, completed: Sequence[LogEvent]) -> Material:
+async def load_completed(logs: Logs, log: TableLog, table: Table, completed: Sequence[LogEvent]) -> Material:
     """Facts for completed instants, with the plans of compactions."""
     until = completed[-1].version if completed else 0
-    definitions = await _definitions(connection, table, until)
-    return await _material(connection, table, definitions, completed, with_plans_of_completed=True)
+    definitions = await _definitions(logs.connection, table, until)
+    loading = FactLoading(logs.connection, log, table)
+    return await _material(loading, definitions, completed, with_plans_of_completed=True)
 
 
-async def load(connection: Reader, table: Table, after: int, hidden_until: int) -> StepPage:
+async def load(logs: Logs, table: Table, after: int, hidden_until: int) -> StepPage:
     """Facts for the steps after a version, up to the first event that Hudi's readers cannot read.
 
     The readers see no state up to ``hidden_until``.
     """
-    page = await stored.page_of_events(connection, table.table_id, after, EVENTS_MAX, BYTES_MAX)
+    connection, log = logs.connection, await logs.of_table(table.table_id)
+    page = await log.page(after)
     until = page[-1].version if page else after
     definitions = await _definitions(connection, table, until)
     pause = await _find_pause(connection, table, page, definitions, hidden_until)
     pause = await _find_pause_of_logs(connection, table, page, hidden_until, pause)
     pause = await _find_pause_of_plans(connection, table, page, hidden_until, pause)
-    material = await _material(connection, table, definitions, _before(page, pause))
+    material = await _material(FactLoading(connection, log, table), definitions, _before(page, pause))
     by_files = _find_unreadable_files(material, hidden_until)
     if by_files is None:
         return StepPage(material, pause)
@@ -284,8 +282,7 @@ async def _unreadable_files(
 
 
 async def _material(
-    connection: Reader,
-    table: Table,
+    loading: FactLoading,
     definitions: Sequence[tuple[int, Definition]],
     page: Sequence[LogEvent],
     *,
@@ -303,7 +300,7 @@ async def _material(
         for event in page
         if isinstance(event.payload, events.SavepointReleased) and event.instant is not None
     ]
-    loading = _Loading(connection, table)
+    table = loading.table
     rows = await loading.instants([*completed, *released])
     instants = {time: facts for time, facts, _ in rows}
     if with_plans_of_completed:
@@ -315,6 +312,11 @@ async def _material(
         for time, facts in instants.items()
         if facts.begun_as is Action.SAVEPOINT and time in completed and facts.target is not None
     }
+    replacing = _replacing(completed)
+    if with_content:
+        loading.find_archived(completed, [*undoing, *compactions])
+    else:
+        loading.find_archived({}, undoing)
     material = Material(
         table_id=str(table.table_id),
         created_at=table.created_at,
@@ -331,7 +333,7 @@ async def _material(
     return msgspec.structs.replace(
         material,
         written=await loading.written(completed),
-        replaced=await loading.groups(_replacing(completed), ListName.REPLACED_FILE_GROUPS),
+        replaced=await loading.groups(replacing, ListName.REPLACED_FILE_GROUPS),
         planned=await loading.groups(compactions, ListName.PLAN_FILE_GROUPS),
         plans=await loading.planned_files(compactions),
         saved=await loading.saved_files(savepoints),
@@ -363,98 +365,3 @@ def _replacing(completed: dict[Micros, LogEvent]) -> list[Micros]:
         for time, event in completed.items()
         if isinstance(event.payload, InstantCompleted) and event.payload.replaced_file_groups.count
     ]
-
-
-class _Loading:
-    """Loads facts by the requested times of instants; without instants there is no query."""
-
-    def __init__(self, connection: Reader, table: Table) -> None:
-        self._connection = connection
-        self._table = table
-
-    async def instants(self, times: Iterable[Micros]) -> list[tuple[Micros, InstantFacts, Micros | None]]:
-        """How instants were begun, and when each completed, also if it was undone since."""
-        return [
-            (
-                time,
-                InstantFacts(
-                    actions.begun_as(Action(action), Operation(operation)), Operation(operation), *more
-                ),
-                ended,
-            )
-            for time, action, operation, *more, ended in await self._rows(
-                "find_instants", requested_times=list(times)
-            )
-        ]
-
-    async def written(self, completed: dict[Micros, LogEvent]) -> dict[Micros, list[WrittenFile]]:
-        """The files of completed instants."""
-        named = [
-            (time, event.time, version)
-            for time, event in completed.items()
-            if isinstance(event.payload, InstantCompleted) and event.payload.summary.files
-            for version in event.payload.staged or [event.version]
-        ]
-        instants, times, versions = ([row[part] for row in named] for part in range(3))
-        rows = await self._rows("find_written_files", instants=instants, times=times, versions=versions)
-        return _grouped(
-            rows,
-            lambda path, file_id, name, kind, *more: WrittenFile(path, file_id, name, FileKind(kind), *more),
-        )
-
-    async def groups(self, times: Sequence[Micros], name: ListName) -> dict[Micros, list[FileGroupName]]:
-        """The file groups of a list."""
-        rows = await self._rows("find_lists", instants=list(times), lists=[name.value] * len(times))
-        return _grouped(rows, lambda _, path, file_id: FileGroupName(path, file_id))
-
-    async def planned_files(self, compactions: Sequence[Micros]) -> dict[Micros, list[LiveFile]]:
-        """The live files of the file groups of plans."""
-        return _grouped(await self._rows("find_planned_files", instants=list(compactions)), _live_file)
-
-    async def saved_files(self, savepoints: dict[Micros, Micros]) -> dict[Micros, list[LiveFile]]:
-        """The files that savepoints keep."""
-        rows = await self._rows(
-            "find_saved_files", savepoints=list(savepoints), targets=list(savepoints.values())
-        )
-        return _grouped(rows, _live_file)
-
-    async def undone(self, times: Sequence[Micros]) -> dict[Micros, list[UndoneInstant]]:
-        """The instants that rollbacks and restores undid."""
-        rows = await self._rows("find_undone_instants", requested_times=list(times))
-        return _grouped(
-            rows,
-            lambda time, ended, action, operation: UndoneInstant(
-                time, ended, actions.begun_as(Action(action), Operation(operation))
-            ),
-        )
-
-    async def last_completed(self, cleans: dict[Micros, Micros]) -> dict[Micros, Micros]:
-        """The last requested time of the writes that had completed before each clean."""
-        rows = await self._rows("find_last_completed", cleans=list(cleans))
-        return {clean: Micros(self._table.created_at if time is None else time) for clean, time in rows}
-
-    async def pinned(self, cleans: dict[Micros, Micros]) -> dict[Micros, list[Micros]]:
-        """The instants that savepoints pinned at the time of each clean."""
-        return _grouped(await self._rows("find_pinned", cleans=list(cleans)), Micros)
-
-    async def purged(self, cleans: dict[Micros, Micros]) -> dict[Micros, list[Micros]]:
-        """The undone compactions whose last files each clean has deleted."""
-        rows = await self._rows("find_purged_compactions", cleans=list(cleans))
-        return _grouped(rows, Micros)
-
-    async def _rows(self, name: str, **parameters: list[Any]) -> list[tuple[Any, ...]]:
-        if not next(iter(parameters.values())):
-            return []
-        return await stored.facts(self._connection, name, self._table.table_id, parameters)
-
-
-def _grouped(rows: Iterable[Sequence[Any]], fact: Callable[..., FactT]) -> dict[Micros, list[FactT]]:
-    """The facts of rows by their first column, in the order of the rows."""
-    grouped: dict[Micros, list[FactT]] = defaultdict(list)
-    for time, *columns in rows:
-        grouped[Micros(time)].append(fact(*columns))
-    return dict(grouped)
-
-
-def _live_file(path: str, file_id: str, name: str, kind: str, requested_time: int) -> LiveFile:
-    return LiveFile(path, file_id, name, FileKind(kind), Micros(requested_time))

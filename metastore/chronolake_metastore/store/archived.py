@@ -40,6 +40,12 @@ _BORDER_OF_ANSWERS: Final = """
     LIMIT 1
 """
 _FIND_LEFT: Final = statements.load("eras/find_left")
+_FIRST_EVENT: Final = """
+    SELECT f.version, micros(e.time)
+    FROM first_event f
+    JOIN event e ON e.table_id = f.table_id AND e.version = f.version
+    WHERE f.table_id = %(table_id)s::uuid
+"""
 ResultT = TypeVar("ResultT")
 EventPlace = tuple[int, int]
 """A transaction and a position in it."""
@@ -67,6 +73,47 @@ class ArchivedEvents(msgspec.Struct, frozen=True):
     counted: int
     bytes: int
     is_cut: bool
+
+
+class ArchivedStat(msgspec.Struct, frozen=True):
+    """A write stat, without column statistics, at its place in the write stats of an event."""
+
+    version: int
+    ordinal: int
+    kind: str
+    partition_path: str
+    file_id: str
+    file_name: str
+    size_bytes: int
+    records: int
+    inserts: int
+    updates: int
+    deletes: int
+
+
+class ArchivedEntry(msgspec.Struct, frozen=True):
+    """An entry of a list, at its place in a list of an event."""
+
+    version: int
+    list: str
+    ordinal: int
+    instant: Micros
+    partition_path: str | None
+    name: str
+
+
+class EventRows(msgspec.Struct, frozen=True):
+    """The rows beside events."""
+
+    stats: Sequence[ArchivedStat] = ()
+    entries: Sequence[ArchivedEntry] = ()
+
+
+class FirstEvent(msgspec.Struct, frozen=True):
+    """The first event of a table from which on the database has all: 1 if none has left."""
+
+    version: int = 1
+    time: Micros = Micros(0)
 
 
 @runtime_checkable
@@ -116,6 +163,12 @@ class ArchivedLog(Protocol):
     def time_of_version(self, table_id: UUID, version: int) -> Micros | None:
         """The time of a table's event; None if the archive has none of this version."""
 
+    def version_before(self, table_id: UUID, time: Micros) -> int:
+        """The version of a table's last event before a time; 0 if the archive has none."""
+
+    def rows_of_events(self, table_id: UUID, versions: Iterable[int]) -> EventRows:
+        """The write stats and the entries of lists of a table's events, which the archive must have."""
+
     def entries(
         self, table_id: UUID, instant: Micros, name: ListName, after: int, limit: int, bytes_max: int
     ) -> tuple[list[tuple[int, ListEntry]], bool]:
@@ -151,6 +204,18 @@ def find_border() -> Query[LogBorder | None]:
     return Query[LogBorder | None].known(None)
 
 
+def find_first_event(table_id: UUID) -> Query[FirstEvent]:
+    """The first event of a table from which on the database has all."""
+    return Query(
+        _FIRST_EVENT, {"table_id": table_id}, lambda rows: FirstEvent(*rows[0]) if rows else FirstEvent()
+    )
+
+
+async def first_event(connection: AsyncConnection, table_id: UUID) -> FirstEvent:
+    """As ``find_first_event``, in a transaction that only reads."""
+    return await _read(connection, find_first_event(table_id))
+
+
 async def border(connection: AsyncConnection) -> LogBorder | None:
     """The border, in a transaction that only reads."""
     return await _read(connection, find_border())
@@ -161,7 +226,7 @@ async def border_of_answers(connection: AsyncConnection) -> LogBorder | None:
     return await _read(connection, find_border_of_answers())
 
 
-async def _read(connection: AsyncConnection, query: Query[LogBorder | None]) -> LogBorder | None:
+async def _read(connection: AsyncConnection, query: Query[ResultT]) -> ResultT:
     return query.result if query.is_known else await read(connection, query)
 
 

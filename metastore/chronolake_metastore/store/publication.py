@@ -345,16 +345,17 @@ async def page_of_events(
     """The events of a table after a version; about ``bytes_max`` bytes with their files, at least one event."""
     named = {"table_id": table_id, "after": after, "limit": limit, "bytes_max": bytes_max}
     rows = await statements.execute(connection, _EVENTS, named)
-    return [_event(*row) for row in rows]
+    return [log_event(*row) for row in rows]
 
 
 async def changes_of_table(connection: AsyncConnection, table_id: UUID, until: int) -> list[LogEvent]:
     """The events that made the table and changed its name and properties, up to a version."""
     rows = await statements.execute(connection, _CHANGES, {"table_id": table_id, "until": until})
-    return [_event(version, time, None, name, payload) for version, time, name, payload in rows]
+    return [log_event(version, time, None, name, payload) for version, time, name, payload in rows]
 
 
-def _event(version: int, time: int, instant: int | None, name: str, payload: str) -> LogEvent:
+def log_event(version: int, time: int, instant: int | None, name: str, payload: str) -> LogEvent:
+    """An event as its row has it."""
     decoded = decoding.decode(payload, PAYLOADS[name])
     return LogEvent(version, Micros(time), None if instant is None else Micros(instant), decoded)
 

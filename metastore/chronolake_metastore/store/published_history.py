@@ -108,11 +108,10 @@ async def last_completion(
     return None if time is None else Micros(time)
 
 
-async def version_before(connection: AsyncConnection, table_id: UUID, time: Micros) -> int:
-    """The version of the last event before a time; 0 if there is none."""
-    return int(
-        (await statements.execute(connection, _VERSION, {"table_id": table_id, "time": time})).scalar_one()
-    )
+async def version_before(connection: AsyncConnection, table_id: UUID, time: Micros, first_version: int) -> int:
+    """The version of the last event before a time, which no event before the first version is after."""
+    named = {"table_id": table_id, "time": time, "first_version": first_version}
+    return int((await statements.execute(connection, _VERSION, named)).scalar_one())
 
 
 async def completed(

@@ -13,7 +13,8 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Final
 from uuid import UUID
@@ -21,12 +22,11 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.batching.sequencer import Notifier, Sequencer
+from chronolake_metastore.batching.sequencer import Notifier
 from chronolake_metastore.domain.context import Context
-from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.notes import publication as notes, published_history as note_history
+from chronolake_metastore.notes import publication as notes
 from chronolake_metastore.notes.publication import Lease
-from chronolake_metastore.queries import publication as queries, published_history as history
+from chronolake_metastore.queries import publication as queries
 from chronolake_metastore.queries.publication import Target
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
@@ -36,34 +36,21 @@ from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.publication import Changed
 from chronolake_metastore.workers import held_tables
 from chronolake_metastore.workers.held_tables import HeldTables
+from chronolake_metastore.workers.publication_execution import Counts, PublicationExecution
 from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
-from chronolake_metastore.workers.worker import context_of, submit
+from chronolake_metastore.workers.worker import context_of
 from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
     PUBLICATION_LEASE_SECONDS_MAX,
-    HistoryFile,
-    HistoryPage,
-    HistoryPlan,
-    HistoryRange,
-    PlanHistory,
-    PublicationFiles,
-    PublicationLease,
-    PublicationPartitions,
-    PublicationSteps,
-    PublishedFile,
-    PublishedHistory,
-    ReportPublication,
     TakePublicationLease,
 )
-from chronolake_model.times import parse_time
 from chronolake_storage import protocols, publications
 from chronolake_storage.errors import FolderMissing
-from chronolake_storage.published_history import HistoryListing, HistorySource
-from chronolake_storage.publishing import Comparison, Owned
 
-ACTOR: Final = "chronolake-publisher"
 AT_ONCE: Final = 8
 """Tables that are published at a time."""
+ARCHIVE_AT_ONCE: Final = 2
+"""Tables that read the archive of the log at a time, beside the others. Each takes a thread meanwhile."""
 LEASE_SECONDS: Final = 60
 """How long other publishers wait if this one dies. After it was fenced, it takes the longest lease."""
 EVENTS_MAX: Final = 10_000
@@ -95,14 +82,6 @@ class Opened(msgspec.Struct, frozen=True):
 
     place: Place
     files: TableFiles
-
-
-class Counts(msgspec.Struct):
-    """Counts of a publisher since it started: the metrics of publication."""
-
-    steps: int = 0
-    failures: int = 0
-    foreign_files: int = 0
 
 
 class ServerPublisher:
@@ -137,7 +116,11 @@ class ServerPublisher:
         """Tables that another publisher took over while this one worked on them.
 
         This one may have written or removed ``hoodie.properties`` afterwards, so it puts that right."""
+        self._unarchived: dict[UUID, float] = {}
+        """Tables that are published, but whose checks or history could not read the archive, and when."""
         self._free = asyncio.Semaphore(AT_ONCE)
+        self._archive_free = asyncio.Semaphore(ARCHIVE_AT_ONCE)
+        database.asking = self._asking
         self.name = name
 
     @staticmethod
@@ -254,16 +237,23 @@ class ServerPublisher:
                 self._altered.discard(table_id)
                 self._try_again(table_id)
 
+    @asynccontextmanager
+    async def _asking(self) -> AsyncIterator[None]:
+        """Let other tables be published while one waits for the archive."""
+        if asyncio.current_task() not in self._running.values():
+            yield
+            return
+        self._free.release()
+        try:
+            async with self._archive_free:
+                yield
+        finally:
+            await self._free.acquire()
+
     async def _publish_steps(self, table_id: UUID) -> None:
         """Publish the steps of a table. If some are left, the table is held."""
-        if not await self._is_reachable(table_id):
-            return
-        target = await queries.target(self._database, table_id)
+        target = await self._due(table_id)
         if target is None:
-            self._forget(table_id)
-            return
-        if not self._is_due(target):
-            self._leave_alone(target)
             return
         place = target.place
         try:
@@ -281,8 +271,22 @@ class ServerPublisher:
             self._held.hold(table_id, held_tables.PAUSED)
         except errors.ConfigurationError as exc:
             await self._fail(place, exc)
+        except (errors.ArchiveNotSet, errors.ArchiveUnavailable) as exc:
+            await self._fail_without_archive(place, exc)
         else:
             self._held.release(table_id)
+
+    async def _due(self, table_id: UUID) -> Target | None:
+        """The table, if it is to be published now."""
+        if not await self._is_reachable(table_id):
+            return None
+        target = await queries.target(self._database, table_id)
+        if target is None:
+            self._forget(table_id)
+        elif not self._is_due(target):
+            self._leave_alone(target)
+            return None
+        return target
 
     async def _is_reachable(self, table_id: UUID) -> bool:
         """False if the storage of a table fails for the same reason as before. The database is not asked."""
@@ -307,6 +311,7 @@ class ServerPublisher:
         self._checked.pop(table_id, None)
         self._looked.pop(table_id, None)
         self._fenced.discard(table_id)
+        self._unarchived.pop(table_id, None)
 
     def _is_due(self, target: Target) -> bool:
         """Whether there is work, or the storage is to be looked at: see ``_fenced`` and ``LOOK_INTERVALS``."""
@@ -337,9 +342,18 @@ class ServerPublisher:
         self._hold(place, failure)
         if place.table_id not in self._missing:
             is_missing = isinstance(failure.__cause__, FolderMissing)
-            reason = _folder_missing(place) if is_missing else str(failure)
-            self._warn(place, reason)
-            await self._service.note(self._context(), notes.fail, place.table, self.name, reason)
+            await self._record(place, _folder_missing(place) if is_missing else str(failure))
+
+    async def _fail_without_archive(self, place: Place, failure: errors.TimelineError) -> None:
+        """Hold a table whose events are only in the archive, unless its check or its history failed."""
+        if place.table_id not in self._unarchived:
+            self._held.hold(place.table_id, held_tables.UNREACHABLE)
+        await self._record(place, failure.detail)
+
+    async def _record(self, place: Place, reason: str) -> None:
+        """Record why a table could not be published; its lease ends."""
+        self._warn(place, reason)
+        await self._service.note(self._context(), notes.fail, place.table, self.name, reason)
 
     def _warn(self, place: Place, reason: str) -> None:
         self._counts.failures += 1
@@ -372,15 +386,23 @@ class ServerPublisher:
 
     async def _execute(self, place: Place, files: TableFiles) -> None:
         lease = notes.document_of_lease(await self._take_lease(place))
-        execution = _Execution(self._database, self._settings, self._counts, place, files)
+        execution = PublicationExecution(self._database, self._settings, self._counts, place, files)
         checked_at = self._checked.get(place.table_id, 0.0)
         is_check_due = time.monotonic() - checked_at > CHECK_SECONDS or place.table_id in self._fenced
+        if self._is_unarchived(place.table_id):
+            is_check_due = False
+            lease = msgspec.structs.replace(lease, is_new=False, has_history=False, history_is_due=False)
         try:
             await protocols.run(publications.publish(lease, is_check_due=is_check_due), execution)
         except errors.NotPublished:
             await execution.report_pause(lease)
             raise
-        self._fenced.discard(place.table_id)
+        except (errors.ArchiveNotSet, errors.ArchiveUnavailable):
+            if execution.is_published:
+                self._unarchived[place.table_id] = time.monotonic()
+            raise
+        if place.table_id not in self._unarchived:
+            self._fenced.discard(place.table_id)
         if execution.is_history_left:
             self._waiting[place.table_id] = None
         if lease.hides:
@@ -388,108 +410,14 @@ class ServerPublisher:
         if execution.is_checked:
             self._checked[place.table_id] = time.monotonic()
 
+    def _is_unarchived(self, table_id: UUID) -> bool:
+        """Whether the checks and the history of a table could not read the archive a short while ago."""
+        failed_at = self._unarchived.pop(table_id, -math.inf)
+        if time.monotonic() - failed_at >= held_tables.UNREACHABLE.max_seconds:
+            return False
+        self._unarchived[table_id] = failed_at
+        return True
+
 
 def _folder_missing(place: Place) -> str:
     return f"the folder {place.base_path} does not exist yet, or this server does not see it"
-
-
-class _Execution:
-    """``publications.PublicationExecutor`` for one table. Raises ``ConfigurationError``, ``TableNotFound``."""
-
-    def __init__(
-        self, database: Database, settings: Settings, counts: Counts, place: Place, files: TableFiles
-    ) -> None:
-        self._database = database
-        self._service = Service(database)
-        self._settings = settings
-        self._counts = counts
-        self._place = place
-        self._files = files
-        self.is_checked = False
-        self.is_history_left = False
-
-    async def begin(self, files_since: str | None) -> None:
-        await self._files.begin_publication(files_since)
-
-    async def hide(self, *, was_published: bool) -> None:
-        await self._files.hide_publication(was_published=was_published)
-
-    async def read_steps(self, after: int) -> PublicationSteps:
-        page = await self._service.read(context_of("publisher", ACTOR), queries.steps, self._place.table, after)
-        if page.table_id != str(self._place.table_id):
-            raise errors.TableNotFound(self._place.table)
-        return page
-
-    async def execute_steps(self, page: PublicationSteps) -> None:
-        await self._files.publish(page.steps, is_hidden=page.is_hidden)
-        self._counts.steps += len(page.steps)
-
-    async def report(self, report: ReportPublication) -> None:
-        table = self._place.table
-        ctx = context_of("publisher", report.publisher)
-        await self._service.note(ctx, notes.report, table, report)
-        command = await self._service.read(ctx, queries.files_to_record, table, report)
-        if command is not None:
-            # At most once an hour for a table, so the sequencer is not kept.
-            sequencer = Sequencer(self._database, self._settings, Metrics(), Notifier())
-            async with sequencer.running():
-                await submit(Service(self._database, sequencer), command, "publisher", report.publisher)
-
-    async def report_pause(self, lease: PublicationLease) -> None:
-        """Report that the steps after the position were refused. The position stays."""
-        version = lease.published_version
-        await self.report(ReportPublication(lease.publisher, lease.epoch, version, release=True, paused=True))
-
-    async def read_files(self, after: int) -> PublicationFiles:
-        return await self._service.read(context_of("publisher", ACTOR), queries.files, self._place.table, after)
-
-    async def read_partitions(self, after: str) -> PublicationPartitions:
-        return await self._service.read(
-            context_of("publisher", ACTOR), queries.partitions, self._place.table, after
-        )
-
-    async def find(self, owned: Owned) -> Comparison:
-        comparison = await self._files.find_publication(owned)
-        self.is_checked = True
-        self._counts.foreign_files += len(comparison.foreign)
-        if comparison.foreign:
-            _log.warning("foreign files in .hoodie", table=self._place.table, files=comparison.foreign[:10])
-        return comparison
-
-    async def plan_history(self, body: PlanHistory) -> HistoryPlan:
-        ctx = context_of("publisher", body.publisher)
-        return await self._service.note(ctx, note_history.plan, self._place.table, body)
-
-    async def read_history(self, range_: HistoryRange, after: int) -> HistoryPage:
-        times = parse_time(range_.begin), parse_time(range_.end)
-        ctx = context_of("publisher", ACTOR)
-        return await self._service.read(ctx, history.page, self._place.table, *times, after)
-
-    async def find_history(self, written: PublishedHistory | None) -> HistoryListing:
-        return await self._files.find_history(written)
-
-    async def write_history(self, range_: HistoryRange, source: HistorySource) -> HistoryFile:
-        return await self._files.write_history(range_, source)
-
-    async def show_history(self, history: PublishedHistory) -> None:
-        await self._files.show_history(history)
-
-    async def remove_archived(self, before: str) -> bool:
-        self.is_history_left = await self._files.remove_archived(before)
-        return self.is_history_left
-
-    async def remove_unused_history(self, history: PublishedHistory) -> None:
-        await self._files.remove_unused_history(history)
-
-    async def remove(self, paths: Sequence[str]) -> None:
-        await self._files.remove_publication(paths)
-        self._log_repair(paths)
-
-    async def put_right(self, expected: Sequence[PublishedFile], comparison: Comparison) -> list[PublishedFile]:
-        written = await self._files.put_publication_right(expected, comparison)
-        if written:
-            self._log_repair([file.path for file in written])
-        return written
-
-    def _log_repair(self, paths: Sequence[str]) -> None:
-        _log.warning("publication put right", table=self._place.table, files=len(paths), first=paths[:10])

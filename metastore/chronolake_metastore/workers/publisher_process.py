@@ -21,12 +21,13 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
-from chronolake_metastore import telemetry
+from chronolake_metastore import object_storage, telemetry
 from chronolake_metastore.batching.sequencer import Notifier
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_metastore.workers.publisher import Counts, ServerPublisher
+from chronolake_metastore.workers.publication_execution import Counts
+from chronolake_metastore.workers.publisher import ServerPublisher
 from chronolake_metastore.workers.worker import Resources, Worker
 from chronolake_model import decoding
 
@@ -35,6 +36,8 @@ NICENESS: Final = 10
 """About a tenth of a processor for it, while the server and PostgreSQL want all of them."""
 CONNECTIONS: Final = 4
 """To the database."""
+ARCHIVE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The parts of the archive that are kept in memory."""
 REST_SECONDS: Final = 0.05
 """The server's pause between two wake-ups of the process."""
 RESTART_SECONDS: Final = 1.0
@@ -123,7 +126,7 @@ async def _publish(name: str) -> None:
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     settings = decoding.decode_with(await reader.readline(), Settings, _decoded)
     telemetry.configure(settings.log_format, settings.log_level)
-    database = Database(msgspec.structs.replace(settings, pool_size=CONNECTIONS))
+    database = Database(msgspec.structs.replace(settings, pool_size=CONNECTIONS), lambda: _archive_of(settings))
     notifier, counts = Notifier(), Counts()
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -135,6 +138,16 @@ async def _publish(name: str) -> None:
                 task.cancel()
     finally:
         await database.close()
+
+
+def _archive_of(settings: Settings) -> object:
+    """The reader of the archive, for the first table whose old events are only there."""
+    from chronolake_metastore.archive.reading import ArchiveReader  # noqa: PLC0415  # PyArrow
+    from chronolake_metastore.archive.storage import ArchiveStorage  # noqa: PLC0415
+
+    location = settings.archive
+    storage = ArchiveStorage(object_storage.open_location(location)) if location else None
+    return ArchiveReader(storage, ARCHIVE_BYTES_MAX, has_outcomes=False)
 
 
 def _decoded(value_type: type, text: str) -> Any:

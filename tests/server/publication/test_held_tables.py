@@ -15,7 +15,8 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import held_tables
 from chronolake_metastore.workers.held_tables import PAUSED, UNREACHABLE, UNTIL_ALTERED, HeldTables
-from chronolake_metastore.workers.publisher import Counts, ServerPublisher
+from chronolake_metastore.workers.publication_execution import Counts
+from chronolake_metastore.workers.publisher import ServerPublisher
 from chronolake_model.schemas import RenameColumn
 from chronolake_model.tables import Field
 from tests.fix_server import ServerProcess

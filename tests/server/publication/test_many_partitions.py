@@ -19,7 +19,8 @@ from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.workers import publisher, table_storage
-from chronolake_metastore.workers.publisher import Counts, ServerPublisher
+from chronolake_metastore.workers.publication_execution import Counts
+from chronolake_metastore.workers.publisher import ServerPublisher
 from chronolake_metastore.workers.table_storage import TableFiles
 from chronolake_model.publication import PUBLICATION_LEASE_SECONDS_MAX, PublicationStep, PublishedFile
 from chronolake_model.times import Tick

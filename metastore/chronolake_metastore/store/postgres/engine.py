@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Final
 
@@ -185,6 +185,8 @@ class Database:
         """One is held by each of them."""
         self.publication_slots = asyncio.Semaphore(PUBLICATION_PAGES_MAX)
         """One is held while a page of steps of a publication is made."""
+        self.asking: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+        """It is entered while a query waits for the archive."""
         self._engine = self._pool(settings.pool_size, SILENT_SECONDS_MAX)
         self._probing = self._pool(PROBING_CONNECTIONS, PROBE_SILENT_SECONDS)
         self._following = self._pool(FOLLOWING_CONNECTIONS, SILENT_SECONDS_MAX)

@@ -1,5 +1,6 @@
 -- The instants that rollbacks and restores undid: newest completion first, as Hudi restores. An instant that was pending
--- when a restore began is that of its own rollback, if it had one.
+-- when a restore began is that of its own rollback, if it had one. The plans of restores before the first event that
+-- PostgreSQL has are given.
 SELECT
     micros(undoing.requested_time), micros(i.requested_time), micros(i.undone_completion_time), i.action, i.operation
 FROM unnest(%(requested_times)s::bigint[]) AS named (requested_time)
@@ -14,6 +15,11 @@ CROSS JOIN LATERAL (
         AND e.table_id = undoing.table_id
         AND e.instant = undoing.requested_time
         AND e.list = 'plan-instants'
+        AND e.version >= %(first_version)s
+    UNION ALL
+    SELECT moment(a.name::bigint)
+    FROM json_to_recordset(%(archived)s::text::json) AS a (instant bigint, name text)
+    WHERE a.instant = named.requested_time
 ) AS undone
 JOIN instant i ON i.table_id = undoing.table_id AND i.requested_time = undone.requested_time
 WHERE i.rolled_back_by = undoing.requested_time

@@ -1,4 +1,5 @@
--- Only the publisher of the epoch reports. A page that was reported before moves nothing back.
+-- Only the publisher of the epoch reports. A page that was reported before moves nothing back. The completion stays while the
+-- event is only in the archive: the table is hidden until later events are published.
 UPDATE publication p
 SET published_version = greatest(p.published_version, %(version)s),
     published_completion = greatest(

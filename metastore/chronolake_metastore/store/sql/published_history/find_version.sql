@@ -1,6 +1,7 @@
--- The version of the last event of a table before a time; 0 if there is none. Times increase with versions.
+-- The version of the last event of a table before a time; 0 if there is none. Times increase with versions. The search begins
+-- at the first event that PostgreSQL has.
 WITH RECURSIVE search (low, high) AS (
-    SELECT 0::bigint, c.version
+    SELECT %(first_version)s::bigint - 1, c.version
     FROM clock c
     WHERE c.table_id = %(table_id)s
     UNION ALL
