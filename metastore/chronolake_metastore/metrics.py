@@ -114,6 +114,31 @@ class Metrics:
             "1 if this server acts for its metastore; 0 if its database is a copy, or a copy continues it.",
             registry=self.registry,
         )
+        self.archive_end = Gauge(
+            "chronolake_archive_end_transaction",
+            "The transaction before which the archive of the log has everything; 0 where no archive is known.",
+            registry=self.registry,
+        )
+        self.archive_lag = Gauge(
+            "chronolake_archive_lag_seconds",
+            "The age of the oldest event that the archive of the log lacks; 0 if it has all.",
+            registry=self.registry,
+        )
+        self.archive_lag_transactions = Gauge(
+            "chronolake_archive_lag_transactions",
+            "Transactions between the end of the archive and the oldest open one, to which it can reach.",
+            registry=self.registry,
+        )
+        self.archive_failures = Counter(
+            "chronolake_archive_failures",
+            "Tries of this server to read where the archive of the log ends that failed.",
+            registry=self.registry,
+        )
+        self.oldest_ended_era = Gauge(
+            "chronolake_oldest_ended_era_seconds",
+            "The time since the end of the oldest era whose answers PostgreSQL has; 0 if none has ended.",
+            registry=self.registry,
+        )
         self.publication_steps = Counter(
             "chronolake_publication_steps",
             "Steps that this server published for Hudi's readers.",

@@ -37,10 +37,13 @@ async def get_health() -> Health:
     "/ready",
     summary="Can the server serve?",
     tags=TAGS,
-    responses=problems.documented([ProblemCode.METASTORE_MOVED]),
+    responses=problems.documented([ProblemCode.METASTORE_MOVED, ProblemCode.ARCHIVE_UNAVAILABLE]),
 )
 async def get_ready(probe: NamedDependency[readiness.Probe]) -> Health:
     """Answers 200 when the database answers, takes writes and has the schema that this server knows, else 503.
+
+    It answers 503, `archive-unavailable`, as long as old answers are in the archive of the log alone and it has
+    not read their keys: it decides no command before.
 
     A server on a copy of a database answers 409, `metastore-moved`: it only reads.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Annotated, Final
 
 import msgspec
@@ -12,10 +13,11 @@ from chronolake_metastore import errors, object_storage
 from chronolake_metastore.archive import dropping, verification, writing
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.archive.verification import ArchiveReport
-from chronolake_metastore.cli import proving
+from chronolake_metastore.cli import proving, repeating
 from chronolake_metastore.cli.options import FindingsMax, ReportAsJson, existing, of_settings
 from chronolake_metastore.cli.proving import count
 from chronolake_metastore.domain.archives import ArchiveManifest, ListedRun
+from chronolake_metastore.proof.replay import Progress, no_progress
 from chronolake_metastore.proof.verification import FINDINGS_MAX
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.settings import LogLevel, Settings
@@ -25,7 +27,18 @@ ROLE: Final = "chronolake_auditor"
 """The role that reads the log and nothing else."""
 KEEP_DAYS: Final = 30
 app = typer.Typer(no_args_is_help=True, help="Copy the log to object storage, and verify the copy.")
+EVERY_SECONDS: Final = 3_600.0
 _LOCATION: Final = "FOLDER or URI"
+_To = Annotated[
+    str,
+    typer.Option(
+        help=(
+            "A folder outside of all tables, as a path or a URI (s3://...). People who can change the "
+            "database should not be able to change it."
+        ),
+        metavar=_LOCATION,
+    ),
+]
 _From = Annotated[
     str,
     typer.Option(
@@ -50,16 +63,7 @@ class ArchiveStatus(msgspec.Struct, frozen=True):
 def write(
     settings: Settings,
     *,
-    to: Annotated[
-        str,
-        typer.Option(
-            help=(
-                "A folder outside of all tables, as a path or a URI (s3://...). People who can change the "
-                "database should not be able to change it."
-            ),
-            metavar=_LOCATION,
-        ),
-    ],
+    to: _To,
 ) -> None:
     """Copy the log to the archive, from where the last run of it ends, while servers write.
 
@@ -67,16 +71,42 @@ def write(
     several machines at once.
     """
     settings = existing(settings)
+    typer.echo(_write(settings, ArchiveStorage(object_storage.open_location(to))))
+
+
+@app.command(name="run")
+@of_settings("role", log_level=LogLevel.WARNING, role=ROLE)
+def run_(
+    settings: Settings,
+    *,
+    to: _To,
+    every_seconds: Annotated[
+        float, typer.Option(min=1, help="The seconds from one run of archive write to the next.")
+    ] = EVERY_SECONDS,
+    keep_days: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Drop what is older than this number of days, as archive drop. By default nothing leaves.",
+        ),
+    ] = None,
+) -> None:
+    """Keep the archive up to date until stopped (Ctrl-C, SIGTERM): archive write, and archive drop when told.
+
+    Each run prints a line. A failure prints one with the reason; the next try follows after 1 second, and after
+    up to 5 minutes as long as failures go on. It may run on several machines at once. With --keep-days it needs
+    the login that owns the schema.
+    """
+    settings = existing(settings)
     storage = ArchiveStorage(object_storage.open_location(to))
-
-    async def run() -> writing.Archived:
-        await _check_database(settings)
-        with diagnosis.missing_rights(settings.role, writes=False):
-            return await writing.write(settings, storage)
-
-    done = asyncio.run(run())
-    merges = f", {count(done.merges, 'merge')}" if done.merges else ""
-    typer.echo(f"{count(done.runs, 'new run')}, {count(done.events, 'event')}, {done.size_bytes} bytes{merges}")
+    steps = [repeating.Repeated("archive write", lambda: _write(settings, storage))]
+    if keep_days is not None:
+        steps.append(
+            repeating.Repeated("archive drop", lambda: _drop(settings, storage, keep_days, no_progress))
+        )
+        with contextlib.suppress(errors.Unavailable):
+            asyncio.run(diagnosis.refuse_unless_owner(settings))
+    repeating.until_stopped(lambda: repeating.repeat(steps, every_seconds))
 
 
 @app.command()
@@ -97,17 +127,8 @@ def drop(
     settings = existing(settings)
     storage = ArchiveStorage(object_storage.open_location(location))
 
-    async def run() -> dropping.Dropped:
-        await _check_database(settings)
-        with proving.shown_progress() as progress:
-            return await dropping.drop(settings, storage, keep_days * 86_400, progress)
-
-    done = asyncio.run(run())
-    dropped = f"the answers of {count(len(done.eras), 'era')} were dropped" if done.eras else "nothing to drop"
-    began = "" if done.began is None else f", era {done.began} began"
-    eras = count(len(done.waiting), "era")
-    waiting = f"; {eras} can leave after the next archive write" if done.waiting else ""
-    typer.echo(f"{dropped}{began}{waiting}; PostgreSQL has those of {count(done.kept, 'era')}")
+    with proving.shown_progress() as progress:
+        typer.echo(_drop(settings, storage, keep_days, progress))
 
 
 @app.command()
@@ -153,6 +174,34 @@ def status(
     )
     if found.unlisted_files:
         typer.echo(f"{count(found.unlisted_files, 'file')} of runs that are not listed: no part of the archive")
+
+
+def _write(settings: Settings, storage: ArchiveStorage) -> str:
+    """Archive once; gives a line about the result."""
+
+    async def run() -> writing.Archived:
+        await _check_database(settings)
+        with diagnosis.missing_rights(settings.role, writes=False):
+            return await writing.write(settings, storage)
+
+    done = asyncio.run(run())
+    merges = f", {count(done.merges, 'merge')}" if done.merges else ""
+    return f"{count(done.runs, 'new run')}, {count(done.events, 'event')}, {done.size_bytes} bytes{merges}"
+
+
+def _drop(settings: Settings, storage: ArchiveStorage, keep_days: int, progress: Progress) -> str:
+    """Drop once; gives a line about the result."""
+
+    async def run() -> dropping.Dropped:
+        await _check_database(settings)
+        return await dropping.drop(settings, storage, keep_days * 86_400, progress)
+
+    done = asyncio.run(run())
+    dropped = f"the answers of {count(len(done.eras), 'era')} were dropped" if done.eras else "nothing to drop"
+    began = "" if done.began is None else f", era {done.began} began"
+    eras = count(len(done.waiting), "era")
+    waiting = f"; {eras} can leave after the next archive write" if done.waiting else ""
+    return f"{dropped}{began}{waiting}; PostgreSQL has those of {count(done.kept, 'era')}"
 
 
 def _status(manifest: ArchiveManifest, unlisted_files: int) -> ArchiveStatus:

@@ -1,4 +1,4 @@
-"""The readiness check of the server: the database answers, and has the schema that the server expects."""
+"""The readiness check of the server: it reaches the database, and the archive that it needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import event_log
+from chronolake_metastore.store import archived, event_log
 from chronolake_metastore.store.postgres import diagnosis, engine, schema
 from chronolake_metastore.store.postgres.engine import Database
 
@@ -27,23 +27,44 @@ class Probe:
         self._database = database
         self._refuse = refuse
         self._checking: asyncio.Task[None] | None = None
+        self._reads_archive = False
 
     async def check(self) -> None:
         """As ``check``; also raises ``DatabaseUnavailable`` if it takes longer than ``ANSWER_SECONDS``.
 
-        Raises ``MetastoreMoved`` if the server may not act for its metastore.
+        Raises ``MetastoreMoved`` if the server may not act for its metastore, and ``ArchiveNotSet`` or
+        ``ArchiveUnavailable`` if it cannot tell which commands were executed before.
         """
         checking = self._checking
         if checking is None or checking.done():
             # The task is not bound to one caller: it continues for the next one after the first gave up.
-            checking = self._checking = asyncio.create_task(check(self._database))
+            checking = self._checking = asyncio.create_task(self._check())
             checking.add_done_callback(_retrieve_exception)
         done, _ = await asyncio.wait({checking}, timeout=ANSWER_SECONDS)
+        if not done and self._reads_archive:
+            raise errors.ArchiveUnavailable(
+                "the server still reads the keys of old answers from the archive of the log, and decides no "
+                "command before"
+            )
         if not done:
             raise errors.DatabaseUnavailable(f"the database did not answer within {ANSWER_SECONDS:g} seconds")
         # Meanwhile another caller may have begun the next check.
         checking.result()
         self._refuse()
+
+    async def _check(self) -> None:
+        await check(self._database)
+        async with self._database.probing() as connection:
+            border = await archived.border_of_answers(connection)
+        if border is None:
+            return
+        log = archived.log_of(self._database)
+        if log is None or not border.is_archived(log):
+            self._reads_archive = True
+            try:
+                await archived.ask(log, border, lambda log: log.end)
+            finally:
+                self._reads_archive = False
 
     def refusal(self) -> str | None:
         """Why the server takes no commands now; None if it does."""

@@ -39,6 +39,7 @@ _BORDER_OF_ANSWERS: Final = """
     ORDER BY era DESC
     LIMIT 1
 """
+_LAG: Final = statements.load("eras/find_lag")
 _FIND_LEFT: Final = statements.load("eras/find_left")
 _FIRST_EVENT: Final = """
     SELECT f.version, micros(e.time)
@@ -193,6 +194,23 @@ class LogBorder(msgspec.Struct, frozen=True):
         """Whether an archive is that of this log, and was read up to the border. Does not block."""
         is_own = self.identities is None or log.metastore_id in self.identities
         return is_own and log.end >= self.transaction_id
+
+
+class ArchiveLag(msgspec.Struct, frozen=True):
+    """The distance from the end of an archive to that of the log, and the age of what could leave.
+
+    ``seconds`` is the age of the oldest event that the archive lacks, ``oldest_era_seconds`` the time since the
+    end of the oldest era whose answers PostgreSQL has. Each is 0 if there is none.
+    """
+
+    transactions: int
+    seconds: float
+    oldest_era_seconds: float
+
+
+async def lag(connection: AsyncConnection, end: int) -> ArchiveLag:
+    """The lag of an archive that ends before a transaction."""
+    return ArchiveLag(*(await statements.execute(connection, _LAG, {"end": str(end)})).one())
 
 
 def find_border() -> Query[LogBorder | None]:

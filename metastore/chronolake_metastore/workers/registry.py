@@ -7,7 +7,15 @@ from functools import partial
 from typing import Any, Final
 
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.workers import deleter, publisher_process, reaper, steady_clock, sweeper, tail
+from chronolake_metastore.workers import (
+    archive_watch,
+    deleter,
+    publisher_process,
+    reaper,
+    steady_clock,
+    sweeper,
+    tail,
+)
 from chronolake_metastore.workers.identity_watch import IdentityWatch
 from chronolake_metastore.workers.worker import Resources, Worker
 
@@ -18,6 +26,7 @@ WORKERS: Final[tuple[Worker, ...]] = (
     sweeper.WORKER,
     tail.WORKER,
     steady_clock.WORKER,
+    archive_watch.WORKER,
 )
 assert {worker.setting for worker in WORKERS} <= {None, *Settings.__struct_fields__}
 assert len({worker.name for worker in WORKERS}) == len(WORKERS)

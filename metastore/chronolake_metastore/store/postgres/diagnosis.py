@@ -134,6 +134,24 @@ async def refuse_unfit(settings: Settings, *, writes: bool = True) -> None:
         await _refuse_ungranted(connection, login, settings.role, writes=writes)
 
 
+async def refuse_unless_owner(settings: Settings) -> None:
+    """Raise ``ConfigurationError`` unless the login may change partitions; or ``DatabaseUnavailable``."""
+    query = """
+        SELECT current_user, pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'chronolake'
+    """
+    try:
+        connection = await psycopg.AsyncConnection.connect(engine.conninfo(settings, as_role=False))
+    except psycopg.OperationalError as exc:
+        raise of_connecting(exc) from exc
+    async with connection:
+        row = await (await connection.execute(query)).fetchone()
+    if row is not None and not row[1]:
+        raise errors.ConfigurationError(
+            f"the login {row[0]!r} may not drop partitions of the log; use the login that migrates, which is "
+            "the owner of the schema chronolake"
+        )
+
+
 async def _refuse_ungranted(
     connection: psycopg.AsyncConnection[psycopg.rows.TupleRow], login: str, role: str, *, writes: bool
 ) -> None:

@@ -1,0 +1,75 @@
+"""The watch of the archive of the log: how far the log is ahead of it, and how long old answers have waited.
+
+It reads the manifest, and none of the runs. Every server watches, because each has its own access to storage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from chronolake_metastore import errors, object_storage, telemetry
+from chronolake_metastore.archive.storage import ArchiveStorage
+from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.store import archived
+from chronolake_metastore.store.archived import ArchiveLag
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.workers.worker import Worker, run_periodically
+
+NAME: Final = "archive-watch"
+INTERVAL_SECONDS: Final = 30.0
+
+_log = telemetry.logger(__name__)
+
+
+class ArchiveWatch:
+    """The watch of one server process. ``location`` is that of the archive, if it is not the recorded one."""
+
+    def __init__(self, database: Database, metrics: Metrics, location: str | None) -> None:
+        self._database = database
+        self._metrics = metrics
+        self._location = location
+        self._failure = ""
+
+    async def run(self) -> None:
+        """Watch at once, and then periodically, until cancelled."""
+        await run_periodically(NAME, self.look, INTERVAL_SECONDS, self._metrics, at_once=True)
+
+    async def look(self) -> None:
+        """Read the ends of archive and log once."""
+        async with self._database.probing() as connection:
+            border = await archived.border_of_answers(connection)
+        location = self._location or (border and border.location)
+        end = await asyncio.to_thread(self._end, location) if location else 0
+        async with self._database.probing() as connection:
+            lag = await archived.lag(connection, end or 0)
+        self._show(end, lag, is_known=bool(location))
+
+    def _end(self, location: str) -> int | None:
+        """The end of the archive; None if it cannot be read."""
+        try:
+            end = ArchiveStorage(object_storage.open_location(location)).existing_manifest().end
+        except errors.ConfigurationError as exc:
+            self._metrics.archive_failures.inc()
+            if self._failure != str(exc):
+                _log.warning("the archive of the log cannot be read", location=location, reason=str(exc))
+            self._failure = str(exc)
+            return None
+        self._failure = ""
+        return end
+
+    def _show(self, end: int | None, lag: ArchiveLag, *, is_known: bool) -> None:
+        self._metrics.oldest_ended_era.set(lag.oldest_era_seconds)
+        # While the archive cannot be read, its last end stays, and the counter of failures grows.
+        if is_known and end is not None:
+            self._metrics.archive_end.set(end)
+            self._metrics.archive_lag.set(lag.seconds)
+            self._metrics.archive_lag_transactions.set(lag.transactions)
+
+
+WORKER: Final = Worker(
+    name=NAME,
+    does="reads where the archive of the log ends, for the metrics",
+    run=lambda resources: ArchiveWatch(resources.database, resources.metrics, resources.settings.archive).run(),
+    acts=False,
+)
