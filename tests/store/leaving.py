@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 import psycopg
 
 from chronolake_metastore.domain import needed_events as domain
-from chronolake_metastore.domain.needed_events import Causes
+from chronolake_metastore.domain.needed_events import Causes, Need
+from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import archive, needed_events
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.times import Micros
@@ -36,22 +40,20 @@ def prepare(connection: Connection) -> None:
     execute(connection, "SET search_path = whole, chronolake")
 
 
-async def find_first(database: Database) -> dict[str, int]:
-    """The first needed version of each table, as if all were published and no window kept more."""
+async def find_needs(database: Database) -> dict[UUID, Need]:
+    """The needs of each table, as if all were published and no window kept more."""
     async with archive.at_one_moment(database) as tx:
-        needs = {
-            of.table_id: domain.need_for_blockers(_as_if_published(of)) for of in await needed_events.causes(tx)
-        }
-        versions = await needed_events.first_versions(tx, needs)
-    return {str(table_id): version for table_id, version in versions.items()}
+        causes = await needed_events.causes(tx)
+    return {of.table_id: domain.need_for_blockers(_as_if_published(of)) for of in causes}
 
 
 def _as_if_published(causes: Causes) -> Causes:
     return msgspec.structs.replace(causes, published_version=causes.version, history_before=_NEVER)
 
 
-def leave(connection: Connection, first: dict[str, int]) -> int:
-    """Delete the rows before the ``first`` versions; gives the number of events that have left."""
+def leave(connection: Connection, needs: Mapping[UUID, Need]) -> int:
+    """Delete the rows that are not needed; gives the number of events that have left."""
+    first = {table_id: _first_version(connection, table_id, need) for table_id, need in needs.items()}
     named = {"table_ids": list(first), "versions": list(first.values())}
     for table in LOG:
         _change(
@@ -70,6 +72,32 @@ def leave(connection: Connection, first: dict[str, int]) -> int:
         )
     [[events]] = connection.execute("SELECT count(*) FROM whole.left_event").fetchall()
     return int(events)
+
+
+def leave_once(dsn: str) -> int:
+    """Delete the rows of a database that its state does not need now; gives the number of events."""
+
+    async def read() -> dict[UUID, Need]:
+        database = Database(Settings(dsn=dsn))
+        try:
+            return await find_needs(database)
+        finally:
+            await database.close()
+
+    needs = asyncio.run(read())
+    with psycopg.connect(dsn) as connection:
+        prepare(connection)
+        return leave(connection, needs)
+
+
+def _first_version(connection: Connection, table_id: UUID, need: Need) -> int:
+    """Found among all events: the binary search of the command needs to know where the rows begin."""
+    since = _NEVER if need.since is None else need.since
+    [[version]] = connection.execute(
+        "SELECT min(version) FROM whole.event WHERE table_id = %s AND chronolake.micros(time) >= %s",
+        [table_id, since],
+    ).fetchall()
+    return need.first_version(version)
 
 
 def put_back(connection: Connection) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import shutil
 from collections.abc import Iterator
@@ -15,8 +14,6 @@ import pytest
 from psycopg import conninfo
 
 from chronolake_metastore.domain import instants, restores, savepoints, staging, tables
-from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.times import Tick, parse_time
 from chronolake_storage import opening
 from tests.docs.test_audit import EXAMPLES
@@ -100,25 +97,9 @@ def lake(shared_dsn: str, tmp_path_factory: pytest.TempPathFactory, extensions: 
         archiving.write(shared_dsn, archiving.local(archive))
         assert 1 in archiving.drop(shared_dsn, archiving.local(archive)).eras
         dropped = stage(shared_dsn, load(), columns)
-        assert let_events_leave(shared_dsn) > 10
+        assert leaving.leave_once(shared_dsn) > 10
         left = stage(shared_dsn, load(), columns)
     return Lake(shared_dsn, archive, columns, archived, dropped, left, outdated)
-
-
-def let_events_leave(dsn: str) -> int:
-    """Delete the events that the state does not need, with their rows; gives their number."""
-
-    async def find_first() -> dict[str, int]:
-        database = Database(Settings(dsn=dsn))
-        try:
-            return await leaving.find_first(database)
-        finally:
-            await database.close()
-
-    first = asyncio.run(find_first())
-    with psycopg.connect(dsn) as connection:
-        leaving.prepare(connection)
-        return leaving.leave(connection, first)
 
 
 def go_on(history: History) -> None:

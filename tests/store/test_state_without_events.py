@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from uuid import UUID
 
 import msgspec
 import psycopg
@@ -14,8 +14,7 @@ from typing_extensions import override
 from chronolake_metastore import errors
 from chronolake_metastore.domain import cleans, deletions, instants, restores, savepoints, sweeps
 from chronolake_metastore.domain.cleans import Retention
-from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.domain.needed_events import Need
 from chronolake_model.files import ColumnStats
 from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros, parse_time
@@ -34,12 +33,12 @@ class WithoutOldEvents(Promises):
     def __init__(self) -> None:
         super().__init__()
         leaving.prepare(self.admin)
-        self.first: dict[str, int] = {}
+        self.needs: dict[UUID, Need] = {}
 
     @rule()
     def let_old_rows_leave(self) -> None:
-        self.first = self.runner.run(leaving.find_first(self.database))
-        leaving.leave(self.admin, self.first)
+        self.needs = self.runner.run(leaving.find_needs(self.database))
+        leaving.leave(self.admin, self.needs)
 
     @override
     @rule()
@@ -47,7 +46,7 @@ class WithoutOldEvents(Promises):
         """The projections are those of a replay of the whole log."""
         leaving.put_back(self.admin)
         super().look_back_verify_and_rebuild()
-        leaving.leave(self.admin, self.first)
+        leaving.leave(self.admin, self.needs)
 
 
 class MarkersWithoutOldEvents(Markers):
@@ -56,12 +55,12 @@ class MarkersWithoutOldEvents(Markers):
     def __init__(self) -> None:
         super().__init__()
         leaving.prepare(self.admin)
-        self.first: dict[str, int] = {}
+        self.needs: dict[UUID, Need] = {}
 
     @rule()
     def let_old_rows_leave(self) -> None:
-        self.first = self.runner.run(leaving.find_first(self.database))
-        leaving.leave(self.admin, self.first)
+        self.needs = self.runner.run(leaving.find_needs(self.database))
+        leaving.leave(self.admin, self.needs)
 
     @override
     @rule()
@@ -69,7 +68,7 @@ class MarkersWithoutOldEvents(Markers):
         """The projections are those of a replay of the whole log."""
         leaving.put_back(self.admin)
         super().verify_and_rebuild()
-        leaving.leave(self.admin, self.first)
+        leaving.leave(self.admin, self.needs)
 
     @override
     def is_unknown(self, owner: MarkedInstant, files: Sequence[File]) -> bool:
@@ -96,22 +95,6 @@ def history(dsn: str) -> Iterator[History]:
         yield history
 
 
-def let_old_rows_leave(history: History) -> int:
-    """Let all rows leave that the state does not need now; gives the number of events."""
-
-    async def find_first() -> dict[str, int]:
-        database = Database(Settings(dsn=history.dsn))
-        try:
-            return await leaving.find_first(database)
-        finally:
-            await database.close()
-
-    first = asyncio.run(find_first())
-    with psycopg.connect(history.dsn) as connection:
-        leaving.prepare(connection)
-        return leaving.leave(connection, first)
-
-
 def write(history: History, largest: int) -> Micros:
     """The requested time of an instant that wrote a base file of one group, with stats of its column."""
     requested_time = history.begin(TABLE)
@@ -136,7 +119,7 @@ def test_column_stats_of_superseded_files_stay_until_a_clean(history: History) -
         write(history, largest)
     savepoint = shown.instant(history.done(savepoints.CreateSavepoint(TABLE, None, "ann")))
     write(history, 30)
-    assert let_old_rows_leave(history) > 0
+    assert leaving.leave_once(history.dsn) > 0
     assert largest_values(history) == [(True, 10), (True, 20), (False, 30)]
 
     saved = parse_time(savepoint.requested_time)
@@ -157,7 +140,7 @@ def test_a_late_report_of_an_instant_whose_events_have_left_is_refused(history: 
     [[since]] = _rows(history, "SELECT chronolake.micros(unswept_since) FROM chronolake.instant")
     history.done(sweeps.RecordSweep(TABLE, parse_time(instant), Micros(since)))
     write(history, 10)
-    assert let_old_rows_leave(history) > 0
+    assert leaving.leave_once(history.dsn) > 0
 
     file = file_of(instant, 1)
     again = [DeletedFile(file.partition_path, file.file_name)]
