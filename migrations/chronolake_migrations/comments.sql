@@ -185,6 +185,7 @@ COMMENT ON COLUMN chronolake.era.era IS 'Its number, from 1';
 COMMENT ON COLUMN chronolake.era.began_in IS 'The transaction that began it: rows of earlier eras are of earlier transactions, its own of later ones';
 COMMENT ON COLUMN chronolake.era.began_at IS 'From this time on rows were appended to it';
 COMMENT ON COLUMN chronolake.era.answers_dropped_at IS 'When its outcomes and refusals left PostgreSQL; null while they are here';
+COMMENT ON COLUMN chronolake.era.events_left_at IS 'Since when its events are read from the archive; PostgreSQL keeps those that the state needs. Null while all are here';
 COMMENT ON TABLE chronolake.archived_era IS 'The eras that an archive of the log has, proved before their answers left PostgreSQL.';
 COMMENT ON COLUMN chronolake.archived_era.era IS 'The era';
 COMMENT ON COLUMN chronolake.archived_era.version IS 'The event of the catalog that says so';

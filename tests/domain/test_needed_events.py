@@ -19,7 +19,6 @@ BOUNDS: Final = st.builds(
     Causes,
     table_id=st.just(uuid.UUID(int=1)),
     version=st.integers(1, 100),
-    first_version=st.just(1),
     is_dropped=st.booleans(),
     published_version=st.one_of(st.none(), st.integers(0, 100)),
     window_commits=st.integers(0, 3),
@@ -82,7 +81,7 @@ def test_what_is_covered_begins_no_earlier(
 @pytest.mark.parametrize("field", ["fewest", "history_before"])
 def test_a_table_with_fewer_commits_than_its_window_keeps_all_events(field: str) -> None:
     bounds = Causes(
-        uuid.UUID(int=1), 9, 1, is_dropped=False, published_version=9, history_before=Micros(5),
+        uuid.UUID(int=1), 9, is_dropped=False, published_version=9, history_before=Micros(5),
         window_commits=3,
         fewest=Micros(6), last_write=Micros(7),
     )  # fmt: skip

@@ -11,14 +11,16 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 
-from chronolake_metastore.archive import dropping, rows, run_rows, verification, writing
+from chronolake_metastore.archive import dropping, rows, run_rows, thinning, verification, writing
 from chronolake_metastore.archive.dropping import Dropped
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.archive.verification import ArchiveReport
 from chronolake_metastore.archive.writing import Archived
 from chronolake_metastore.domain import archives
+from chronolake_metastore.proof.replay import no_progress
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import archive as stored
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_storage import opening
 from chronolake_storage.files import Files
 
@@ -34,6 +36,21 @@ def write(dsn: str, files: Files, events_max: int = stored.EVENTS_MAX) -> Archiv
 def drop(dsn: str, files: Files, keep_seconds: int = 0) -> Dropped:
     """Drop the answers of eras that have ended, as the command does."""
     return asyncio.run(dropping.drop(Settings(dsn=dsn), ArchiveStorage(files), keep_seconds))
+
+
+def thin(dsn: str, files: Files) -> int:
+    """Let events leave of eras whose answers left before; gives their number."""
+
+    async def run() -> int:
+        storage = ArchiveStorage(files)
+        _, ends = await verification.verify(storage)
+        database = Database(Settings(dsn=dsn, role="none"))
+        try:
+            return (await thinning.thin(database, storage.manifest().end, ends, 0, no_progress)).leaving
+        finally:
+            await database.close()
+
+    return asyncio.run(run())
 
 
 def verify(files: Files, dsn: str | None = None) -> ArchiveReport:

@@ -11,7 +11,9 @@ from typing import Self
 import psycopg
 
 from chronolake_metastore import errors
+from chronolake_metastore.archive.log_rows import RowsOfArchive
 from chronolake_metastore.archive.reading import ArchiveReader
+from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.commands import group
 from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import (
@@ -44,6 +46,7 @@ from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.times import Micros, Tick, parse_time
 from chronolake_model.vocabulary import Action
+from chronolake_storage.files import Files
 from tests.store import shown
 
 START_US = 1_750_000_000_123_456
@@ -54,8 +57,9 @@ ADDRESS = "192.0.2.7"
 class History:
     """Sends commands one by one; the wall clock stands still until a test advances it."""
 
-    def __init__(self, dsn: str, role: str = Settings().role) -> None:
+    def __init__(self, dsn: str, role: str = Settings().role, keys: str = "request") -> None:
         self.dsn = dsn
+        self._keys = keys
         self._runner = asyncio.Runner()
         self._database = Database(Settings(dsn=dsn, role=role), ArchiveReader)
         self._session = Session(self._database)
@@ -88,7 +92,7 @@ class History:
         """Execute commands as one group; their request ids are request-1, request-2 and so on."""
         requests = [
             group.request_of(
-                Context(actor, f"request-{next(self._numbers)}", ADDRESS, place="/v1/somewhere"), command
+                Context(actor, f"{self._keys}-{next(self._numbers)}", ADDRESS, place="/v1/somewhere"), command
             )
             for command in sent
         ]
@@ -112,9 +116,10 @@ class History:
         assert isinstance(refusal, errors.TimelineError)
         return refusal
 
-    def rebuild(self) -> None:
-        """Drop the projections and make them anew."""
-        self._runner.run(rebuilding.rebuild(Settings(dsn=self.dsn)))
+    def rebuild(self, archive: Files | None = None) -> None:
+        """Drop the projections and make them anew; from an archive too, where events have left."""
+        archived = None if archive is None else RowsOfArchive(ArchiveStorage(archive))
+        self._runner.run(rebuilding.rebuild(Settings(dsn=self.dsn), archived=archived))
 
     def make_namespace(self, name: str) -> None:
         """Make a namespace."""

@@ -20,6 +20,7 @@ from chronolake_metastore.commands.group import Result
 from chronolake_metastore.commands.recording import Request
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.proof.archived_rows import ArchivedLogRows
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from tests.store.dying import DyingSession
@@ -35,6 +36,8 @@ class DatabaseMachine(RuleBasedStateMachine):
     """Sends commands over a connection that dies on request."""
 
     new_database: Callable[[], str]
+    archived: ArchivedLogRows | None = None
+    """The rows that have left the database."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from msgspec import UNSET
 
-from chronolake_metastore.archive.answers import AnswersOfArchive
+from chronolake_metastore.archive.log_rows import RowsOfArchive
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.commands import group
 from chronolake_metastore.commands.handler import Answer
@@ -299,7 +299,7 @@ def verify(
     archive: Files | None = None,
 ) -> Report:
     """Verify, as the command does."""
-    archived = None if archive is None else AnswersOfArchive(ArchiveStorage(archive))
+    archived = None if archive is None else RowsOfArchive(ArchiveStorage(archive))
     return asyncio.run(
         verification.verify(
             Settings(dsn=dsn), table=table, documents=documents, findings_max=findings_max, archived=archived

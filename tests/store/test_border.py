@@ -93,6 +93,16 @@ def move(monkeypatch: pytest.MonkeyPatch, log_dsn: str) -> Callable[[int], None]
             outcome=f"recorded_at < {time}",
             event=before,
         )
+        with psycopg.connect(log_dsn) as connection:
+            connection.execute("SET search_path = chronolake")
+            connection.execute("""
+                INSERT INTO first_event (table_id, version, dropped_before)
+                SELECT table_id, first, first
+                FROM (
+                    SELECT c.table_id, coalesce(min(e.version), c.version + 1) AS first
+                    FROM clock c LEFT JOIN event e USING (table_id) GROUP BY c.table_id, c.version
+                ) AS firsts
+            """)
 
     return to
 

@@ -200,7 +200,7 @@ def test_the_log_is_verified_over_the_border(dsn: str, history: History, archive
         tampering.verify(dsn)
     report = tampering.verify(dsn, archive=archive)
     assert report.findings == []
-    history.rebuild()
+    history.rebuild(archive)
     assert tampering.verify(dsn, archive=archive).findings == []
 
 

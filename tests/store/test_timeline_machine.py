@@ -201,7 +201,7 @@ class Promises(machines.DatabaseMachine):
             self.compare_views(name, None)
         assert self.verify() == []
         before = self.projections()
-        rebuilt = self.runner.run(rebuilding.rebuild(self.settings))
+        rebuilt = self.runner.run(rebuilding.rebuild(self.settings, archived=self.archived))
         assert set(rebuilt.repaired.values()) == {0}
         assert self.projections() == before
 
@@ -353,7 +353,7 @@ class Promises(machines.DatabaseMachine):
     # ------------------------------------------------------------------------------ how
 
     def verify(self) -> list[ProofFinding]:
-        return self.runner.run(verification.verify(self.settings)).findings
+        return self.runner.run(verification.verify(self.settings, archived=self.archived)).findings
 
     def draw(self, data: DataObject) -> list[DrawnCommand]:
         draws = self.draws(data)

@@ -1,4 +1,4 @@
-"""Dropping rows from PostgreSQL that an archive of the log has: the answers of old eras."""
+"""Dropping rows from PostgreSQL that an archive of the log has: the answers and the events of old eras."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.archive import verification
+from chronolake_metastore.archive import thinning, verification
 from chronolake_metastore.archive.reading import ArchiveReader
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.commands import group
@@ -30,13 +30,15 @@ ACTOR: Final = "chronolake-metastore archive drop"
 class Dropped(msgspec.Struct, frozen=True):
     """The result: the eras whose answers left, the era that began if one did, and how many eras are kept.
 
-    Those that are ``waiting`` leave when the archive reaches beyond their ends.
+    Those that are ``waiting`` leave when the archive reaches beyond their ends. ``events`` is the number of
+    events that left.
     """
 
     eras: list[int]
     began: int | None
     kept: int
     waiting: list[int]
+    events: int = 0
 
 
 class _Proved(msgspec.Struct, frozen=True):
@@ -49,9 +51,10 @@ class _Proved(msgspec.Struct, frozen=True):
 async def drop(
     settings: Settings, storage: ArchiveStorage, keep_seconds: int, progress: Progress = no_progress
 ) -> Dropped:
-    """Begin an era if one is due, and drop the answers of eras that ended more than ``keep_seconds`` ago.
+    """Begin an era if one is due, and drop the rows of eras that ended more than ``keep_seconds`` ago.
 
-    Raises ``DatabaseUnavailable``, and ``ConfigurationError`` unless the archive proves that it has all of
+    All answers leave, and the events that the state does not need any more. Raises
+    ``DatabaseUnavailable``, and ``ConfigurationError`` unless the archive proves that it has all of
     them. Eras that were dropped before stay so.
     """
     # The role of the servers may change no partition; the login may, if it is the owner of the schema.
@@ -61,6 +64,8 @@ async def drop(
         async with archive.at_one_moment(database) as tx:
             kept = await eras.kept(tx)
         dropped: list[int] = []
+        proved: _Proved | None = None
+        left: thinning.ThinningPlan | None = None
         due = domain.to_drop(kept.eras, kept.now, keep_seconds)
         if due:
             proved = await _proved(settings, storage, progress)
@@ -70,8 +75,13 @@ async def drop(
             for era in covered:
                 await _drop(database, storage, era, proved.manifest.link)
                 dropped.append(era.number)
+        if (await thinning.plan(database, storage.manifest().end, keep_seconds)).groups:
+            proved = proved or await _proved(settings, storage, progress)
+            left = await thinning.thin(database, proved.manifest.end, proved.ends, keep_seconds, progress)
         waiting = [era.number for era in due if era.number not in dropped]
-        return Dropped(dropped, began, len(kept.eras) - len(dropped), waiting)
+        return Dropped(
+            dropped, began, len(kept.eras) - len(dropped), waiting, 0 if left is None else left.leaving
+        )
     finally:
         await database.close()
 

@@ -116,13 +116,15 @@ def drop(
     *,
     location: _From,
     keep_days: Annotated[
-        int, typer.Option(min=0, help="The days for which PostgreSQL keeps answers, at least.")
+        int, typer.Option(min=0, help="The days for which PostgreSQL keeps all rows, at least.")
     ] = KEEP_DAYS,
 ) -> None:
-    """Drop old answers (outcomes and refusals) from PostgreSQL, after the archive proved that it has them.
+    """Drop old rows of the log from PostgreSQL, after the archive proved that it has them.
 
-    The log is stored in eras of a day or longer; whole eras leave. Run it each day, after archive write, with
-    the login that owns the schema. From then on servers read old answers from the archive.
+    All answers (outcomes and refusals) leave, and the events that the state does not need any more.
+
+    The log is stored in eras of a day or longer; eras leave one by one. Run it each day, after archive write,
+    with the login that owns the schema. From then on servers read old rows from the archive.
     """
     settings = existing(settings)
     storage = ArchiveStorage(object_storage.open_location(location))
@@ -197,11 +199,16 @@ def _drop(settings: Settings, storage: ArchiveStorage, keep_days: int, progress:
         return await dropping.drop(settings, storage, keep_days * 86_400, progress)
 
     done = asyncio.run(run())
-    dropped = f"the answers of {count(len(done.eras), 'era')} were dropped" if done.eras else "nothing to drop"
+    left = []
+    if done.eras:
+        left.append(f"the answers of {count(len(done.eras), 'era')} were dropped")
+    if done.events:
+        left.append(f"{count(done.events, 'event')} left")
+    dropped = ", ".join(left) or "nothing to drop"
     began = "" if done.began is None else f", era {done.began} began"
     eras = count(len(done.waiting), "era")
     waiting = f"; {eras} can leave after the next archive write" if done.waiting else ""
-    return f"{dropped}{began}{waiting}; PostgreSQL has those of {count(done.kept, 'era')}"
+    return f"{dropped}{began}{waiting}; PostgreSQL has the answers of {count(done.kept, 'era')}"
 
 
 def _status(manifest: ArchiveManifest, unlisted_files: int) -> ArchiveStatus:

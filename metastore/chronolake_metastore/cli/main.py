@@ -83,6 +83,14 @@ def dsn(settings: Settings) -> None:
     typer.echo(existing(settings).dsn)
 
 
+_ArchiveLocation = Annotated[
+    str | None,
+    typer.Option(
+        help="The location of the archive, when old rows of the log are there alone.", metavar="FOLDER or URI"
+    ),
+]
+
+
 @app.command()
 @of_settings("role", log_level=LogLevel.WARNING)
 def verify(
@@ -100,12 +108,7 @@ def verify(
             help="A folder of heads: check for each whether the log still contains it.", metavar="FOLDER or URI"
         ),
     ] = None,
-    archive: Annotated[
-        str | None,
-        typer.Option(
-            help="The location of the archive, when old answers are there alone.", metavar="FOLDER or URI"
-        ),
-    ] = None,
+    archive: _ArchiveLocation = None,
     findings_max: FindingsMax = verification.FINDINGS_MAX,
     as_json: ReportAsJson = False,
 ) -> None:
@@ -141,12 +144,12 @@ def heads(
 
 @app.command()
 @of_settings(log_level=LogLevel.WARNING)
-def rebuild(settings: Settings) -> None:
+def rebuild(settings: Settings, *, archive: _ArchiveLocation = None) -> None:
     """Make the projections equal to a replay of the event log, while servers write.
 
     The log is replayed into temporary tables. Commands wait only while rows that differ are corrected.
     """
-    typer.echo(proving.rebuild(existing(settings)))
+    typer.echo(proving.rebuild(existing(settings), archive))
 
 
 @app.command()

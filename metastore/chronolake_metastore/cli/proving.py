@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextCo
 
 from chronolake_metastore import object_storage
 from chronolake_metastore.archive import verification as archive_verification
-from chronolake_metastore.archive.answers import AnswersOfArchive
+from chronolake_metastore.archive.log_rows import RowsOfArchive
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.archive.verification import ArchiveReport
 from chronolake_metastore.domain.heads import Heads
@@ -52,8 +52,8 @@ def verify(
                 archived=archived,
             )
 
-    location = None if archive is None else ArchiveStorage(object_storage.open_location(archive))
-    archived = None if location is None else AnswersOfArchive(location)
+    location = _storage(archive)
+    archived = None if location is None else RowsOfArchive(location)
     documents = [] if folder is None else heads.read_all(object_storage.open_folder(folder))
     with shown_progress() as progress:
         return asyncio.run(run(progress))
@@ -108,13 +108,21 @@ def write_heads(settings: Settings, folder: str) -> str:
     return f"{document.name}: the heads of {len(document.heads)} logs"
 
 
-def rebuild(settings: Settings) -> str:
+def _storage(archive: str | None) -> ArchiveStorage | None:
+    return None if archive is None else ArchiveStorage(object_storage.open_location(archive))
+
+
+def rebuild(settings: Settings, archive: str | None) -> str:
     """Rebuild, and show the progress; gives a line about the result."""
 
     async def run(progress: Progress) -> Rebuilt:
         await readiness.check_at_start(settings)
-        return await rebuilding.rebuild(settings, progress)
+        if location is not None:
+            await archive_verification.refuse_other(settings, location)
+        archived = None if location is None else RowsOfArchive(location)
+        return await rebuilding.rebuild(settings, progress, archived)
 
+    location = _storage(archive)
     with shown_progress() as progress:
         rebuilt = asyncio.run(run(progress))
     wrong = [f"{name} {rows}" for name, rows in rebuilt.repaired.items() if rows]

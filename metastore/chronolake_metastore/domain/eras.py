@@ -1,7 +1,8 @@
-"""Eras of the log: which of them an archive has."""
+"""Eras of the log: which of them an archive has, and which rows of them leave PostgreSQL."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -11,6 +12,10 @@ from chronolake_model.times import MICROS_PER_SECOND, Micros
 
 ERA_SECONDS: Final = 86_400
 """An era lasts a day or longer."""
+MERGED_EVENTS_MAX: Final = 100_000
+"""Thinned eras share a partition up to this number of events, so that the number of partitions stays small."""
+SHARE_MIN: Final = 10
+"""A partition is copied when at least one event leaves for this number that stays."""
 
 
 class RecordArchivedEra(Command, frozen=True):
@@ -52,3 +57,53 @@ def is_covered(era: Era, archive_end: int) -> bool:
     era must not leave for an archive that ends before, even if that has every answer of it.
     """
     return era.ended_before is not None and era.ended_before <= archive_end
+
+
+class EraPart(msgspec.Struct, frozen=True):
+    """A partition of the events of ended eras, from the ``first`` to the ``last``.
+
+    ``has_left`` says that some have left of each of them.
+    """
+
+    first: int
+    last: int
+    ended_at: Micros
+    ended_before: int
+    has_left: bool
+
+
+class CountedEvents(msgspec.Struct, frozen=True):
+    """The events of an era in PostgreSQL, and those that may leave."""
+
+    events: int
+    leaving: int
+
+
+def may_thin(parts: Sequence[EraPart], now: Micros, keep_seconds: int, archive_end: int) -> list[EraPart]:
+    """The partitions that are older than those to keep, and in the archive."""
+    latest = now - keep_seconds * MICROS_PER_SECOND
+    return [part for part in parts if part.ended_at <= latest and part.ended_before <= archive_end]
+
+
+def to_thin(parts: Sequence[EraPart], counts: Mapping[int, CountedEvents]) -> list[list[EraPart]]:
+    """The partitions to copy without what leaves, in groups, each of which becomes one partition."""
+    groups: list[list[EraPart]] = []
+    room = 0
+    for part in parts:
+        counted = counts.get(part.last, CountedEvents(0, 0))
+        staying = counted.events - counted.leaving
+        if not groups or staying > room:
+            groups.append([])
+            room = MERGED_EVENTS_MAX
+        groups[-1].append(part)
+        room -= staying
+    return [group for group in groups if _is_worth_it(group, counts)]
+
+
+def _is_worth_it(group: Sequence[EraPart], counts: Mapping[int, CountedEvents]) -> bool:
+    counted = [counts[part.last] for part in group if part.last in counts]
+    leaving = sum(each.leaving for each in counted)
+    staying = sum(each.events for each in counted) - leaving
+    if len(group) > 1:
+        return leaving > 0 or all(part.has_left for part in group)
+    return leaving > 0 and leaving * SHARE_MIN >= staying

@@ -11,6 +11,8 @@ from chronolake_model.times import Micros
 
 BEGINNING: Final = Micros(0)
 """Before all events."""
+KINDS: Final = ("TableCreated", "TableAltered", "TableDropped")
+"""The types of events that the state needs for good, few for each table; and the last ``HudiFilesFound``."""
 
 
 class Causes(msgspec.Struct, frozen=True):
@@ -23,8 +25,6 @@ class Causes(msgspec.Struct, frozen=True):
     table_id: UUID
     version: int
     """The version of its last event."""
-    first_version: int
-    """The version from which on PostgreSQL has all events."""
     is_dropped: bool
     published_version: int | None = None
     history_before: Micros | None = None

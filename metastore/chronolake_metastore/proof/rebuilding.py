@@ -14,6 +14,8 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.domain.events import StoredEvent, decode
 from chronolake_metastore.projections.registry import TABLES
+from chronolake_metastore.proof import archived_rows
+from chronolake_metastore.proof.archived_rows import ArchivedLogRows
 from chronolake_metastore.proof.replay import InvalidEvent, LogReader, Progress, Replay, no_progress
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import answers, proof, replay_tables
@@ -29,10 +31,13 @@ class Rebuilt(msgspec.Struct, frozen=True):
     waited_seconds: float
 
 
-async def rebuild(settings: Settings, progress: Progress = no_progress) -> Rebuilt:
+async def rebuild(
+    settings: Settings, progress: Progress = no_progress, archived: ArchivedLogRows | None = None
+) -> Rebuilt:
     """Make every projection equal to a replay of the whole log, row by row, in one transaction.
 
-    Raises ``ConfigurationError`` when the log cannot be replayed, or when the login may not change the
+    ``archived`` has the events that have left PostgreSQL. Raises ``ConfigurationError`` when the log cannot be
+    replayed, events have left and ``archived`` is None, or when the login may not change the
     projections, and ``DatabaseUnavailable``; in each case nothing has changed.
     """
     # The role of the servers may neither lock the clocks against commands nor delete them; the login may, if it
@@ -54,6 +59,8 @@ async def rebuild(settings: Settings, progress: Progress = no_progress) -> Rebui
         async with replay_tables.opened(database, TABLES) as session:
             async with session.replaying() as tx:
                 await session.refuse_to_repair_without_rights(tx)
+            await archived_rows.add(session, archived, progress, with_answers=False)
+            async with session.replaying() as tx:
                 length = await proof.log_length(tx, None)
                 await replay.begin(tx)
             await reader.read_until_recent(session, take)

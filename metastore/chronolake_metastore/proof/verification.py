@@ -7,8 +7,8 @@ that compares the projections, so that both are of one moment.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -18,15 +18,17 @@ from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.proof import NOTHING, Check, ProofFinding, SharedBasePath
 from chronolake_metastore.projections.registry import TABLES
-from chronolake_metastore.proof import event_lists
+from chronolake_metastore.proof import archived_rows, event_lists
 from chronolake_metastore.proof.answer_chains import AnswersVerification
+from chronolake_metastore.proof.archived_rows import ArchivedLogRows
 from chronolake_metastore.proof.log_checks import CATALOG, DatabaseRows, LogChecks
 from chronolake_metastore.proof.replay import LogReader, Progress, Replay, no_progress
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import eras, proof, replay_tables
+from chronolake_metastore.store import proof, replay_tables
+from chronolake_metastore.store.eras import ThinnedEras
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Transaction
-from chronolake_metastore.store.replay_tables import Difference, LogRow, ReplaySession
+from chronolake_metastore.store.replay_tables import Difference, ReplaySession
 from chronolake_model import decoding
 from chronolake_model.names import split_table_name
 
@@ -57,13 +59,6 @@ class Report(msgspec.Struct, frozen=True):
         return not self.findings
 
 
-class ArchivedAnswers(Protocol):
-    """The answers in an archive. Each method gives those whose numbers are lower than that of their chain."""
-
-    def outcomes(self, before: Mapping[UUID, int]) -> Iterable[LogRow]: ...
-    def refusals(self, before: Mapping[UUID, int]) -> Iterable[LogRow]: ...
-
-
 async def verify(
     settings: Settings,
     progress: Progress = no_progress,
@@ -71,22 +66,22 @@ async def verify(
     table: str | None = None,
     documents: Iterable[Heads | ProofFinding] = (),
     findings_max: int = FINDINGS_MAX,
-    archived: ArchivedAnswers | None = None,
+    archived: ArchivedLogRows | None = None,
 ) -> Report:
     """Verify the log and the projections, of all tables or of one, and that the heads are still in the log.
 
-    ``archived`` has the answers that have left PostgreSQL. Raises ``ConfigurationError`` when there is no such
-    table, or answers have left and ``archived`` is None; and ``DatabaseUnavailable``.
+    ``archived`` has the rows that have left PostgreSQL. Raises ``ConfigurationError`` when there is no such
+    table, or rows have left and ``archived`` is None; and ``DatabaseUnavailable``.
     """
     began = time.monotonic()
     database = Database(settings)
     try:
         async with replay_tables.opened(database, TABLES) as session:
-            await _add_archived(session, archived)
+            thinned = await archived_rows.add(session, archived, progress)
             async with session.replaying() as tx:
                 table_id = None if table is None else await _find(tx, table)
                 length = await proof.log_length(tx, table_id)
-            verification = _Verification(table_id, findings_max, progress, length)
+            verification = _Verification(table_id, findings_max, progress, length, thinned)
             try:
                 await verification.run(session, documents)
             except replay_tables.Unreplayable as exc:
@@ -96,21 +91,6 @@ async def verify(
     finally:
         await database.close()
     return verification.report(time.monotonic() - began)
-
-
-async def _add_archived(session: ReplaySession, archived: ArchivedAnswers | None) -> None:
-    async with session.replaying() as tx:
-        beginnings = await eras.beginnings(tx)
-        location = await eras.location(tx)
-    before = {chain_id: number for chain_id, number in beginnings.items() if number > 1}
-    if not before or location is None:
-        return
-    if archived is None:
-        raise errors.ConfigurationError(
-            f"old answers are in the archive alone, and the log is verified with them: add --archive {location}"
-        )
-    await session.add_archived("outcome", archived.outcomes(before))
-    await session.add_archived("refusal", archived.refusals(before))
 
 
 async def _find(tx: Transaction, table: str) -> UUID:
@@ -129,7 +109,15 @@ async def _find(tx: Transaction, table: str) -> UUID:
 class _Verification:
     """One run, with its findings."""
 
-    def __init__(self, table_id: UUID | None, findings_max: int, progress: Progress, length: int) -> None:
+    def __init__(
+        self,
+        table_id: UUID | None,
+        findings_max: int,
+        progress: Progress,
+        length: int,
+        thinned: ThinnedEras | None,
+    ) -> None:
+        self._thinned = thinned
         self._table_id = table_id
         self._findings_max = findings_max
         self._progress = progress
@@ -153,6 +141,10 @@ class _Verification:
         await self._answers.read_until_recent(session)
         self._progress("looking for what has no event", 0, 0)
         async with session.replaying() as tx:
+            if self._thinned is not None:
+                limit = self._findings_max + 1
+                for finding in await archived_rows.compare_kept(session, tx, self._thinned, self._name, limit):
+                    self.add_finding(finding)
             await self._find_orphans(tx)
             await self._answers.find_orphans(tx, self._findings_max + 1)
             self._shared_base_paths = await proof.shared_base_paths(tx, self._table_id, self._findings_max)

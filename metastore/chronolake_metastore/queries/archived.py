@@ -120,10 +120,12 @@ def _bytes(entry: FeedEntry) -> int:
 async def texts(database: Database, after: Cursor, limit: int, bytes_max: int) -> list[FeedEntry]:
     """Events as ``feed.texts`` gives them; a page of the archive does not go on in the database."""
     while True:
+        # Each statement sees a moment of its own: if rows had left before the first, the border had moved.
         async with database.following() as connection:
+            found_texts = await feed.texts(connection, after, limit, bytes_max)
             border = await archived.border(connection)
             if border is None or not is_before(after, border):
-                return await feed.texts(connection, after, limit, bytes_max)
+                return found_texts
         found = await ask(database, border, _in_order(_place(after), border, limit, bytes_max))
         async with database.following() as connection:
             if found.events:
@@ -138,10 +140,11 @@ async def texts_of_table(
 ) -> list[FeedEntry]:
     """Events as ``feed.texts_of_table`` gives them; a page of the archive does not go on in the database."""
     async with database.following() as connection:
+        found_texts = await feed.texts_of_table(connection, table_id, version, limit, bytes_max)
         border = await archived.border(connection)
         until = 0 if border is None else await archived.first_version(connection, table_id, border) - 1
         if border is None or version >= until:
-            return await feed.texts_of_table(connection, table_id, version, limit, bytes_max)
+            return found_texts
     found = await ask(database, border, _of_table(table_id, version, until, limit, bytes_max))
     async with database.following() as connection:
         return await archived.entries(connection, found.events, as_text=True)

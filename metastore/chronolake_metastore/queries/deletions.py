@@ -10,7 +10,7 @@ import msgspec
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.deletions import marked_by
 from chronolake_metastore.queries import cursors, markers, paging
-from chronolake_metastore.queries.archived import ask
+from chronolake_metastore.queries.archived import ask, is_moved
 from chronolake_metastore.store import archived, deletions as stored
 from chronolake_metastore.store.archived import ArchivedLog, LogBorder
 from chronolake_metastore.store.deletions import FIRST
@@ -45,7 +45,7 @@ async def page(
             cursors.refuse_unless(place.requested_time == requested_time)
         after = FIRST if place is None else place.file
         of = InstantRef(table.table_id, marked_by(instant))
-        border = await archived.border(connection)
+        border = await archived.border_of_instant(connection, table.table_id, Micros(of.requested_time))
 
         async def fetch(last: DeletedFile | None, number: int) -> list[DeletedFile]:
             begin = last or after
@@ -84,6 +84,9 @@ async def _with_archived(
     while len(files) < number:
         old = await ask(database, border, _reported(of, after, number))
         async with database.reading() as connection:
+            if await is_moved(connection, border):
+                border = await archived.border(connection) or border
+                continue
             new = await stored.page(connection, of, after, number, unpublished=unpublished)
             gone = await read(connection, stored.published(of, old)) if unpublished and old else []
         # A full page may lack files after its last one.

@@ -95,7 +95,7 @@ async def _page(
         of = table.table_id, instant.requested_time, name, after, request.limit, database.page_bytes_max
         entries, is_cut = await stored.page(connection, *of)
         # A list is the rows of one event, so it is whole in the database or in the archive.
-        border = None if entries else await archived.border(connection)
+        border = None if entries else await archived.border_of_instant(connection, *of[:2])
     if border is not None:
         entries, is_cut = await ask(database, border, lambda log: log.entries(*of))
     next_cursor = (

@@ -31,7 +31,29 @@ _NAMES: Final = """
 _FIRST_VERSION: Final = """
     SELECT coalesce(min(e.version), (SELECT c.version + 1 FROM clock c WHERE c.table_id = %(table_id)s))
     FROM event e
-    WHERE e.table_id = %(table_id)s AND e.transaction_id >= %(transaction_id)s::text::xid8
+    WHERE e.table_id = %(table_id)s
+        AND e.transaction_id >= %(transaction_id)s::text::xid8
+        -- Whole partitions are left out: a table may have many events before the border that its state needs.
+        AND e.era > coalesce((SELECT max(era.era) FROM era WHERE era.events_left_at IS NOT NULL), 0)
+"""
+_BORDER: Final = """
+    SELECT
+        a.archived_before,
+        (SELECT last.location FROM archived_era last ORDER BY last.era DESC LIMIT 1),
+        ARRAY(SELECT metastore_id FROM metastore)
+    FROM era
+    JOIN archived_era a ON a.era = era.era
+    WHERE era.events_left_at IS NOT NULL
+    ORDER BY era.era DESC
+    LIMIT 1
+"""
+_HAS_LEFT: Final = """
+    SELECT EXISTS (
+        SELECT
+        FROM first_event f
+        LEFT JOIN event e ON e.table_id = f.table_id AND e.version = f.version
+        WHERE f.table_id = %(table_id)s AND (e.time IS NULL OR e.time > moment(%(time)s))
+    )
 """
 _BORDER_OF_ANSWERS: Final = """
     SELECT archived_before, location, ARRAY(SELECT metastore_id FROM metastore)
@@ -214,12 +236,12 @@ async def lag(connection: AsyncConnection, end: int) -> ArchiveLag:
 
 
 def find_border() -> Query[LogBorder | None]:
-    """The border of the events; None, because PostgreSQL has all of them: only answers leave.
+    """The border of the events; None while PostgreSQL has all of them.
 
-    A transaction of commands reads it after the rows that may be missing. Rows leave only after the border is
-    committed, and after the transactions that have read an earlier one have ended.
+    A transaction that is not of one moment reads it after the rows that may be missing. Rows leave only after
+    the border is committed, and after the transactions that may have read an earlier one have ended.
     """
-    return Query[LogBorder | None].known(None)
+    return Query(_BORDER, {}, lambda rows: LogBorder(*rows[0]) if rows else None)
 
 
 def find_first_event(table_id: UUID) -> Query[FirstEvent]:
@@ -237,6 +259,14 @@ async def first_event(connection: AsyncConnection, table_id: UUID) -> FirstEvent
 async def border(connection: AsyncConnection) -> LogBorder | None:
     """The border, in a transaction that only reads."""
     return await _read(connection, find_border())
+
+
+async def border_of_instant(
+    connection: AsyncConnection, table_id: UUID, requested_time: Micros
+) -> LogBorder | None:
+    """The border, if events of an instant may have left; None if the database has all of them."""
+    left = await statements.execute(connection, _HAS_LEFT, {"table_id": table_id, "time": requested_time})
+    return await border(connection) if left.scalar_one() else None
 
 
 async def border_of_answers(connection: AsyncConnection) -> LogBorder | None:

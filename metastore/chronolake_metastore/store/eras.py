@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final
 from uuid import UUID
 
@@ -38,10 +39,20 @@ _SAVE_ARCHIVED: Final = """
 _VERIFIED: Final = (
     "the log is being verified, or another command changes its eras; try again when that has ended"
 )
-_READ: Final = (
+READ: Final = (
     "other sessions read the log all the time, so its partitions could not be changed; end long queries of "
     "auditors and dumps (pg_stat_activity), then try again"
 )
+
+
+_THINNED: Final = """
+    SELECT e.era, a.archived_before
+    FROM chronolake.era e
+    JOIN chronolake.archived_era a ON a.era = e.era
+    WHERE e.events_left_at IS NOT NULL
+    ORDER BY e.era DESC
+    LIMIT 1
+"""
 
 
 class _Busy(Exception):
@@ -55,6 +66,13 @@ class KeptEras(msgspec.Struct, frozen=True):
     now: Micros
 
 
+class ThinnedEras(msgspec.Struct, frozen=True):
+    """The last era whose events have left, and the transaction before which all of its events are."""
+
+    last_era: int
+    border: int
+
+
 def save_archived(version: int, archived: EraArchived) -> Statement:
     """Save an archived era; ``version`` is that of the event of the catalog."""
     columns = msgspec.structs.asdict(archived)
@@ -63,7 +81,7 @@ def save_archived(version: int, archived: EraArchived) -> Statement:
 
 async def begin(database: Database, era: int) -> None:
     """Begin an era; raises as ``drop_answers``, and ``ConfigurationError`` if it began before."""
-    await _change(database, "SELECT begin_era(%(era)s)", era)
+    await change(database, lambda tx: _call(tx, "SELECT begin_era(%(era)s)", era))
 
 
 async def drop_answers(database: Database, era: int) -> None:
@@ -72,22 +90,30 @@ async def drop_answers(database: Database, era: int) -> None:
     Raises ``DatabaseUnavailable``, and ``ConfigurationError`` while the log is verified, another session
     changes eras, or others go on reading the log for long, and to a login that is not the owner.
     """
-    await _change(database, "SELECT drop_answers(%(era)s)", era)
+    await change(database, lambda tx: _call(tx, "SELECT drop_answers(%(era)s)", era))
 
 
-async def _change(database: Database, statement: str, era: int) -> None:
+async def _call(tx: Transaction, statement: str, era: int) -> None:
+    await tx.query(statement, {"era": era})
+
+
+async def change(database: Database, run: Callable[[Transaction], Awaitable[None]]) -> None:
+    """Change the partitions of the log in one transaction, which is tried again while others read the log.
+
+    Raises as ``drop_answers``.
+    """
     with engine.database_errors():
         connection = await database.connect()
-    reason = _READ
+    reason = READ
     try:
         for pause_seconds in _PAUSES:
             with engine.database_errors():
                 try:
                     async with connection.transaction():
-                        await _lock_and_run(Transaction(connection), statement, era)
+                        await _lock_and_run(Transaction(connection), run)
                         return
                 except (_Busy, postgres_errors.LockNotAvailable) as exc:
-                    reason = _VERIFIED if isinstance(exc, _Busy) else _READ
+                    reason = _VERIFIED if isinstance(exc, _Busy) else READ
                     await asyncio.sleep(pause_seconds)
                 except (postgres_errors.UniqueViolation, postgres_errors.RestrictViolation) as exc:
                     raise errors.ConfigurationError(
@@ -104,11 +130,11 @@ async def _change(database: Database, statement: str, era: int) -> None:
     raise errors.ConfigurationError(reason)
 
 
-async def _lock_and_run(tx: Transaction, statement: str, era: int) -> None:
+async def _lock_and_run(tx: Transaction, run: Callable[[Transaction], Awaitable[None]]) -> None:
     [[is_free]] = await tx.query(_LOCK, {"lock": AdvisoryLock.ERAS.value})
     if not is_free:
         raise _Busy
-    await tx.query(statement, {"era": era})
+    await run(tx)
 
 
 async def kept(tx: Transaction) -> KeptEras:
@@ -131,7 +157,13 @@ async def beginnings(tx: Transaction) -> dict[UUID, int]:
     return {chain_id: number for chain_id, number in await tx.query(_BEGINNINGS, {})}
 
 
+async def thinned(tx: Transaction) -> ThinnedEras | None:
+    """The eras whose events have left; None if none have."""
+    rows = await tx.query(_THINNED, {})
+    return ThinnedEras(*rows[0]) if rows else None
+
+
 async def location(tx: Transaction) -> str | None:
-    """The location of the archive that has the answers which left; None if none did."""
+    """The location of the archive that has the rows which left; None if none did."""
     rows = await tx.query(_LOCATION, {})
     return rows[0][0] if rows else None

@@ -48,7 +48,8 @@ async def first_versions(tx: Transaction, needs: Mapping[UUID, Need]) -> dict[UU
     since = [(table_id, need.since) for table_id, need in needs.items() if need.since]
     versions = await _versions(tx, since)
     return {
-        table_id: 1 if need.since == 0 else need.first_version(versions.get(table_id))
+        # A search that finds nothing must keep all.
+        table_id: need.first_version(versions.get(table_id, 1) if need.since is not None else None)
         for table_id, need in needs.items()
     }
 

@@ -79,9 +79,46 @@ _LIKE_LOG: Final = sql.SQL("CREATE TEMPORARY TABLE {archived} (LIKE {schema}.{ta
 _WITH_ARCHIVED: Final = sql.SQL(
     """
     CREATE TEMPORARY VIEW {table} AS
-    SELECT * FROM pg_temp.{archived} UNION ALL SELECT * FROM {schema}.{table}
+    SELECT * FROM pg_temp.{archived} UNION ALL SELECT * FROM {schema}.{table} WHERE era > {last_era}
     """
 )
+# Rows that PostgreSQL keeps are in the archive too, and none is missing from the first version on.
+_KEPT_DIFFERENCES: Final = sql.SQL(
+    """
+    WITH kept AS MATERIALIZED (
+        SELECT {columns} FROM {schema}.{table} WHERE era <= {last_era}
+    ),
+    archived AS MATERIALIZED (
+        SELECT {columns}
+        FROM pg_temp.{archived} a
+        WHERE EXISTS (SELECT FROM kept WHERE kept.table_id = a.table_id AND kept.version = a.version)
+            OR a.version >= coalesce(
+                (SELECT f.dropped_before FROM {schema}.first_event f WHERE f.table_id = a.table_id), 1
+            )
+    )
+    SELECT DISTINCT table_id, version
+    FROM (
+        (SELECT * FROM kept EXCEPT SELECT * FROM archived)
+        UNION ALL
+        (
+            SELECT a.*
+            FROM archived a
+            LEFT JOIN {schema}.first_event f ON f.table_id = a.table_id
+            WHERE a.version >= coalesce(f.dropped_before, 1)
+            EXCEPT
+            SELECT * FROM kept
+        )
+    ) AS differing
+    ORDER BY table_id, version
+    LIMIT %(limit)s
+    """
+)
+_COLUMNS: Final = """
+    SELECT attname::text, atttypid = 'json'::regtype
+    FROM pg_attribute
+    WHERE attrelid = %(table)s::text::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'era'
+    ORDER BY attnum
+"""
 LogRow = Mapping[str, object]
 """The values of a row of the log by its columns, without its era."""
 
@@ -158,13 +195,17 @@ class ReplaySession:
             differences += [Difference(projection, row[0], key, row[1], row[2]) for row in rows]
         return differences
 
-    async def add_archived(self, table: str, rows: Iterable[LogRow]) -> None:
-        """Add rows of a table of the log that are in an archive alone: the session sees them in the table."""
+    async def add_archived(self, table: str, rows: Iterable[LogRow], last_era: int = 0) -> None:
+        """Add rows of a table of the log that are in an archive: the session sees them in the table.
+
+        They take the place of the rows that PostgreSQL has of the eras up to ``last_era``.
+        """
         archived = f"archived_{table}"
         names = {
             "table": sql.Identifier(table),
             "archived": sql.Identifier(archived),
             "schema": sql.Identifier(schema.SCHEMA),
+            "last_era": sql.Literal(last_era),
         }
         async with self._transaction("READ WRITE") as tx:
             await tx.query(_LIKE_LOG.format(**names).as_string(), {})
@@ -184,6 +225,26 @@ class ReplaySession:
         async with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
             for row in chain([first], following):
                 await copy.write_row((0, *(row[column] for column in columns)))
+
+    async def kept_differences(
+        self, tx: Transaction, table: str, last_era: int, limit: int
+    ) -> list[tuple[UUID, int]]:
+        """The first events before the border whose rows differ from those that ``add_archived`` added."""
+        columns = await tx.query(_COLUMNS, {"table": f"{schema.SCHEMA}.{table}"})
+        statement = _KEPT_DIFFERENCES.format(
+            schema=sql.Identifier(schema.SCHEMA),
+            table=sql.Identifier(table),
+            archived=sql.Identifier(f"archived_{table}"),
+            last_era=sql.Literal(last_era),
+            columns=sql.SQL(", ").join(
+                # Of json there is no equality, and its text is what the hash covers.
+                sql.SQL("{0}::text AS {0}" if is_json else "{0}").format(sql.Identifier(name))
+                for name, is_json in columns
+            ),
+        )
+        return [
+            (table_id, version) for table_id, version in await tx.query(statement.as_string(), {"limit": limit})
+        ]
 
     async def refuse_to_repair_without_rights(self, tx: Transaction) -> None:
         """Raise ``ConfigurationError`` unless the session may do what ``repair`` does."""

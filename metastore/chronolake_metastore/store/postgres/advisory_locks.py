@@ -38,6 +38,8 @@ class AdvisoryLock(enum.IntEnum):
     """(hash of a worker's name) The leader among the workers of this name."""
     ERAS = _FIRST + 4
     """Shared: the log is verified. Exclusive: an era begins, or rows of one leave."""
+    THINNING = _FIRST + 5
+    """One command at a time copies the events that are needed of ended eras."""
 
 
 def key_of_name(name: str) -> int:

@@ -4,5 +4,6 @@ CREATE TABLE chronolake.era (
     began_in           xid8        NOT NULL DEFAULT pg_current_xact_id(),
     began_at           timestamptz NOT NULL DEFAULT now(),
     answers_dropped_at timestamptz,
+    events_left_at     timestamptz,
     CONSTRAINT era_unique PRIMARY KEY (era)
 );

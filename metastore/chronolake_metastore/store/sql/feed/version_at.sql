@@ -1,11 +1,12 @@
 -- The version of a table's last event up to a place in the order across tables; 0 if there is none. The order across
 -- tables is that of the table's versions (clocks/lock_table_names.sql), so a binary search finds it: about as many look-ups by
 -- the index as the number of events has binary digits, however many events are after the place. The search begins at the
--- first event that is not only in the archive.
+-- version from which on the database has all events.
 WITH RECURSIVE search (low, high) AS (
     SELECT
-        coalesce((SELECT min(e.version) - 1 FROM event e WHERE e.table_id = c.table_id), c.version), c.version
+        coalesce(f.version, 1) - 1, c.version
     FROM clock c
+    LEFT JOIN first_event f ON f.table_id = c.table_id
     WHERE c.table_id = %(table_id)s
     UNION ALL
     SELECT

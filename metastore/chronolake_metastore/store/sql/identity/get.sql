@@ -16,6 +16,12 @@ SELECT
         SELECT
         FROM event e
         WHERE e.transaction_id = %(transaction_id)s::text::xid8 AND e.position = %(position)s AND e.hash = %(hash)s
+    ) OR EXISTS (
+        -- It may have left for the archive.
+        SELECT
+        FROM era
+        JOIN archived_era a ON a.era = era.era
+        WHERE era.events_left_at IS NOT NULL AND a.archived_before > %(transaction_id)s::text::bigint
     )
 FROM metastore m
 CROSS JOIN (

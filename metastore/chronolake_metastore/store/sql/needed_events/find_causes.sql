@@ -3,7 +3,6 @@
 SELECT
     c.table_id,
     c.version,
-    coalesce(f.version, 1),
     t.dropped_at IS NOT NULL,
     p.published_version,
     (p.history ->> 'before')::bigint,
@@ -18,7 +17,6 @@ SELECT
     micros(fewest.requested_time)
 FROM clock c
 JOIN lake_table t ON t.table_id = c.table_id
-LEFT JOIN first_event f ON f.table_id = c.table_id
 LEFT JOIN publication p ON p.table_id = c.table_id
 CROSS JOIN LATERAL (
     SELECT

@@ -1,7 +1,7 @@
 -- The version of the first event of each table at or after a time, or the next one if there is none. Times increase with
--- versions, so a binary search finds it. It begins at the first version from which on PostgreSQL has all events.
+-- versions, so a binary search finds it. It begins where no event was dropped.
 WITH RECURSIVE search (table_id, since, low, high) AS (
-    SELECT c.table_id, moment(named.since), coalesce(f.version, 1), c.version + 1
+    SELECT c.table_id, moment(named.since), coalesce(f.dropped_before, 1), c.version + 1
     FROM unnest(%(table_ids)s::uuid[], %(times)s::bigint[]) AS named (table_id, since)
     JOIN clock c ON c.table_id = named.table_id
     LEFT JOIN first_event f ON f.table_id = c.table_id
