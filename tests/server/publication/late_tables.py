@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,13 @@ from chronolake_model.times import parse_time
 from chronolake_storage import claims
 from chronolake_storage.publishing import PARTITION_METADATA, Owned
 from tests.hudi.keyed_table import KeyedTable
+from tests.hudi.test_hudi_spark_histories import History
+from tests.hudi.written_tables import Blocks
 from tests.published import PublishedTable, Row, row
 from tests.store import archiving
 from tests.store.shown import TESTER
 
+STEPS = ("delete", "begin", "end", "plan", "compact", "cluster", "overwrite", "savepoint", "restore", "clean")
 KEPT = "('TableCreated', 'TableAltered', 'TableDropped')"
 Reading = Callable[[Database], Awaitable[Any]]
 
@@ -66,6 +70,27 @@ def play(table: KeyedTable) -> None:
     table.table.clean(retain_commits=1)
     table.table.savepoint(comment="kept")
     table.upsert(*rows(range(2), name="t"))
+
+
+def play_at_random(table: KeyedTable, seed: int) -> None:
+    """Apply random steps. Some of them publish."""
+    draws, history = random.Random(seed), History(table)
+    for _ in range(16):
+        kind = draws.choice(["upsert", "upsert", *STEPS])
+        day, batch = draws.choice("ab"), rows(draws.sample(range(6), 3), draws.choice("xyz"))
+        match kind:
+            case "upsert":
+                history.apply((kind, batch, Blocks.PARQUET))
+            case "delete" | "begin":
+                history.apply((kind, batch))
+            case "end":
+                history.apply((kind, draws.random() < 0.7))
+            case "cluster":
+                history.apply((kind, day))
+            case "overwrite":
+                history.apply((kind, day, draws.random() < 0.7))
+            case _:
+                history.apply((kind,))
 
 
 def rows(numbers: Any, name: str = "x") -> list[Row]:
@@ -124,8 +149,9 @@ class Archived:
                 deleted = f"DELETE FROM {name} WHERE table_id = %(id)s AND version < %(first)s {kept}"
                 connection.execute(deleted.encode(), named)
             connection.execute(
-                "INSERT INTO first_event (table_id, version) VALUES (%(id)s, %(first)s)"
-                " ON CONFLICT (table_id) DO UPDATE SET version = EXCLUDED.version",
+                "INSERT INTO first_event SELECT (jsonb_populate_record(NULL::first_event, jsonb_build_object("
+                "'table_id', %(id)s::uuid, 'version', %(first)s::bigint, 'dropped_before', %(first)s::bigint"
+                "))).*",
                 named,
             )
             event = (

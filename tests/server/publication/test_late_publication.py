@@ -17,6 +17,7 @@ from chronolake import _progress
 from chronolake_metastore.archive.reading import ArchiveReader
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.batching.sequencer import Notifier
+from chronolake_metastore.domain import active_window
 from chronolake_metastore.notes import published_history as note_history
 from chronolake_metastore.queries import publication as queries
 from chronolake_metastore.settings import Settings
@@ -30,7 +31,7 @@ from tests.fix_server import ServerProcess
 from tests.hudi.keyed_table import KeyedTable
 from tests.published import PublishedTable, row
 from tests.server.publication import late_tables
-from tests.server.publication.archived_tables import SHORT, active_times, archived, names, times
+from tests.server.publication.archived_tables import SHORT, active_times, archived, history_names, names, times
 from tests.server.publication.late_tables import Archived, forget, publish, published_files
 from tests.store import archiving
 from tests.store.archive_reads import reader_of
@@ -87,6 +88,26 @@ def test_a_late_publication_writes_the_same_bytes(
     assert late_tables.read(dsn, archive.reader(), late_tables.owned(table)) == owned
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("table_type", TableType)
+def test_random_histories_are_published_late_with_the_same_bytes(
+    client: chronolake.Client, dsn: str, archive: Archived, tmp_path: Path, table_type: TableType, seed: int
+) -> None:
+    table = KeyedTable(client, tmp_path / "lake", table_type)
+    late_tables.play_at_random(table, seed)
+    forget(dsn, table)
+    archive.write()
+    publish(dsn, None, table)
+    expected = published_files(table)
+    forget(dsn, table)
+
+    archive.leave(table, [0.25, 0.5, 0.75, 1.0][seed])
+    publish(dsn, archive.reader(), table)
+
+    assert published_files(table) == expected
+    assert expected
+
+
 def test_lost_files_are_written_again_from_the_archive(
     keyed_table: KeyedTable, dsn: str, archive: Archived
 ) -> None:
@@ -106,7 +127,7 @@ def test_lost_files_are_written_again_from_the_archive(
     assert published_files(table).items() >= expected.items()
 
 
-def test_history_is_written_from_the_archive(
+def test_history_is_written_and_merged_from_the_archive(
     server: ServerProcess,
     client: chronolake.Client,
     dsn: str,
@@ -115,8 +136,11 @@ def test_history_is_written_from_the_archive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(note_history, "HISTORY_ROWS", (0, 2, 8))
+    for module in (note_history, active_window):
+        monkeypatch.setattr(module, "HISTORY_MERGED", 2)
     table = KeyedTable(client, tmp_path / "lake", properties=SHORT)
     published: dict[str, bytes] = {}
+    levels: set[int] = set()
     for number in range(16):
         if number == 9:
             archive.write()
@@ -124,12 +148,9 @@ def test_history_is_written_from_the_archive(
             archive.leave(table, 0.7)
             server.start()
         table.upsert(row(number % 3, name=f"n{number}"))
-        # Before old instants leave the timeline.
-        publish(dsn, None, table)
-        published |= {name: table.body(f"{TIMELINE_FOLDER}/{name}") for name in names(table)}
-
         publish(dsn, archive.reader(), table)
-
+        published |= {name: table.body(f"{TIMELINE_FOLDER}/{name}") for name in names(table)}
+        levels |= {int(name[36]) for name in history_names(table) if name.endswith(".parquet")}
         assert table.of_hudi_rs() == table.own_rows()
 
     history = archived(table)
@@ -138,6 +159,7 @@ def test_history_is_written_from_the_archive(
     assert {(row["instantTime"], row["metadata"]) for row in history} == {
         (name[:17], content) for name, content in published.items() if name[:17] not in stay
     }
+    assert levels == {0, 1, 2}
 
 
 def test_without_the_archive_a_late_table_is_held_with_the_reason(
