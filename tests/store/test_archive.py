@@ -311,6 +311,44 @@ class MeanwhileFiles:
         self._files.put(path, body)
 
 
+class MergedFiles:
+    """Files whose runs are merged and removed before the second one is read."""
+
+    def __init__(self, files: Files, meanwhile: Callable[[], object]) -> None:
+        self._files = files
+        self._runs = 0
+        self._meanwhile = meanwhile
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+    def read(self, path: str, bytes_max: int = 64 * 1024) -> Content | None:
+        self._runs += path.endswith("run.json")
+        if self._runs == 2:
+            self._runs += 1
+            thread = threading.Thread(target=self._meanwhile)
+            thread.start()
+            thread.join()
+        return self._files.read(path, bytes_max)
+
+
+def test_runs_that_are_merged_while_they_are_verified_are_no_damage(log_dsn: str, tmp_path: Path) -> None:
+    def grow_and_write() -> None:
+        grow(log_dsn)
+        archiving.write(log_dsn, local(tmp_path))
+
+    def merge_and_remove() -> None:
+        grow_and_write()
+        grow_and_write()
+
+    for _ in range(9):
+        grow_and_write()
+    report = archiving.verify(MergedFiles(local(tmp_path), merge_and_remove), log_dsn)
+
+    assert report.findings == []
+    assert report.runs == 2
+
+
 def test_of_two_archivers_at_once_one_lists_the_run(log_dsn: str, tmp_path: Path) -> None:
     def meanwhile() -> None:
         archiving.write(log_dsn, local(tmp_path))
