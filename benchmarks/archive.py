@@ -25,7 +25,7 @@ import uvloop
 from psycopg import sql
 
 import chronolake
-from benchmarks import archived_instants, reporting, running
+from benchmarks import archived_instants, archiving, reporting, running
 from benchmarks.reporting import Row
 from chronolake_metastore.archive import dropping, run_rows, verification, writing
 from chronolake_metastore.archive.reading import ArchiveReader
@@ -89,6 +89,7 @@ def main() -> None:
     rows = itertools.chain(
         _measure(dsn),
         _measure_archive(dsn),
+        archiving.measure(dsn),
         archived_instants.measure(dsn),
         archived_instants.measure_keys(archived_instants.KEYS),
     )

@@ -114,8 +114,17 @@ class _Reads:
         assert [tuple(instant.values()) for instant in between] == [
             instant for instant in found if low[0] <= instant[0] < high[0]
         ]
+        self._compare_completed(table_id, found)
         self._compare_payloads(table_id, found)
         return found
+
+    def _compare_completed(self, table_id: UUID, instants: list[Any]) -> None:
+        completed = sorted((of for of in instants if of[1] is not None), key=lambda of: of[1])
+        found, times = list[Any](), ALL_TIMES
+        while page := self._reader.timeline_by_completion(table_id, times, self._limits()[0]).to_pylist():
+            found += [tuple(instant.values()) for instant in page]
+            times = range(found[-1][1] + 1, ALL_TIMES.stop)
+        assert found == completed
 
     def _compare_payloads(self, table_id: UUID, instants: list[Any]) -> None:
         [[payloads]] = self._rows(

@@ -6,6 +6,7 @@ changes, by columns: a row group of which no other run has an instant is passed 
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -23,6 +24,7 @@ from chronolake_model.vocabulary import State
 
 _REQUESTED: Final = "requested_time"
 _TIMES: Final = (_REQUESTED, "begun_as", "operation", "state", "completed_at")
+_COMPLETION: Final = "completion_time"
 _VERSION: Final = "version"
 _CODES: Final = [None, *State]
 _COMPLETED: Final = _CODES.index(State.COMPLETED)
@@ -36,7 +38,7 @@ _COMPLETED_AS: Final = [RULES[action].completed_as for action in _ACTIONS]
 SCHEMA: Final = pa.schema(
     [
         pa.field(_REQUESTED, pa.int64(), nullable=False),
-        pa.field("completion_time", pa.int64()),
+        pa.field(_COMPLETION, pa.int64()),
         pa.field("action", pa.dictionary(pa.int32(), pa.string())),
         pa.field("operation", pa.dictionary(pa.int32(), pa.string())),
         pa.field("state", pa.dictionary(pa.int32(), pa.string())),
@@ -94,20 +96,60 @@ def timeline(runs: Iterator[RunReader], table_id: UUID, requested: range, limit:
     return pa.Table.from_batches(batches, SCHEMA)
 
 
-def timeline_with_payloads(
-    runs: Sequence[RunReader], table_id: UUID, requested: range, limit: int, bytes_max: int
+def by_completion(runs: Iterator[RunReader], table_id: UUID, completed: range, limit: int) -> pa.Table:
+    """The first ``limit`` instants of a range of completion times, in its order: the columns of ``SCHEMA``.
+
+    Raises ``ArchiveDamaged``.
+    """
+    all_runs = list(runs)
+    found = pa.Table.from_batches([], SCHEMA)
+    parts = [
+        part
+        for run in all_runs
+        if run.events.span(table_id) is not None
+        for part in run.parts_at(INSTANT, table_id, completed, _TIMES, _in_micros)
+    ]
+    for least, load in sorted(parts, key=lambda part: part[0]):
+        if found.num_rows == limit and least > found.column(_COMPLETION)[-1].as_py():
+            break
+        batches = _completed(all_runs, table_id, load(), completed)
+        found = pa.concat_tables([found, pa.Table.from_batches(batches, SCHEMA)]).sort_by(_COMPLETION)
+        found = found.slice(0, limit)
+    return found
+
+
+def _completed(
+    runs: Sequence[RunReader], table_id: UUID, batch: pa.RecordBatch, completed: range
+) -> list[pa.RecordBatch]:
+    """The instants of a row group that completed in a range, if no later run has undone them."""
+    times = batch.column("completed_at")
+    batch = batch.filter(pc.and_(pc.greater_equal(times, completed.start), pc.less(times, completed.stop)))
+    present = completion_times(
+        iter(runs), table_id, [Micros(time) for time in _numbers(batch.column(_REQUESTED))]
+    )
+    batch = batch.filter(pa.array([time is not None for time in present], pa.bool_()))
+    is_whole = pc.is_valid(batch.column("begun_as"))
+    # The requests of a few lie in earlier runs.
+    others = batch.filter(pc.invert(is_whole)).column(_REQUESTED)
+    joined = (_joined(iter(runs), table_id, range(key, key + 1), _TIMES) for key in _numbers(others))
+    return [_shown(part) for part in (batch.filter(is_whole), *itertools.chain.from_iterable(joined))]
+
+
+def with_payloads(
+    runs: Iterator[RunReader], table_id: UUID, requested: range, limit: int, bytes_max: int
 ) -> pa.Table:
     """As ``timeline``, with the payload of the last event of each instant, which brought it into its state.
 
     Fewer than ``limit``, but at least one, if they would need row groups of more than ``bytes_max`` together.
     """
-    batch = next(_joined(iter(runs), table_id, requested, (*_TIMES, _VERSION)), None)
+    all_runs = list(runs)
+    batch = next(_joined(iter(all_runs), table_id, requested, (*_TIMES, _VERSION)), None)
     if batch is None:
         return pa.Table.from_batches([], SCHEMA_WITH_PAYLOADS)
     batch = batch.slice(0, limit)
-    while batch.num_rows > 1 and _bytes_of_events(runs, table_id, batch.column(_VERSION)) > bytes_max:
+    while batch.num_rows > 1 and _bytes_of_events(all_runs, table_id, batch.column(_VERSION)) > bytes_max:
         batch = batch.slice(0, batch.num_rows // 2)
-    payloads = _payloads(runs, table_id, batch.column(_VERSION))
+    payloads = _payloads(all_runs, table_id, batch.column(_VERSION))
     return pa.Table.from_arrays([*_shown(batch).columns, payloads], schema=SCHEMA_WITH_PAYLOADS)
 
 

@@ -214,13 +214,14 @@ class ArchiveReader:
         """Instants of a range of requested times, in its order, with the columns ``instant_reading.SCHEMA``."""
         return self._read(lambda: instant_reading.timeline(self._runs(), table_id, requested, limit))
 
+    def timeline_by_completion(self, table_id: UUID, completed: range, limit: int) -> pa.Table:
+        """As ``timeline``, of a range of completion times, in its order."""
+        return self._read(lambda: instant_reading.by_completion(self._runs(), table_id, completed, limit))
+
     def timeline_with_payloads(self, table_id: UUID, requested: range, limit: int, bytes_max: int) -> pa.Table:
-        """As ``timeline``, with the payloads of their first and last events; fewer if they are large."""
-        return self._read(
-            lambda: instant_reading.timeline_with_payloads(
-                list(self._runs()), table_id, requested, limit, bytes_max
-            )
-        )
+        """As ``timeline``, with the payloads of their last events; fewer if they are large."""
+        of = table_id, requested, limit, bytes_max
+        return self._read(lambda: instant_reading.with_payloads(self._runs(), *of))
 
     # -------------------------------------------------------------------------- runs
 

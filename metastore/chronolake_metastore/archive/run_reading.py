@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
@@ -149,6 +150,25 @@ class RunReader:
                 yield self._part(file, number, table_id, tuple(columns), load)
             elif bisect_left(numbers, least) < bisect_right(numbers, greatest):
                 yield self._part(file, number, None, tuple(columns), load)
+
+    def parts_at(
+        self,
+        index: str,
+        table_id: UUID,
+        times: range,
+        columns: Sequence[str],
+        load: Callable[[pa.RecordBatch], tuple[T, int]],
+    ) -> list[tuple[int, Callable[[], T]]]:
+        """As ``parts``, of row groups that may have any of these times, with the first that each may have."""
+        low, high = (table_id, -_NUMBER_MAX), (table_id, _NUMBER_MAX)
+        found: list[tuple[int, Callable[[], T]]] = []
+        for file, number in self._groups_between(index, low, high):
+            bounds = self._bounds(file)[number]
+            if bounds.instants and bounds.instants[0] < times.stop and times.start <= bounds.instants[1]:
+                of_table = table_id if bounds.first[0] != bounds.last[0] else None
+                part = functools.partial(self._part, file, number, of_table, tuple(columns), load)
+                found.append((bounds.instants[0], part))
+        return found
 
     def column(self, table: str, numbers: range, name: str) -> Iterator[pa.Array]:
         """The values of a column in a range of rows, which the run must have, by row groups."""
