@@ -26,8 +26,8 @@ from tests.store.archive_reads import reader_of
 from tests.store.shown import TESTER
 from tests.store.test_timeline_machine import Promises
 
-EXAMPLES = 4
-STEPS = 12
+EXAMPLES = 3
+STEPS = 20
 ERAS_MAX = 8
 OF_ARCHIVE = "archived-era-"
 """How the keys begin under which archived eras are recorded."""
@@ -93,8 +93,12 @@ class HistoryInEras(Promises):
         assert self.runner.run(self.answers()) == before
 
     def copy_the_log(self) -> None:
+        """Copy new rows; those that stay when an era is thinned may get a later era."""
         for table in thinned.TABLES:
-            self.sql(f"INSERT INTO whole.{table} SELECT * FROM chronolake.{table} ON CONFLICT DO NOTHING")
+            self.sql(
+                f"INSERT INTO whole.{table} SELECT * FROM chronolake.{table} x WHERE NOT EXISTS ("
+                f"SELECT FROM whole.{table} w WHERE (w.table_id, w.version) = (x.table_id, x.version))"
+            )
 
     async def answers(self) -> list[object]:
         """The answers on all history: events, times of cursors, lists, deleted files, instants."""
