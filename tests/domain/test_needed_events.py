@@ -30,11 +30,13 @@ BOUNDS: Final = st.builds(
 def test_no_live_table_gives_up_an_event_after_a_cause_or_its_last_one(bounds: Causes) -> None:
     needed = need(bounds)
     assert needed.version <= bounds.version
-    causes = [time for name in (*BLOCKERS, *WINDOW) if (time := getattr(bounds, name)) is not None]
-    if not bounds.is_dropped:
+    names = [name for name in (*BLOCKERS, *WINDOW) if bounds.published_version or name != "history_before"]
+    causes = [time for name in names if (time := getattr(bounds, name)) is not None]
+    if not bounds.is_dropped and causes:
         assert needed.since is not None
-        assert needed.since <= min(causes, default=100)
-        assert needed.version <= (bounds.published_version or 0) + 1
+        assert needed.since <= min(causes)
+    if bounds.published_version:
+        assert needed.version <= bounds.published_version + 1
 
 
 @given(BOUNDS)
@@ -43,9 +45,16 @@ def test_a_dropped_table_needs_what_is_pending_undone_or_not_published(bounds: C
     needed = need(dropped)
     causes = [time for time in (bounds.pending, bounds.undone) if time is not None]
     assert needed.since == min(causes, default=None)
-    assert needed.version == min(
-        bounds.version, bounds.version if bounds.published_version is None else bounds.published_version + 1
-    )
+    assert needed.version == min(bounds.version, (bounds.published_version or bounds.version) + 1)
+
+
+@given(BOUNDS)
+def test_a_table_that_readers_of_hudi_do_not_see_needs_nothing_for_publication(bounds: Causes) -> None:
+    unpublished = [msgspec.structs.replace(bounds, published_version=version) for version in (None, 0)]
+    for seen in unpublished:
+        needed = need(msgspec.structs.replace(seen, history_before=None))
+        assert need(seen) == needed
+        assert needed.version == bounds.version
 
 
 @given(BOUNDS, st.sampled_from([*BLOCKERS, *WINDOW]), TIMES)

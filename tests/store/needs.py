@@ -22,7 +22,8 @@ _TABLES = """
             3600 * coalesce((t.definition -> 'properties' ->> 'hudi.active-hours')::int, 0),
             coalesce((t.definition -> 'properties' ->> 'deletions.grace-seconds')::int, 900)
         ) AS seconds,
-        p.published_version, (p.history ->> 'before')::bigint AS before
+        CASE WHEN p.hidden_at IS NULL THEN p.published_version END AS published_version,
+        (p.history ->> 'before')::bigint AS before
     FROM clock c
     JOIN lake_table t USING (table_id)
     LEFT JOIN publication p USING (table_id)
@@ -99,11 +100,9 @@ def _first(
 ) -> int:
     since = _blockers(instants, files)
     published = table["published_version"]
-    if table["is_dropped"]:
-        unpublished = table["version"] if published is None else published + 1
-    else:
-        unpublished = (published or 0) + 1
-        since += [table["before"] or 0]
+    unpublished = published + 1 if published else table["version"]
+    if not table["is_dropped"]:
+        since += [table["before"] or 0] if published else []
         since += [table["retained"]] if table["retained"] is not None else []
         since += _of_live_table(table, now, instants, files, replaced)
     versions = [event["version"] for event in events if since and event["time"] >= min(since)]

@@ -96,6 +96,22 @@ def test_what_the_state_does_not_need_leaves_and_the_rest_is_proved(
     assert thinned.left_over(dsn) == []
 
 
+def test_events_of_tables_that_are_not_published_leave(dsn: str, history: History, archive: Files) -> None:
+    query(dsn, "DELETE FROM publication")
+    assert drop(dsn, archive) > 8
+    verify(dsn, archive)
+
+
+def test_events_of_a_hidden_table_leave(dsn: str, history: History, archive: Files) -> None:
+    query(dsn, "UPDATE publication SET published_version = 1, hidden_at = now(), history = NULL")
+    assert drop(dsn, archive) > 8
+
+
+def test_events_that_are_to_be_published_next_stay(dsn: str, history: History, archive: Files) -> None:
+    query(dsn, "UPDATE publication SET published_version = 1, history = NULL")
+    assert drop(dsn, archive) == 0
+
+
 def test_from_the_first_event_on_all_are_there(dsn: str, history: History, archive: Files) -> None:
     for _ in range(3):
         drop(dsn, archive)

@@ -19,7 +19,7 @@ class Causes(msgspec.Struct, frozen=True):
     """The causes for which a table needs events, each with the requested time of the first instant of it.
 
     ``window`` are the least commits to keep: with fewer, all events stay. ``published_version`` is None, and
-    ``history_before`` too, for a table whose publication never began.
+    ``history_before`` too, for a table whose publication never began, or that is hidden from Hudi's readers.
     """
 
     table_id: UUID
@@ -90,18 +90,16 @@ def _blockers(causes: Causes) -> list[Micros | None]:
         causes.replaced,
         causes.retained,
         causes.last_write,
-        causes.history_before or BEGINNING,
+        causes.history_before or BEGINNING if causes.published_version else None,
     ]
 
 
 def _version(causes: Causes) -> int:
     """The first event that is not published, but not after the last event.
 
-    The publication of a table may begin at any time, with its first event.
+    A publication that begins later reads the archive.
     """
-    if causes.is_dropped and causes.published_version is None:
-        return causes.version
-    return min(causes.version, (causes.published_version or 0) + 1)
+    return min(causes.version, (causes.published_version or causes.version) + 1)
 
 
 def _earliest(times: list[Micros | None]) -> Micros | None:

@@ -4,7 +4,8 @@ SELECT
     c.table_id,
     c.version,
     t.dropped_at IS NOT NULL,
-    p.published_version,
+    -- While a table is hidden from Hudi's readers, publication reads what has left in the archive.
+    CASE WHEN p.hidden_at IS NULL THEN p.published_version END,
     (p.history ->> 'before')::bigint,
     micros(pending.requested_time),
     micros(least(unswept.requested_time, undone.requested_time)),
