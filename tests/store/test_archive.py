@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from chronolake_metastore import errors
 from chronolake_metastore.archive import rows
+from chronolake_metastore.archive.log_rows import RowsOfArchive
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.domain.proof import Check
 from chronolake_storage import opening
@@ -332,7 +333,10 @@ class MergedFiles:
         return self._files.read(path, bytes_max)
 
 
-def test_runs_that_are_merged_while_they_are_verified_are_no_damage(log_dsn: str, tmp_path: Path) -> None:
+@pytest.fixture
+def merged_meanwhile(log_dsn: str, tmp_path: Path) -> MergedFiles:
+    """An archive of nine runs, which become one when the second of them is read."""
+
     def grow_and_write() -> None:
         grow(log_dsn)
         archiving.write(log_dsn, local(tmp_path))
@@ -343,10 +347,25 @@ def test_runs_that_are_merged_while_they_are_verified_are_no_damage(log_dsn: str
 
     for _ in range(9):
         grow_and_write()
-    report = archiving.verify(MergedFiles(local(tmp_path), merge_and_remove), log_dsn)
+    return MergedFiles(local(tmp_path), merge_and_remove)
+
+
+def test_runs_that_are_merged_while_they_are_verified_are_no_damage(
+    log_dsn: str, merged_meanwhile: Files
+) -> None:
+    report = archiving.verify(merged_meanwhile, log_dsn)
 
     assert report.findings == []
     assert report.runs == 2
+
+
+def test_runs_that_are_merged_while_the_log_is_verified_with_them_are_no_damage(
+    merged_meanwhile: Files,
+) -> None:
+    archived = RowsOfArchive(ArchiveStorage(merged_meanwhile))
+    with pytest.raises(errors.ConfigurationError, match="merged while they were read; run this command again"):
+        list(archived.events(2**62))
+    assert list(archived.events(2**62)) != []
 
 
 def test_of_two_archivers_at_once_one_lists_the_run(log_dsn: str, tmp_path: Path) -> None:

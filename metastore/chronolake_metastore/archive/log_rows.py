@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -48,18 +49,16 @@ class RowsOfArchive:
         last: dict[UUID, int] = {}
         for event, _ in self._events(border):
             last[event.table_id] = event.version
-        try:
-            for listed in self._storage.manifest().runs:
+        with self._listed() as runs:
+            for listed in runs:
                 for row in run_rows.read(self._storage, listed, self._storage.run(listed), table):
                     if row[1] <= last.get(row[0], 0):
                         yield _values(table, row)
-        except ArchiveDamaged as exc:
-            raise _damaged(exc) from exc
 
     def _events(self, border: int) -> Iterator[tuple[StoredEvent, int]]:
         ends = ArchiveEnds()
-        try:
-            for listed in self._storage.manifest().runs:
+        with self._listed() as runs:
+            for listed in runs:
                 run = self._storage.run(listed)
                 if run.begin >= border:
                     return
@@ -67,8 +66,6 @@ class RowsOfArchive:
                     if (event.transaction_id or 0) < border:
                         yield event, position
                 ends.add(run)
-        except ArchiveDamaged as exc:
-            raise _damaged(exc) from exc
 
     def _events_of_run(
         self, listed: ListedRun, run: ArchiveRun, ends: ArchiveEnds
@@ -104,8 +101,8 @@ class RowsOfArchive:
 
     def _answers(self, before: Mapping[UUID, int]) -> Iterator[tuple[Row, Row | None, StoredAnswer]]:
         heads: dict[UUID, ChainHead] = {}
-        try:
-            for listed in self._storage.manifest().runs:
+        with self._listed() as runs:
+            for listed in runs:
                 run = self._storage.run(listed)
                 refusals = run_rows.read(self._storage, listed, run, "refusal")
                 refusal = next(refusals, None)
@@ -117,12 +114,28 @@ class RowsOfArchive:
                     heads[answer.chain_id] = ChainHead(answer.number, answer.hash)
                     if answer.number < before.get(answer.chain_id, 0):
                         yield row, own, answer
+
+    @contextmanager
+    def _listed(self) -> Iterator[Sequence[ListedRun]]:
+        """The runs as they are listed now, for a block that reads them."""
+        runs: Sequence[ListedRun] = ()
+        try:
+            runs = self._storage.manifest().runs
+            yield runs
         except ArchiveDamaged as exc:
-            raise _damaged(exc) from exc
+            if self._is_merged(runs):
+                raise errors.ConfigurationError(
+                    "runs of the archive were merged while they were read; run this command again"
+                ) from exc
+            raise errors.ConfigurationError(f"the archive is damaged: {exc}; run archive verify") from exc
 
-
-def _damaged(exc: ArchiveDamaged) -> errors.ConfigurationError:
-    return errors.ConfigurationError(f"the archive is damaged: {exc}; run archive verify")
+    def _is_merged(self, runs: Sequence[ListedRun]) -> bool:
+        """Whether some of the runs are not listed any more."""
+        try:
+            listed = self._storage.manifest().runs
+        except ArchiveDamaged:
+            return False
+        return any(run not in listed for run in runs)
 
 
 def _values(table: str, row: Row) -> dict[str, object]:
