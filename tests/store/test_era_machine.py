@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest import mock
 
 import msgspec
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 from typing_extensions import override
@@ -46,13 +47,15 @@ class HistoryInEras(Promises):
     The schema ``whole`` has each row of the log, so that readers of a whole log go on.
     """
 
+    left = 0
+    """The events that have left in all examples."""
+
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.archive = archiving.local(Path(self.folder.name))
         self.archived = RowsOfArchive(ArchiveStorage(self.archive))
         self.eras = 1
-        self.left = 0
         self.sql("CREATE SCHEMA whole")
         for table in thinned.TABLES:
             self.sql(f"CREATE TABLE whole.{table} (LIKE chronolake.{table} INCLUDING INDEXES)")
@@ -89,7 +92,7 @@ class HistoryInEras(Promises):
             mock.patch.object(needed_events, "need", need),
             mock.patch.object(needed_events, "need_for_blockers", need),
         ):
-            self.left += archiving.thin(self.settings.dsn, self.archive)
+            HistoryInEras.left += archiving.thin(self.settings.dsn, self.archive)
         assert self.runner.run(self.answers()) == before
 
     def copy_the_log(self) -> None:
@@ -177,3 +180,10 @@ class HistoryInEras(Promises):
 
 def test_all_answers_are_those_of_a_history_that_stays(new_database: Callable[[], str]) -> None:
     machines.play(machines.on_real_database(HistoryInEras, new_database), STEPS, EXAMPLES, derandomize=True)
+
+
+@pytest.mark.slow
+def test_all_answers_stay_when_events_leave(new_database: Callable[[], str]) -> None:
+    """Longer histories: in short ones most events are needed."""
+    machines.play(machines.on_real_database(HistoryInEras, new_database), 35, 6, derandomize=True)
+    assert HistoryInEras.left > 0
