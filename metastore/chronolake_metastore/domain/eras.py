@@ -14,6 +14,8 @@ ERA_SECONDS: Final = 86_400
 """An era lasts a day or longer."""
 MERGED_EVENTS_MAX: Final = 100_000
 """Thinned eras share a partition up to this number of events, so that the number of partitions stays small."""
+MERGED_PARTS: Final = 10
+"""Number of partitions that are merged even if no event leaves: a statement may lock each of them."""
 SHARE_MIN: Final = 10
 """A partition is copied when at least one event leaves for this number that stays."""
 
@@ -105,5 +107,5 @@ def _is_worth_it(group: Sequence[EraPart], counts: Mapping[int, CountedEvents]) 
     leaving = sum(each.leaving for each in counted)
     staying = sum(each.events for each in counted) - leaving
     if len(group) > 1:
-        return leaving > 0 or all(part.has_left for part in group)
+        return leaving > 0 or len(group) >= MERGED_PARTS or all(part.has_left for part in group)
     return leaving > 0 and leaving * SHARE_MIN >= staying
