@@ -26,7 +26,10 @@ from chronolake_metastore.store.postgres import diagnosis
 ROLE: Final = "chronolake_auditor"
 """The role that reads the log and nothing else."""
 KEEP_DAYS: Final = 30
-app = typer.Typer(no_args_is_help=True, help="Copy the log to object storage, and verify the copy.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Copy the log to object storage, verify the copy, and let old rows leave PostgreSQL.",
+)
 EVERY_SECONDS: Final = 3_600.0
 _LOCATION: Final = "FOLDER or URI"
 _To = Annotated[
