@@ -54,6 +54,7 @@ class Cleaned:
         self.random = random.Random(seed)
         self.type = self.random.choice(list(TableType))
         self.admin = psycopg.connect(history.dsn, autocommit=True)
+        self.admin.execute("SET search_path = chronolake")
         self.pending: dict[str, list[Group]] = {}
         """Instants in progress or planned, with the file groups of plans."""
         self.savepoints: dict[str, int] = {}

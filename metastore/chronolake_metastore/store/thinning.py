@@ -42,7 +42,10 @@ _IS_NEEDED: Final = statements.load("thinning/is_needed")
 _COUNT_EVENTS: Final = statements.load("thinning/count_events").replace("{is_needed}", _IS_NEEDED)
 _END_OF_WINDOW: Final = statements.load("thinning/end_of_window")
 _NEEDED: Final = {
-    table: statements.load(f"thinning/needed_{table}").replace("{is_needed}", _IS_NEEDED) for table in TABLES
+    "event": statements.load("thinning/needed_event").replace("{is_needed}", _IS_NEEDED),
+    "event_entry": statements.load("thinning/needed_event_entry"),
+    "write_stat": statements.load("thinning/needed_write_stat"),
+    "deleted_file": statements.load("thinning/needed_deleted_file"),
 }
 _ALL: Final[Mapping[str, object]] = {
     "after_table": UUID(int=0),
