@@ -84,7 +84,7 @@ MACHINES = [(WithoutOldEvents, STEPS), (MarkersWithoutOldEvents, STEPS_OF_MARKER
 def test_the_promises_hold_after_old_rows_have_left(
     machine: type[machines.DatabaseMachine], steps: int, new_database: Callable[[], str]
 ) -> None:
-    machines.play(machines.on_real_database(machine, new_database), steps, examples=4, derandomize=True)
+    machines.play(machines.on_real_database(machine, new_database), steps, examples=2, derandomize=True)
 
 
 @pytest.fixture
