@@ -65,6 +65,8 @@ def _run(arguments: list[str], paths: tuple[str, str], environment: Mapping[str,
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = ["chronolake-metastore", *arguments]
+    # A shell that runs the tests in the background lets its children ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     from chronolake_metastore.cli.main import main  # noqa: PLC0415  # the process that runs the tests does without it
 

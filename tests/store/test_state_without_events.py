@@ -27,7 +27,7 @@ from tests.store.test_timeline_machine import STEPS, Promises
 TABLE = "shop.orders"
 
 
-class WithoutOldEvents(Promises):
+class OldRowsLeave(machines.DatabaseMachine):
     """All rows leave that the state does not need, between the commands."""
 
     def __init__(self) -> None:
@@ -40,6 +40,10 @@ class WithoutOldEvents(Promises):
         self.needs = self.runner.run(leaving.find_needs(self.database))
         leaving.leave(self.admin, self.needs)
 
+
+class WithoutOldEvents(OldRowsLeave, Promises):
+    """All promises of timelines hold."""
+
     @override
     @rule()
     def look_back_verify_and_rebuild(self) -> None:
@@ -49,18 +53,8 @@ class WithoutOldEvents(Promises):
         leaving.leave(self.admin, self.needs)
 
 
-class MarkersWithoutOldEvents(Markers):
+class MarkersWithoutOldEvents(OldRowsLeave, Markers):
     """The same for the markers of one table. Reports of files whose rows have left are refused."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        leaving.prepare(self.admin)
-        self.needs: dict[UUID, Need] = {}
-
-    @rule()
-    def let_old_rows_leave(self) -> None:
-        self.needs = self.runner.run(leaving.find_needs(self.database))
-        leaving.leave(self.admin, self.needs)
 
     @override
     @rule()

@@ -185,7 +185,7 @@ def test_events_stay_for_as_long_as_they_are_to_be_kept(dsn: str, history: Histo
 # ------------------------------------------------------------------------------ readers
 
 
-@pytest.mark.parametrize("share", [0.5, 1.0])
+@pytest.mark.parametrize("share", [pytest.param(0.5, marks=pytest.mark.slow), 1.0])
 def test_readers_get_the_answers_of_before(
     log_dsn: str, archive: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 from typing_extensions import override
 
 import chronolake
@@ -56,6 +57,11 @@ def archive(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archiv
     return Archived(dsn, tmp_path / "archive", monkeypatch)
 
 
+def slow(value: float) -> ParameterSet:
+    """A value that the normal suite leaves out."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 @pytest.fixture(params=TableType)
 def keyed_table(
     client: chronolake.Client, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -68,7 +74,7 @@ def keyed_table(
     return table
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.8, 1.0])
+@pytest.mark.parametrize("share", [slow(0.0), slow(0.3), 0.6, slow(0.8), 1.0])
 def test_a_late_publication_writes_the_same_bytes(
     keyed_table: KeyedTable, dsn: str, archive: Archived, share: float
 ) -> None:
@@ -88,7 +94,7 @@ def test_a_late_publication_writes_the_same_bytes(
     assert late_tables.read(dsn, archive.reader(), late_tables.owned(table)) == owned
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, slow(1), slow(2), slow(3)])
 @pytest.mark.parametrize("table_type", TableType)
 def test_random_histories_are_published_late_with_the_same_bytes(
     client: chronolake.Client, dsn: str, archive: Archived, tmp_path: Path, table_type: TableType, seed: int
