@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psycopg
 import pyarrow.parquet as pq
 
 from chronolake_metastore.archive import dropping, rows, run_rows, thinning, verification, writing
@@ -28,9 +30,22 @@ ROLE = "chronolake_auditor"
 
 
 def write(dsn: str, files: Files, events_max: int = stored.EVENTS_MAX) -> Archived:
-    """Archive, as the command does."""
+    """Archive, as the command does, when no transaction of another database or of PostgreSQL is in its way."""
+    wait_for_others(dsn)
     settings = Settings(dsn=dsn, role=ROLE)
     return asyncio.run(writing.write(settings, ArchiveStorage(files), events_max=events_max))
+
+
+def wait_for_others(dsn: str) -> None:
+    """Wait until no transaction is open but those of this database's clients: an archive ends before it."""
+    open_transactions = """
+        SELECT count(*) FROM pg_stat_activity
+        WHERE backend_xid IS NOT NULL AND (datname <> current_database() OR backend_type <> 'client backend')
+    """
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        deadline = time.monotonic() + 30
+        while connection.execute(open_transactions).fetchall() != [(0,)] and time.monotonic() < deadline:
+            time.sleep(0.01)
 
 
 def drop(dsn: str, files: Files, keep_seconds: int = 0) -> Dropped:
