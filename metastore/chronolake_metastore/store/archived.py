@@ -69,6 +69,9 @@ _FIRST_EVENT: Final = """
     JOIN event e ON e.table_id = f.table_id AND e.version = f.version
     WHERE f.table_id = %(table_id)s::uuid
 """
+_INSTANTS_FROM: Final = """
+    SELECT micros(f.instants_from) FROM first_event f WHERE f.table_id = %(table_id)s::uuid
+"""
 ResultT = TypeVar("ResultT")
 EventPlace = tuple[int, int]
 """A transaction and a position in it."""
@@ -254,6 +257,15 @@ def find_first_event(table_id: UUID) -> Query[FirstEvent]:
 async def first_event(connection: AsyncConnection, table_id: UUID) -> FirstEvent:
     """As ``find_first_event``, in a transaction that only reads."""
     return await _read(connection, find_first_event(table_id))
+
+
+async def instants_from(connection: AsyncConnection, table_id: UUID) -> Micros | None:
+    """The requested time from which on the database has all instants of a table; None if it has all.
+
+    The timeline before it is that of the archive, even where the database still has rows.
+    """
+    time = (await statements.execute(connection, _INSTANTS_FROM, {"table_id": table_id})).scalar()
+    return None if time is None else Micros(time)
 
 
 async def border(connection: AsyncConnection) -> LogBorder | None:
