@@ -121,7 +121,8 @@ class Metrics:
         )
         self.archive_lag = Gauge(
             "chronolake_archive_lag_seconds",
-            "The age of the oldest event that the archive of the log lacks; 0 if it has all.",
+            "The age of the oldest event that the archive of the log lacks, and at least the time for which "
+            "this server could not read it; 0 if it has all.",
             registry=self.registry,
         )
         self.archive_lag_transactions = Gauge(

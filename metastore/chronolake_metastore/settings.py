@@ -74,7 +74,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Option(
             help="The PostgreSQL (15 or newer), as a URL or a libpq connection string. Without it, the "
-            "server starts its own PostgreSQL in the data folder."
+            "embedded PostgreSQL in the data folder, which is started."
         ),
     ] = ""
     data_dir: Annotated[
@@ -98,8 +98,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     role: Annotated[
         str,
         Option(
-            help="The role in the database. A server needs the rights of chronolake_server; heads needs a role "
-            "that may read, and verify one that may also create temporary tables."
+            help="The role in the database that the login takes on. A server needs the rights of "
+            "chronolake_server; heads, archive and audit need to read, as chronolake_auditor may; verify also "
+            "creates temporary tables."
         ),
     ] = "chronolake_server"
     lanes: Annotated[

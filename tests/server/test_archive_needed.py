@@ -47,7 +47,8 @@ def test_a_server_that_starts_without_the_archive_is_ready_when_that_is_back(
             readable = http.get("/v1/tables/shop.orders/instants")
             away.rename(archive)
 
-            assert str(archive) in problem["detail"]
+            assert "there is no archive of the log" in problem["detail"]
+            assert f"put the archive back at {archive}" in problem["detail"]
             assert succeeded(readable)
             wait_until(lambda: http.get("/ready").status_code == 200)
             assert http.post("/v1/namespaces", json={"name": "new"}).status_code == 201
@@ -131,6 +132,7 @@ def test_figures_show_that_archiving_stands_still(dsn: str, tmp_path: Path) -> N
 def test_each_try_to_read_the_archive_that_fails_is_counted(dsn: str, archive: Path) -> None:
     shown = figures(dsn, str(archive / "none"), looks=3)
     assert shown("archive_failures_total") == 3
+    assert shown("archive_lag_seconds") > 0
 
 
 def test_a_database_without_an_archive_has_no_lag(dsn: str) -> None:

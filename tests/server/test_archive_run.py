@@ -56,7 +56,7 @@ def test_what_is_written_later_is_archived_until_the_command_is_stopped(
     dsn: str, tmp_path: Path, archive_run: Callable[..., ForkedProgram]
 ) -> None:
     folder = tmp_path / "archive"
-    program = archive_run("--dsn", dsn, "--to", str(folder), "--every-seconds", "1", "--keep-days", "0")
+    program = archive_run("--dsn", dsn, "--archive", str(folder), "--every-seconds", "1", "--keep-days", "0")
     tampering.make(dsn)
     wait_until(lambda: events(folder) >= tampering.EVENTS)
     wait_until(lambda: "answers of 1 era" in (tmp_path / OUTPUT).read_text())
@@ -77,7 +77,7 @@ def test_an_outage_of_the_database_is_a_line_for_each_try(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    archive_run("--dsn", f"host=127.0.0.1 port={port} dbname=none", "--to", str(tmp_path / "archive"))
+    archive_run("--dsn", f"host=127.0.0.1 port={port} dbname=none", "--archive", str(tmp_path / "archive"))
     wait_until(lambda: len((tmp_path / ERRORS).read_text().splitlines()) >= 2)
 
     first, second, *_ = (tmp_path / ERRORS).read_text().splitlines()
@@ -99,7 +99,7 @@ def test_a_storage_that_does_not_answer_delays_no_stop(
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-        program = archive_run("--dsn", dsn, "--to", "s3://bucket/archive")
+        program = archive_run("--dsn", dsn, "--archive", "s3://bucket/archive")
         silent.settimeout(60)
         connection, _ = silent.accept()
         with connection:
@@ -155,7 +155,9 @@ def test_what_is_to_be_dropped_needs_the_owner_from_the_beginning(dsn: str, tmp_
         connection.execute("CREATE ROLE archiver LOGIN IN ROLE chronolake_auditor")
     try:
         login = conninfo.make_conninfo(dsn, user="archiver")
-        ended = run("archive", "run", "--dsn", login, "--to", str(tmp_path / "archive"), "--keep-days", "30")
+        ended = run(
+            "archive", "run", "--dsn", login, "--archive", str(tmp_path / "archive"), "--keep-days", "30"
+        )
     finally:
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute("DROP ROLE archiver")

@@ -29,7 +29,7 @@ def keep_logging(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chronolake_metastore.telemetry.configure", lambda *_: None)
 
 
-def settings_of(*arguments: str, variables: dict[str, str] | None = None, **defaults: object) -> Settings:
+def settings_of(*arguments: str, variables: dict[str, str] | None = None, **defaults: Any) -> Settings:
     """The settings that a command with all options gets."""
     app = typer.Typer()
     received: list[Settings] = []

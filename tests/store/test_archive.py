@@ -198,7 +198,7 @@ def test_an_archive_of_another_metastore_is_explained(
     tampering.make(other)
     archiving.write(log_dsn, local(tmp_path))
 
-    with pytest.raises(errors.ConfigurationError, match="of another metastore"):
+    with pytest.raises(errors.ConfigurationError, match="whose identity this database never had"):
         archiving.write(other, local(tmp_path))
 
 
@@ -420,24 +420,26 @@ def test_an_archive_on_s3_is_as_a_local_one(log_dsn: str, pieces: Path, s3: S3) 
 
 def test_the_commands_write_verify_and_measure(log_dsn: str, tmp_path: Path) -> None:
     folder = str(tmp_path / "archive")
-    written = run("archive", "write", "--dsn", log_dsn, "--to", folder)
-    verified = run("archive", "verify", "--from", folder)
-    compared = run("archive", "verify", "--from", folder, "--dsn", log_dsn)
-    status = run("archive", "status", "--from", folder, "--json")
+    written = run("archive", "write", "--dsn", log_dsn, "--archive", folder)
+    verified = run("archive", "verify", "--archive", folder)
+    compared = run("archive", "verify", "--archive", folder, "--dsn", log_dsn)
+    status = run("archive", "status", "--archive", folder, "--json")
     archiving.flip(next(Path(folder).glob("runs/*/event.parquet")))
-    damaged = run("archive", "verify", "--from", folder)
+    damaged = run("archive", "verify", "--archive", folder)
 
     assert written.stdout.startswith(f"1 new run, {counts(log_dsn)['event']} events")
     assert all("all holds" in ended.stdout for ended in (verified, compared))
+    events = counts(log_dsn)["event"]
+    assert verified.stderr.splitlines()[-1] == f"verifying the archive: {events} of {events}"
     assert json.loads(status.stdout)["events"] == counts(log_dsn)["event"]
     assert (damaged.returncode, "event.parquet" in damaged.stdout) == (1, True)
 
 
-@pytest.mark.parametrize("command", [["status"], ["verify"], ["verify", "--dsn"]])
+@pytest.mark.parametrize("command", [["status"], ["verify"], ["verify", "--dsn"], ["drop", "--dsn"]])
 def test_a_location_without_an_archive_is_one_error(log_dsn: str, tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "orders.parquet").touch()
     dsn = [log_dsn] if "--dsn" in command else []
-    ended = run("archive", *command, *dsn, "--from", str(tmp_path))
+    ended = run("archive", *command, *dsn, "--archive", str(tmp_path))
 
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.splitlines()[-1].startswith(
@@ -445,7 +447,7 @@ def test_a_location_without_an_archive_is_one_error(log_dsn: str, tmp_path: Path
     )
 
 
-@pytest.mark.parametrize("command", [["archive", "verify", "--from"], ["verify", "--archive"]])
+@pytest.mark.parametrize("command", [["archive", "verify", "--archive"], ["verify", "--archive"]])
 def test_the_archive_of_another_metastore_is_one_error(
     log_dsn: str, new_database: Callable[[], str], tmp_path: Path, command: list[str]
 ) -> None:
@@ -459,7 +461,9 @@ def test_the_archive_of_another_metastore_is_one_error(
     assert "whose identity this database never had" in ended.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("command", [["archive", "verify", "--from"], ["verify", "--archive"]])
+@pytest.mark.parametrize(
+    "command", [["archive", "write"], ["archive", "drop"], ["archive", "verify"], ["verify"]]
+)
 def test_an_older_copy_of_the_archive_is_one_error(log_dsn: str, tmp_path: Path, command: list[str]) -> None:
     archiving.write(log_dsn, local(tmp_path / "archive"))
     shutil.copytree(tmp_path / "archive", tmp_path / "older")
@@ -467,7 +471,10 @@ def test_an_older_copy_of_the_archive_is_one_error(log_dsn: str, tmp_path: Path,
     archiving.write(log_dsn, local(tmp_path / "archive"))
     assert archiving.drop(log_dsn, local(tmp_path / "archive")).eras == [1]
 
-    ended = run(*command, str(tmp_path / "older"), "--dsn", log_dsn)
+    ended = run(*command, "--archive", str(tmp_path / "older"), "--dsn", log_dsn)
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert f"left for the archive at {tmp_path / 'archive'}" in ended.stderr.splitlines()[-1]
+    assert (
+        f"older copy; the log has left for the archive at {tmp_path / 'archive'}"
+        in ended.stderr.splitlines()[-1]
+    )

@@ -81,7 +81,7 @@ def lake(shared_dsn: str, tmp_path_factory: pytest.TempPathFactory, extensions: 
 
     def load() -> duckdb.DuckDBPyConnection:
         connection = connect(extensions)
-        connection.execute(made(folder / "audit.sql", "--dsn", shared_dsn, "--from", str(archive)))
+        connection.execute(made(folder / "audit.sql", "--dsn", shared_dsn, "--archive", str(archive)))
         return connection
 
     with History(shared_dsn) as history:
@@ -211,7 +211,7 @@ def test_later_rows_are_there_without_new_views(dsn: str, tmp_path: Path, extens
         make_history(history)
         archiving.write(dsn, archive)
         connection = connect(extensions)
-        connection.execute(made(tmp_path / "audit.sql", "--dsn", dsn, "--from", str(tmp_path / "archive")))
+        connection.execute(made(tmp_path / "audit.sql", "--dsn", dsn, "--archive", str(tmp_path / "archive")))
         history.write("shop.orders", 2, actor=NAME)
     query = "SELECT version, type, actor, address FROM chronolake.audit_history"
 
@@ -265,7 +265,7 @@ def test_places_with_quotes_and_patterns_are_no_sql(lake: Lake, tmp_path: Path, 
     place = tmp_path / "it's [a] *?'); DROP SCHEMA chronolake; --"
     shutil.copytree(lake.archive, place)
     connection = connect(extensions)
-    connection.execute(made(tmp_path / "audit.sql", "--dsn", lake.dsn, "--from", str(place)))
+    connection.execute(made(tmp_path / "audit.sql", "--dsn", lake.dsn, "--archive", str(place)))
 
     assert of_duckdb(connection, "FROM chronolake.refusal").total() == 2
 
@@ -289,7 +289,7 @@ def test_the_archived_part_is_read_without_a_database(
     lake: Lake, tmp_path: Path, extensions: Path, view: str
 ) -> None:
     connection = connect(extensions)
-    connection.execute(made(tmp_path / "audit.sql", "--archive-only", "--from", str(lake.archive)))
+    connection.execute(made(tmp_path / "audit.sql", "--archive-only", "--archive", str(lake.archive)))
 
     rows = of_duckdb(connection, f"SELECT {', '.join(sorted(lake.columns[view]))} FROM chronolake.{view}")
 
@@ -306,7 +306,7 @@ def test_an_archive_on_s3_is_read(lake: Lake, tmp_path: Path, extensions: Path, 
             "AWS_ENDPOINT_URL": s3.options["endpoint_override"],
         }.items():
             environment.setenv(name, value)
-        text = made(tmp_path / "audit.sql", "--dsn", lake.dsn, "--from", f"s3://{s3.bucket}/archive")
+        text = made(tmp_path / "audit.sql", "--dsn", lake.dsn, "--archive", f"s3://{s3.bucket}/archive")
     connection = connect(extensions)
     endpoint = s3.options["endpoint_override"].removeprefix("http://")
     connection.execute(
@@ -334,25 +334,25 @@ def refused(*arguments: str) -> str:
 def test_without_an_archive_the_error_says_how_to_make_one(lake: Lake, dsn: str, tmp_path: Path) -> None:
     to = ("--to", str(tmp_path / "audit.sql"))
 
-    missing = refused("--dsn", lake.dsn, "--from", str(tmp_path / "none"), *to)
+    missing = refused("--dsn", lake.dsn, "--archive", str(tmp_path / "none"), *to)
     unnamed = refused("--dsn", dsn, *to)
     without_both = refused("--archive-only", *to)
 
     assert "there is no archive at" in missing
-    assert "archive write begins an archive" in missing
+    assert "name that one" in missing
     assert "name the location with --from" in unnamed
-    assert "--from" in without_both
+    assert "--archive" in without_both
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_archive_of_another_metastore_is_refused(lake: Lake, dsn: str, tmp_path: Path) -> None:
-    refusal = refused("--dsn", dsn, "--from", str(lake.archive), "--to", str(tmp_path / "audit.sql"))
+    refusal = refused("--dsn", dsn, "--archive", str(lake.archive), "--to", str(tmp_path / "audit.sql"))
 
     assert "whose identity this database never had" in refusal
 
 
 def test_an_archive_that_is_behind_is_refused(lake: Lake, tmp_path: Path) -> None:
-    refusal = refused("--dsn", lake.dsn, "--from", str(lake.older), "--to", str(tmp_path / "audit.sql"))
+    refusal = refused("--dsn", lake.dsn, "--archive", str(lake.older), "--to", str(tmp_path / "audit.sql"))
 
     assert f"it is an older copy; the log has left for the archive at {lake.archive}" in refusal
 
@@ -362,7 +362,7 @@ def test_a_damaged_archive_is_refused(lake: Lake, tmp_path: Path) -> None:
     archiving.flip(next(tmp_path.glob("damaged/runs/*/run.json")))
 
     refusal = refused(
-        "--dsn", lake.dsn, "--from", str(tmp_path / "damaged"), "--to", str(tmp_path / "audit.sql")
+        "--dsn", lake.dsn, "--archive", str(tmp_path / "damaged"), "--to", str(tmp_path / "audit.sql")
     )
 
     assert "the archive is damaged" in refusal

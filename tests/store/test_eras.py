@@ -131,6 +131,7 @@ def test_only_the_owner_may_change_eras(dsn: str, call: str) -> None:
 
 
 def test_another_login_is_told_which_one_to_use(dsn: str, archive: Files) -> None:
+    execute(dsn, None, ("new", "modern"))
     archiving.write(dsn, archive)
     with psycopg.connect(dsn) as connection:
         connection.execute("CREATE ROLE not_owner LOGIN IN ROLE chronolake_server, chronolake_auditor")
@@ -234,7 +235,7 @@ def test_nothing_leaves_that_the_archive_lacks(dsn: str, history: History, archi
     assert answers(dsn) == before
 
     archiving.write(dsn, archive)
-    assert archiving.drop(dsn, archive).eras == [1, 2]
+    assert archiving.drop(dsn, archive).eras == [1]
 
 
 def test_no_archive_begins_after_answers_left(
@@ -243,6 +244,9 @@ def test_no_archive_begins_after_answers_left(
     drop_all(dsn, archive)
     with pytest.raises(errors.ConfigurationError, match="name that one"):
         archiving.write(dsn, archiving.local(tmp_path / "new"))
+    (tmp_path / "archive").rename(tmp_path / "away")
+    with pytest.raises(errors.ConfigurationError, match=r"there is no archive at .*archive: put it back"):
+        archiving.write(dsn, archive)
 
 
 def test_a_chain_has_no_gap_after_several_eras_left_one_by_one(
@@ -354,7 +358,7 @@ def test_nothing_leaves_for_an_archive_of_another_log(
 ) -> None:
     archiving.write(dsn, archive)
     migrations.upgrade(empty_database)
-    with pytest.raises(errors.ConfigurationError, match="another metastore"):
+    with pytest.raises(errors.ConfigurationError, match="whose identity this database never had"):
         archiving.drop(empty_database, archive)
 
 
@@ -362,6 +366,18 @@ def test_answers_stay_for_as_long_as_they_are_to_be_kept(dsn: str, history: Hist
     archiving.write(dsn, archive)
     dropped = archiving.drop(dsn, archive, keep_seconds=3_600)
     assert (dropped.eras, dropped.began, dropped.kept) == ([], None, 1)
+
+
+def test_an_era_with_nothing_but_the_events_of_eras_goes_on(dsn: str, history: History, archive: Files) -> None:
+    archiving.write(dsn, archive)
+    assert archiving.drop(dsn, archive).began == 2
+    archiving.write(dsn, archive)
+    assert archiving.drop(dsn, archive).began is None
+
+    execute(dsn, archive, ("again", "shop"))
+    archiving.write(dsn, archive)
+
+    assert archiving.drop(dsn, archive).began == 3
 
 
 def test_an_era_that_no_event_names_does_not_leave(dsn: str, history: History) -> None:

@@ -26,7 +26,10 @@ def app() -> typer.Typer:
 def archive_app() -> typer.Typer:
     """The commands of ``chronolake archive``."""
     return options.group(
-        "archive", "See what keeps instants on the published active timeline.", ("status", archive_status)
+        "archive",
+        "See what keeps a table's instants on the active timeline that Hudi's readers list. "
+        "The archive of the log is the operator's: chronolake-metastore archive.",
+        ("status", archive_status),
     )
 
 

@@ -25,6 +25,8 @@ from chronolake_metastore.store.postgres.transaction import Session
 
 ACTOR: Final = "chronolake-metastore archive drop"
 """The actor of the events."""
+_KEYS: Final = "archived-era-"
+"""The beginning of the idempotency keys."""
 
 
 class Dropped(msgspec.Struct, frozen=True):
@@ -58,7 +60,9 @@ async def drop(
     them. Eras that were dropped before stay so.
     """
     # The role of the servers may change no partition; the login may, if it is the owner of the schema.
-    database = Database(msgspec.structs.replace(settings, role="none"), lambda: ArchiveReader(storage))
+    owner = msgspec.structs.replace(settings, role="none")
+    await verification.refuse_other(owner, storage)
+    database = Database(owner, lambda: ArchiveReader(storage))
     try:
         began = await _begin_era(database, keep_seconds)
         async with archive.at_one_moment(database) as tx:
@@ -87,11 +91,15 @@ async def drop(
 
 
 async def _begin_era(database: Database, keep_seconds: int) -> int | None:
-    """Begin the next era if it is due; gives its number."""
+    """Begin the next era if it is due; gives its number.
+
+    An idle log begins none: the event of an era that left would be all of it.
+    """
     async with archive.at_one_moment(database) as tx:
         kept = await eras.kept(tx)
+        is_used = await eras.is_used(tx, _KEYS)
     present = kept.eras[-1].number
-    if not domain.is_due(kept.eras[-1], kept.now, keep_seconds):
+    if not is_used or not domain.is_due(kept.eras[-1], kept.now, keep_seconds):
         return None
     await eras.begin(database, present + 1)
     return present + 1
@@ -113,7 +121,7 @@ async def _proved(settings: Settings, storage: ArchiveStorage, progress: Progres
 async def _drop(database: Database, storage: ArchiveStorage, era: Era, link: str) -> None:
     assert era.ended_before is not None
     command = RecordArchivedEra(era.number, era.ended_before, storage.location, link)
-    request = group.request_of(Context(ACTOR, f"archived-era-{era.number}-{uuid.uuid4()}", None, ""), command)
+    request = group.request_of(Context(ACTOR, f"{_KEYS}{era.number}-{uuid.uuid4()}", None, ""), command)
     session = Session(database)
     try:
         [result] = (await group.run(session, [request], drift_max_us=0)).results

@@ -50,7 +50,7 @@ async def location_of(settings: Settings) -> str:
         await database.close()
     if border is None:
         raise errors.ConfigurationError(
-            "the database names no archive, because nothing has left it yet; name the location with --from"
+            "the database names no archive, because nothing has left it yet; name the location with --archive"
         )
     return border.location
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -27,9 +27,11 @@ from chronolake_metastore.proof.verification import FINDINGS_MAX
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import archive, archived
 from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Transaction
 from chronolake_metastore.store.proof import EventKey
 
 _TRIES_MAX: Final = 5
+_DOING: Final = "verifying the archive"
 
 
 class ArchiveReport(msgspec.Struct, frozen=True):
@@ -90,9 +92,8 @@ async def _verify_once(
             continue
         for finding in [*archives.check_order(manifest, number, run), *ends.check(listed.name, run)]:
             verification.add(finding)
-        await verification.verify(storage, listed, run, ends)
+        await verification.verify(storage, listed, run, ends, lambda done: progress(_DOING, done, total))
         ends.add(run)
-        progress("verifying the archive", verification.events, total)
     return manifest, verification.report(manifest, time.monotonic() - began), ends
 
 
@@ -101,24 +102,36 @@ async def refuse_other(settings: Settings, storage: ArchiveStorage) -> None:
 
     Every row would be a finding otherwise. Raises ``DatabaseUnavailable``.
     """
-    manifest = storage.existing_manifest()
+    manifest = storage.manifest()
     database = Database(settings)
     try:
         async with archive.at_one_moment(database) as tx:
-            identities = await archive.identities(tx)
-            border = await tx.fetch_one(archived.find_border_of_answers())
+            await refuse_other_manifest(tx, manifest, storage.location)
     finally:
         await database.close()
+    storage.existing_manifest()
+
+
+async def refuse_other_manifest(tx: Transaction, manifest: ArchiveManifest, location: str) -> None:
+    """As ``refuse_other``, in a transaction; it also raises where no archive has what left the database."""
+    identities = await archive.identities(tx)
+    border = await tx.fetch_one(archived.find_border_of_answers())
+    if border is not None and not manifest.runs:
+        raise errors.ConfigurationError(
+            f"there is no archive at {location}, and the database lacks what has left for the archive at "
+            f"{border.location}: "
+            + ("put it back" if border.location == location else "name that one, or a copy of it")
+        )
     recorded = "" if border is None else f"; the log has left for the archive at {border.location}"
     if manifest.metastore_id is not None and manifest.metastore_id not in identities:
         raise errors.ConfigurationError(
-            f"the archive at {storage.location} is of the metastore {manifest.metastore_id}, whose identity "
-            f"this database never had; name the archive of this database{recorded}"
+            f"the archive at {location} is of the metastore {manifest.metastore_id}, whose identity this "
+            f"database never had; name the archive of this database{recorded}"
         )
     if border is not None and manifest.end < border.transaction_id:
         raise errors.ConfigurationError(
-            f"the archive at {storage.location} ends before transaction {manifest.end}, and the database lacks "
-            f"rows up to transaction {border.transaction_id}: it is an older copy{recorded}"
+            f"the archive at {location} ends before transaction {manifest.end}, and the database lacks rows up "
+            f"to transaction {border.transaction_id}: it is an older copy{recorded}"
         )
 
 
@@ -139,9 +152,17 @@ class RunVerification:
         return self._findings
 
     async def verify(
-        self, storage: ArchiveStorage, listed: ListedRun, run: ArchiveRun, ends: ArchiveEnds
+        self,
+        storage: ArchiveStorage,
+        listed: ListedRun,
+        run: ArchiveRun,
+        ends: ArchiveEnds,
+        progress: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Verify the files and the rows of a run, which begins at ``ends``."""
+        """Verify the files and the rows of a run, which begins at ``ends``.
+
+        ``progress`` takes the number of the events of all runs so far.
+        """
         self._checks.chains.begin_after(ends.events)
         try:
             checks: dict[str, IndexCheck | InstantCheck] = {
@@ -160,6 +181,7 @@ class RunVerification:
             for page in log_rows.pages():
                 await self._checks.check(log_rows, page)
                 self.events += len(page)
+                progress(self.events)
             log_rows.finish()
             for index, check in checks.items():
                 if not check.fits():

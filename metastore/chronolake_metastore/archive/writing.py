@@ -16,11 +16,10 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.archive import indexes, instant_index, rows, run_rows
+from chronolake_metastore.archive import indexes, instant_index, rows, run_rows, verification
 from chronolake_metastore.archive.instant_index import InstantEntries
 from chronolake_metastore.archive.rows import Row, RowWriter
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
-from chronolake_metastore.archive.verification import RunVerification
 from chronolake_metastore.domain import archives
 from chronolake_metastore.domain.archives import (
     ArchiveEnds,
@@ -32,7 +31,7 @@ from chronolake_metastore.domain.archives import (
 )
 from chronolake_metastore.domain.logs import START, ChainHead
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import archive, eras
+from chronolake_metastore.store import archive
 from chronolake_metastore.store.archive import FoundEntries
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Transaction
@@ -92,6 +91,7 @@ async def _write_run(
         spool = Path(folder)
         async with archive.at_one_moment(database) as tx:
             await _refuse_table(tx, storage)
+            await verification.refuse_other_manifest(tx, manifest, storage.location)
             run, is_last = await _next_run(tx, manifest, ends, events_max)
             if not run.has_rows:
                 return is_last and _move_end(storage, manifest, run.end), None
@@ -103,9 +103,9 @@ async def _write_run(
 def _move_end(storage: ArchiveStorage, manifest: ArchiveManifest, end: int) -> bool:
     """Note that the log has no new rows before ``end``; False if another archiver changed the archive.
 
-    Without it, eras that ended on an idle log would wait for the next row.
+    Without it, eras that ended on an idle log would wait for the next row. An empty log has an archive too.
     """
-    if not manifest.runs or end == manifest.end:
+    if end == manifest.end:
         return True
     return storage.replace_manifest(msgspec.structs.replace(manifest, empty_before=end))
 
@@ -137,11 +137,6 @@ async def _next_run(
 ) -> tuple[ArchiveRun, bool]:
     """The description of the next run, and whether nothing is to be archived after it now."""
     [*_, metastore_id] = await archive.identities(tx)
-    if not manifest.runs and (location := await eras.location(tx)) is not None:
-        raise errors.ConfigurationError(
-            f"an archive cannot begin here: old answers have left the database for the archive at {location}; "
-            "name that one, or a copy of it"
-        )
     # The ends of the log before anything of it: a log without them is another one, or was restored.
     if (refusal := (await archive.compare(tx, ends, manifest.metastore_id)).refusal()) is not None:
         raise errors.ConfigurationError(refusal)
@@ -221,11 +216,11 @@ async def _list(
     None if another archiver replaced ``manifest``, which was read last. ``ends`` are those before the run.
     """
     listed, run = storage.add(run, spool, files)
-    verification = RunVerification()
-    await verification.verify(storage, listed, run, ends)
-    if verification.findings:
+    of_run = verification.RunVerification()
+    await of_run.verify(storage, listed, run, ends)
+    if of_run.findings:
         storage.remove([listed.name])
-        finding = verification.findings[0]
+        finding = of_run.findings[0]
         raise errors.ConfigurationError(
             f"the log does not fit its hashes: {finding.table}: {finding.what}; expected {finding.expected}, "
             f"found {finding.found}; {_DAMAGED}"

@@ -14,7 +14,7 @@ from chronolake_metastore.archive import dropping, verification, writing
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.archive.verification import ArchiveReport
 from chronolake_metastore.cli import proving, repeating
-from chronolake_metastore.cli.options import FindingsMax, ReportAsJson, existing, of_settings
+from chronolake_metastore.cli.options import ArchiveLocation, FindingsMax, ReportAsJson, existing, of_settings
 from chronolake_metastore.cli.proving import count
 from chronolake_metastore.domain.archives import ArchiveManifest, ListedRun
 from chronolake_metastore.proof.replay import Progress, no_progress
@@ -31,23 +31,6 @@ app = typer.Typer(
     help="Copy the log to object storage, verify the copy, and let old rows leave PostgreSQL.",
 )
 EVERY_SECONDS: Final = 3_600.0
-_LOCATION: Final = "FOLDER or URI"
-_To = Annotated[
-    str,
-    typer.Option(
-        help=(
-            "A folder outside of all tables, as a path or a URI (s3://...). People who can change the "
-            "database should not be able to change it."
-        ),
-        metavar=_LOCATION,
-    ),
-]
-_From = Annotated[
-    str,
-    typer.Option(
-        "--from", help="The location of the archive, as a path or a URI (s3://...).", metavar=_LOCATION
-    ),
-]
 
 
 class ArchiveStatus(msgspec.Struct, frozen=True):
@@ -66,7 +49,7 @@ class ArchiveStatus(msgspec.Struct, frozen=True):
 def write(
     settings: Settings,
     *,
-    to: _To,
+    archive: ArchiveLocation,
 ) -> None:
     """Copy the log to the archive, from where the last run of it ends, while servers write.
 
@@ -74,7 +57,7 @@ def write(
     several machines at once.
     """
     settings = existing(settings)
-    typer.echo(_write(settings, ArchiveStorage(object_storage.open_location(to))))
+    typer.echo(_write(settings, ArchiveStorage(object_storage.open_location(archive))))
 
 
 @app.command(name="run")
@@ -82,7 +65,7 @@ def write(
 def run_(
     settings: Settings,
     *,
-    to: _To,
+    archive: ArchiveLocation,
     every_seconds: Annotated[
         float, typer.Option(min=1, help="The seconds from one run of archive write to the next.")
     ] = EVERY_SECONDS,
@@ -101,7 +84,7 @@ def run_(
     the login that owns the schema.
     """
     settings = existing(settings)
-    storage = ArchiveStorage(object_storage.open_location(to))
+    storage = ArchiveStorage(object_storage.open_location(archive))
     steps = [repeating.Repeated("archive write", lambda: _write(settings, storage))]
     if keep_days is not None:
         steps.append(
@@ -117,7 +100,7 @@ def run_(
 def drop(
     settings: Settings,
     *,
-    location: _From,
+    archive: ArchiveLocation,
     keep_days: Annotated[
         int, typer.Option(min=0, help="The days for which PostgreSQL keeps all rows, at least.")
     ] = KEEP_DAYS,
@@ -130,27 +113,29 @@ def drop(
     with the login that owns the schema. From then on servers read old rows from the archive.
     """
     settings = existing(settings)
-    storage = ArchiveStorage(object_storage.open_location(location))
+    storage = ArchiveStorage(object_storage.open_location(archive))
 
     with proving.shown_progress() as progress:
         typer.echo(_drop(settings, storage, keep_days, progress))
 
 
 @app.command()
-@of_settings("role", log_level=LogLevel.WARNING, role=ROLE)
+@of_settings("role", is_optional=True, log_level=LogLevel.WARNING, role=ROLE)
 def verify(
-    settings: Settings,
+    settings: Settings | None,
     *,
-    location: _From,
+    archive: ArchiveLocation,
     findings_max: FindingsMax = FINDINGS_MAX,
     as_json: ReportAsJson = False,
 ) -> None:
-    """Prove the archived log from storage alone; with --dsn also that it is the log of this database.
+    """Prove the archived log from storage alone; with --dsn or --data-dir also that it is that database's log.
 
     Exits with 0 if all holds, with 1 and a line for each finding otherwise, and with 2 if it could not check.
     """
     report = asyncio.run(
-        _verify(settings, ArchiveStorage(object_storage.open_location(location)), findings_max)
+        _verify(
+            settings and existing(settings), ArchiveStorage(object_storage.open_location(archive)), findings_max
+        )
     )
     _show(report, as_json=as_json)
     if not report.holds:
@@ -159,10 +144,11 @@ def verify(
 
 @app.command()
 def status(
-    location: _From, as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False
+    archive: ArchiveLocation,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
 ) -> None:
     """Show how far an archive reaches, its runs, and its size."""
-    storage = ArchiveStorage(object_storage.open_location(location))
+    storage = ArchiveStorage(object_storage.open_location(archive))
     try:
         manifest = storage.existing_manifest()
     except ArchiveDamaged as exc:
@@ -221,14 +207,14 @@ def _status(manifest: ArchiveManifest, unlisted_files: int) -> ArchiveStatus:
     return ArchiveStatus(manifest.end, events, size_bytes, per_event, unlisted_files, manifest.runs)
 
 
-async def _verify(settings: Settings, storage: ArchiveStorage, findings_max: int) -> ArchiveReport:
-    if settings.dsn:
+async def _verify(settings: Settings | None, storage: ArchiveStorage, findings_max: int) -> ArchiveReport:
+    if settings is not None:
         await _check_database(settings)
         with diagnosis.missing_rights(settings.role, writes=False):
             await verification.refuse_other(settings, storage)
     with proving.shown_progress() as progress:
         report, ends = await verification.verify(storage, findings_max=findings_max, progress=progress)
-    if not settings.dsn:
+    if settings is None:
         return report
     with diagnosis.missing_rights(settings.role, writes=False):
         return await verification.compared(settings, report, ends)

@@ -35,10 +35,9 @@ def make_views(
     settings: Settings,
     *,
     to: Annotated[Path, typer.Option(help="The file of SQL, which is replaced.", metavar="FILE")],
-    location: Annotated[
+    archive: Annotated[
         str | None,
         typer.Option(
-            "--from",
             help=(
                 "The location of the archive, as a path or a URI (s3://...); without it, the one that the "
                 "database names."
@@ -56,11 +55,11 @@ def make_views(
     it again after archive write and archive drop, which change the files of the archive. The file has no
     password: PGPASSWORD or a password file gives it. Nothing is written to PostgreSQL.
     """
-    if archive_only and location is None:
-        raise typer.BadParameter("without the database, name the archive", param_hint="--from")
+    if archive_only and archive is None:
+        raise typer.BadParameter("without the database, name the archive", param_hint="--archive")
     database = None if archive_only else existing(settings)
     try:
-        storage, manifest = asyncio.run(_archive(location, database))
+        storage, manifest = asyncio.run(_archive(archive, database))
         _replace(to, duckdb.script(storage, manifest, database))
     except ArchiveDamaged as exc:
         raise errors.ConfigurationError(f"the archive is damaged: {exc}; run archive verify") from exc

@@ -86,7 +86,9 @@ def dsn(settings: Settings) -> None:
 _ArchiveLocation = Annotated[
     str | None,
     typer.Option(
-        help="The location of the archive, when old rows of the log are there alone.", metavar="FOLDER or URI"
+        help="The location of the archive, when old rows of the log are there alone.",
+        envvar="CHRONOLAKE_ARCHIVE",
+        metavar="FOLDER or URI",
     ),
 ]
 

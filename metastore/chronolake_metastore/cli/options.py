@@ -26,28 +26,43 @@ FindingsMax = Annotated[
         "--max-findings", min=1, help="The largest number of findings to show; further ones are only counted."
     ),
 ]
+ArchiveLocation = Annotated[
+    str,
+    typer.Option(
+        "--archive",
+        help="The location of the archive, as a path or a URI (s3://...), outside of all tables. "
+        "People who can change the database should not be able to change it.",
+        envvar="CHRONOLAKE_ARCHIVE",
+        metavar="FOLDER or URI",
+    ),
+]
 ReportAsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 EVERY: Final = tuple(setting.name for setting in all_settings())
 """The names of all settings."""
 
 
-def of_settings(*names: str, **defaults: object) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def of_settings(
+    *names: str, is_optional: bool = False, **defaults: object
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a command of a function of settings: each named setting, and the common ones, become options.
 
-    ``defaults`` are those of this command, where they are not those of the class.
+    ``defaults`` are those of this command, where they are not those of the class. If the database
+    ``is_optional``, the function gets None without one.
     """
     options = {setting.name: setting for setting in all_settings() if setting.name in (*names, *_COMMON)}
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         def command(**arguments: Any) -> None:
             values = {name: arguments.pop(name) for name in options}
-            _refuse_two_databases(arguments.pop(_CONTEXT), values["dsn"])
+            is_folder_given = _is_given(arguments.pop(_CONTEXT), "data_dir")
+            _refuse_two_databases(values["dsn"], is_folder_given=is_folder_given)
             values["storage_endpoints"] = values.get("storage_endpoints") or ()
             settings = Settings(**values | {"dsn": _refuse_empty(values["dsn"])})
             telemetry.configure(settings.log_format, settings.log_level)
             for warning in environment.warnings(os.environ, [setting.variable for setting in all_settings()]):
                 typer.echo(f"chronolake-metastore: {warning}", err=True)
-            function(settings, **arguments)
+            is_left_out = is_optional and not settings.dsn and not is_folder_given
+            function(None if is_left_out else settings, **arguments)
 
         _, *others = inspect.signature(function, eval_str=True).parameters.values()
         context = inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -126,13 +141,18 @@ def name_of(settings: Settings) -> str:
     return diagnosis.name_of(settings.dsn)
 
 
-def _refuse_two_databases(context: typer.Context, dsn: str | None) -> None:
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether the command line has an option; the environment does not count."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _refuse_two_databases(dsn: str | None, *, is_folder_given: bool) -> None:
     """Raise ``ConfigurationError`` if the command line names a data folder, and there is a DSN too.
 
     The folder of the environment variable is a default, as that of the container image.
     """
-    source = context.get_parameter_source("data_dir")
-    if dsn is not None and source is not None and source.name == "COMMANDLINE":
+    if dsn is not None and is_folder_given:
         raise errors.ConfigurationError(
             f"--data-dir and a DSN (--dsn or {_DSN_VARIABLE}) name two databases; give one of them"
         )

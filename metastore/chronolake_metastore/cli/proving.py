@@ -170,15 +170,17 @@ def shown_progress() -> Iterator[Progress]:
 
 
 class _Lines:
-    """Progress as lines: one for each thing that is done, and now and then one for how far it is."""
+    """Progress as lines: for each step one at its beginning, one at its end, and others every few seconds."""
 
     def __init__(self) -> None:
         self._doing = ""
+        self._done = 0
         self._told_at = 0.0
 
     def __call__(self, doing: str, done: int, total: int) -> None:
         now = time.monotonic()
-        if doing == self._doing and now - self._told_at < LINE_SECONDS:
+        is_end = self._done < total <= done
+        if doing == self._doing and not is_end and now - self._told_at < LINE_SECONDS:
             return
-        self._doing, self._told_at = doing, now
-        typer.echo(f"{doing}: {done} of {max(done, total)} events" if total else doing, err=True)
+        self._doing, self._done, self._told_at = doing, done, now
+        typer.echo(f"{doing}: {done} of {max(done, total)}" if total else doing, err=True)

@@ -334,19 +334,24 @@ def _read_archive(log: ArchivedLog, border: LogBorder, read: Callable[[ArchivedL
         if not border.is_archived(log):
             log.refresh(border.location)
         if not border.is_archived(log):
-            raise errors.ArchiveUnavailable(
-                f"the archive of the log ends at transaction {log.end} of metastore {log.metastore_id}, and "
-                f"the database has nothing before transaction {border.transaction_id}: put the archive back at "
-                f"{border.location}, or start the server with --archive, which must name the archive of this "
-                "database",
-                end=log.end,
-                border=border.transaction_id,
-            )
+            raise errors.ArchiveUnavailable(_other(log, border), end=log.end, border=border.transaction_id)
         return read(log)
     except errors.ConfigurationError as exc:
         raise errors.ArchiveUnavailable(
             f"the archive of the log cannot be read: {exc}; send the request again", reason=str(exc)
         ) from exc
+
+
+def _other(log: ArchivedLog, border: LogBorder) -> str:
+    """The reason why an archive has not all before the border."""
+    found = f"the archive of the log ends at transaction {log.end} of metastore {log.metastore_id}"
+    if log.metastore_id is None:
+        found = "there is no archive of the log where this server looks for it"
+    return (
+        f"{found}, and the database has nothing before transaction {border.transaction_id}: put the archive "
+        f"back at {border.location}, or start the server with --archive, which must name the archive of this "
+        "database"
+    )
 
 
 async def first_version(connection: AsyncConnection, table_id: UUID, border: LogBorder) -> int:

@@ -22,6 +22,7 @@ from chronolake_model.times import Micros
 _KEPT: Final = statements.load("eras/find_kept")
 _BEGINNINGS: Final = statements.load("eras/find_beginnings")
 _ENDS: Final = statements.load("eras/find_ends")
+_IS_USED: Final = statements.load("eras/is_used")
 _LOCK: Final = "SELECT pg_try_advisory_xact_lock(%(lock)s)"
 _PAUSES: Final = (0.1, 0.2, 0.5, 1, 2, 5, 5)
 """Seconds between two tries to get the locks."""
@@ -145,6 +146,12 @@ async def kept(tx: Transaction) -> KeptEras:
         for number, began_at, ended_at, ended_before, _ in rows
     ]
     return KeptEras(eras, Micros(rows[-1][-1]))
+
+
+async def is_used(tx: Transaction, own_keys: str) -> bool:
+    """Whether the present era has answers, except to commands whose keys begin with ``own_keys``."""
+    [[is_used]] = await tx.query(_IS_USED, {"own_keys": own_keys})
+    return bool(is_used)
 
 
 async def ends(tx: Transaction, era: int) -> dict[UUID, int]:

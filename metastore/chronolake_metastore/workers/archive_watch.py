@@ -6,6 +6,7 @@ It reads the manifest, and none of the runs. Every server watches, because each 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Final
 
 from chronolake_metastore import errors, object_storage, telemetry
@@ -30,6 +31,8 @@ class ArchiveWatch:
         self._metrics = metrics
         self._location = location
         self._failure = ""
+        self._end = 0
+        self._read_at = time.monotonic()
 
     async def run(self) -> None:
         """Watch at once, and then periodically, until cancelled."""
@@ -40,30 +43,32 @@ class ArchiveWatch:
         async with self._database.probing() as connection:
             border = await archived.border_of_answers(connection)
         location = self._location or (border and border.location)
-        end = await asyncio.to_thread(self._end, location) if location else 0
+        if location:
+            await asyncio.to_thread(self._read_end, location)
         async with self._database.probing() as connection:
-            lag = await archived.lag(connection, end or 0)
-        self._show(end, lag, is_known=bool(location))
+            # While the archive cannot be read, it has at least what it had, and what has left the database.
+            lag = await archived.lag(connection, max(self._end, border.transaction_id if border else 0))
+        self._show(lag, is_known=bool(location))
 
-    def _end(self, location: str) -> int | None:
-        """The end of the archive; None if it cannot be read."""
+    def _read_end(self, location: str) -> None:
+        """Read the end of the archive, if it can be read."""
         try:
-            end = ArchiveStorage(object_storage.open_location(location)).existing_manifest().end
+            self._end = ArchiveStorage(object_storage.open_location(location)).existing_manifest().end
         except errors.ConfigurationError as exc:
             self._metrics.archive_failures.inc()
             if self._failure != str(exc):
                 _log.warning("the archive of the log cannot be read", location=location, reason=str(exc))
             self._failure = str(exc)
-            return None
-        self._failure = ""
-        return end
+            return
+        self._failure, self._read_at = "", time.monotonic()
 
-    def _show(self, end: int | None, lag: ArchiveLag, *, is_known: bool) -> None:
+    def _show(self, lag: ArchiveLag, *, is_known: bool) -> None:
         self._metrics.oldest_ended_era.set(lag.oldest_era_seconds)
-        # While the archive cannot be read, its last end stays, and the counter of failures grows.
-        if is_known and end is not None:
-            self._metrics.archive_end.set(end)
-            self._metrics.archive_lag.set(lag.seconds)
+        if is_known:
+            self._metrics.archive_end.set(self._end)
+            # What is written after an end that was read long ago may be in no archive at all.
+            unread_seconds = time.monotonic() - self._read_at if self._failure else 0.0
+            self._metrics.archive_lag.set(max(lag.seconds, unread_seconds))
             self._metrics.archive_lag_transactions.set(lag.transactions)
 
 
