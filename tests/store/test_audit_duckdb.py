@@ -340,7 +340,7 @@ def test_without_an_archive_the_error_says_how_to_make_one(lake: Lake, dsn: str,
 
     assert "there is no archive at" in missing
     assert "name that one" in missing
-    assert "name the location with --from" in unnamed
+    assert "name the location with --archive" in unnamed
     assert "--archive" in without_both
     assert list(tmp_path.iterdir()) == []
 
