@@ -9,6 +9,8 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
+from chronolake_metastore.domain import event_holders
+from chronolake_metastore.domain.event_holders import EventHolder
 from chronolake_metastore.domain.needed_events import BEGINNING, Causes, Need, need, need_for_blockers
 from chronolake_model.times import Micros
 
@@ -85,6 +87,18 @@ def test_what_is_covered_begins_no_earlier(
     covering, covered = Need(time, version), Need(other_time, other_version)
     if covering.covers(covered):
         assert first(covering) <= first(covered)
+
+
+@given(BOUNDS)
+def test_the_cause_is_named_of_each_first_needed_event(bounds: Causes) -> None:
+    needed = need(bounds)
+    named = [time for time in event_holders.times(bounds).values() if time is not None]
+    assert needed.since == min(named, default=None)
+    for first in {needed.version, 1} if needed.since is not None else {needed.version}:
+        held_by, since = event_holders.holder(bounds, first)
+        is_by_version = held_by in (EventHolder.PUBLICATION, EventHolder.LAST_EVENT)
+        assert since == (None if is_by_version else needed.since)
+        assert held_by in event_holders.ADVICE
 
 
 @pytest.mark.parametrize("field", ["fewest", "history_before"])

@@ -431,7 +431,7 @@ def test_the_commands_write_verify_and_measure(log_dsn: str, tmp_path: Path) -> 
     assert all("all holds" in ended.stdout for ended in (verified, compared))
     events = counts(log_dsn)["event"]
     assert verified.stderr.splitlines()[-1] == f"verifying the archive: {events} of {events}"
-    assert json.loads(status.stdout)["events"] == counts(log_dsn)["event"]
+    assert json.loads(status.stdout)["archive"]["events"] == counts(log_dsn)["event"]
     assert (damaged.returncode, "event.parquet" in damaged.stdout) == (1, True)
 
 

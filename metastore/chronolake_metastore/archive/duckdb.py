@@ -15,7 +15,7 @@ from chronolake_metastore.archive import rows, verification
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.domain.archives import ArchiveEnds, ArchiveManifest
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import archive, archived
+from chronolake_metastore.store import archive
 from chronolake_metastore.store.postgres import engine
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_storage import opening
@@ -42,17 +42,12 @@ async def location_of(settings: Settings) -> str:
 
     Raises ``DatabaseUnavailable``, and ``ConfigurationError`` if nothing did.
     """
-    database = Database(settings)
-    try:
-        async with archive.at_one_moment(database) as tx:
-            border = await tx.fetch_one(archived.find_border_of_answers())
-    finally:
-        await database.close()
-    if border is None:
+    location = await verification.recorded_location(settings)
+    if location is None:
         raise errors.ConfigurationError(
             "the database names no archive, because nothing has left it yet; name the location with --archive"
         )
-    return border.location
+    return location
 
 
 async def fitting_manifest(settings: Settings, storage: ArchiveStorage) -> ArchiveManifest:

@@ -112,6 +112,20 @@ async def refuse_other(settings: Settings, storage: ArchiveStorage) -> None:
     storage.existing_manifest()
 
 
+async def recorded_location(settings: Settings) -> str | None:
+    """The location of the archive that has what left a database; None if nothing did.
+
+    Raises ``DatabaseUnavailable``.
+    """
+    database = Database(settings)
+    try:
+        async with archive.at_one_moment(database) as tx:
+            border = await tx.fetch_one(archived.find_border_of_answers())
+    finally:
+        await database.close()
+    return None if border is None else border.location
+
+
 async def refuse_other_manifest(tx: Transaction, manifest: ArchiveManifest, location: str) -> None:
     """As ``refuse_other``, in a transaction; it also raises where no archive has what left the database."""
     identities = await archive.identities(tx)

@@ -10,13 +10,21 @@ import msgspec
 import typer
 
 from chronolake_metastore import errors, object_storage
-from chronolake_metastore.archive import dropping, verification, writing
+from chronolake_metastore.archive import dropping, status, verification, writing
+from chronolake_metastore.archive.status import ArchiveStatus, LogStatus
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.archive.verification import ArchiveReport
 from chronolake_metastore.cli import proving, repeating
-from chronolake_metastore.cli.options import ArchiveLocation, FindingsMax, ReportAsJson, existing, of_settings
+from chronolake_metastore.cli.options import (
+    ArchiveLocation,
+    FindingsMax,
+    OptionalArchive,
+    ReportAsJson,
+    existing,
+    of_settings,
+)
 from chronolake_metastore.cli.proving import count
-from chronolake_metastore.domain.archives import ArchiveManifest, ListedRun
+from chronolake_metastore.domain.event_holders import HeldEvents, HoldingCause
 from chronolake_metastore.proof.replay import Progress, no_progress
 from chronolake_metastore.proof.verification import FINDINGS_MAX
 from chronolake_metastore.queries import readiness
@@ -31,17 +39,6 @@ app = typer.Typer(
     help="Copy the log to object storage, verify the copy, and let old rows leave PostgreSQL.",
 )
 EVERY_SECONDS: Final = 3_600.0
-
-
-class ArchiveStatus(msgspec.Struct, frozen=True):
-    """The size of an archive; ``end`` is the transaction before which it has everything."""
-
-    end: int
-    events: int
-    size_bytes: int
-    bytes_per_event: float
-    unlisted_files: int
-    runs: tuple[ListedRun, ...]
 
 
 @app.command()
@@ -88,7 +85,9 @@ def run_(
     steps = [repeating.Repeated("archive write", lambda: _write(settings, storage))]
     if keep_days is not None:
         steps.append(
-            repeating.Repeated("archive drop", lambda: _drop(settings, storage, keep_days, no_progress))
+            repeating.Repeated(
+                "archive drop", lambda: "; ".join(_drop(settings, storage, keep_days, no_progress))
+            )
         )
         with contextlib.suppress(errors.Unavailable):
             asyncio.run(diagnosis.refuse_unless_owner(settings))
@@ -116,7 +115,8 @@ def drop(
     storage = ArchiveStorage(object_storage.open_location(archive))
 
     with proving.shown_progress() as progress:
-        typer.echo(_drop(settings, storage, keep_days, progress))
+        done = _drop(settings, storage, keep_days, progress)
+    typer.echo("\n".join(done))
 
 
 @app.command()
@@ -142,29 +142,99 @@ def verify(
         raise typer.Exit(1)
 
 
-@app.command()
-def status(
-    archive: ArchiveLocation,
+@app.command(name="status")
+@of_settings("role", is_optional=True, log_level=LogLevel.WARNING)
+def show_status(
+    settings: Settings | None,
+    *,
+    archive: OptionalArchive = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
 ) -> None:
-    """Show how far an archive reaches, its runs, and its size."""
-    storage = ArchiveStorage(object_storage.open_location(archive))
-    try:
-        manifest = storage.existing_manifest()
-    except ArchiveDamaged as exc:
-        raise errors.ConfigurationError(f"the archive is damaged: {exc}") from exc
-    found = _status(manifest, sum(1 for _ in storage.unlisted(manifest)))
+    """Show the end, the runs and the size of an archive; with --dsn or --data-dir also the log in PostgreSQL.
+
+    It lists the eras of the log, and for each table the events that cannot leave, the cause, its age, and what
+    ends it. Without --archive, the location is the one that the database names. The command chronolake archive
+    status TABLE shows something else: what holds the active timeline of Hudi's readers.
+    """
+    if settings is None and archive is None:
+        raise typer.BadParameter(
+            "name an archive, or a database with --dsn or --data-dir", param_hint="--archive"
+        )
+    of_archive, of_log = asyncio.run(_status(settings and existing(settings), archive))
     if as_json:
-        proving.echo_json(found)
+        proving.echo_json({"archive": of_archive, "log": of_log})
         return
-    for run in found.runs:
+    if of_archive is not None:
+        _show_archive(of_archive)
+    if of_log is not None:
+        _show_log(of_log)
+
+
+async def _status(
+    settings: Settings | None, location: str | None
+) -> tuple[ArchiveStatus | None, LogStatus | None]:
+    if settings is not None:
+        await _check_database(settings)
+        with diagnosis.missing_rights(settings.role, writes=False):
+            location = location or await verification.recorded_location(settings)
+    storage = None if location is None else ArchiveStorage(object_storage.open_location(location))
+    of_archive = None
+    if storage is not None:
+        try:
+            of_archive = status.of_archive(storage)
+        except ArchiveDamaged as exc:
+            raise errors.ConfigurationError(f"the archive is damaged: {exc}") from exc
+    if settings is None:
+        return of_archive, None
+    with diagnosis.missing_rights(settings.role, writes=False):
+        return of_archive, await status.of_log(settings, storage)
+
+
+def _show_archive(shown: ArchiveStatus) -> None:
+    for run in shown.runs:
         typer.echo(f"{run.name}: level {run.level}, {count(run.events, 'event')}, {run.size_bytes} bytes")
     typer.echo(
-        f"{count(len(found.runs), 'run')} to transaction {found.end}: {count(found.events, 'event')}, "
-        f"{found.size_bytes} bytes, {found.bytes_per_event:.1f} an event"
+        f"{count(len(shown.runs), 'run')} to transaction {shown.end}: {count(shown.events, 'event')}, "
+        f"{shown.size_bytes} bytes, {shown.bytes_per_event:.1f} an event"
     )
-    if found.unlisted_files:
-        typer.echo(f"{count(found.unlisted_files, 'file')} of runs that are not listed: no part of the archive")
+    if shown.unlisted_files:
+        typer.echo(f"{count(shown.unlisted_files, 'file')} of runs that are not listed: no part of the archive")
+
+
+def _show_log(shown: LogStatus) -> None:
+    for part in shown.parts:
+        named = f"era {part.last}" if part.first == part.last else f"eras {part.first} to {part.last}"
+        ended = "now" if part.ended_at is None else f"{part.ended_at:%Y-%m-%d %H:%M}"
+        left = [
+            f"; {what} left at {time:%Y-%m-%d %H:%M}"
+            for what, time in (("answers", part.answers_left_at), ("events", part.events_left_at))
+            if time is not None
+        ]
+        typer.echo(
+            f"{named}, {part.began_at:%Y-%m-%d %H:%M} to {ended}: about {count(part.events, 'event')} and "
+            f"{count(part.rows, 'row')} beside them, {part.size_bytes} bytes{''.join(left)}"
+        )
+    for table in shown.tables:
+        dropped = " (dropped)" if table.is_dropped else ""
+        leaving = f"; {table.leaving} may leave" if table.leaving else ""
+        typer.echo(
+            f"{table.table}{dropped}: {count(table.needed, 'event')} from version {table.first_needed} on: "
+            f"{_cause(table)}{leaving}"
+        )
+    if shown.largest_cause is not None:
+        typer.echo(_line_of_cause(shown.largest_cause))
+
+
+def _line_of_cause(cause: HoldingCause) -> str:
+    tables = count(cause.tables, "table")
+    most = f"those of {cause.most.table}: {_cause(cause.most)}"
+    return f"most events stay for {cause.held_by}, {cause.events} of {tables}; {most}"
+
+
+def _cause(held: HeldEvents) -> str:
+    since = "" if held.since is None else f" since {held.since:%Y-%m-%d %H:%M}"
+    age = "" if held.age_seconds is None else f" ({held.age_seconds / 86_400:.1f} days)"
+    return f"{held.held_by}{since}{age}: {held.advice}"
 
 
 def _write(settings: Settings, storage: ArchiveStorage) -> str:
@@ -180,14 +250,15 @@ def _write(settings: Settings, storage: ArchiveStorage) -> str:
     return f"{count(done.runs, 'new run')}, {count(done.events, 'event')}, {done.size_bytes} bytes{merges}"
 
 
-def _drop(settings: Settings, storage: ArchiveStorage, keep_days: int, progress: Progress) -> str:
-    """Drop once; gives a line about the result."""
+def _drop(settings: Settings, storage: ArchiveStorage, keep_days: int, progress: Progress) -> list[str]:
+    """Drop once; gives a line about the result, and one about the largest cause for which events stay."""
 
-    async def run() -> dropping.Dropped:
+    async def run() -> tuple[dropping.Dropped, LogStatus]:
         await _check_database(settings)
-        return await dropping.drop(settings, storage, keep_days * 86_400, progress)
+        done = await dropping.drop(settings, storage, keep_days * 86_400, progress)
+        return done, await status.of_log(msgspec.structs.replace(settings, role="none"))
 
-    done = asyncio.run(run())
+    done, of_log = asyncio.run(run())
     left = []
     if done.eras:
         left.append(f"the answers of {count(len(done.eras), 'era')} were dropped")
@@ -197,14 +268,9 @@ def _drop(settings: Settings, storage: ArchiveStorage, keep_days: int, progress:
     began = "" if done.began is None else f", era {done.began} began"
     eras = count(len(done.waiting), "era")
     waiting = f"; {eras} can leave after the next archive write" if done.waiting else ""
-    return f"{dropped}{began}{waiting}; PostgreSQL has the answers of {count(done.kept, 'era')}"
-
-
-def _status(manifest: ArchiveManifest, unlisted_files: int) -> ArchiveStatus:
-    events = sum(run.events for run in manifest.runs)
-    size_bytes = sum(run.size_bytes for run in manifest.runs)
-    per_event = size_bytes / events if events else 0.0
-    return ArchiveStatus(manifest.end, events, size_bytes, per_event, unlisted_files, manifest.runs)
+    kept = f"; PostgreSQL has the answers of {count(done.kept, 'era')}"
+    cause = [] if of_log.largest_cause is None else [_line_of_cause(of_log.largest_cause)]
+    return [f"{dropped}{began}{waiting}{kept}", *cause]
 
 
 async def _verify(settings: Settings | None, storage: ArchiveStorage, findings_max: int) -> ArchiveReport:

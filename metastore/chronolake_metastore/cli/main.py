@@ -17,6 +17,7 @@ from chronolake_metastore.cli import archiving, auditing, backing_up, claiming, 
 from chronolake_metastore.cli.options import (
     EVERY,
     FindingsMax,
+    OptionalArchive,
     ReportAsJson,
     existing,
     of_settings,
@@ -83,16 +84,6 @@ def dsn(settings: Settings) -> None:
     typer.echo(existing(settings).dsn)
 
 
-_ArchiveLocation = Annotated[
-    str | None,
-    typer.Option(
-        help="The location of the archive, when old rows of the log are there alone.",
-        envvar="CHRONOLAKE_ARCHIVE",
-        metavar="FOLDER or URI",
-    ),
-]
-
-
 @app.command()
 @of_settings("role", log_level=LogLevel.WARNING)
 def verify(
@@ -110,7 +101,7 @@ def verify(
             help="A folder of heads: check for each whether the log still contains it.", metavar="FOLDER or URI"
         ),
     ] = None,
-    archive: _ArchiveLocation = None,
+    archive: OptionalArchive = None,
     findings_max: FindingsMax = verification.FINDINGS_MAX,
     as_json: ReportAsJson = False,
 ) -> None:
@@ -146,7 +137,7 @@ def heads(
 
 @app.command()
 @of_settings(log_level=LogLevel.WARNING)
-def rebuild(settings: Settings, *, archive: _ArchiveLocation = None) -> None:
+def rebuild(settings: Settings, *, archive: OptionalArchive = None) -> None:
     """Make the projections equal to a replay of the event log, while servers write.
 
     The log is replayed into temporary tables. Commands wait only while rows that differ are corrected.

@@ -17,6 +17,7 @@ from chronolake_metastore.store.postgres import diagnosis
 from chronolake_model import environment
 
 _DSN_VARIABLE: Final = "CHRONOLAKE_DSN"
+_ARCHIVE_VARIABLE: Final = "CHRONOLAKE_ARCHIVE"
 _CONTEXT: Final = "context"
 _COMMON: Final = ("dsn", "data_dir", "log_format", "log_level")
 
@@ -32,7 +33,16 @@ ArchiveLocation = Annotated[
         "--archive",
         help="The location of the archive, as a path or a URI (s3://...), outside of all tables. "
         "People who can change the database should not be able to change it.",
-        envvar="CHRONOLAKE_ARCHIVE",
+        envvar=_ARCHIVE_VARIABLE,
+        metavar="FOLDER or URI",
+    ),
+]
+OptionalArchive = Annotated[
+    str | None,
+    typer.Option(
+        "--archive",
+        help="The location of the archive, when old rows of the log are there alone.",
+        envvar=_ARCHIVE_VARIABLE,
         metavar="FOLDER or URI",
     ),
 ]

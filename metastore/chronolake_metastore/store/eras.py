@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -17,10 +18,11 @@ from chronolake_metastore.store.postgres import engine, statements
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Statement, Transaction
-from chronolake_model.times import Micros
+from chronolake_model.times import Micros, to_datetime
 
 _KEPT: Final = statements.load("eras/find_kept")
 _BEGINNINGS: Final = statements.load("eras/find_beginnings")
+_SIZES: Final = statements.load("eras/find_sizes")
 _ENDS: Final = statements.load("eras/find_ends")
 _IS_USED: Final = statements.load("eras/is_used")
 _LOCK: Final = "SELECT pg_try_advisory_xact_lock(%(lock)s)"
@@ -72,6 +74,23 @@ class ThinnedEras(msgspec.Struct, frozen=True):
 
     last_era: int
     border: int
+
+
+class StoredPart(msgspec.Struct, frozen=True):
+    """A partition of the log: the eras ``first`` to ``last``, about how many rows it has, and its bytes.
+
+    ``rows`` are those of answers, lists, write stats and deleted files.
+    """
+
+    first: int
+    last: int
+    began_at: datetime
+    ended_at: datetime | None
+    answers_left_at: datetime | None
+    events_left_at: datetime | None
+    events: int
+    rows: int
+    size_bytes: int
 
 
 def save_archived(version: int, archived: EraArchived) -> Statement:
@@ -146,6 +165,14 @@ async def kept(tx: Transaction) -> KeptEras:
         for number, began_at, ended_at, ended_before, _ in rows
     ]
     return KeptEras(eras, Micros(rows[-1][-1]))
+
+
+async def stored_parts(tx: Transaction) -> list[StoredPart]:
+    """The partitions of the log and their sizes, the oldest first."""
+    return [
+        StoredPart(*row[:2], *(time and to_datetime(Micros(time)) for time in row[2:6]), *row[6:])
+        for row in await tx.query(_SIZES, {})
+    ]
 
 
 async def is_used(tx: Transaction, own_keys: str) -> bool:

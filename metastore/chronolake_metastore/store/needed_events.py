@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from chronolake_metastore.domain.needed_events import Causes, Need
+from chronolake_metastore.domain import event_holders
+from chronolake_metastore.domain.event_holders import HeldEvents
+from chronolake_metastore.domain.needed_events import Causes, Need, need
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Transaction
 from chronolake_model.publication import (
@@ -18,6 +20,7 @@ from chronolake_model.times import Micros
 from chronolake_model.vocabulary import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT
 
 _CAUSES: Final = statements.load("needed_events/find_causes")
+_TABLES: Final = statements.load("needed_events/find_tables")
 _VERSIONS: Final = statements.load("needed_events/find_versions")
 _PROPERTIES: Final[Mapping[str, object]] = {
     "keep_min": KEEP_MIN_PROPERTY,
@@ -41,6 +44,16 @@ async def blockers(tx: Transaction, table_ids: Iterable[UUID]) -> list[Causes]:
 async def _causes(tx: Transaction, parameters: Mapping[str, object]) -> list[Causes]:
     rows = await tx.query(_CAUSES, {**_PROPERTIES, **parameters})
     return [Causes(*row) for row in rows]
+
+
+async def held(tx: Transaction) -> list[HeldEvents]:
+    """The events that each table keeps, and why, by name."""
+    of_tables = {of_table.table_id: of_table for of_table in await causes(tx)}
+    first = await first_versions(tx, {table_id: need(of_table) for table_id, of_table in of_tables.items()})
+    return [
+        event_holders.held_events(of_tables[table_id], name, first_version, first[table_id], Micros(now))
+        for table_id, name, first_version, now in await tx.query(_TABLES, {})
+    ]
 
 
 async def first_versions(tx: Transaction, needs: Mapping[UUID, Need]) -> dict[UUID, int]:
