@@ -39,9 +39,11 @@ GRANT USAGE ON SEQUENCE chronolake.event_position, chronolake.refusal_position T
 -- The projections.
 GRANT SELECT, INSERT, UPDATE, DELETE
     ON chronolake.namespace, chronolake.lake_table, chronolake.base_path, chronolake.schema_version,
-        chronolake.instant, chronolake.file, chronolake.planned_group, chronolake.replaced_group,
-        chronolake.stream, chronolake.stream_checkpoint, chronolake.buffered_file
+        chronolake.planned_group, chronolake.replaced_group, chronolake.stream, chronolake.stream_checkpoint,
+        chronolake.buffered_file
     TO chronolake_server;
+-- Which instants leave is for the owner to say.
+GRANT SELECT, INSERT, UPDATE ON chronolake.instant, chronolake.file TO chronolake_server;
 
 -- Clocks and heads of chains. UPDATE on columns is enough for SELECT ... FOR UPDATE, and does not allow LOCK TABLE above
 -- ROW EXCLUSIVE. So this role cannot lock other servers out. Only rebuild deletes rows; it runs as the owner of the

@@ -13,7 +13,7 @@ import msgspec
 import psycopg
 import pyarrow.parquet as pq
 
-from chronolake_metastore.archive import dropping, rows, run_rows, thinning, verification, writing
+from chronolake_metastore.archive import dropping, leaving, rows, run_rows, thinning, verification, writing
 from chronolake_metastore.archive.dropping import Dropped
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.archive.verification import ArchiveReport
@@ -62,6 +62,20 @@ def thin(dsn: str, files: Files) -> int:
         database = Database(Settings(dsn=dsn, role="none"))
         try:
             return (await thinning.thin(database, storage.manifest().end, ends, 0, no_progress)).leaving
+        finally:
+            await database.close()
+
+    return asyncio.run(run())
+
+
+def let_instants_leave(dsn: str) -> int:
+    """Let instants leave whose events have left before; gives their number."""
+
+    async def run() -> int:
+        database = Database(Settings(dsn=dsn, role="none"))
+        try:
+            borders = [border for border in await leaving.plan(database) if border.until > border.since]
+            return await leaving.leave(database, borders, no_progress)
         finally:
             await database.close()
 

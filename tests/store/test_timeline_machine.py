@@ -14,12 +14,7 @@ from uuid import UUID
 import msgspec
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import initialize, invariant, precondition, rule
 from hypothesis.strategies import DataObject
 
 from chronolake_metastore import errors
@@ -60,7 +55,9 @@ _Outcome = tuple[str | None, bytes]
 
 
 class Promises(machines.DatabaseMachine):
-    """Some of the tables, and their writers and readers."""
+    """Some of the tables, and their writers and readers. The table ``instants`` has all instants."""
+
+    instants = "chronolake.instant"
 
     def __init__(self) -> None:
         super().__init__()
@@ -122,7 +119,7 @@ class Promises(machines.DatabaseMachine):
         for request_id, result in zip(
             [*old, requests[-1].ctx.request_id], results[len(requests) :], strict=True
         ):
-            assert _outcome(result) == self.outcomes[request_id][1]
+            assert outcome(result) == self.outcomes[request_id][1]
 
         used = data.draw(st.sampled_from(old))
         another = self.request(instants.BeginInstant(self.active[0], writer="another"))
@@ -242,7 +239,7 @@ class Promises(machines.DatabaseMachine):
             "SELECT t.namespace || '.' || t.name, chronolake.micros(i.requested_time), i.action, i.state,"
             " i.writer, chronolake.micros(i.lease_expires_at), chronolake.micros(i.completion_time),"
             " chronolake.micros(i.target), chronolake.micros(i.rolled_back_by), i.schema_version"
-            " FROM chronolake.instant i JOIN chronolake.lake_table t USING (table_id)"
+            f" FROM {self.instants} i JOIN chronolake.lake_table t USING (table_id)"
             " WHERE t.dropped_at IS NULL"
         )
         assert {(name, requested): columns for name, requested, *columns in rows} == {
@@ -382,7 +379,7 @@ class Promises(machines.DatabaseMachine):
                 if winner := refusals[result.code]:
                     assert parse_time(result.context["winner"]) == winner
                 self.refused.append(request.ctx.request_id)
-            self.outcomes[request.ctx.request_id] = (request, _outcome(result))
+            self.outcomes[request.ctx.request_id] = (request, outcome(result))
 
     def set_clock(self, now_us: int) -> None:
         if self.active:
@@ -468,7 +465,7 @@ class Promises(machines.DatabaseMachine):
         return {name: sorted(self.sql(f"SELECT * FROM chronolake.{name}"), key=repr) for name in PROJECTIONS}
 
 
-def _outcome(result: Result) -> _Outcome:
+def outcome(result: Result) -> _Outcome:
     if isinstance(result, Answer):
         return None, msgspec.json.encode(result.result)
     refused = Refused(code=result.code, detail=result.detail, context=result.context, place="")

@@ -137,12 +137,23 @@ def heads(
 
 @app.command()
 @of_settings(log_level=LogLevel.WARNING)
-def rebuild(settings: Settings, *, archive: OptionalArchive = None) -> None:
+def rebuild(
+    settings: Settings,
+    *,
+    archive: OptionalArchive = None,
+    with_instants: Annotated[
+        bool,
+        typer.Option(
+            "--with-instants",
+            help="Bring back the instants that have left the database, so that a table can be published anew.",
+        ),
+    ] = False,
+) -> None:
     """Make the projections equal to a replay of the event log, while servers write.
 
     The log is replayed into temporary tables. Commands wait only while rows that differ are corrected.
     """
-    typer.echo(proving.rebuild(existing(settings), archive))
+    typer.echo(proving.rebuild(existing(settings), archive, with_instants=with_instants))
 
 
 @app.command()

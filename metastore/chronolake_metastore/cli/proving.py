@@ -112,7 +112,7 @@ def _storage(archive: str | None) -> ArchiveStorage | None:
     return None if archive is None else ArchiveStorage(object_storage.open_location(archive))
 
 
-def rebuild(settings: Settings, archive: str | None) -> str:
+def rebuild(settings: Settings, archive: str | None, *, with_instants: bool) -> str:
     """Rebuild, and show the progress; gives a line about the result."""
 
     async def run(progress: Progress) -> Rebuilt:
@@ -120,7 +120,7 @@ def rebuild(settings: Settings, archive: str | None) -> str:
         if location is not None:
             await archive_verification.refuse_other(settings, location)
         archived = None if location is None else RowsOfArchive(location)
-        return await rebuilding.rebuild(settings, progress, archived)
+        return await rebuilding.rebuild(settings, progress, archived, with_instants=with_instants)
 
     location = _storage(archive)
     with shown_progress() as progress:

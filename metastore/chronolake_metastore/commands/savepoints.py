@@ -49,6 +49,8 @@ class CreateSavepointHandler(Handler[CreateSavepoint, Border | None]):
         self, state: State, command: CreateSavepoint, evidence: Border | None, origin: Origin
     ) -> AnyResult:
         table = state.table(command.table)
+        if command.target is not None:
+            state.refuse_archived(table, command.target)
         known = state.instants_of(table.table_id)
         target = savepoints.target_of(table, command, known)
         existing = savepoints.existing(target, known)
@@ -85,6 +87,7 @@ class RestoreTableHandler(Handler[RestoreTable, None]):
     @override
     def decide(self, state: State, command: RestoreTable, evidence: None, origin: Origin) -> AnyResult:
         table = state.table(command.table)
+        state.refuse_archived(table, command.savepoint)
         undone: list[Instant] = []
         known = state.instants_of(table.table_id)
         for instant in restores.plan(table, command, known):

@@ -38,12 +38,14 @@ MICROS_PER_HOUR: Final = 3_600 * MICROS_PER_SECOND
 class CleanHistory(msgspec.Struct, frozen=True):
     """For a table and a time: the last change of its files by then, and the last completion.
 
-    ``retained`` is the latest requested time of the writes that had completed by then.
+    ``retained`` is the latest requested time of the writes that had completed by then. Of instants requested
+    before ``instants_from`` it knows nothing: they have left the database.
     """
 
     changed: Micros | None
     completed: Micros | None
     retained: Micros | None
+    instants_from: Micros | None = None
 
 
 class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -269,6 +271,12 @@ def first_servable(
         raise errors.InvalidPlan(
             f"cleaned_before is {format_time(cleaned_before, tick)}, which is later than every completion of "
             f"{table.name!r}: {known}"
+        )
+    if past.instants_from is not None and min(past.changed or 0, past.retained or 0) < past.instants_from:
+        first = format_time(past.instants_from, table.definition.tick)
+        raise errors.InvalidPlan(
+            f"cleaned_before is before the first write of {table.name!r} that the database has: instants "
+            f"requested before {first} have left it. Name a later time"
         )
     changes = [time for time, action in done if time <= cleaned_before and action in _CHANGES]
     return max([*changes, *([] if past.changed is None else [past.changed])], default=None)

@@ -40,13 +40,17 @@ _NAMELESS_MAX: Final = 1 << 16
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """The head of a table's log: the last time and version issued, and the last event's hash."""
+    """The head of a table's log: the last time and version issued, and the last event's hash.
+
+    Instants requested before ``instants_from`` have left the database; None if none have.
+    """
 
     table_id: UUID
     tick: Tick
     last_time: Micros = Micros(0)
     version: int = 0
     head: bytes = b""
+    instants_from: Micros | None = None
 
 
 def next_time(clock: Clock, now: Micros) -> Micros:
@@ -113,7 +117,7 @@ def next_requests(
     for _ in range(count):
         time = next_time(clock, origin.now.wall)
         event = _next_event(clock, origin, payload, encoded, time, time, answers)
-        clock = Clock(clock.table_id, clock.tick, time, event.version, event.hash)
+        clock = Clock(clock.table_id, clock.tick, time, event.version, event.hash, clock.instants_from)
         requests.append(event)
     return requests
 
@@ -158,7 +162,7 @@ def advance(clock: Clock, event: Event) -> Clock:
         raise ImpossibleEvent("times increase")
     if event.previous_hash != clock.head:
         raise ImpossibleEvent("each event carries the hash of its predecessor")
-    return Clock(clock.table_id, clock.tick, event.time, event.version, event.hash)
+    return Clock(clock.table_id, clock.tick, event.time, event.version, event.hash, clock.instants_from)
 
 
 def encode_payload(payload: Payload) -> bytes:

@@ -34,7 +34,7 @@ from chronolake_metastore.domain.logs import CATALOG_ID, START, ChainHead, Clock
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_metastore.domain.reported_files import BufferedFile
 from chronolake_metastore.domain.streams import Stream, StreamKey
-from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.domain.tables import Table, archived_instant
 from chronolake_model.files import WriteStat
 from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros, Tick, format_time
@@ -161,12 +161,19 @@ class State:
         return table if table is not None and table.table_id in self.clocks else None
 
     def instant(self, table: Table, requested_time: Micros) -> Instant:
-        """An instant of a table; raises ``InstantNotFound``."""
+        """An instant of a table; raises ``InstantNotFound`` or ``IllegalTransition``."""
+        self.refuse_archived(table, requested_time)
         instant = self.instants.get((table.table_id, requested_time))
         if instant is None:
             time = format_time(requested_time, table.definition.tick)
             raise errors.InstantNotFound(table.name, time, self.renamed.get(table.name))
         return instant
+
+    def refuse_archived(self, table: Table, requested_time: Micros) -> None:
+        """Raise ``IllegalTransition`` if an instant of this time can only be in the archive of the log."""
+        instants_from = self.clocks[table.table_id].instants_from
+        if instants_from is not None and requested_time < instants_from:
+            raise archived_instant(table, requested_time, instants_from)
 
     def find_instant(self, table: str, requested_time: Micros) -> tuple[Table, Instant] | None:
         """A table and an instant of it, if both are there."""

@@ -388,3 +388,17 @@ def evolve_cleaned(table: Table, before: Micros | None, earliest: Micros | None 
     times = (before, table.cleaned_before), (earliest, table.earliest_commit_to_retain)
     cleaned_before, retained = (max((time for time in pair if time), default=None) for pair in times)
     return msgspec.structs.replace(table, cleaned_before=cleaned_before, earliest_commit_to_retain=retained)
+
+
+def archived_instant(table: Table, requested_time: Micros, instants_from: Micros) -> errors.IllegalTransition:
+    """The refusal to change an instant that was requested before those of which the database has all."""
+    tick = table.definition.tick
+    time, first = format_time(requested_time, tick), format_time(instants_from, tick)
+    return errors.IllegalTransition(
+        f"instants of {table.name!r} that were requested before {first} have ended and left the database, so "
+        f"that of {time} cannot be changed, undone or saved any more; the archive of the log has it",
+        table=table.name,
+        requested_time=time,
+        state="archived",
+        instants_from=first,
+    )

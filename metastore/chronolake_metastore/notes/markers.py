@@ -23,9 +23,10 @@ from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.markers import CreateMarkers
-from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.domain.tables import Table, archived_instant
 from chronolake_metastore.queries import markers as queries
 from chronolake_metastore.store import (
+    archived,
     catalog,
     clocks,
     file_groups,
@@ -58,10 +59,14 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class _Names(msgspec.Struct, frozen=True):
-    """The present names of tables: of the one that had the name before, and of the expected ones, by id."""
+    """The present names of tables: of the one that had the name before, and of the expected ones, by id.
+
+    Instants of the table requested before ``instants_from`` are in the archive of the log alone.
+    """
 
     renamed_to: str | None
     by_id: dict[UUID, str]
+    instants_from: Micros | None
 
     def table_not_found(self, name: str, request: CreateMarkers) -> errors.TableNotFound:
         """The refusal of a request whose table does not have the name."""
@@ -135,8 +140,9 @@ async def _load_names(
     expected = {request.table_id for request in requests if request.table_id} - {present}
     missing = known is None or any(request.requested_time not in known.instants for request in requests)
     renamed = await tx.fetch_one(catalog.find_renamed([table])) if missing else {}
+    left = await tx.fetch_one(archived.find_instants_from(present)) if missing and present else None
     by_id = await tx.fetch_one(catalog.find_present_names(expected)) if expected else {}
-    return _Names(renamed.get(table), by_id)
+    return _Names(renamed.get(table), by_id, left)
 
 
 async def _load(tx: Transaction, name: str, requests: Sequence[CreateMarkers]) -> _Known | None:
@@ -165,6 +171,8 @@ def _refusal(known: _Known, request: CreateMarkers, names: _Names) -> errors.Tim
     table, instant = known.table, known.instants.get(request.requested_time)
     if request.table_id not in (None, table.table_id):
         return names.table_not_found(table.name, request)
+    if names.instants_from is not None and request.requested_time < names.instants_from:
+        return archived_instant(table, request.requested_time, names.instants_from)
     if instant is None:
         time = format_time(request.requested_time, table.definition.tick)
         return errors.InstantNotFound(table.name, time, names.renamed_to)

@@ -32,13 +32,18 @@ class Rebuilt(msgspec.Struct, frozen=True):
 
 
 async def rebuild(
-    settings: Settings, progress: Progress = no_progress, archived: ArchivedLogRows | None = None
+    settings: Settings,
+    progress: Progress = no_progress,
+    archived: ArchivedLogRows | None = None,
+    *,
+    with_instants: bool = False,
 ) -> Rebuilt:
     """Make every projection equal to a replay of the whole log, row by row, in one transaction.
 
-    ``archived`` has the events that have left PostgreSQL. Raises ``ConfigurationError`` when the log cannot be
-    replayed, events have left and ``archived`` is None, or when the login may not change the
-    projections, and ``DatabaseUnavailable``; in each case nothing has changed.
+    ``archived`` has the events that have left PostgreSQL. With ``with_instants`` all instants come back that
+    have left. Raises ``ConfigurationError`` when the log cannot be replayed, events have left and
+    ``archived`` is None, or when the login may not change the projections, and ``DatabaseUnavailable``; in
+    each case nothing has changed.
     """
     # The role of the servers may neither lock the clocks against commands nor delete them; the login may, if it
     # is the owner of the schema.
@@ -70,7 +75,7 @@ async def rebuild(
                 await reader.read_remainder(tx, take)
                 await tx.batch([answers.project(await answers.heads(tx))])
                 progress("comparing", 0, 0)
-                repaired = await session.repair(tx)
+                repaired = await session.repair(tx, with_instants=with_instants)
             return Rebuilt(reader.events, repaired, time.monotonic() - began)
     except replay_tables.Unreplayable as exc:
         raise errors.ConfigurationError(f"the log cannot be replayed: {exc}; {_ADVICE}") from exc

@@ -62,6 +62,8 @@ class FactLoading:
 
     async def instants(self, times: Iterable[Micros]) -> list[tuple[Micros, InstantFacts, Micros | None]]:
         """How instants were begun, and when each completed, also if it was undone since."""
+        times = list(times)
+        self._log.refuse_archived(self.table, times)
         return [
             (
                 time,
@@ -71,7 +73,7 @@ class FactLoading:
                 ended,
             )
             for time, action, operation, *more, ended in await self._rows(
-                "find_instants", requested_times=list(times)
+                "find_instants", requested_times=times
             )
         ]
 

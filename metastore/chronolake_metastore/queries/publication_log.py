@@ -13,8 +13,10 @@ from uuid import UUID
 
 import msgspec
 
+from chronolake_metastore import errors
 from chronolake_metastore.domain.events import InstantCompleted
 from chronolake_metastore.domain.publication_steps import LogEvent
+from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries.archived import ask
 from chronolake_metastore.store import archived, publication as stored, published_history
 from chronolake_metastore.store.archived import (
@@ -26,7 +28,7 @@ from chronolake_metastore.store.archived import (
     LogBorder,
 )
 from chronolake_metastore.store.postgres.engine import Database, Reader
-from chronolake_model.times import Micros
+from chronolake_model.times import Micros, format_time
 
 EVENTS_MAX: Final = 500
 BYTES_MAX: Final = 8 * 1024 * 1024
@@ -80,8 +82,9 @@ class Logs:
         """The log of a table."""
         first = await archived.first_event(self.connection, table_id)
         border = None if first.version == 1 else await archived.border(self.connection)
+        instants_from = None if first.version == 1 else await archived.instants_from(self.connection, table_id)
         found = self._found if self._found.table_id == table_id else ArchivedRows()
-        return TableLog(self.connection, table_id, first, border, found)
+        return TableLog(self.connection, table_id, first, border, found, instants_from)
 
 
 class TableLog:
@@ -94,12 +97,27 @@ class TableLog:
         first: FirstEvent,
         border: LogBorder | None,
         found: ArchivedRows,
+        instants_from: Micros | None,
     ) -> None:
         self._connection = connection
         self._table_id = table_id
         self._border = border
         self._found = found
+        self._instants_from = instants_from
         self.first = first
+
+    def refuse_archived(self, table: Table, times: Iterable[Micros]) -> None:
+        """Raise ``NotPublished`` if the database no longer has instants of some requested times.
+
+        Those that a publication needs stay, but for one that begins again at the beginning of the log.
+        """
+        since = self._instants_from
+        if since is not None and any(time < since for time in times):
+            raise errors.NotPublished(
+                table.name,
+                f"its instants before {format_time(since, table.definition.tick)} have left the database. Run "
+                "chronolake-metastore rebuild --with-instants, which brings them back from the archive",
+            )
 
     async def page(self, after: int) -> Sequence[LogEvent]:
         """The events after a version, bounded by ``EVENTS_MAX`` and ``BYTES_MAX``, at least one.

@@ -42,6 +42,7 @@ async def _load(
     connection = logs.connection
     table = await tables.find(ctx, connection, table_name)
     log = await logs.of_table(table.table_id)
+    log.refuse_archived(table, [begin])
     last = await published_history.last_completion(connection, table.table_id, begin, end)
     first = await log.version_before(begin)
     # The last event may also be a change of the schema, which has a commit of its own.

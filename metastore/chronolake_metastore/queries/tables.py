@@ -10,7 +10,7 @@ from chronolake_metastore.domain import adoption, tables
 from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import cleans, cursors, paging
-from chronolake_metastore.store import base_paths, catalog, clocks, identity, instants
+from chronolake_metastore.store import archived, base_paths, catalog, clocks, identity, instants
 from chronolake_metastore.store.postgres import transaction
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model import tables as wire
@@ -36,11 +36,14 @@ async def find(ctx: Context, connection: Reader, name: str) -> tables.Table:
 
 async def instant_not_found(
     connection: Reader, table: tables.Table, requested_time: Micros
-) -> errors.InstantNotFound:
-    """The error for an instant that a table does not have.
+) -> errors.InstantNotFound | errors.IllegalTransition:
+    """The error for an instant that the database does not have: it may be in the archive.
 
     It has the present name of the table that gave this name up last, if one did: that table may have it.
     """
+    instants_from = await archived.instants_from(connection, table.table_id)
+    if instants_from is not None and requested_time < instants_from:
+        return tables.archived_instant(table, requested_time, instants_from)
     time = format_time(requested_time, table.definition.tick)
     return errors.InstantNotFound(table.name, time, await _renamed_to(connection, table.name))
 

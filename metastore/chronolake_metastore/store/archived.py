@@ -259,13 +259,17 @@ async def first_event(connection: AsyncConnection, table_id: UUID) -> FirstEvent
     return await _read(connection, find_first_event(table_id))
 
 
-async def instants_from(connection: AsyncConnection, table_id: UUID) -> Micros | None:
+def find_instants_from(table_id: UUID) -> Query[Micros | None]:
     """The requested time from which on the database has all instants of a table; None if it has all.
 
     The timeline before it is that of the archive, even where the database still has rows.
     """
-    time = (await statements.execute(connection, _INSTANTS_FROM, {"table_id": table_id})).scalar()
-    return None if time is None else Micros(time)
+    return Query(_INSTANTS_FROM, {"table_id": table_id}, lambda rows: rows[0][0] if rows else None)
+
+
+async def instants_from(connection: AsyncConnection, table_id: UUID) -> Micros | None:
+    """As ``find_instants_from``, in a transaction that only reads."""
+    return await _read(connection, find_instants_from(table_id))
 
 
 async def border(connection: AsyncConnection) -> LogBorder | None:

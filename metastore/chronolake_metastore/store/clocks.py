@@ -64,8 +64,8 @@ def lock_dropped(tables: Iterable[UUID]) -> Query[dict[UUID, Clock]]:
 
 def _clocks(rows: Rows) -> dict[UUID, Clock]:
     return {
-        table_id: Clock(table_id, _TICKS[tick_us], Micros(last_time), version, bytes(head))
-        for table_id, tick_us, last_time, version, head in rows
+        table_id: Clock(table_id, _TICKS[tick_us], Micros(last_time), version, bytes(head), instants_from)
+        for table_id, tick_us, last_time, version, head, instants_from in rows
     }
 
 

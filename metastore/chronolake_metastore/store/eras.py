@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -56,6 +56,9 @@ _THINNED: Final = """
     ORDER BY e.era DESC
     LIMIT 1
 """
+
+
+ResultT = TypeVar("ResultT")
 
 
 class _Busy(Exception):
@@ -117,7 +120,7 @@ async def _call(tx: Transaction, statement: str, era: int) -> None:
     await tx.query(statement, {"era": era})
 
 
-async def change(database: Database, run: Callable[[Transaction], Awaitable[None]]) -> None:
+async def change(database: Database, run: Callable[[Transaction], Awaitable[ResultT]]) -> ResultT:
     """Change the partitions of the log in one transaction, which is tried again while others read the log.
 
     Raises as ``drop_answers``.
@@ -130,8 +133,7 @@ async def change(database: Database, run: Callable[[Transaction], Awaitable[None
             with engine.database_errors():
                 try:
                     async with connection.transaction():
-                        await _lock_and_run(Transaction(connection), run)
-                        return
+                        return await _lock_and_run(Transaction(connection), run)
                 except (_Busy, postgres_errors.LockNotAvailable) as exc:
                     reason = _VERIFIED if isinstance(exc, _Busy) else READ
                     await asyncio.sleep(pause_seconds)
@@ -150,11 +152,11 @@ async def change(database: Database, run: Callable[[Transaction], Awaitable[None
     raise errors.ConfigurationError(reason)
 
 
-async def _lock_and_run(tx: Transaction, run: Callable[[Transaction], Awaitable[None]]) -> None:
+async def _lock_and_run(tx: Transaction, run: Callable[[Transaction], Awaitable[ResultT]]) -> ResultT:
     [[is_free]] = await tx.query(_LOCK, {"lock": AdvisoryLock.ERAS.value})
     if not is_free:
         raise _Busy
-    await run(tx)
+    return await run(tx)
 
 
 async def kept(tx: Transaction) -> KeptEras:

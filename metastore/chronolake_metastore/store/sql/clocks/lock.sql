@@ -1,6 +1,9 @@
 -- Lock the clocks of the tables that a group of commands names, and those given by id. The order is fixed: two groups
--- that lock the same tables wait for each other, but cannot deadlock.
-SELECT c.table_id, c.tick_us, micros(c.last_time), c.version, c.hash
+-- that lock the same tables wait for each other, but cannot deadlock. Whoever moves the time from which on the database has
+-- all instants locks the whole table of clocks, so that this statement begins after that and sees it.
+SELECT
+    c.table_id, c.tick_us, micros(c.last_time), c.version, c.hash,
+    (SELECT micros(f.instants_from) FROM first_event f WHERE f.table_id = c.table_id)
 FROM clock c
 WHERE c.table_id = ANY (
     ARRAY(

@@ -72,7 +72,13 @@ SELECT
     END AS is_staged,
     periods.cleaned_by,
     of_dropped.is_known AS is_known_to_dropped,
+    -- A time before the instants of a dropped table that the database has may be that of any instant.
     coalesce(of_dropped.is_needed, false) OR EXISTS (
+        SELECT
+        FROM dropped d
+        JOIN first_event left_before ON left_before.table_id = d.table_id
+        WHERE moment(n.requested_time) < left_before.instants_from
+    ) OR EXISTS (
         SELECT
         FROM dropped d
         JOIN file f

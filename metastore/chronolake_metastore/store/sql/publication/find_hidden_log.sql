@@ -1,7 +1,7 @@
 -- The first log file that Hudi's Spark reader would leave out: in its file group is a base file that no completed instant
 -- has, and that is later than the last one before the log file. Such a file is of a restored instant, until a clean has
 -- deleted it, or of a pending write, by its markers, until its rollback has. Compactions have a plan that tells readers.
--- The log files are those that became live after one time up to another; with live_only, all that are live now.
+-- A clean that has left the database is completed. The log files are those that became live after one time up to another; with live_only, all that are live now.
 WITH logs AS MATERIALIZED (
     SELECT l.*
     FROM file l
@@ -37,6 +37,11 @@ CROSS JOIN LATERAL (
         AND f.withdrawn_at IS NOT NULL
         AND i.operation <> 'compact'
         AND clean.completion_time IS NULL
+        AND NOT EXISTS (
+            SELECT
+            FROM first_event left_before
+            WHERE left_before.table_id = f.table_id AND f.cleaned_by < left_before.instants_from
+        )
     UNION ALL
     SELECT m.requested_time
     FROM writing w

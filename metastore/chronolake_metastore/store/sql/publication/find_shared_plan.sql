@@ -31,7 +31,15 @@ CROSS JOIN LATERAL (
                 AND f.live_from = i.undone_completion_time
                 AND f.live_from >= f.completion_time -- always; so that the index on live_from can be used
                 AND (
-                    clean.completion_time IS NULL
+                    (
+                        clean.completion_time IS NULL
+                        -- A clean that has left the database is completed.
+                        AND NOT EXISTS (
+                            SELECT
+                            FROM first_event left_before
+                            WHERE left_before.table_id = f.table_id AND f.cleaned_by < left_before.instants_from
+                        )
+                    )
                     OR (%(requested_times)s::bigint[] IS NOT NULL AND clean.completion_time > p.requested_time)
                 )
         )

@@ -1,0 +1,80 @@
+"""Instants leave PostgreSQL: first it is announced that the timeline before a time is in the archive alone.
+
+Then rows are deleted. All their events have left before, so the archive has proved to have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain import needed_events as needs, needed_instants as domain
+from chronolake_metastore.domain.needed_instants import InstantBorder
+from chronolake_metastore.proof.replay import Progress
+from chronolake_metastore.store import archive, eras, needed_events, needed_instants as stored, thinning
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Transaction
+from chronolake_model.times import Micros
+
+
+async def plan(database: Database) -> list[InstantBorder]:
+    """How far the instants of each table may leave, those that go no further too."""
+    async with archive.at_one_moment(database) as tx:
+        await tx.query("SET LOCAL statement_timeout = 0", {})
+        tables = await stored.tables(tx)
+        wanted = [
+            found
+            for causes in await needed_events.causes(tx)
+            if (table := tables.get(causes.table_id)) is not None
+            and (
+                found := domain.wanted(
+                    causes.table_id, table.definition, causes, needs.need(causes), table.history
+                )
+            )
+        ]
+        return await stored.borders(tx, wanted) if wanted else []
+
+
+async def leave(database: Database, borders: Sequence[InstantBorder], progress: Progress) -> int:
+    """Let instants leave whose events have left; gives the number of rows that were deleted.
+
+    Raises as ``thinning.thin``. What was announced stays so, and the next command goes on.
+    """
+    async with archive.at_one_moment(database) as tx:
+        if not borders and not await stored.leaving(tx):
+            return 0
+    async with thinning.opened(database) as session:
+        if borders:
+            times = {of.table_id: of.until for of in borders}
+            await eras.change(database, lambda tx: _announce(tx, times))
+        async with archive.at_one_moment(database) as tx:
+            leaving = await stored.leaving(tx)
+        # A transaction that began before may read the rows.
+        if leaving and not await session.wait_for_readers():
+            raise errors.ConfigurationError(eras.READ)
+        deleted = 0
+        for number, table_id in enumerate(leaving):
+            progress("deleting instants that have left", number, len(leaving))
+            deleted += await _delete(database, table_id)
+    return deleted
+
+
+async def _announce(tx: Transaction, times: Mapping[UUID, Micros]) -> None:
+    # No command is under way, and each one that begins later sees the new border.
+    await tx.query("LOCK TABLE clock IN EXCLUSIVE MODE", {})
+    still: dict[UUID, Micros] = {}
+    for causes in await needed_events.blockers(tx, times):
+        since, until = needs.need_for_blockers(causes).since, times[causes.table_id]
+        if not causes.is_dropped and (since is None or since >= until):
+            still[causes.table_id] = until
+    await stored.announce(tx, still)
+
+
+async def _delete(database: Database, table_id: UUID) -> int:
+    deleted, after, is_done = 0, needs.BEGINNING, False
+    while not is_done:
+        place = after
+        part = await eras.change(database, lambda tx: stored.delete(tx, table_id, place))  # noqa: B023
+        deleted, after, is_done = deleted + part.deleted, part.last, part.is_last
+    return deleted
