@@ -33,8 +33,9 @@ from chronolake_metastore.domain.archived_instants import InstantChange
 from chronolake_metastore.domain.archives import ArchiveManifest, ArchiveRun, ChainSpan
 from chronolake_metastore.domain.events import InstantCompleted, InstantRequested
 from chronolake_metastore.store import archive
+from chronolake_metastore.store.instants import Filter
 from chronolake_model.times import Micros
-from chronolake_model.vocabulary import Action, Operation, State, WriteSummary
+from chronolake_model.vocabulary import Action, Direction, Operation, State, WriteSummary
 from chronolake_storage import opening
 from chronolake_storage.files import CONTENT_BYTES_MAX, Content, Files
 
@@ -52,6 +53,7 @@ REFRESH_SECONDS_MAX: Final = 2
 NAMED: Final = 10_000
 ROUNDS: Final = 5
 DAYS: Final = 20
+LISTED: Final = 100
 PAGE: Final = 200_000
 PAGE_BYTES_MAX: Final = 64 << 20
 TABLE: Final = uuid.UUID(int=1 << 100)
@@ -93,6 +95,11 @@ _RANGE: Final[LiteralString] = """
     FROM chronolake.instant
     WHERE table_id = %s AND requested_time >= chronolake.moment(%s) AND requested_time < chronolake.moment(%s)
     ORDER BY requested_time
+"""
+_NEWEST: Final[LiteralString] = """
+    SELECT * FROM chronolake.instant
+    WHERE table_id = %s AND requested_time <= chronolake.moment(%s)
+    ORDER BY requested_time DESC LIMIT %s
 """
 _TIMES: Final[LiteralString] = """
     COPY (
@@ -151,6 +158,7 @@ def measure_reads(dsn: str, folder: str, instants: int) -> Iterator[Row]:
         yield from _opening(files, instants)
         yield from _named(connection, storage, instants)
         yield from _days(connection, storage, instants)
+        yield from _documents(connection, storage, instants)
         yield from _whole(connection, storage, instants)
     yield Row("memory of all reads of the archive, at its peak", f"{_peak_megabytes() - before:,.0f} MB")
 
@@ -199,7 +207,7 @@ def _days(connection: psycopg.Connection[Any], storage: ArchiveStorage, instants
     reader.completion_times(TABLE, [begins[0]])
 
     def in_archive(begin: Micros) -> None:
-        assert reader.timeline(TABLE, range(begin, begin + DAY), instants).num_rows
+        assert _timeline(reader, range(begin, begin + DAY), instants).num_rows
 
     def in_database(begin: Micros) -> None:
         assert connection.execute(_RANGE, (TABLE, begin, begin + DAY)).fetchall()
@@ -207,13 +215,33 @@ def _days(connection: psycopg.Connection[Any], storage: ArchiveStorage, instants
     yield _against("a range of a day", *_medians(begins, in_archive, in_database))
 
 
+def _documents(connection: psycopg.Connection[Any], storage: ArchiveStorage, instants: int) -> Iterator[Row]:
+    """Whole instants, as a list of the timeline has them."""
+    draws = random.Random(2)
+    ends = [_requested(draws.randint(LISTED, instants)) for _ in range(ROUNDS + 1)]
+    reader = ArchiveReader(storage)
+
+    def in_archive(until: Micros) -> None:
+        wanted = Filter(requested_to=until, direction=Direction.DESCENDING)
+        assert len(reader.page_of_instants(TABLE, wanted, None, 0, LISTED, PAGE_BYTES_MAX).instants) == LISTED
+
+    def in_database(until: Micros) -> None:
+        assert len(connection.execute(_NEWEST, (TABLE, until, LISTED)).fetchall()) == LISTED
+
+    name = f"{LISTED} whole instants before a random time"
+    first = _milliseconds(lambda: in_archive(ends[0])), _milliseconds(lambda: in_database(ends[0]))
+    yield _against(f"{name}: the first read", *first, is_target=False)
+    yield _against(name, *_medians(ends[1:], in_archive, in_database), is_target=False)
+
+
 def _whole(connection: psycopg.Connection[Any], storage: ArchiveStorage, instants: int) -> Iterator[Row]:
     def times() -> None:
-        assert sum(map(len, _pages(lambda all_: reader.timeline(TABLE, all_, PAGE)))) == instants
+        assert sum(map(len, _pages(lambda all_: _timeline(reader, all_, PAGE)))) == instants
 
     def with_metadata() -> None:
         def page(requested: range) -> Any:
-            return reader.timeline_with_payloads(TABLE, requested, PAGE, PAGE_BYTES_MAX)
+            of = TABLE, requested, PAGE, PAGE_BYTES_MAX
+            return reader.of_runs(lambda runs: instant_reading.with_payloads(runs, *of))
 
         assert sum(map(len, _pages(page))) == instants
 
@@ -225,6 +253,10 @@ def _whole(connection: psycopg.Connection[Any], storage: ArchiveStorage, instant
         own, plain = _milliseconds(read), _milliseconds(partial(_copy, connection, query))
         yield _against(name, own, plain)
         yield reporting.at_most(f"{name}, against Hudi's figure", own / 1_000, seconds, "s")
+
+
+def _timeline(reader: ArchiveReader, requested: range, limit: int) -> Any:
+    return reader.of_runs(lambda runs: instant_reading.timeline(runs, TABLE, requested, limit))
 
 
 def _pages(read: Callable[[range], Any]) -> Iterator[Any]:
@@ -380,6 +412,7 @@ def _change(number: int) -> InstantChange:
         version=2 * number,
         begun_as=Action.COMMIT,
         operation=Operation.UPSERT,
+        writer="bench",
         state=State.COMPLETED,
         completed_at=_completed(number),
     )

@@ -21,7 +21,7 @@ from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation, State, WriteSummary
 
 TABLE = UUID(int=7)
-WORDS = ("begun_as", "operation", "state")
+WORDS = ("begun_as", "operation", "writer", "state")
 SCHEMA = pa.schema(
     [(name, pa.string() if name in WORDS else pa.int64()) for name in list(rows.columns_of("instant"))[1:]]
 )
@@ -29,9 +29,11 @@ INSTANTS = [Micros(second * 1_000_000) for second in range(1, 6)]
 SUMMARY = WriteSummary(files=1, size_bytes=1, records=1, inserts=1, updates=0, deletes=0)
 FOLLOWING: list[Payload] = [
     events.InstantInflight(),
+    events.InstantInflight(writer="x", lease_seconds=9),
     events.InstantReturnedToRequested(by="w", reason=""),
     events.WriteStatsStaged(summary=SUMMARY, write_stats_digest=""),
     events.LeaseRenewed(lease_seconds=9, lease_expires_at=Micros(9)),
+    events.LeaseRenewed(lease_seconds=9, lease_expires_at=Micros(9), writer="y"),
     events.InstantCompleted(summary=SUMMARY, write_stats_digest=""),
 ]
 UNDOING: list[Payload] = [
@@ -138,9 +140,10 @@ def test_changes_of_a_whole_log_say_what_a_replay_says(history: list[Event]) -> 
 
     for requested_time, change in _changes(history).items():
         instant = replayed[requested_time]
-        assert (change.action, change.operation, change.state) == (
+        assert (change.action, change.operation, change.state, change.writer) == (
             instant.action,
             instant.operation,
             instant.state,
+            instant.writer,
         )
         assert (change.completion_time, change.version) == (instant.completion_time, instant.version)

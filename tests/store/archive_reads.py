@@ -8,30 +8,35 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import psycopg
 import pytest
 
 from chronolake_metastore.archive import instant_reading
 from chronolake_metastore.archive.reading import ArchiveReader
 from chronolake_metastore.archive.storage import ArchiveStorage
+from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.lists import ListName
 from chronolake_metastore.queries import archived as across
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import archived, deletions, event_lists, feed
+from chronolake_metastore.store import archived, deletions, event_lists, feed, instants
 from chronolake_metastore.store.archived import ArchivedEvents, LogBorder
 from chronolake_metastore.store.deletions import FIRST
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.feed import FeedEntry
+from chronolake_metastore.store.instants import Filter
 from chronolake_metastore.store.markers import InstantRef
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_metastore.store.postgres.transaction import Query
 from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros
+from chronolake_model.vocabulary import Action, State
 from chronolake_storage.files import Files
+from tests.store.timelines import draw_filter, place
 
 ALL_TIMES = instant_reading.ALL
 BYTES_MAX = (1, 2_000, 20_000, 1 << 30)
-ALL = 1 << 62
+ALL = Micros(1 << 62)
 
 
 def reader_of(files: Files) -> ArchiveReader:
@@ -54,6 +59,7 @@ def compare(dsn: str, reader: ArchiveReader, seed: int = 0, borders: Sequence[in
                 await reads.compare_tables(connection)
                 await reads.compare_places(connection)
                 await reads.compare_lists(connection)
+                await reads.compare_timelines(connection)
                 for border in borders:
                     await reads.compare_across(database, connection, LogBorder(border))
         finally:
@@ -106,25 +112,23 @@ class _Reads:
     def _timeline(self, table_id: UUID) -> list[Any]:
         """The timeline in pages; with the payloads, and in any range, it is the same."""
         found, requested = list[Any](), ALL_TIMES
-        while page := self._reader.timeline(table_id, requested, self._limits()[0]).to_pylist():
+        while page := self._indexed(table_id, requested, self._limits()[0]).to_pylist():
             found += [tuple(instant.values()) for instant in page]
             requested = range(found[-1][0] + 1, ALL_TIMES.stop)
         low, high = sorted(self._draws.choices(found, k=2))
-        between = self._reader.timeline(table_id, range(low[0], high[0]), 1_000_000).to_pylist()
+        between = self._indexed(table_id, range(low[0], high[0]), 1_000_000).to_pylist()
         assert [tuple(instant.values()) for instant in between] == [
             instant for instant in found if low[0] <= instant[0] < high[0]
         ]
-        self._compare_completed(table_id, found)
         self._compare_payloads(table_id, found)
         return found
 
-    def _compare_completed(self, table_id: UUID, instants: list[Any]) -> None:
-        completed = sorted((of for of in instants if of[1] is not None), key=lambda of: of[1])
-        found, times = list[Any](), ALL_TIMES
-        while page := self._reader.timeline_by_completion(table_id, times, self._limits()[0]).to_pylist():
-            found += [tuple(instant.values()) for instant in page]
-            times = range(found[-1][1] + 1, ALL_TIMES.stop)
-        assert found == completed
+    def _indexed(self, table_id: UUID, requested: range, limit: int) -> Any:
+        return self._reader.of_runs(lambda runs: instant_reading.timeline(runs, table_id, requested, limit))
+
+    def _with_payloads(self, table_id: UUID, requested: range, limit: int, bytes_max: int) -> list[Any]:
+        of = table_id, requested, limit, bytes_max
+        return self._reader.of_runs(lambda runs: instant_reading.with_payloads(runs, *of).to_pylist())
 
     def _compare_payloads(self, table_id: UUID, instants: list[Any]) -> None:
         [[payloads]] = self._rows(
@@ -134,7 +138,7 @@ class _Reads:
             f"SELECT version FROM instant WHERE table_id = '{table_id}' ORDER BY requested_time"
         )
         found, requested = list[Any](), ALL_TIMES
-        while page := self._reader.timeline_with_payloads(table_id, requested, *self._limits()).to_pylist():
+        while page := self._with_payloads(table_id, requested, *self._limits()):
             found += [tuple(instant.values()) for instant in page]
             requested = range(found[-1][0] + 1, ALL_TIMES.stop)
         assert found == [
@@ -213,6 +217,46 @@ class _Reads:
             assert self._reader.time_of_version(table_id, version) == time
             assert self._reader.time_of_version(table_id, 1_000_000) is None
 
+    async def compare_timelines(self, connection: Reader) -> None:
+        for (table_id,) in self._rows("SELECT DISTINCT table_id FROM instant"):
+            all_ = await instants.page(connection, table_id, Filter(), None, 1_000)
+            whole = [await instants.get(connection, table_id, instant.requested_time) for instant in all_]
+            named = [instant.requested_time for instant in all_]
+            assert self._reader.instants(table_id, [*named, Micros(7)]) == [*map(_swept, whole), None]
+            for _ in range(3):
+                await self._compare_pages(connection, table_id, draw_filter(self._draws, all_))
+            await self._compare_completions(connection, table_id, named)
+
+    async def _compare_pages(self, connection: Reader, table_id: UUID, wanted: Filter) -> None:
+        after, skip, is_cut = None, self._draws.choice((0, 0, 1, 5)), True
+        while is_cut:
+            limit, bytes_max = self._limits()
+            page = self._reader.page_of_instants(table_id, wanted, after, skip, limit, bytes_max)
+            expected = await instants.page(connection, table_id, wanted, after, limit + 1, skip)
+            assert page.instants == list(map(_swept, expected[: len(page.instants)]))
+            assert page.is_cut == (len(expected) > len(page.instants))
+            assert page.skipped == skip or not expected
+            is_cut = page.is_cut
+            if is_cut:
+                after, skip = place(page.instants[-1], wanted), 0
+
+    async def _compare_completions(self, connection: Reader, table_id: UUID, named: list[Micros]) -> None:
+        after, until = sorted(self._draws.choices(named, k=2))
+        before, all_ = (
+            Micros(named[-1] + 1),
+            self._reader.completions(table_id, ALL, Micros(0), Micros(ALL), ALL),
+        )
+        last, _ = await instants.latest_completion(connection, table_id, until)
+        assert self._reader.latest_completion(table_id, before, until) == last
+        between = [of for of in all_ if after < of.completed <= until]
+        assert self._reader.completions(table_id, before, after, until, 2) == between[:2]
+        restores = await instants.restores_between(connection, table_id, after, until, 1_000)
+        assert restores == [
+            (of.requested, of.completed)
+            for of in between
+            if (of.action, of.state) == (Action.RESTORE, State.COMPLETED)
+        ]
+
     async def compare_lists(self, connection: Reader) -> None:
         lists = self._rows("SELECT DISTINCT table_id, micros(instant), list FROM event_entry")
         for table_id, instant, name in lists:
@@ -233,6 +277,11 @@ class _Reads:
                 files = await deletions.page(connection, InstantRef(table_id, instant), file, limit)
                 assert self._reader.deleted_files(table_id, instant, file, limit) == files
                 file = files[-1] if files else None
+
+
+def _swept(instant: Instant | None) -> Instant | None:
+    """The instant after its sweeps, of which its own events say nothing."""
+    return instant and msgspec.structs.replace(instant, unswept_since=None, grace_began_at=None)
 
 
 def _is_last(page: ArchivedEvents, limit: int) -> bool:

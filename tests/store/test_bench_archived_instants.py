@@ -29,11 +29,13 @@ def test_both_have_the_same_rows_and_every_read_gives_its_figure(
             "state FROM chronolake.instant ORDER BY requested_time"
         ).fetchall()
 
-    found = reader_of(local(tmp_path)).timeline(TABLE, instant_reading.ALL, INSTANTS).to_pylist()
+    found = reader_of(local(tmp_path)).of_runs(
+        lambda runs: instant_reading.timeline(runs, TABLE, instant_reading.ALL, INSTANTS).to_pylist()
+    )
     figures = list(archived_instants.measure_reads(dsn, str(tmp_path), INSTANTS))
 
     assert [tuple(instant.values()) for instant in found] == rows
-    assert len(figures) == 12
+    assert len(figures) == 14
 
 
 def test_a_server_that_starts_has_all_keys() -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.archive.rows import Row
+from chronolake_metastore.archive.rows import EVENT_ORDER, Row
 from chronolake_metastore.archive.run_reading import RunReader
 from chronolake_metastore.archive.run_rows import RunRows
 from chronolake_metastore.domain import archives
@@ -32,6 +32,24 @@ class EventSpan(msgspec.Struct, frozen=True):
     table_id: UUID
     first: int
     last: int
+
+
+def spans(run: RunReader, event_rows: Sequence[int]) -> Iterator[EventSpan]:
+    """Rows of events as spans of their tables. Raises ``ArchiveDamaged``."""
+    span: EventSpan | None = None
+    for row in sorted(event_rows):
+        try:
+            table_id, version = run.events.entry(row)
+        except IndexError as exc:
+            raise run.damaged(EVENT_ORDER, "rows of the run", str(exc)) from exc
+        if span is not None and (table_id, version) == (span.table_id, span.last + 1):
+            span = EventSpan(table_id, span.first, version)
+        else:
+            if span is not None:
+                yield span
+            span = EventSpan(table_id, version, version)
+    if span is not None:
+        yield span
 
 
 class ChainReading:

@@ -31,6 +31,7 @@ def entry(table_id: UUID, change: InstantChange) -> Row:
         change.requested_time,
         change.begun_as,
         change.operation,
+        change.writer,
         change.state,
         change.completed_at,
         change.first_version,
@@ -40,13 +41,14 @@ def entry(table_id: UUID, change: InstantChange) -> Row:
 
 def change_of(row: Row) -> InstantChange:
     """The change that an entry says. Raises ``ValueError``."""
-    _, requested_time, begun_as, operation, state, completed_at, first_version, version = row
+    _, requested_time, begun_as, operation, writer, state, completed_at, first_version, version = row
     return InstantChange(
         Micros(requested_time),
         first_version,
         version,
         None if begun_as is None else Action(begun_as),
         None if operation is None else Operation(operation),
+        writer,
         None if state is None else State(state),
         None if completed_at is None else Micros(completed_at),
     )

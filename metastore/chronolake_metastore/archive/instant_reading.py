@@ -6,9 +6,8 @@ changes, by columns: a row group of which no other run has an instant is passed 
 
 from __future__ import annotations
 
-import itertools
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -65,7 +64,7 @@ class TimesGroup(msgspec.Struct, frozen=True):
 
 
 def completion_times(
-    runs: Iterator[RunReader], table_id: UUID, requested_times: Sequence[Micros]
+    runs: Iterable[RunReader], table_id: UUID, requested_times: Sequence[Micros]
 ) -> list[Micros | None]:
     """The completion time of each instant, in the order asked; None for those that are not completed.
 
@@ -81,13 +80,13 @@ def completion_times(
     return [Micros(time >> _CODE_BITS) if time & _CODE_MASK == _COMPLETED else None for time in found]
 
 
-def timeline(runs: Iterator[RunReader], table_id: UUID, requested: range, limit: int) -> pa.Table:
+def timeline(runs: Iterable[RunReader], table_id: UUID, requested: range, limit: int) -> pa.Table:
     """The first ``limit`` instants of a range of requested times, in its order: the columns of ``SCHEMA``.
 
     Raises ``ArchiveDamaged``.
     """
     batches: list[pa.RecordBatch] = []
-    for batch in _joined(runs, table_id, requested, _TIMES):
+    for batch in joined(runs, table_id, requested, _TIMES):
         shown = _shown(batch.slice(0, limit))
         batches.append(shown)
         limit -= shown.num_rows
@@ -96,54 +95,15 @@ def timeline(runs: Iterator[RunReader], table_id: UUID, requested: range, limit:
     return pa.Table.from_batches(batches, SCHEMA)
 
 
-def by_completion(runs: Iterator[RunReader], table_id: UUID, completed: range, limit: int) -> pa.Table:
-    """The first ``limit`` instants of a range of completion times, in its order: the columns of ``SCHEMA``.
-
-    Raises ``ArchiveDamaged``.
-    """
-    all_runs = list(runs)
-    found = pa.Table.from_batches([], SCHEMA)
-    parts = [
-        part
-        for run in all_runs
-        if run.events.span(table_id) is not None
-        for part in run.parts_at(INSTANT, table_id, completed, _TIMES, _in_micros)
-    ]
-    for least, load in sorted(parts, key=lambda part: part[0]):
-        if found.num_rows == limit and least > found.column(_COMPLETION)[-1].as_py():
-            break
-        batches = _completed(all_runs, table_id, load(), completed)
-        found = pa.concat_tables([found, pa.Table.from_batches(batches, SCHEMA)]).sort_by(_COMPLETION)
-        found = found.slice(0, limit)
-    return found
-
-
-def _completed(
-    runs: Sequence[RunReader], table_id: UUID, batch: pa.RecordBatch, completed: range
-) -> list[pa.RecordBatch]:
-    """The instants of a row group that completed in a range, if no later run has undone them."""
-    times = batch.column("completed_at")
-    batch = batch.filter(pc.and_(pc.greater_equal(times, completed.start), pc.less(times, completed.stop)))
-    present = completion_times(
-        iter(runs), table_id, [Micros(time) for time in _numbers(batch.column(_REQUESTED))]
-    )
-    batch = batch.filter(pa.array([time is not None for time in present], pa.bool_()))
-    is_whole = pc.is_valid(batch.column("begun_as"))
-    # The requests of a few lie in earlier runs.
-    others = batch.filter(pc.invert(is_whole)).column(_REQUESTED)
-    joined = (_joined(iter(runs), table_id, range(key, key + 1), _TIMES) for key in _numbers(others))
-    return [_shown(part) for part in (batch.filter(is_whole), *itertools.chain.from_iterable(joined))]
-
-
 def with_payloads(
-    runs: Iterator[RunReader], table_id: UUID, requested: range, limit: int, bytes_max: int
+    runs: Iterable[RunReader], table_id: UUID, requested: range, limit: int, bytes_max: int
 ) -> pa.Table:
     """As ``timeline``, with the payload of the last event of each instant, which brought it into its state.
 
     Fewer than ``limit``, but at least one, if they would need row groups of more than ``bytes_max`` together.
     """
     all_runs = list(runs)
-    batch = next(_joined(iter(all_runs), table_id, requested, (*_TIMES, _VERSION)), None)
+    batch = next(joined(all_runs, table_id, requested, (*_TIMES, _VERSION)), None)
     if batch is None:
         return pa.Table.from_batches([], SCHEMA_WITH_PAYLOADS)
     batch = batch.slice(0, limit)
@@ -174,7 +134,8 @@ def _payloads(runs: Sequence[RunReader], table_id: UUID, versions: pa.Array) -> 
         part
         for run in runs
         if (rows := _event_rows(run, table_id, range(least, greatest + 1)))
-        for part in run.column("event", rows, "payload")
+        for _, batch in run.columns("event", rows, "payload")
+        for part in batch.columns
     ]
     found = sum(map(len, parts))
     if found != greatest - least + 1:
@@ -196,11 +157,12 @@ def _packed(batch: pa.RecordBatch) -> tuple[TimesGroup, int]:
     times = pc.fill_null(batch.column("completed_at").cast(pa.int64()), 0)
     shifted = pc.shift_left(times, pa.scalar(_CODE_BITS, pa.int64()))
     ended = pc.bit_wise_or(shifted, pc.add(codes.cast(pa.int64()), 1))
-    group = TimesGroup(_numbers(batch.column(_REQUESTED).cast(pa.int64())), _numbers(ended))
+    group = TimesGroup(numbers_of(batch.column(_REQUESTED).cast(pa.int64())), numbers_of(ended))
     return group, group.nbytes
 
 
-def _numbers(array: pa.Array) -> memoryview:
+def numbers_of(array: pa.Array) -> memoryview:
+    """The values of an array of 64-bit integers without nulls."""
     buffer = array.buffers()[1]
     return memoryview(buffer).cast("q")[array.offset : array.offset + len(array)] if buffer else _NOTHING
 
@@ -237,16 +199,16 @@ class _Source:
             self.batch = next(self._batches, None)
             if self.batch is None:
                 return
-            self.requested = _numbers(self.batch.column(_REQUESTED))
+            self.requested = numbers_of(self.batch.column(_REQUESTED))
 
 
-def _joined(
-    runs: Iterator[RunReader], table_id: UUID, requested: range, columns: Sequence[str]
+def joined(
+    runs: Iterable[RunReader], table_id: UUID, requested: range, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """The joined entries of a range of requested times, in their order."""
     return join_batches(
         [
-            _within(run.parts(INSTANT, table_id, requested, columns, _in_micros), requested)
+            _within(run.parts(INSTANT, table_id, requested, columns, in_micros), requested)
             for run in runs
             if run.events.span(table_id) is not None
         ]
@@ -255,7 +217,7 @@ def _joined(
 
 def _within(batches: Iterator[pa.RecordBatch], requested: range) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        times = _numbers(batch.column(_REQUESTED))
+        times = numbers_of(batch.column(_REQUESTED))
         begin = bisect_left(times, requested.start)
         yield batch.slice(begin, bisect_left(times, requested.stop) - begin)
 
@@ -290,7 +252,7 @@ def _join_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([joined], batches[0].schema)
 
 
-def _in_micros(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+def in_micros(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
     """The entries with times as numbers."""
     arrays = [
         column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column for column in batch.columns
@@ -305,13 +267,14 @@ def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
     is_completed = pc.equal(state.cast(pa.string()), State.COMPLETED.value)
     completion = pc.if_else(is_completed, completed_at, pa.scalar(None, pa.int64()))
     return pa.RecordBatch.from_arrays(
-        [batch.column(_REQUESTED), completion, _present_action(begun_as, completed_at)]
+        [batch.column(_REQUESTED), completion, present_action(begun_as, completed_at)]
         + [batch.column(name) for name in ("operation", "state")],
         schema=SCHEMA,
     )
 
 
-def _present_action(begun_as: pa.DictionaryArray, completed_at: pa.Array) -> pa.DictionaryArray:
+def present_action(begun_as: pa.DictionaryArray, completed_at: pa.Array) -> pa.DictionaryArray:
+    """The actions, which may have other names since the completion."""
     names = pa.array([*_ACTIONS, *_COMPLETED_AS], pa.string())
     codes = pc.index_in(begun_as.dictionary_decode(), pa.array(_ACTIONS, pa.string()))
     shown = pc.if_else(pc.is_valid(completed_at), pc.add(codes, len(_ACTIONS)), codes)

@@ -15,25 +15,28 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 import msgspec
-import pyarrow as pa
 
 from chronolake_metastore import object_storage
-from chronolake_metastore.archive import indexes, instant_reading
+from chronolake_metastore.archive import chain_reading, indexes, instant_reading, timeline_reading
 from chronolake_metastore.archive.chain_reading import ChainReading, EventSpan
 from chronolake_metastore.archive.rows import EVENT_ORDER, OUTCOME_KEY, Row
 from chronolake_metastore.archive.run_reading import ReadCache, RunReader
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.domain.archives import ArchiveManifest, ListedRun
 from chronolake_metastore.domain.events import StoredEvent
+from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.lists import ListEntry, ListName
 from chronolake_metastore.store.archived import (
+    ArchivedCompletion,
     ArchivedEntry,
     ArchivedEvent,
     ArchivedEvents,
+    ArchivedInstants,
     ArchivedStat,
     EventPlace,
     EventRows,
 )
+from chronolake_metastore.store.instants import Filter
 from chronolake_metastore.store.outcomes import StoredOutcome
 from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros
@@ -208,20 +211,33 @@ class ArchiveReader:
 
     def completion_times(self, table_id: UUID, requested_times: Sequence[Micros]) -> list[Micros | None]:
         """The completion time of each instant, in the order asked; None of one that is not completed."""
-        return self._read(lambda: instant_reading.completion_times(self._runs(), table_id, requested_times))
+        return self.of_runs(lambda runs: instant_reading.completion_times(runs, table_id, requested_times))
 
-    def timeline(self, table_id: UUID, requested: range, limit: int) -> pa.Table:
-        """Instants of a range of requested times, in its order, with the columns ``instant_reading.SCHEMA``."""
-        return self._read(lambda: instant_reading.timeline(self._runs(), table_id, requested, limit))
+    def instants(self, table_id: UUID, requested_times: Sequence[Micros]) -> list[Instant | None]:
+        """The instants with these requested times, in this order; None where there is none."""
+        return self.of_runs(lambda runs: timeline_reading.instants(runs, table_id, requested_times))
 
-    def timeline_by_completion(self, table_id: UUID, completed: range, limit: int) -> pa.Table:
-        """As ``timeline``, of a range of completion times, in its order."""
-        return self._read(lambda: instant_reading.by_completion(self._runs(), table_id, completed, limit))
+    def page_of_instants(
+        self, table_id: UUID, wanted: Filter, after: Micros | None, skip: int, limit: int, bytes_max: int
+    ) -> ArchivedInstants:
+        """Instants that pass the filter, in its order; see ``store.instants.page``."""
+        of = table_id, wanted, after, skip, limit, bytes_max
+        return self.of_runs(lambda runs: timeline_reading.page(runs, *of))
 
-    def timeline_with_payloads(self, table_id: UUID, requested: range, limit: int, bytes_max: int) -> pa.Table:
-        """As ``timeline``, with the payloads of their last events; fewer if they are large."""
-        of = table_id, requested, limit, bytes_max
-        return self._read(lambda: instant_reading.with_payloads(self._runs(), *of))
+    def latest_completion(self, table_id: UUID, before: Micros, until: Micros) -> Micros | None:
+        """The last completion up to a time, undone since or not, of instants requested before another time."""
+        return self.of_runs(lambda runs: timeline_reading.latest_completion(runs, table_id, before, until))
+
+    def completions(
+        self, table_id: UUID, before: Micros, after: Micros, until: Micros, limit: int
+    ) -> list[ArchivedCompletion]:
+        """The first writes and restores that completed in (after, until], and were requested before a time."""
+        of = table_id, before, after, until, limit
+        return self.of_runs(lambda runs: timeline_reading.completions(runs, *of))
+
+    def of_runs(self, read: Callable[[Sequence[RunReader]], T]) -> T:
+        """The answer of ``read`` to all runs, in their order."""
+        return self._read(lambda: read(list(self._runs())))
 
     # -------------------------------------------------------------------------- runs
 
@@ -338,7 +354,7 @@ class ArchiveReader:
         order = list(run.rows(EVENT_ORDER, begin, end))
         found: dict[int, ArchivedEvent] = {}
         size = 0
-        for span in _spans(run, [row for _, _, row in order]):
+        for span in chain_reading.spans(run, [row for _, _, row in order]):
             first_row = run.events.row(span.table_id, span.first)
             for row, event in enumerate(self._events(run, span), first_row):
                 found[row] = event
@@ -455,24 +471,6 @@ def _is_of_request(other: ArchivedEvent, last: StoredEvent) -> bool:
 def _positions(keys: array[int], key: int) -> range:
     """The places of a key in the sorted keys."""
     return range(bisect_left(keys, key), bisect_right(keys, key))
-
-
-def _spans(run: RunReader, event_rows: Sequence[int]) -> Iterator[EventSpan]:
-    """Rows of events as spans of their tables."""
-    span: EventSpan | None = None
-    for row in sorted(event_rows):
-        try:
-            table_id, version = run.events.entry(row)
-        except IndexError as exc:
-            raise run.damaged(EVENT_ORDER, "rows of the run", str(exc)) from exc
-        if span is not None and (table_id, version) == (span.table_id, span.last + 1):
-            span = EventSpan(table_id, span.first, version)
-        else:
-            if span is not None:
-                yield span
-            span = EventSpan(table_id, version, version)
-    if span is not None:
-        yield span
 
 
 def _outcome(row: Row) -> StoredOutcome:

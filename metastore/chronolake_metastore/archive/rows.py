@@ -132,7 +132,7 @@ INDEXES: Final[Mapping[str, Mapping[str, ColumnForm]]] = {
     INSTANT: {
         "table_id": _ID,
         "requested_time": _TIME,
-        **dict.fromkeys(("begun_as", "operation", "state"), _WORD),
+        **dict.fromkeys(("begun_as", "operation", "writer", "state"), _WORD),
         "completed_at": _TIME,
         "first_version": _NUMBER,
         "version": _NUMBER,

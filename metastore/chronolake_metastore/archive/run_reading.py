@@ -158,33 +158,45 @@ class RunReader:
         times: range,
         columns: Sequence[str],
         load: Callable[[pa.RecordBatch], tuple[T, int]],
-    ) -> list[tuple[int, Callable[[], T]]]:
-        """As ``parts``, of row groups that may have any of these times, with the first that each may have."""
+    ) -> list[tuple[tuple[int, int], Callable[[], T]]]:
+        """As ``parts``, of row groups that may have any of these times, with the bounds of each one's times."""
         low, high = (table_id, -_NUMBER_MAX), (table_id, _NUMBER_MAX)
-        found: list[tuple[int, Callable[[], T]]] = []
+        found: list[tuple[tuple[int, int], Callable[[], T]]] = []
         for file, number in self._groups_between(index, low, high):
             bounds = self._bounds(file)[number]
             if bounds.instants and bounds.instants[0] < times.stop and times.start <= bounds.instants[1]:
                 of_table = table_id if bounds.first[0] != bounds.last[0] else None
                 part = functools.partial(self._part, file, number, of_table, tuple(columns), load)
-                found.append((bounds.instants[0], part))
+                found.append((bounds.instants, part))
         return found
 
-    def column(self, table: str, numbers: range, name: str) -> Iterator[pa.Array]:
-        """The values of a column in a range of rows, which the run must have, by row groups."""
-        for begin, end, file, number in self._places(table):
-            if begin < numbers.stop and numbers.start < end:
-                batch = self._part(file, number, None, (name,), lambda batch: (batch, batch.nbytes))
-                low = max(numbers.start - begin, 0)
-                yield batch.column(0).slice(low, numbers.stop - begin - low)
+    def firsts(self, index: str, table_id: UUID, numbers: range) -> Iterator[int]:
+        """The least number of a range that each row group of an index may have of a table."""
+        low, high = (table_id, numbers.start), (table_id, numbers.stop - 1)
+        for file, number in self._groups_between(index, low, high):
+            of_first, first = self._bounds(file)[number].first
+            yield max(first, numbers.start) if of_first == table_id else numbers.start
+
+    def columns(self, table: str, numbers: range, *names: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Columns of a range of rows, which the run must have, by row groups; each with its first number."""
+        for begin, file, number in self._places_of(table, numbers):
+            batch = self._part(file, number, None, names, lambda batch: (batch, batch.nbytes))
+            low = max(numbers.start - begin, 0)
+            yield begin + low, batch.slice(low, numbers.stop - begin - low)
 
     def bytes_between(self, table: str, begin: int, end: int) -> int:
         """The bytes of the row groups that have any of the rows from ``begin`` to before ``end``."""
-        return sum(
-            self._bounds(file)[number].bytes
-            for group_begin, group_end, file, number in self._places(table)
-            if group_begin < end and begin < group_end
-        )
+        places = self._places_of(table, range(begin, end))
+        return sum(self._bounds(file)[number].bytes for _, file, number in places)
+
+    def _places_of(self, table: str, numbers: range) -> Iterator[tuple[int, ArchivedFile, int]]:
+        """The row groups that have any of these rows, each with the number of its first row."""
+        places = self._places(table)
+        for place in range(bisect_right(places, numbers.start, key=lambda place: place[1]), len(places)):
+            begin, _, file, number = places[place]
+            if begin >= numbers.stop:
+                return
+            yield begin, file, number
 
     def _places(self, table: str) -> Sequence[tuple[int, int, ArchivedFile, int]]:
         """The row groups of a table: the rows from the first to before the last number, file and number."""

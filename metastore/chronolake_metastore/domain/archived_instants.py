@@ -6,12 +6,15 @@ part, are the changes by the events of both.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, TypeVar
 
 import msgspec
 
-from chronolake_metastore.domain import actions
+from chronolake_metastore.domain import actions, instants
 from chronolake_metastore.domain.events import (
+    Event,
+    ImpossibleEvent,
     InstantCompleted,
     InstantInflight,
     InstantRequested,
@@ -21,6 +24,7 @@ from chronolake_metastore.domain.events import (
     SavepointReleased,
     WriteStatsStaged,
 )
+from chronolake_metastore.domain.instants import Instant
 from chronolake_model import decoding
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation, State
@@ -35,13 +39,18 @@ _STATES: Final = {
     LeaseRenewed.__name__: None,
 }
 """The state of an instant after each type of event that concerns it; None where the state stays."""
+TYPES: Final = (InstantRequested.__name__, *_STATES)
+"""The types of events by which an instant changes, but for its sweeps."""
+_TAKING_OVER: Final = frozenset({InstantInflight.__name__, LeaseRenewed.__name__})
+T = TypeVar("T")
 
 
 class InstantChange(msgspec.Struct, frozen=True):
     """The change of an instant by a part of the log. Fields that it did not change are None.
 
     ``begun_as`` is the action that was begun. ``completed_at`` is when the instant completed, undone since or
-    not; it completes once. ``first_version`` and ``version`` are those of the first and last event.
+    not; it completes once. ``first_version`` and ``version`` are those of the first and last event. ``writer``
+    is the last one.
     """
 
     requested_time: Micros
@@ -49,6 +58,7 @@ class InstantChange(msgspec.Struct, frozen=True):
     version: int
     begun_as: Action | None = None
     operation: Operation | None = None
+    writer: str | None = None
     state: State | None = None
     completed_at: Micros | None = None
 
@@ -70,7 +80,14 @@ class _Begun(msgspec.Struct, frozen=True):
 
     action: Action
     operation: Operation
+    writer: str
     state: State
+
+
+class _TakenOver(msgspec.Struct, frozen=True):
+    """The fields of events by which an instant may get another writer."""
+
+    writer: str | None = None
 
 
 def change(
@@ -80,15 +97,23 @@ def change(
     if requested_time is None:
         return None
     if type_ == InstantRequested.__name__:
-        try:
-            begun = decoding.decode(payload, _Begun)
-        except msgspec.DecodeError as exc:
-            raise ValueError(f"the payload is not that of {type_}: {exc}") from exc
-        return InstantChange(requested_time, version, version, begun.action, begun.operation, begun.state)
+        begun = _decoded(type_, payload, _Begun)
+        of_request = begun.action, begun.operation, begun.writer, begun.state
+        return InstantChange(requested_time, version, version, *of_request)
     if type_ not in _STATES:
         return None
+    writer = _decoded(type_, payload, _TakenOver).writer if type_ in _TAKING_OVER else None
     completed_at = time if type_ == InstantCompleted.__name__ else None
-    return InstantChange(requested_time, version, version, state=_STATES[type_], completed_at=completed_at)
+    return InstantChange(
+        requested_time, version, version, writer=writer, state=_STATES[type_], completed_at=completed_at
+    )
+
+
+def _decoded(type_: str, payload: str, form: type[T]) -> T:
+    try:
+        return decoding.decode(payload, form)
+    except msgspec.DecodeError as exc:
+        raise ValueError(f"the payload is not that of {type_}: {exc}") from exc
 
 
 def join(earlier: InstantChange, later: InstantChange) -> InstantChange:
@@ -101,6 +126,17 @@ def join(earlier: InstantChange, later: InstantChange) -> InstantChange:
         version=later.version,
         begun_as=earlier.begun_as or later.begun_as,
         operation=earlier.operation or later.operation,
+        writer=earlier.writer if later.writer is None else later.writer,
         state=later.state or earlier.state,
         completed_at=earlier.completed_at if later.completed_at is None else later.completed_at,
     )
+
+
+def replayed(events: Iterable[Event]) -> Instant:
+    """The instant that its events made, in their order. Its sweeps are over. Raises ``ImpossibleEvent``."""
+    instant: Instant | None = None
+    for event in events:
+        instant = instants.evolve(instant, event)
+    if instant is None:
+        raise ImpossibleEvent("there is no event")
+    return msgspec.structs.replace(instant, unswept_since=None, grace_began_at=None)

@@ -12,14 +12,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain.events import StoredEvent
+from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.lists import ListEntry, ListName
 from chronolake_metastore.store.feed import FeedEntry
+from chronolake_metastore.store.instants import Filter
 from chronolake_metastore.store.outcomes import StoredOutcome
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Query, read
 from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros, Tick
+from chronolake_model.vocabulary import Action, State
 
 EVENT_BYTES: Final = 512
 """The share of an event in the bound of a page, beside its payload (``feed/page.sql``)."""
@@ -71,6 +74,12 @@ _FIRST_EVENT: Final = """
 """
 _INSTANTS_FROM: Final = """
     SELECT micros(f.instants_from) FROM first_event f WHERE f.table_id = %(table_id)s::uuid
+"""
+_INSTANTS_BORDER: Final = """
+    SELECT micros(f.instants_from), micros(e.time)
+    FROM first_event f
+    LEFT JOIN event e ON e.table_id = f.table_id AND e.version = f.version
+    WHERE f.table_id = %(table_id)s::uuid AND f.instants_from IS NOT NULL
 """
 ResultT = TypeVar("ResultT")
 EventPlace = tuple[int, int]
@@ -133,6 +142,26 @@ class EventRows(msgspec.Struct, frozen=True):
 
     stats: Sequence[ArchivedStat] = ()
     entries: Sequence[ArchivedEntry] = ()
+
+
+class ArchivedInstants(msgspec.Struct, frozen=True):
+    """A page of a timeline, and the number of instants that were left out before it.
+
+    ``is_cut`` says that the bounds end the page.
+    """
+
+    instants: Sequence[Instant]
+    skipped: int
+    is_cut: bool
+
+
+class ArchivedCompletion(msgspec.Struct, frozen=True):
+    """The completion of a write or a restore, or of another instant that was undone since."""
+
+    requested: Micros
+    completed: Micros
+    action: Action
+    state: State
 
 
 class FirstEvent(msgspec.Struct, frozen=True):
@@ -205,6 +234,25 @@ class ArchivedLog(Protocol):
     ) -> list[DeletedFile]:
         """Files of an instant that were reported deleted, each once, in order, after a file."""
 
+    def completion_times(self, table_id: UUID, requested_times: Sequence[Micros]) -> list[Micros | None]:
+        """The completion time of each instant, in the order asked; None of one that is not completed."""
+
+    def instants(self, table_id: UUID, requested_times: Sequence[Micros]) -> list[Instant | None]:
+        """The instants with these requested times, in this order; None where there is none."""
+
+    def page_of_instants(
+        self, table_id: UUID, wanted: Filter, after: Micros | None, skip: int, limit: int, bytes_max: int
+    ) -> ArchivedInstants:
+        """Instants that pass the filter, in its order; as ``instants.page``."""
+
+    def latest_completion(self, table_id: UUID, before: Micros, until: Micros) -> Micros | None:
+        """The last completion up to a time, undone since or not, of instants requested before another time."""
+
+    def completions(
+        self, table_id: UUID, before: Micros, after: Micros, until: Micros, limit: int
+    ) -> list[ArchivedCompletion]:
+        """The first writes and restores that completed in (after, until], and were requested before a time."""
+
 
 class LogBorder(msgspec.Struct, frozen=True):
     """Rows of the transactions before this one are only in the archive."""
@@ -219,6 +267,18 @@ class LogBorder(msgspec.Struct, frozen=True):
         """Whether an archive is that of this log, and was read up to the border. Does not block."""
         is_own = self.identities is None or log.metastore_id in self.identities
         return is_own and log.end >= self.transaction_id
+
+
+class InstantsBorder(msgspec.Struct, frozen=True):
+    """The database has all instants of a table that were requested at a time or later.
+
+    The timeline before ``since`` is that of the archive, even where the database still has rows. Its instants
+    have ended, and all of their events are before the time of ``first_event``.
+    """
+
+    since: Micros
+    first_event: Micros
+    log: LogBorder
 
 
 class ArchiveLag(msgspec.Struct, frozen=True):
@@ -270,6 +330,18 @@ def find_instants_from(table_id: UUID) -> Query[Micros | None]:
 async def instants_from(connection: AsyncConnection, table_id: UUID) -> Micros | None:
     """As ``find_instants_from``, in a transaction that only reads."""
     return await _read(connection, find_instants_from(table_id))
+
+
+async def instants_border(connection: AsyncConnection, table_id: UUID) -> InstantsBorder | None:
+    """The border of the instants of a table; None while the database has all of them."""
+    row = (await statements.execute(connection, _INSTANTS_BORDER, {"table_id": table_id})).one_or_none()
+    if row is None:
+        return None
+    since, first_event = row
+    log = await border(connection)
+    assert log is not None, "instants leave after their events"
+    assert first_event is not None, "the last event of a table stays"
+    return InstantsBorder(since, first_event, log)
 
 
 async def border(connection: AsyncConnection) -> LogBorder | None:
