@@ -72,6 +72,10 @@ class TimelineFilter(Generic[_Transport]):
         """Only the savepoints that are not released; ``target`` of each is the instant that it pins."""
         return self.where(action=Action.SAVEPOINT, state=State.COMPLETED)
 
+    def active(self) -> Self:
+        """Only instants that the server's database has, without those that are in the archive of the log."""
+        return self._with(active_only=True)
+
     def by_completion_time(self) -> Self:
         """In the order of completion; times given later are completion times. Only completed instants."""
         return self._with(order_by=TimeOrder.COMPLETION_TIME)

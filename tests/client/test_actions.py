@@ -222,6 +222,7 @@ def test_a_timeline_is_read_in_hudis_words(table: chronolake.Table) -> None:
     assert timeline.nth(2) == done[1]
     assert timeline.nth(5) is None
     assert list(timeline.pending()) == [pending.instant]
+    assert list(timeline.active()) == list(timeline)
     assert timeline.where(operation=Operation.DELETE, writer="eraser").first() == pending.instant
     completed = timeline.completed()
     assert completed.last() == done[2]

@@ -28,6 +28,7 @@ def test_the_timeline_shows_the_newest_first_and_applies_the_filters(cli: Cli, t
     assert times("--state", "completed", "--state", "requested") == list(reversed(done))
     assert times("--action", "commit", "--since", done[0], "--until", done[2]) == [done[2], done[1]]
     assert times("--since", "2999-01-01") == []
+    assert times("--active-only") == times()
 
 
 def test_the_timeline_for_people_never_breaks_a_time(cli: Cli, table: chronolake.Table) -> None:

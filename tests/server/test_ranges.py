@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import httpx
+import psycopg
 import pytest
 
 from tests.server import rest
@@ -61,3 +62,28 @@ def test_an_empty_range_continues_at_its_end(shared_http: httpx.Client, table: r
     seen = changes(shared_http, table, **{"from": completed})
     assert (seen["from"], seen["instants"], seen["file_groups"]) == (completed, [], [])
     assert seen["to"] > completed
+
+
+def test_active_only_leaves_out_instants_of_the_archive_and_needs_no_archive(
+    dsn: str, http: httpx.Client
+) -> None:
+    table = rest.make_table(http)
+    first, second = table.begun(), table.begun()
+    rest.succeeded(table.complete(first))
+    path = f"/v1/tables/{table.name}/instants"
+    both = rest.succeeded(http.get(path, params={"active_only": "true"}))["instants"]
+    assert [instant["requested_time"] for instant in both] == [first, second]
+
+    with psycopg.connect(dsn) as owner:
+        owner.execute("SET search_path = chronolake")
+        owner.execute("UPDATE era SET events_left_at = now()")
+        owner.execute("INSERT INTO archived_era VALUES (1, 1, 1, 'https://nowhere.invalid/', '')")
+        owner.execute(
+            "INSERT INTO first_event SELECT table_id, version, version, requested_time, requested_time "
+            "FROM instant WHERE state <> 'completed'"
+        )
+
+    [active] = rest.succeeded(http.get(path, params={"active_only": "true"}))["instants"]
+    assert active == both[1]
+    assert rest.succeeded(http.get(path, params={"pending": "true"}))["instants"] == [active]
+    assert http.get(path).json()["code"] in {"archive-not-set", "archive-unavailable"}

@@ -13,7 +13,7 @@ from chronolake_metastore import app as composition, notes, queries
 from chronolake_metastore.commands.registry import HANDLERS
 from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.streams import StreamCommand
-from chronolake_metastore.queries import markers, tables
+from chronolake_metastore.queries import instants, tables
 from chronolake_metastore.service import registry
 
 
@@ -37,7 +37,7 @@ def test_every_note_has_a_right() -> None:
 
 def test_every_query_that_takes_a_context_has_a_right() -> None:
     asked = {query for query in public_coroutines(queries) if takes_context(query)}
-    assert set(registry.READS) == asked - {tables.find, markers.find_instant}
+    assert set(registry.READS) == asked - {tables.find, instants.find}
 
 
 def test_no_handler_passes_the_service_by() -> None:

@@ -308,6 +308,7 @@ class AsyncTable(AsyncStoredTable):
         requested_to: Moment | None = None,
         completed_from: Moment | None = None,
         completed_to: Moment | None = None,
+        active_only: bool = False,
         order_by: TimeOrder = TimeOrder.REQUESTED_TIME,
         direction: Direction = Direction.ASCENDING,
         limit: int | None = None,
@@ -315,7 +316,8 @@ class AsyncTable(AsyncStoredTable):
         """The timeline, ``limit`` instants at most, fetched page by page as it is consumed.
 
         ``pending`` adds requested and inflight to ``state``. Times are an instant's digits, aware datetimes, or
-        instants, which give their requested or their completion time.
+        instants, which give their requested or their completion time. ``active_only`` leaves out instants that
+        are in the archive of the log.
         Ranges exclude their start and include their end. A filter or an order by completion time leaves out
         instants that have not completed.
         """
@@ -328,6 +330,7 @@ class AsyncTable(AsyncStoredTable):
             requested_to=requested_to,
             completed_from=completed_from,
             completed_to=completed_to,
+            active_only=active_only,
             order_by=TimeOrder(order_by),
             direction=Direction(direction),
         )

@@ -43,6 +43,8 @@ class InstantFilter(msgspec.Struct, frozen=True, kw_only=True):
     requested_to: Moment | None = None
     completed_from: Moment | None = None
     completed_to: Moment | None = None
+    active_only: bool = False
+    """Whether instants that are in the archive of the log are left out."""
     order_by: TimeOrder = TimeOrder.REQUESTED_TIME
     direction: Direction = Direction.ASCENDING
     skip: int = 0
@@ -66,6 +68,7 @@ def list_instants(name: str, filter: InstantFilter, limit: int = base.LIMIT_MAX)
         requested_to=requested_digits(filter.requested_to),
         completed_from=digits(filter.completed_from),
         completed_to=digits(filter.completed_to),
+        active_only="true" if filter.active_only else None,
         order_by=filter.order_by,
         direction=filter.direction,
         skip=filter.skip or None,

@@ -69,6 +69,9 @@ def timeline(  # noqa: PLR0913, PLR0917  # one option per filter of the timeline
             help="Completed at this time or before.",
         ),
     ] = None,
+    active_only: Annotated[
+        bool, typer.Option("--active-only", help="Without the instants that are in the archive of the log.")
+    ] = False,
     by: Annotated[
         By,
         typer.Option("--by", help="The time that orders the list. completion lists completed instants only."),
@@ -96,6 +99,8 @@ def timeline(  # noqa: PLR0913, PLR0917  # one option per filter of the timeline
             operation=operation or (),
             writer=writer,
         )
+        if active_only:
+            selected = selected.active()
         selected = _between(selected.by_completion_time(), completed_since, completed_until)
         selected = _between(selected.by_requested_time(), since, until)
         if by is By.COMPLETION:

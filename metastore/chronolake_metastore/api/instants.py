@@ -137,6 +137,12 @@ async def list_instants(  # noqa: PLR0913 - one argument per filter: that is wha
     completed_to: Annotated[
         str | None, time_parameter("completed_to", "Completed at this time or before.")
     ] = None,
+    active_only: Annotated[
+        bool,
+        QueryParameter(
+            description="Only instants that PostgreSQL has, without those that are in the archive of the log."
+        ),
+    ] = False,
     order_by: Annotated[
         TimeOrder, QueryParameter(description="By completion time only completed instants are listed.")
     ] = TimeOrder.REQUESTED_TIME,
@@ -177,6 +183,7 @@ async def list_instants(  # noqa: PLR0913 - one argument per filter: that is wha
         completed_to=parameters.optional_time("completed_to", completed_to),
         order_by=order_by,
         direction=direction,
+        active_only=active_only,
     )
     return await caller.read(queries.page, parameters.table(table), wanted, limit, cursor, skip)
 

@@ -24,7 +24,8 @@ from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.domain.tables import Table, archived_instant
-from chronolake_metastore.queries import markers as queries
+from chronolake_metastore.queries import instants as queries
+from chronolake_metastore.queries.timeline import Answers, Timeline, across_border
 from chronolake_metastore.store import (
     archived,
     catalog,
@@ -94,17 +95,20 @@ async def create(session: Session, requests: Sequence[CreateMarkers]) -> list[Re
     return [result for result in results if result is not None]
 
 
-async def delete(ctx: Context, database: Database, table_name: str, requested_time: Micros) -> DeletedMarkers:
+@across_border
+async def delete(
+    answers: Answers, ctx: Context, database: Database, table_name: str, requested_time: Micros
+) -> DeletedMarkers:
     """Delete the markers of an instant that has ended, in short transactions without the lock of its table.
 
     Raises ``TableNotFound``, ``InstantNotFound``, or ``IllegalTransition`` while the instant or a rollback that
     uses its markers is pending.
     """
     async with database.reading() as connection:
-        table, instant = await queries.find_instant(ctx, connection, table_name, requested_time)
+        table, instant = await queries.find(answers, ctx, connection, table_name, requested_time)
         rollback = None
         if instant.rolled_back_by is not None:
-            rollback = await stored_instants.get(connection, table.table_id, instant.rolled_back_by)
+            rollback = await Timeline(answers, connection, table.table_id).get(instant.rolled_back_by)
     domain.refuse_pending(table, instant)
     if rollback is not None:
         domain.refuse_needed(table, instant, rollback)

@@ -14,6 +14,7 @@ from chronolake_metastore.domain.instants import lease_end
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cleans, tables
 from chronolake_metastore.queries.readers import document
+from chronolake_metastore.queries.timeline import Answers, across_border
 from chronolake_metastore.store import clocks, readers as stored
 from chronolake_metastore.store.postgres.engine import Connection, Database
 from chronolake_metastore.store.readers import Reader
@@ -26,8 +27,14 @@ EXPIRED_DELETED_MAX: Final = 100
 """The most leases that one reader deletes."""
 
 
+@across_border
 async def begin(
-    ctx: Context, database: Database, table_name: str, body: wire.BeginReading, as_of: ReadTime | None
+    answers: Answers,
+    ctx: Context,
+    database: Database,
+    table_name: str,
+    body: wire.BeginReading,
+    as_of: ReadTime | None,
 ) -> wire.ReaderLease:
     """Take a lease; raises ``TableNotFound``, or ``HistoryCleaned`` when files of that time may be deleted."""
     async with _leasing(ctx, database, table_name) as (connection, table):
@@ -39,7 +46,7 @@ async def begin(
         taken = Reader(
             lease_id=uuid.uuid4(),
             reader=body.reader,
-            as_of=await tables.last_completion(connection, table, as_of, None),
+            as_of=await tables.last_completion(answers, connection, table, as_of, None),
             follows=body.follows,
             lease_seconds=body.lease_seconds,
             expires_at=lease_end(now.steady, body.lease_seconds),

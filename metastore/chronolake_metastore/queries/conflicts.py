@@ -7,8 +7,9 @@ import msgspec
 from chronolake_metastore.domain import conflicts, plans, promised_files
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.instants import in_the_way
-from chronolake_metastore.queries import tables
-from chronolake_metastore.store import clocks, file_groups, instants, streams
+from chronolake_metastore.queries import instants
+from chronolake_metastore.queries.timeline import Answers, across_border
+from chronolake_metastore.store import clocks, file_groups, streams
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import instants as wire
 from chronolake_model.files import FileGroupName
@@ -16,15 +17,18 @@ from chronolake_model.times import Micros, format_time
 from chronolake_model.vocabulary import Touch
 
 
+@across_border
 async def find(
-    ctx: Context, database: Database, table_name: str, requested_time: Micros, body: wire.FindConflicts
+    answers: Answers,
+    ctx: Context,
+    database: Database,
+    table_name: str,
+    requested_time: Micros,
+    body: wire.FindConflicts,
 ) -> wire.Conflicts:
     """The conflict that would refuse a completion now; raises ``TableNotFound`` or ``InstantNotFound``."""
     async with database.reading() as connection:
-        table = await tables.find(ctx, connection, table_name)
-        instant = await instants.get(connection, table.table_id, requested_time)
-        if instant is None:
-            raise await tables.instant_not_found(connection, table, requested_time)
+        table, instant = await instants.find(answers, ctx, connection, table_name, requested_time)
         others = await file_groups.concurrent_in(connection, table_name, body.file_groups)
         now = (await clocks.now(connection)).steady
         promised = await streams.promised_in(connection, table.table_id, _replaced(body))

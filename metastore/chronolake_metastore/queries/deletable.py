@@ -11,15 +11,22 @@ from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.deletable import AsOrphans, ForInstant, Question
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import identity, tables
-from chronolake_metastore.store import catalog, clocks, deletable as stored, instants
+from chronolake_metastore.queries.timeline import Answers, Timeline, across_border
+from chronolake_metastore.store import catalog, clocks, deletable as stored
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans, Refusal, RefusedDeletion
 from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros
 
 
+@across_border
 async def find_deletable(
-    ctx: Context, database: Database, table_name: str, requested_time: Micros, body: FindDeletable
+    answers: Answers,
+    ctx: Context,
+    database: Database,
+    table_name: str,
+    requested_time: Micros,
+    body: FindDeletable,
 ) -> Deletable:
     """The files that may not be deleted for an instant; raises as ``refusals``.
 
@@ -27,7 +34,7 @@ async def find_deletable(
     """
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
-        refused = await refusals(connection, table.table_id, requested_time, body.files, body.writer)
+        refused = await refusals(answers, connection, table.table_id, requested_time, body.files, body.writer)
         answer = await _answer(connection, table, refused)
     await identity.refuse_earlier_state(database, table.table_id, body.recorded)
     return answer
@@ -48,6 +55,7 @@ async def find_deletable_orphans(
 
 
 async def refusals(
+    answers: Answers,
     connection: Reader,
     table_id: UUID,
     requested_time: Micros,
@@ -60,7 +68,7 @@ async def refusals(
     ``IllegalTransition`` while the table is being adopted: then no file may be deleted.
     """
     table = await _own(connection, table_id)
-    instant = await instants.get(connection, table_id, requested_time)
+    instant = await Timeline(answers, connection, table_id).get(requested_time)
     if instant is None:
         raise await tables.instant_not_found(connection, table, requested_time)
     return await _refusals(connection, table, files, ForInstant(instant, writer))

@@ -9,8 +9,9 @@ import msgspec
 
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.deletions import marked_by
-from chronolake_metastore.queries import cursors, markers, paging
+from chronolake_metastore.queries import cursors, instants, paging
 from chronolake_metastore.queries.archived import ask, is_moved
+from chronolake_metastore.queries.timeline import Answers, across_border
 from chronolake_metastore.store import archived, deletions as stored
 from chronolake_metastore.store.archived import ArchivedLog, LogBorder
 from chronolake_metastore.store.deletions import FIRST
@@ -27,7 +28,9 @@ class _Place(msgspec.Struct, tag="deletions", frozen=True, array_like=True, forb
     file: DeletedFile
 
 
+@across_border
 async def page(
+    answers: Answers,
     ctx: Context,
     database: Database,
     table_name: str,
@@ -39,7 +42,7 @@ async def page(
 ) -> DeletedFilePage:
     """A page of ``limit`` files; raises ``TableNotFound``, ``InstantNotFound`` or ``InvalidCursor``."""
     async with database.reading() as connection:
-        table, instant = await markers.find_instant(ctx, connection, table_name, requested_time)
+        table, instant = await instants.find(answers, ctx, connection, table_name, requested_time)
         place = cursors.in_table(cursor, _Place, table.table_id)
         if place is not None:
             cursors.refuse_unless(place.requested_time == requested_time)

@@ -11,8 +11,9 @@ from chronolake_metastore.domain import lists
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.lists import ListEntry, ListName
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.queries import cursors, markers
+from chronolake_metastore.queries import cursors, instants
 from chronolake_metastore.queries.archived import ask
+from chronolake_metastore.queries.timeline import Answers, across_border
 from chronolake_metastore.store import archived, event_lists as stored
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import instants as wire
@@ -83,11 +84,12 @@ async def replaced_file_groups(
     return wire.FileGroupsReplaced(page.table.name, page.requested_time, groups, page.next_cursor)
 
 
+@across_border
 async def _page(
-    ctx: Context, database: Database, table_name: str, request: ListRequest, name: ListName
+    answers: Answers, ctx: Context, database: Database, table_name: str, request: ListRequest, name: ListName
 ) -> _Page:
     async with database.reading() as connection:
-        table, instant = await markers.find_instant(ctx, connection, table_name, request.requested_time)
+        table, instant = await instants.find(answers, ctx, connection, table_name, request.requested_time)
         place = cursors.in_table(request.cursor, _Place, table.table_id)
         if place is not None:
             cursors.refuse_unless((place.requested_time, place.list) == (request.requested_time, name))

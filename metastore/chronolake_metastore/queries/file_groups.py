@@ -15,6 +15,7 @@ from chronolake_metastore.domain.slices import FileSlice, Slices
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, files, paging, tables
 from chronolake_metastore.queries.cleans import BEFORE_ALL
+from chronolake_metastore.queries.timeline import Answers, across_border
 from chronolake_metastore.store import slices as stored
 from chronolake_metastore.store.files import FIRST, FileOfInstant, GroupKey
 from chronolake_metastore.store.postgres.engine import Database, Reader
@@ -53,8 +54,14 @@ _NumberedGroup = tuple[int, wire.FoundFileGroup]
 """A file group that was found, with its position in the request."""
 
 
+@across_border
 async def find(
-    ctx: Context, database: Database, table_name: str, body: wire.FindFileGroups, as_of: ReadTime | None
+    answers: Answers,
+    ctx: Context,
+    database: Database,
+    table_name: str,
+    body: wire.FindFileGroups,
+    as_of: ReadTime | None,
 ) -> wire.FoundFileGroups:
     """A page of what the file groups of a request have as of a completion time, in the order of the request.
 
@@ -69,7 +76,9 @@ async def find(
         place = cursors.in_table(body.cursor, _NumberPlace, table.table_id)
         start = 0 if place is None else place.number
         cursors.refuse_unless(0 <= start <= len(names))
-        time = await tables.last_completion(connection, table, as_of, None if place is None else place.as_of)
+        time = await tables.last_completion(
+            answers, connection, table, as_of, None if place is None else place.as_of
+        )
         pinned = BEFORE_ALL if time is None else time
         tick = table.definition.tick
 
@@ -177,8 +186,15 @@ async def history(
     )
 
 
+@across_border
 async def replaced(
-    ctx: Context, database: Database, table_name: str, as_of: ReadTime | None, limit: int, cursor: str | None
+    answers: Answers,
+    ctx: Context,
+    database: Database,
+    table_name: str,
+    as_of: ReadTime | None,
+    limit: int,
+    cursor: str | None,
 ) -> wire.ReplacedFileGroups:
     """A page of ``limit`` file groups that were replaced as of a time.
 
@@ -187,7 +203,9 @@ async def replaced(
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
         place = cursors.in_table(cursor, _ReplacedPlace, table.table_id)
-        time = await tables.last_completion(connection, table, as_of, None if place is None else place.as_of)
+        time = await tables.last_completion(
+            answers, connection, table, as_of, None if place is None else place.as_of
+        )
         after = FIRST if place is None else place.group
         if time is None:
             return wire.ReplacedFileGroups(table.name, None, [], None)

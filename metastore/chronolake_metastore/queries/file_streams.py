@@ -12,6 +12,7 @@ from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import files, tables
 from chronolake_metastore.queries.cleans import BEFORE_ALL
+from chronolake_metastore.queries.timeline import Answers, Timeline, across_border
 from chronolake_metastore.store.files import FIRST
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model.scans import Scan
@@ -37,8 +38,9 @@ async def snapshot(
     )
 
 
+@across_border
 async def scan(
-    ctx: Context, database: Database, table_name: str, body: Scan, as_of: ReadTime | None
+    answers: Answers, ctx: Context, database: Database, table_name: str, body: Scan, as_of: ReadTime | None
 ) -> ArrowStream:
     """The files of the live slices that could match.
 
@@ -47,22 +49,29 @@ async def scan(
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
         sets = await files.partition_sets_of(connection, table, body, FIRST[0])
-        at, metadata = await _pinned(connection, table, as_of)
+        at, metadata = await _pinned(answers, connection, table, as_of)
     # In a thread: the text of the largest filters takes a second, in which no other request would be answered.
     return await asyncio.to_thread((await _stored()).snapshot, database, table.table_id, at, sets, metadata)
 
 
-async def published(ctx: Context, database: Database, table_name: str) -> ArrowStream:
+@across_border
+async def published(answers: Answers, ctx: Context, database: Database, table_name: str) -> ArrowStream:
     """Every file that was ever published; raises ``TableNotFound``."""
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
-        at, metadata = await _pinned(connection, table, None)
+        at, metadata = await _pinned(answers, connection, table, None)
     stream: ArrowStream = (await _stored()).published(database, table.table_id, at, metadata)
     return stream
 
 
+@across_border
 async def changes(
-    ctx: Context, database: Database, table_name: str, after: ReadTime | None, until: ReadTime | None
+    answers: Answers,
+    ctx: Context,
+    database: Database,
+    table_name: str,
+    after: ReadTime | None,
+    until: ReadTime | None,
 ) -> ArrowStream:
     """The slices of the file groups that changed in (after, until], as of both ends.
 
@@ -70,8 +79,9 @@ async def changes(
     """
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
-        requested = await files.range_of(connection, table, after, until)
-        between, head = await files.changes_head(connection, table, requested)
+        timeline = Timeline(answers, connection, table.table_id)
+        requested = await files.range_of(timeline, table, after, until)
+        between, head = await files.changes_head(timeline, table, requested)
     metadata = {"table": table.name, "instants": _json(head.instants), "restores": _json(head.restores)}
     metadata |= {name: time for name, time in (("from", head.from_), ("to", head.to)) if time is not None}
     stream: ArrowStream = (await _stored()).changes(database, table.table_id, between, _metadata(metadata))
@@ -84,9 +94,11 @@ async def _stored() -> Any:
     return await asyncio.to_thread(importlib.import_module, "chronolake_metastore.store.file_streams")
 
 
-async def _pinned(connection: Reader, table: Table, as_of: ReadTime | None) -> tuple[Micros, dict[str, str]]:
+async def _pinned(
+    answers: Answers, connection: Reader, table: Table, as_of: ReadTime | None
+) -> tuple[Micros, dict[str, str]]:
     """The last completion time up to ``as_of``, and the schema's metadata; raises ``HistoryCleaned``."""
-    pinned = await tables.last_completion(connection, table, as_of, None)
+    pinned = await tables.last_completion(answers, connection, table, as_of, None)
     if pinned is None:
         return BEFORE_ALL, _metadata({"table": table.name})
     return pinned, _metadata({"table": table.name, "as_of": format_time(pinned, table.definition.tick)})

@@ -16,7 +16,8 @@ from chronolake_metastore.domain.partition_pruning import PartitionSet
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cleans, cursors, paging, tables
 from chronolake_metastore.queries.cleans import BEFORE_ALL
-from chronolake_metastore.store import files as stored, instants as stored_instants, partitions, scans
+from chronolake_metastore.queries.timeline import COMPLETIONS_MAX, Answers, Timeline, across_border
+from chronolake_metastore.store import files as stored, partitions, scans
 from chronolake_metastore.store.files import FIRST, FileOfInstant, GroupKey
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model import files as wire
@@ -24,7 +25,7 @@ from chronolake_model.file_names import FileKind
 from chronolake_model.scans import Scan
 from chronolake_model.times import Bound, Micros, ReadTime, Tick, format_time
 
-CHANGED_INSTANTS_MAX = 100_000
+CHANGED_INSTANTS_MAX = COMPLETIONS_MAX
 """The most instants that an answer about changes covers on all its pages. A longer range is cut after them."""
 
 
@@ -51,7 +52,9 @@ class _Completion(msgspec.Struct, frozen=True, order=True):
     is_restore: bool
 
 
+@across_border
 async def snapshot(
+    answers: Answers,
     ctx: Context,
     database: Database,
     table_name: str,
@@ -66,7 +69,7 @@ async def snapshot(
     """
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
-        pinned, after = await _place(connection, table, as_of, cursor)
+        pinned, after = await _place(answers, connection, table, as_of, cursor)
         if pinned is None:
             return wire.Snapshot(table.name, None, [], None)
 
@@ -81,8 +84,9 @@ async def snapshot(
     return _page(table, pinned, slices, is_cut=is_cut)
 
 
+@across_border
 async def scan(
-    ctx: Context, database: Database, table_name: str, body: Scan, as_of: ReadTime | None
+    answers: Answers, ctx: Context, database: Database, table_name: str, body: Scan, as_of: ReadTime | None
 ) -> wire.Snapshot:
     """A page of a snapshot without the slices that could not match the filter.
 
@@ -90,7 +94,7 @@ async def scan(
     """
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
-        pinned, after = await _place(connection, table, as_of, body.cursor)
+        pinned, after = await _place(answers, connection, table, as_of, body.cursor)
         sets = await partition_sets_of(connection, table, body, after[0])
         if pinned is None:
             return wire.Snapshot(table.name, None, [], None)
@@ -118,7 +122,9 @@ async def partition_sets_of(connection: Reader, table: Table, body: Scan, first:
     return partition_pruning.prune(condition, table, paths)
 
 
+@across_border
 async def changes(
+    answers: Answers,
     ctx: Context,
     database: Database,
     table_name: str,
@@ -133,16 +139,17 @@ async def changes(
     """
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
+        timeline = Timeline(answers, connection, table.table_id)
         place = cursors.in_table(cursor, _ChangesPlace, table.table_id)
         if place is None:
-            between = await _cut(connection, table, await range_of(connection, table, after_time, until))
+            between = await _cut(timeline, table, await range_of(timeline, table, after_time, until))
             place = _ChangesPlace(table.table_id, *between, FIRST, between[0])
         else:
             between = cleans.in_range(table, Micros(place.start)), cleans.in_range(table, Micros(place.end))
         completions: list[_Completion] = []
         if place.completed is not None:
             uncovered = Micros(place.completed), between[1]
-            completions, is_cut = await _completions(connection, table, uncovered, database.page_bytes_max)
+            completions, is_cut = await _completions(timeline, table, uncovered, database.page_bytes_max)
             if is_cut:
                 next_place = msgspec.structs.replace(place, completed=completions[-1].completed)
                 return _head(table, between, completions, cursors.encode(next_place))
@@ -178,55 +185,55 @@ async def _changed_groups(
 
 
 async def range_of(
-    connection: Reader, table: Table, after: ReadTime | None, until: ReadTime | None
+    timeline: Timeline, table: Table, after: ReadTime | None, until: ReadTime | None
 ) -> tuple[Micros, Micros]:
     """The requested range of completion times, cut at the last completion; it may be empty.
 
     Raises ``InvalidParameter`` when it ends before it begins, and ``HistoryCleaned``.
     """
-    start = await _end_of_range(connection, table, BEFORE_ALL if after is None else after)
+    start = await _end_of_range(timeline, table, BEFORE_ALL if after is None else after)
     if until is None or until is Bound.LATEST:
-        end = await _end_of_range(connection, table, Bound.LATEST)
+        end = await _end_of_range(timeline, table, Bound.LATEST)
     else:
-        requested_end = await _end_of_range(connection, table, until)
+        requested_end = await _end_of_range(timeline, table, until)
         if start > requested_end:
             raise errors.InvalidParameter("the range (from, to] ends before it begins", parameter="to")
-        end = await stored_instants.latest_completion(connection, table.table_id, requested_end) or BEFORE_ALL
+        end = await timeline.latest_completion(requested_end) or BEFORE_ALL
     # The start is never in the future: a reader that continues from it would miss the completions until then.
     return min(start, end), end
 
 
-async def _end_of_range(connection: Reader, table: Table, requested: ReadTime) -> Micros:
+async def _end_of_range(timeline: Timeline, table: Table, requested: ReadTime) -> Micros:
     if requested is Bound.LATEST:
-        return await stored_instants.latest_completion(connection, table.table_id, None) or BEFORE_ALL
+        return await timeline.latest_completion(None) or BEFORE_ALL
     return cleans.first_servable(table) if requested is Bound.EARLIEST else cleans.in_range(table, requested)
 
 
 async def changes_head(
-    connection: Reader, table: Table, between: tuple[Micros, Micros]
+    timeline: Timeline, table: Table, between: tuple[Micros, Micros]
 ) -> tuple[tuple[Micros, Micros], wire.Changes]:
     """The part of a range that one answer covers, and the answer without its file groups."""
-    between = await _cut(connection, table, between)
-    completions, _ = await _completions(connection, table, between, sys.maxsize)
+    between = await _cut(timeline, table, between)
+    completions, _ = await _completions(timeline, table, between, sys.maxsize)
     return between, _head(table, between, completions, None)
 
 
-async def _cut(connection: Reader, table: Table, between: tuple[Micros, Micros]) -> tuple[Micros, Micros]:
+async def _cut(timeline: Timeline, table: Table, between: tuple[Micros, Micros]) -> tuple[Micros, Micros]:
     """The part of a range that one answer covers."""
-    nth = await stored_instants.nth_completion(connection, table.table_id, *between, CHANGED_INSTANTS_MAX)
+    nth = await timeline.nth_completion(*between, CHANGED_INSTANTS_MAX)
     return between if nth is None else (between[0], cleans.in_range(table, nth))
 
 
 async def _completions(
-    connection: Reader, table: Table, between: tuple[Micros, Micros], bytes_max: int
+    timeline: Timeline, table: Table, between: tuple[Micros, Micros], bytes_max: int
 ) -> tuple[list[_Completion], bool]:
     """The first writes and restores in a range, up to ``bytes_max`` as JSON, and whether there may be more."""
     after, until = between
 
     async def fetch(last: _Completion | None, number: int) -> list[_Completion]:
         bounds = (after if last is None else last.completed, until, number)
-        writes = await stored_instants.completed_between(connection, table.table_id, *bounds)
-        restores = await stored_instants.restores_between(connection, table.table_id, *bounds)
+        writes = await timeline.completed_between(*bounds)
+        restores = await timeline.restores_between(*bounds)
         portion = [
             _Completion(completed, requested, is_restore)
             for times, is_restore in ((writes, False), (restores, True))
@@ -258,13 +265,15 @@ def _head(
 
 
 async def _place(
-    connection: Reader, table: Table, as_of: ReadTime | None, cursor: str | None
+    answers: Answers, connection: Reader, table: Table, as_of: ReadTime | None, cursor: str | None
 ) -> tuple[Micros | None, GroupKey]:
     """The completion time of a snapshot, and the file group after which its page begins."""
     place = cursors.in_table(cursor, _SnapshotPlace, table.table_id)
     # Not the requested time, but the last completion: no other instant can complete at or before it, so the
     # answer stays true.
-    pinned = await tables.last_completion(connection, table, as_of, None if place is None else place.as_of)
+    pinned = await tables.last_completion(
+        answers, connection, table, as_of, None if place is None else place.as_of
+    )
     return pinned, FIRST if place is None else place.group
 
 

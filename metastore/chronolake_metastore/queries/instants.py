@@ -12,13 +12,14 @@ from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.events import PlannedWork
 from chronolake_metastore.domain.instants import TableInstant, format_if
 from chronolake_metastore.domain.steady_clock import by_wall
-from chronolake_metastore.queries import cursors, paging, tables
-from chronolake_metastore.store import clocks, instants as stored
+from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.queries import cursors, paging, tables, timeline_pages
+from chronolake_metastore.queries.timeline import Answers, Timeline, across_border
+from chronolake_metastore.store import clocks
 from chronolake_metastore.store.instants import Filter
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model import instants as wire
 from chronolake_model.times import Micros, Tick, format_time
-from chronolake_model.vocabulary import TimeOrder
 
 _PORTION = 200
 """Instants that are fetched at once: most have little metadata."""
@@ -29,19 +30,38 @@ class _Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     time: cursors.Time
 
 
-async def get(ctx: Context, database: Database, table_name: str, requested_time: Micros) -> wire.Instant:
+@across_border
+async def get(
+    answers: Answers, ctx: Context, database: Database, table_name: str, requested_time: Micros
+) -> wire.Instant:
     """One instant; raises ``TableNotFound`` or ``InstantNotFound``."""
     async with database.reading() as connection:
-        table = await tables.find(ctx, connection, table_name)
-        instant = await stored.get(connection, table.table_id, requested_time)
-        if instant is None:
-            raise await tables.instant_not_found(connection, table, requested_time)
+        table, instant = await find(answers, ctx, connection, table_name, requested_time)
         wall_offset = await _wall_offset(connection, [instant])
     return document(instants.of_table(table, instant, wall_offset))
 
 
+async def find(
+    answers: Answers, ctx: Context, connection: Reader, table_name: str, requested_time: Micros
+) -> tuple[Table, instants.Instant]:
+    """A table and an instant of it; raises ``TableNotFound``, ``InstantNotFound`` or ``ArchiveNeeded``."""
+    table = await tables.find(ctx, connection, table_name)
+    instant = await Timeline(answers, connection, table.table_id).get(requested_time)
+    if instant is None:
+        raise await tables.instant_not_found(connection, table, requested_time)
+    return table, instant
+
+
+@across_border
 async def page(
-    ctx: Context, database: Database, table_name: str, wanted: Filter, limit: int, cursor: str | None, skip: int
+    answers: Answers,
+    ctx: Context,
+    database: Database,
+    table_name: str,
+    wanted: Filter,
+    limit: int,
+    cursor: str | None,
+    skip: int,
 ) -> wire.InstantPage:
     """Instants that pass the filter, in its order, without the first ``skip`` of them.
 
@@ -50,36 +70,35 @@ async def page(
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
         place = cursors.in_table(cursor, _Place, table.table_id)
-        first = None if place is None else Micros(place.time)
+        timeline = Timeline(answers, connection, table.table_id)
+        after = None if place is None else Micros(place.time)
+        bounds = limit, database.page_bytes_max
+        pages = await timeline_pages.pages(timeline, wanted, after, 0 if place else skip, bounds)
 
         async def fetch(last: instants.Instant | None, number: int) -> list[instants.Instant]:
-            after = first if last is None else _ordered_by(last, wanted.order_by)
-            skipped = 0 if place or last else skip
-            return await stored.page(connection, table.table_id, wanted, after, number, skipped)
+            return await pages.next(number)
 
         def size_of(instant: instants.Instant) -> int:
             return paging.json_bytes(document(instants.of_table(table, instant, 0)))
 
-        instants_of_page, is_cut = await paging.collect(
-            fetch, size_of, limit, database.page_bytes_max, _PORTION
-        )
+        instants_of_page, is_cut = await paging.collect(fetch, size_of, *bounds, _PORTION)
         wall_offset = await _wall_offset(connection, instants_of_page)
-    next_cursor = (
-        cursors.encode(_Place(table.table_id, _ordered_by(instants_of_page[-1], wanted.order_by)))
-        if is_cut
-        else None
-    )
+    next_cursor = None
+    if is_cut:
+        last_time = timeline_pages.place_of(instants_of_page[-1], wanted.order_by)
+        next_cursor = cursors.encode(_Place(table.table_id, last_time))
     documents = [document(instants.of_table(table, instant, wall_offset)) for instant in instants_of_page]
     return wire.InstantPage(documents, next_cursor)
 
 
+@across_border
 async def completion_times(
-    ctx: Context, database: Database, table_name: str, requested_times: Sequence[Micros]
+    answers: Answers, ctx: Context, database: Database, table_name: str, requested_times: Sequence[Micros]
 ) -> wire.CompletionTimes:
     """The completion time of each instant, in the order of ``requested_times``; raises ``TableNotFound``."""
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
-        times = await stored.completion_times(connection, table.table_id, requested_times)
+        times = await Timeline(answers, connection, table.table_id).completion_times(requested_times)
     tick = table.definition.tick
     return wire.CompletionTimes([None if time is None else format_time(time, tick) for time in times])
 
@@ -134,10 +153,3 @@ async def _wall_offset(connection: Reader, found: Sequence[instants.Instant]) ->
     """The offset by which leases are shown; instants that have ended have none."""
     has_leases = any(instant.lease_expires_at is not None for instant in found)
     return await clocks.wall_offset(connection) if has_leases else 0
-
-
-def _ordered_by(instant: instants.Instant, order_by: TimeOrder) -> Micros:
-    if order_by is TimeOrder.REQUESTED_TIME:
-        return instant.requested_time
-    assert instant.completion_time is not None, "a list by completion time has completed instants only"
-    return instant.completion_time

@@ -7,12 +7,11 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.context import Context
-from chronolake_metastore.domain.instants import Instant
-from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.queries import cursors, paging, tables
-from chronolake_metastore.store import instants as stored_instants, markers as stored
+from chronolake_metastore.queries import cursors, instants, paging
+from chronolake_metastore.queries.timeline import Answers, across_border
+from chronolake_metastore.store import markers as stored
 from chronolake_metastore.store.markers import FIRST, InstantRef
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.markers import Marker, MarkerExists, MarkerPage
 from chronolake_model.times import Micros, format_time
 
@@ -23,7 +22,9 @@ class _Place(msgspec.Struct, tag="markers", frozen=True, array_like=True, forbid
     marker: Marker
 
 
+@across_border
 async def page(
+    answers: Answers,
     ctx: Context,
     database: Database,
     table_name: str,
@@ -35,7 +36,7 @@ async def page(
 ) -> MarkerPage:
     """A page of ``limit`` markers; raises ``TableNotFound``, ``InstantNotFound`` or ``InvalidCursor``."""
     async with database.reading() as connection:
-        table, _ = await find_instant(ctx, connection, table_name, requested_time)
+        table, _ = await instants.find(answers, ctx, connection, table_name, requested_time)
         place = cursors.in_table(cursor, _Place, table.table_id)
         if place is not None:
             cursors.refuse_unless(place.requested_time == requested_time)
@@ -56,22 +57,12 @@ async def page(
     )
 
 
+@across_border
 async def find(
-    ctx: Context, database: Database, table_name: str, requested_time: Micros, marker: Marker
+    answers: Answers, ctx: Context, database: Database, table_name: str, requested_time: Micros, marker: Marker
 ) -> MarkerExists:
     """Whether an instant has a marker; raises ``TableNotFound`` or ``InstantNotFound``."""
     async with database.reading() as connection:
-        table, _ = await find_instant(ctx, connection, table_name, requested_time)
+        table, _ = await instants.find(answers, ctx, connection, table_name, requested_time)
         created_at = await stored.find(connection, InstantRef(table.table_id, requested_time), marker)
     return MarkerExists(marker.name, created_at is not None, created_at)
-
-
-async def find_instant(
-    ctx: Context, connection: Reader, table_name: str, requested_time: Micros
-) -> tuple[Table, Instant]:
-    """A table and an instant of it; raises ``TableNotFound`` or ``InstantNotFound``."""
-    table = await tables.find(ctx, connection, table_name)
-    instant = await stored_instants.get(connection, table.table_id, requested_time)
-    if instant is None:
-        raise await tables.instant_not_found(connection, table, requested_time)
-    return table, instant

@@ -8,6 +8,7 @@ import msgspec
 
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import cursors, paging, tables
+from chronolake_metastore.queries.timeline import Answers, across_border
 from chronolake_metastore.store import partitions as stored
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.slices import Partition, Partitions
@@ -20,8 +21,15 @@ class _Place(msgspec.Struct, tag="partitions", frozen=True, array_like=True, for
     partition_path: str
 
 
+@across_border
 async def page(
-    ctx: Context, database: Database, table_name: str, as_of: ReadTime | None, limit: int, cursor: str | None
+    answers: Answers,
+    ctx: Context,
+    database: Database,
+    table_name: str,
+    as_of: ReadTime | None,
+    limit: int,
+    cursor: str | None,
 ) -> Partitions:
     """A page of ``limit`` partition paths with their totals.
 
@@ -30,7 +38,9 @@ async def page(
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
         place = cursors.in_table(cursor, _Place, table.table_id)
-        time = await tables.last_completion(connection, table, as_of, None if place is None else place.as_of)
+        time = await tables.last_completion(
+            answers, connection, table, as_of, None if place is None else place.as_of
+        )
         after = None if place is None else place.partition_path
         if time is None:
             return Partitions(table.name, None, [], None)

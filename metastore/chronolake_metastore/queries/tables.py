@@ -10,7 +10,8 @@ from chronolake_metastore.domain import adoption, tables
 from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import cleans, cursors, paging
-from chronolake_metastore.store import archived, base_paths, catalog, clocks, identity, instants
+from chronolake_metastore.queries.timeline import Answers, Timeline
+from chronolake_metastore.store import base_paths, catalog, clocks, identity
 from chronolake_metastore.store.postgres import transaction
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model import tables as wire
@@ -36,14 +37,11 @@ async def find(ctx: Context, connection: Reader, name: str) -> tables.Table:
 
 async def instant_not_found(
     connection: Reader, table: tables.Table, requested_time: Micros
-) -> errors.InstantNotFound | errors.IllegalTransition:
-    """The error for an instant that the database does not have: it may be in the archive.
+) -> errors.InstantNotFound:
+    """The error for an instant that neither the database nor the archive has.
 
     It has the present name of the table that gave this name up last, if one did: that table may have it.
     """
-    instants_from = await archived.instants_from(connection, table.table_id)
-    if instants_from is not None and requested_time < instants_from:
-        return tables.archived_instant(table, requested_time, instants_from)
     time = format_time(requested_time, table.definition.tick)
     return errors.InstantNotFound(table.name, time, await _renamed_to(connection, table.name))
 
@@ -69,16 +67,21 @@ async def last_time(
 
 
 async def last_completion(
-    connection: Reader, table: tables.Table, as_of: ReadTime | None, of_first_page: int | None
+    answers: Answers,
+    connection: Reader,
+    table: tables.Table,
+    as_of: ReadTime | None,
+    of_first_page: int | None,
 ) -> Micros | None:
     """The last completion time of a table, up to ``as_of`` if that is given.
 
-    Further pages have the time of the first page. None before the first completion. Raises ``HistoryCleaned``.
+    Further pages have the time of the first page. None before the first completion. Raises ``HistoryCleaned``
+    or ``ArchiveNeeded``.
     """
     if of_first_page is not None:
         return await cleans.servable(connection, table, Micros(of_first_page))
     until = await cleans.as_of(connection, table, as_of)
-    return await instants.latest_completion(connection, table.table_id, until)
+    return await Timeline(answers, connection, table.table_id).latest_completion(until)
 
 
 async def get(ctx: Context, database: Database, name: str) -> wire.Table:

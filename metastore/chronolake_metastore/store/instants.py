@@ -31,7 +31,7 @@ _ADD_BEGUN: Final = statements.load("instants/add_begun")
 _SAVE: Final = statements.load("instants/save")
 _LATEST_COMPLETION: Final = statements.load("instants/latest_completion")
 _COMPLETED_BETWEEN: Final = statements.load("instants/completed_between")
-_NTH_COMPLETION: Final = statements.load("instants/nth_completion")
+_FIND_COMPLETIONS: Final = statements.load("instants/completions")
 _FIND_COMPLETION_TIMES: Final = statements.load("instants/completion_times")
 _COLUMNS: Final[Sequence[Column[Any]]] = tuple(schema.instant.columns)
 # SQLAlchemy's names are a class of their own, which msgspec does not take for text.
@@ -66,7 +66,10 @@ NO_INSTANTS: Final = FoundInstants()
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """A filter of instants of a table. Ranges are (from, to]; a field that is not given does not filter."""
+    """A filter of instants of a table. Ranges are (from, to]; a field that is not given does not filter.
+
+    ``active_only`` leaves out those that are before the border, in the archive.
+    """
 
     states: frozenset[State] = frozenset()
     actions: frozenset[Action] = frozenset()
@@ -78,6 +81,7 @@ class Filter(msgspec.Struct, frozen=True):
     completed_to: Micros | None = None
     order_by: TimeOrder = TimeOrder.REQUESTED_TIME
     direction: Direction = Direction.ASCENDING
+    active_only: bool = False
 
 
 def find(
@@ -188,7 +192,7 @@ async def page(
     """
     ordered = schema.instant.c[wanted.order_by]
     ascending = wanted.direction is Direction.ASCENDING
-    query = _select(table_id).where(*_conditions(wanted), ordered.is_not(None)).limit(limit).offset(skip)
+    query = _select(table_id).where(*_conditions(wanted)).limit(limit).offset(skip)
     query = query.order_by(ordered.asc() if ascending else ordered.desc())
     if after is not None:
         behind = to_datetime(after)
@@ -196,35 +200,56 @@ async def page(
     return [_instant_of(row)[1] for row in await connection.execute(query)]
 
 
+async def count(connection: AsyncConnection, table_id: UUID, wanted: Filter) -> int:
+    """The number of instants that pass the filter."""
+    columns = schema.instant.c
+    query = select(func.count()).where(columns.table_id == table_id, *_conditions(wanted))
+    return int((await connection.execute(query)).scalar_one())
+
+
 async def completion_times(
     connection: AsyncConnection, table_id: UUID, requested_times: Sequence[Micros]
-) -> list[Micros | None]:
-    """The completion time of each instant, in the order asked; none of one that is not completed."""
+) -> tuple[list[Micros | None], Micros | None]:
+    """The completion time of each instant, in the order asked; none of one that is not completed.
+
+    And the time before which the archive may have more of them; none if the database has all.
+    """
     # In order they are neighbours in the index: half the time.
     ordered = sorted(set(requested_times))
     named = {"table_id": table_id, "requested_times": f"{{{','.join(map(str, ordered))}}}"}
-    times = (await statements.execute(connection, _FIND_COMPLETION_TIMES, named)).scalar_one()
+    times, since = (await statements.execute(connection, _FIND_COMPLETION_TIMES, named)).one()
     by_request = dict(zip(ordered, times, strict=True))
-    return [by_request[requested_time] for requested_time in requested_times]
+    return [by_request[requested_time] for requested_time in requested_times], since
 
 
-async def latest_completion(connection: AsyncConnection, table_id: UUID, until: Micros | None) -> Micros | None:
-    """The last completion time of a table, of those by ``until`` if that is given; undone since or not."""
-    row = (
-        await statements.execute(connection, _LATEST_COMPLETION, {"table_id": table_id, "until": until})
-    ).one()
-    return None if row[0] is None else Micros(row[0])
+async def latest_completion(
+    connection: AsyncConnection, table_id: UUID, until: Micros | None
+) -> tuple[Micros | None, bool]:
+    """The last completion time of a table, of those by ``until`` if that is given; undone since or not.
+
+    And whether the archive may have a later one.
+    """
+    parameters = {"table_id": table_id, "until": until}
+    latest, may_be_later = (await statements.execute(connection, _LATEST_COMPLETION, parameters)).one()
+    return latest, may_be_later
 
 
 async def completed_between(
-    connection: AsyncConnection, table_id: UUID, after: Micros, until: Micros, limit: int
+    connection: AsyncConnection,
+    table_id: UUID,
+    after: Micros,
+    until: Micros,
+    limit: int,
+    since: Micros | None = None,
 ) -> list[tuple[Micros, Micros]]:
     """Requested and completion times of the writes completed in (after, until], by completion time.
 
-    Those are left out that a restore had undone by then.
+    Those are left out that a restore had undone by then. Those requested before ``since`` are left out here and
+    in the functions below.
     """
     parameters = {
         "table_id": table_id,
+        "since": since,
         "after": after,
         "until": until,
         "actions": sorted(COMPLETED_WRITES),
@@ -234,27 +259,39 @@ async def completed_between(
     return [(Micros(requested), Micros(completed)) for requested, completed in rows]
 
 
-async def nth_completion(
-    connection: AsyncConnection, table_id: UUID, after: Micros, until: Micros, nth: int
-) -> Micros | None:
-    """When the ``nth`` of the writes and restores in (after, until] completed; None if there are fewer.
+async def completions(
+    connection: AsyncConnection,
+    table_id: UUID,
+    after: Micros,
+    until: Micros,
+    first: int,
+    limit: int,
+    since: Micros | None = None,
+) -> list[Micros]:
+    """When writes and restores in (after, until] completed, in order, from the ``first``-th on.
 
     Instants that a restore has undone count too.
     """
     parameters = {
         "table_id": table_id,
+        "since": since,
         "after": after,
         "until": until,
         "actions": sorted(COMPLETED_WRITES | {Action.RESTORE}),
-        "nth": nth,
+        "first": first,
+        "limit": limit,
     }
-    rows = await statements.execute(connection, _NTH_COMPLETION, parameters)
-    completed: int | None = rows.scalar_one_or_none()
-    return None if completed is None else Micros(completed)
+    rows = await statements.execute(connection, _FIND_COMPLETIONS, parameters)
+    return [Micros(completed) for (completed,) in rows]
 
 
 async def restores_between(
-    connection: AsyncConnection, table_id: UUID, after: Micros, until: Micros, limit: int
+    connection: AsyncConnection,
+    table_id: UUID,
+    after: Micros,
+    until: Micros,
+    limit: int,
+    since: Micros | None = None,
 ) -> list[tuple[Micros, Micros]]:
     """Requested and completion times of the restores completed in (after, until], by completion time."""
     columns = schema.instant.c
@@ -269,12 +306,14 @@ async def restores_between(
         .order_by(columns.completion_time)
         .limit(limit)
     )
+    if since is not None:
+        query = query.where(columns.requested_time >= to_datetime(since))
     return [(Micros(requested), Micros(completed)) for requested, completed in await connection.execute(query)]
 
 
 def _conditions(wanted: Filter) -> list[ColumnElement[bool]]:
     columns = schema.instant.c
-    conditions: list[ColumnElement[bool]] = []
+    conditions: list[ColumnElement[bool]] = [columns[wanted.order_by].is_not(None)]
     if wanted.states:
         conditions.append(columns.state.in_(sorted(wanted.states)))
     if wanted.actions:

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.object_storage import configuration_errors, refuse_endpoint
-from chronolake_metastore.queries import deletable, publication
+from chronolake_metastore.queries import deletable, publication, timeline
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.store import base_paths, catalog, identity, recorded_events
 from chronolake_metastore.store.pending_plans import Place
@@ -126,10 +126,13 @@ class MetastoreOfThread:
     async def _needed(self, deleting: Deleting, files: list[DeletedFile]) -> list[RefusedDeletion]:
         assert deleting.by is not None, "a server deletes no orphans"
         requested_time = parse_time(deleting.by)
-        async with self._database.reading() as connection:
-            return await deletable.refusals(
-                connection, self._place.table_id, requested_time, files, deleting.writer
-            )
+
+        async def refused(answers: timeline.Answers) -> list[RefusedDeletion]:
+            async with self._database.reading() as connection:
+                of = self._place.table_id, requested_time, files, deleting.writer
+                return await deletable.refusals(answers, connection, *of)
+
+        return await timeline.answered(self._database, refused)
 
     def _wait_for(self, query: Coroutine[Any, Any, _Result]) -> _Result:
         try:
