@@ -26,16 +26,15 @@ import pyarrow.parquet as pq
 import chronolake
 from benchmarks import reporting, running
 from benchmarks.reporting import Row
+from chronolake.slices import arrow_types, base_files, columns, log_contents
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.log_contents import LogFormat
 from chronolake_model.file_names import base_file_name, bucket_file_id, log_file_name
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import Instant
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import Action, TableType
 from chronolake_spark import services
-from chronolake_spark.common import arrow_types, columns
-from chronolake_spark.read.slices import base_files, log_contents
-from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.log_contents import LogFormat
 
 MEGABYTES = int(os.environ.get("BENCH_MB", "1000"))
 Numbers: TypeAlias = "np.typing.NDArray[np.int64]"

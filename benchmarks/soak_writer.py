@@ -31,9 +31,9 @@ from benchmarks.soak_batches import (
     note,
 )
 from chronolake.errors import ChronolakeError, WriteConflict
+from chronolake.slices import columns
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import Operation
-from chronolake_spark.common import columns
 from tests.spark import arrow_writes, hudi_reader
 
 Upsert: TypeAlias = Callable[[Batch], Instant]

@@ -1,7 +1,7 @@
 """The errors of Spark's part of a write or a read, and their way from an executor to the caller.
 
     chronolake.errors.ChronolakeError
-    └── SparkIntegrationError
+    └── chronolake.slices.errors.LocalError
         ├── SchemaMismatch        a frame's columns do not fit the table
         ├── InvalidRecordKey      a row's record key is missing or ambiguous
         ├── InvalidPartitionValue a row's value cannot be in the table's partition paths
@@ -33,8 +33,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
 
 import msgspec
 
@@ -46,145 +45,115 @@ from chronolake.errors import (
     StorageFailed,
     error_of,
 )
+
+# All errors that Spark's part raises have a name here.
+# ruff: noqa: PLC0414
+from chronolake.slices.errors import (
+    BaseFileDamaged as BaseFileDamaged,
+    LocalError as LocalError,
+    LogFileDamaged as LogFileDamaged,
+    LogFileUnsupported as LogFileUnsupported,
+    SchemaMismatch as SchemaMismatch,
+)
 from chronolake_model import decoding
 from chronolake_model.partition_paths import NULL_KEY
 from chronolake_model.problems import Problem
 from chronolake_model.tables import Field
 
-_STATUS = 422
 _ENCODED = re.compile(r"\[chronolake:([A-Za-z0-9_=-]+)\]")
 
 
-class SparkIntegrationError(ChronolakeError):
-    """A failure that the caller can act upon; ``code`` is stable, ``context`` is for programs.
-
-    ``problem`` has the same form as that of an error of the server.
-    """
-
-    CODE: ClassVar[str] = "spark-integration-error"
-
-    def __init__(self, detail: str, context: Mapping[str, Any] | None = None) -> None:
-        title = self.CODE.replace("-", " ").capitalize()
-        super().__init__(
-            detail, Problem("about:blank", title, _STATUS, self.CODE, detail, context=dict(context or {}))
-        )
-
-
-class SchemaMismatch(SparkIntegrationError):
-    """A frame lacks columns of the table, or has others, or of another type."""
-
-    CODE = "schema-mismatch"
-
-
-class InvalidRecordKey(SparkIntegrationError):
+class InvalidRecordKey(LocalError):
     """A row's record key is null, empty, or ambiguous."""
 
     CODE = "invalid-record-key"
 
 
-class InvalidPartitionValue(SparkIntegrationError):
+class InvalidPartitionValue(LocalError):
     """A row has a value in a partition field that the spelling of the table's partition paths cannot have."""
 
     CODE = "invalid-partition-value"
 
 
-class RequiredValueMissing(SparkIntegrationError):
+class RequiredValueMissing(LocalError):
     """A row is null in a column that the table declares as not nullable."""
 
     CODE = "required-value-missing"
 
 
-class InvalidText(SparkIntegrationError):
+class InvalidText(LocalError):
     """A string is not UTF-8: Spark would store it, but no other reader would read the file."""
 
     CODE = "invalid-text"
 
 
-class InvalidOrderingValue(SparkIntegrationError):
+class InvalidOrderingValue(LocalError):
     """A row for a merge-on-read table has NaN or -0.0 in the ordering field: readers order it differently."""
 
     CODE = "invalid-ordering-value"
 
 
-class DuplicateKeys(SparkIntegrationError):
+class DuplicateKeys(LocalError):
     """An insert has keys that the table, or the frame itself, has already."""
 
     CODE = "duplicate-keys"
 
 
-class BaseFileDamaged(SparkIntegrationError):
-    """A base file is missing in storage, or has another size than the timeline says."""
-
-    CODE = "base-file-damaged"
-
-
-class LogFileDamaged(SparkIntegrationError):
-    """A log file is missing in storage, has another size than the timeline says, or cannot be read."""
-
-    CODE = "log-file-damaged"
-
-
-class LogFileUnsupported(SparkIntegrationError):
-    """A log file has blocks that are not read here, or cannot hold what was to be written."""
-
-    CODE = "log-file-unsupported"
-
-
-class RecordIndexDamaged(SparkIntegrationError):
+class RecordIndexDamaged(LocalError):
     """A file of the record index is missing in storage, or cannot be read. The table itself is not affected."""
 
     CODE = "record-index-damaged"
 
 
-class AttemptGivenUp(SparkIntegrationError):
+class AttemptGivenUp(LocalError):
     """The file of an attempt counts as deleted: another attempt won, or the write was rolled back."""
 
     CODE = "attempt-given-up"
 
 
-class InvalidOption(SparkIntegrationError):
+class InvalidOption(LocalError):
     """An option of ``format("chronolake")`` is unknown, missing or wrong, or cannot be used there."""
 
     CODE = "invalid-option"
 
 
-class AmbiguousFilter(SparkIntegrationError):
+class AmbiguousFilter(LocalError):
     """The text of a filter means other rows in Spark's SQL: ``where`` would not read what the filter reads."""
 
     CODE = "ambiguous-filter"
 
 
-class StreamMismatch(SparkIntegrationError):
+class StreamMismatch(LocalError):
     """A batch has the id of a written one, and may be another; or a query cannot write such a stream."""
 
     CODE = "stream-mismatch"
 
 
-class StreamBehind(SparkIntegrationError):
+class StreamBehind(LocalError):
     """A clean has deleted what a stream has still to read; ``context`` has the ``first_servable_time``."""
 
     CODE = "stream-behind"
 
 
-class TableMismatch(SparkIntegrationError):
+class TableMismatch(LocalError):
     """The table has another definition than the request, or is of a kind that Spark does not write."""
 
     CODE = "table-mismatch"
 
 
-class ServiceStopped(SparkIntegrationError):
+class ServiceStopped(LocalError):
     """The execution of a table service was stopped before its end. Its plan returns to requested."""
 
     CODE = "service-stopped"
 
 
-class SourceUnreadable(SparkIntegrationError):
+class SourceUnreadable(LocalError):
     """The files to ingest are missing, or not readable as what they seem to be."""
 
     CODE = "source-unreadable"
 
 
-class SourceChanged(SparkIntegrationError):
+class SourceChanged(LocalError):
     """The rows to write changed meanwhile.
 
     Files changed while they were loaded or later, and the table has no ordering field to find older rows; or a
@@ -194,25 +163,25 @@ class SourceChanged(SparkIntegrationError):
     CODE = "source-changed"
 
 
-class FrameOutdated(SparkIntegrationError):
+class FrameOutdated(LocalError):
     """A frame that is to overwrite a table was computed from an earlier state of it."""
 
     CODE = "frame-outdated"
 
 
-class SparkJobFailed(SparkIntegrationError):
+class SparkJobFailed(LocalError):
     """Spark itself failed, for example because of a file, memory or storage. The message has the cause."""
 
     CODE = "spark-job-failed"
 
 
-class JavaNotFound(SparkIntegrationError):
+class JavaNotFound(LocalError):
     """No Java 17 or 21 was found."""
 
     CODE = "java-not-found"
 
 
-_BY_CODE = {cls.CODE: cls for cls in SparkIntegrationError.__subclasses__()}
+_BY_CODE = {cls.CODE: cls for cls in LocalError.__subclasses__()}
 
 
 def missing_key(names: Sequence[str]) -> str:

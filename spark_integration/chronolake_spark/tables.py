@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, Unpack, get_args
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
 import chronolake
+from chronolake.slices.merge import Existing
 from chronolake_model.files import Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.instants import Instant
@@ -27,7 +28,6 @@ from chronolake_spark.index.lookups import Key
 from chronolake_spark.index.record.record_index import RecordIndex
 from chronolake_spark.read import filter_meanings, frames
 from chronolake_spark.read.filters import FilterOrText
-from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.table_services import ServicedTable
 from chronolake_spark.write import (
     conditional_deletes,

@@ -6,10 +6,10 @@ import pyarrow as pa
 
 import chronolake
 from chronolake import Marker, MarkerKind, MarkersType, OrphanReason, WriteStat
+from chronolake.slices import base_files, layouts
 from chronolake_model.file_names import base_file_name, bucket_file_id, write_token
 from chronolake_model.markers import DeletedFile
 from chronolake_model.tables import SchemaField
-from chronolake_spark.read.slices import base_files, layouts
 from tests.fix_stores import Store
 
 CREATE, MERGE, APPEND = MarkerKind

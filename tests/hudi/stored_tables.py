@@ -14,15 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import chronolake
+from chronolake.slices import arrow_types, slice_reader, stored_slices
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.slice_reader import SliceReader
 from chronolake_hudi.timeline_files import Layout
 from chronolake_model.file_names import base_file_name, relative_path
 from chronolake_model.files import FileSlice
 from chronolake_model.partition_paths import Spelling, partition_path
 from chronolake_model.vocabulary import Operation
-from chronolake_spark.common import arrow_types
-from chronolake_spark.read.slices import slice_reader, stored_slices
-from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.slice_reader import SliceReader
 from tests.fix_stores import Store
 from tests.published import parquet
 

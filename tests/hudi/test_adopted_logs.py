@@ -11,8 +11,8 @@ import pytest
 import chronolake
 from chronolake.hudi import adopting, releasing
 from chronolake.hudi.definitions import CannotAdopt, Options
+from chronolake.slices import stored_slices
 from chronolake_model.orphans import Orphan, OrphanReason
-from chronolake_spark.read.slices import stored_slices
 from tests.hudi.stored_tables import VERSION_6_LOGS, rows_by_hudi_rs, rows_by_slices, rows_of_hudi, unpacked
 from tests.spark import hand_written
 

@@ -11,14 +11,13 @@ import chronolake
 from chronolake import Action
 from chronolake.hudi import adopting, releasing
 from chronolake.hudi.definitions import Options
+from chronolake.slices import arrow_types, slice_reader, stored_slices
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.slice_reader import SliceReader
 from chronolake_hudi import metadata
 from chronolake_hudi.metadata import CleanMetadata
 from chronolake_model.file_names import base_file_name, relative_path
 from chronolake_model.files import FileGroupName, FileSlice, WriteStat
-from chronolake_spark.common import arrow_types
-from chronolake_spark.read.slices import slice_reader, stored_slices
-from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.slice_reader import SliceReader
 from tests.hudi.stored_tables import rows_by_hudi_rs, rows_by_slices, rows_of_hudi, unpacked
 from tests.published import parquet
 

@@ -13,10 +13,9 @@ import pytest
 import chronolake
 from chronolake.hudi import adopting
 from chronolake.hudi.definitions import Options
-from chronolake_spark.common import arrow_types, columns
-from chronolake_spark.read.slices import stored_slices
-from chronolake_spark.read.slices.log_contents import LogFormat
-from chronolake_spark.read.slices.merge import Existing
+from chronolake.slices import arrow_types, columns, stored_slices
+from chronolake.slices.log_contents import LogFormat
+from chronolake.slices.merge import Existing
 from chronolake_spark.write.tasks import bucket_writer
 from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob
 from chronolake_spark.write.tasks.stored_groups import GroupNumber

@@ -9,14 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 import chronolake
+from chronolake.slices import arrow_types, columns, stored_slices
+from chronolake.slices.log_contents import LogFormat
+from chronolake.slices.merge import Existing
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.files import FileSlice
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark.common import arrow_types, columns
-from chronolake_spark.read.slices import stored_slices
-from chronolake_spark.read.slices.log_contents import LogFormat
-from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.write.tasks import bucket_writer
 from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob, WriteTaskResult
 from chronolake_spark.write.tasks.stored_groups import GroupNumber

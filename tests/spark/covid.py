@@ -28,11 +28,11 @@ import chronolake
 import chronolake_spark
 from chronolake import Field
 from chronolake.cli import main as command_line
+from chronolake.slices import columns
 from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, MergeMode
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType, State, TableType, TimeOrder
 from chronolake_spark import SparkTable
-from chronolake_spark.common import columns
 from chronolake_spark.ingest import job
 from tests.client.gateway import Gateway
 from tests.examples import ALL

@@ -18,8 +18,8 @@ from pyspark.sql.datasource import DataSourceWriter
 from pyspark.sql.types import StructType
 
 import chronolake
+from chronolake.slices.base_files import TableFolder
 from chronolake_model.markers import Marker
-from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.write.data_source import ChronolakeWriter, FileGroupsDataSource, Message
 from chronolake_spark.write.tasks.task_markers import TaskMarkers
 from tests.spark import faults

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import UNSET
 
+from chronolake.slices.stored_slices import SliceFile, StoredSlice
 from chronolake_model.file_names import FileKind, bucket_of, parse_file_name, relative_path
 from chronolake_model.files import WriteStat
 from chronolake_model.tables import BucketIndex, SchemaField, Table
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import TableType
-from chronolake_spark.read.slices.stored_slices import SliceFile, StoredSlice
 from chronolake_spark.write.tasks.stored_groups import GroupNumber
 
 

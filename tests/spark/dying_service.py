@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 import chronolake
+from chronolake.slices.base_files import TableFolder
 from chronolake_spark import services
-from chronolake_spark.read.slices.base_files import TableFolder
 from chronolake_spark.services import executing, jobs
 from chronolake_spark.write.tasks.task_markers import TaskMarkers
 

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 import chronolake
+from chronolake.slices import arrow_types, base_files, columns, log_contents
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.log_contents import LogFormat
 from chronolake_hudi.log_blocks import DeletedRecord
 from chronolake_model.file_names import base_file_name, log_file_name, relative_path
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.instants import Instant, Plan
 from chronolake_model.vocabulary import Action
-from chronolake_spark.common import arrow_types, columns
-from chronolake_spark.read.slices import base_files, log_contents
-from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.log_contents import LogFormat
 
 Group = tuple[str, str]
 """Partition path and file id."""

@@ -16,16 +16,15 @@ from typing_extensions import override
 import chronolake
 from chronolake import Action, Marker, MarkerKind
 from chronolake.errors import NotPublished
+from chronolake.slices import arrow_types, base_files, columns, slice_reader, stored_slices
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.slice_reader import ExecutorReader, SliceReader
+from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.file_names import base_file_name
 from chronolake_model.files import FileGroupName, FileSlice, WriteStat
 from chronolake_model.instants import Instant
 from chronolake_spark import SparkTable
-from chronolake_spark.common import arrow_types, columns
 from chronolake_spark.read import evolution
-from chronolake_spark.read.slices import base_files, slice_reader, stored_slices
-from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.slice_reader import ExecutorReader, SliceReader
-from chronolake_spark.read.slices.stored_slices import StoredSlice
 
 _NUMBERS = itertools.count(1)
 

@@ -11,6 +11,7 @@ import pytest
 from typing_extensions import override
 
 from chronolake.errors import NotPublished
+from chronolake.slices import columns
 from chronolake_model import service_properties as names
 from chronolake_model.files import FileSlice
 from chronolake_model.instants import Instant
@@ -23,7 +24,6 @@ from chronolake_model.vocabulary import (
     TableType,
 )
 from chronolake_spark import service_jobs, services
-from chronolake_spark.common import columns
 from chronolake_spark.services import executing, jobs
 from tests.spark import hudi_reader
 from tests.spark.oracle import State

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from chronolake.slices import arrow_types, base_files, columns
 from chronolake_model.tables import NestedField, SchemaField
-from chronolake_spark.common import arrow_types, columns
-from chronolake_spark.read.slices import base_files
 
 TYPES = [
     *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary"),

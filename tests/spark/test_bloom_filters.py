@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from chronolake_spark.common import columns
+from chronolake.slices import columns
 from chronolake_spark.index.keys import bloom_filters, stored_keys
 from chronolake_spark.index.keys.bloom_filters import UnknownFilter
 from chronolake_spark.index.keys.stored_keys import KeyCollector

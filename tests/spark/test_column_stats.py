@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec import UNSET
 
+from chronolake.slices import base_files
+from chronolake.slices.column_stats import COLUMNS_MAX, StatsCollector
 from chronolake_metastore.domain import column_stats as checked
 from chronolake_metastore.domain.column_stats import Columns
 from chronolake_metastore.domain.literals import LiteralKind, order, parse
 from chronolake_model.files import ColumnStats, WriteStat
-from chronolake_spark.read.slices import base_files
-from chronolake_spark.read.slices.column_stats import COLUMNS_MAX, StatsCollector
 
 
 def stats_of(type_: pa.DataType, *chunks: Sequence[Any]) -> ColumnStats:

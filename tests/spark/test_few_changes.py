@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from chronolake import AddColumn, RenameColumn
+from chronolake.slices import slice_reader
+from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import SparkTable, errors
-from chronolake_spark.read import slice_frames
-from chronolake_spark.read.slices import few_changes, slice_reader
-from chronolake_spark.read.slices.stored_slices import StoredSlice
+from chronolake_spark.read import few_changes, slice_frames
 from tests.spark.test_format import plan_of
 
 pytestmark = pytest.mark.spark

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 import chronolake
 from chronolake import AddColumn, DropColumn, SchemaChange, WidenColumn
 from chronolake.errors import NotPublished
+from chronolake.slices import columns
 from chronolake_model.instants import Instant
 from chronolake_spark import SparkTable
-from chronolake_spark.common import columns
 from tests.spark import hudi_reader
 
 pytestmark = pytest.mark.spark

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from chronolake_spark.common import columns, ordering_values
-from chronolake_spark.read.slices import log_merge
-from chronolake_spark.read.slices.log_merge import LogContents
+from chronolake.slices import columns, log_merge, ordering_values
+from chronolake.slices.log_merge import LogContents
 
 NAN = float("nan")
 ASCENDING = [-math.inf, -1.5, -5e-324, -0.0, 0.0, 5e-324, 1.5, math.inf, NAN]

@@ -13,11 +13,10 @@ import pytest
 from msgspec import structs
 
 from chronolake import field_ids
+from chronolake.slices import columns, layouts
 from chronolake_model import nested_fields
 from chronolake_model.tables import Field, NestedField, SchemaField
 from chronolake_spark import errors
-from chronolake_spark.common import columns
-from chronolake_spark.read.slices import layouts
 
 POINT = pa.struct([("x", pa.int32()), ("y", pa.float32())])
 STORED = pa.schema(

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from chronolake.slices import base_files, log_contents
+from chronolake.slices.stored_slices import SliceFile
 from chronolake_hudi import log_blocks
 from chronolake_hudi.log_blocks import DeletedRecord, OrderingValue, Wrapper
 from chronolake_model.file_names import log_file_name
 from chronolake_model.merge_modes import ORDERING_FIELDS_PROPERTY
-from chronolake_spark.read.slices import base_files, log_contents
-from chronolake_spark.read.slices.stored_slices import SliceFile
 from chronolake_spark.services import log_compaction
 from tests.examples import examples
 from tests.spark.definitions import definition

@@ -17,13 +17,12 @@ import pytest
 
 import chronolake
 from chronolake import Field
+from chronolake.slices import arrow_types, columns, stored_slices
+from chronolake.slices.log_contents import LogFormat
+from chronolake.slices.merge import Existing
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.publication import PublicationState
 from chronolake_model.vocabulary import TableType
-from chronolake_spark.common import arrow_types, columns
-from chronolake_spark.read.slices import stored_slices
-from chronolake_spark.read.slices.log_contents import LogFormat
-from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.write.tasks import bucket_writer
 from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob
 from chronolake_spark.write.tasks.stored_groups import GroupNumber

@@ -13,17 +13,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from chronolake.slices import base_files, columns, layouts, log_contents, merge, slice_reader
+from chronolake.slices.log_contents import LogFormat
+from chronolake.slices.merge import Existing
+from chronolake.slices.slice_reader import SliceReader
+from chronolake.slices.stored_slices import SliceFile, StoredSlice
 from chronolake_hudi import log_files
 from chronolake_hudi.log_blocks import DeletedRecord
 from chronolake_model.file_names import log_file_name
 from chronolake_model.tables import SchemaField
 from chronolake_spark import errors
-from chronolake_spark.common import columns
-from chronolake_spark.read.slices import base_files, layouts, log_contents, merge, slice_reader
-from chronolake_spark.read.slices.log_contents import LogFormat
-from chronolake_spark.read.slices.merge import Existing
-from chronolake_spark.read.slices.slice_reader import SliceReader
-from chronolake_spark.read.slices.stored_slices import SliceFile, StoredSlice
 from chronolake_spark.write.tasks import bucket_writer
 from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob, WriteTaskResult
 from chronolake_spark.write.tasks.stored_groups import GroupNumber

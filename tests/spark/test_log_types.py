@@ -9,14 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from chronolake.slices import arrow_types, columns, log_contents
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.log_contents import LogFormat
+from chronolake.slices.stored_slices import SliceFile
 from chronolake_model import column_types, nested_fields
 from chronolake_model.tables import Field
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_types, columns
-from chronolake_spark.read.slices import log_contents
-from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.log_contents import LogFormat
-from chronolake_spark.read.slices.stored_slices import SliceFile
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1

@@ -14,10 +14,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from chronolake import AddColumn
+from chronolake.slices import columns, key_search
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import SparkTable, errors
-from chronolake_spark.common import columns
-from chronolake_spark.read.slices import key_search
 
 SCHEMA = "id bigint, day date, price decimal(10,2), ts bigint"
 FIRST, SECOND = date(2026, 1, 1), date(2026, 1, 2)

@@ -12,18 +12,17 @@ import pytest
 import chronolake
 from chronolake import Field, Marker, MarkerKind, MarkersType, errors
 from chronolake._location import owner_of
+from chronolake.slices import base_files, columns, layouts, slice_reader, stored_slices
+from chronolake.slices.arrow_types import file_layout
+from chronolake.slices.log_contents import LogFormat
+from chronolake.slices.merge import Existing
+from chronolake.slices.slice_reader import SliceReader
+from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.file_names import bucket_file_id, bucket_of
 from chronolake_model.files import WriteStat
 from chronolake_model.tables import SchemaField
 from chronolake_model.vocabulary import TableType
-from chronolake_spark.common import columns
-from chronolake_spark.common.arrow_types import file_layout
 from chronolake_spark.errors import AttemptGivenUp, decoded, encoded
-from chronolake_spark.read.slices import base_files, layouts, slice_reader, stored_slices
-from chronolake_spark.read.slices.log_contents import LogFormat
-from chronolake_spark.read.slices.merge import Existing
-from chronolake_spark.read.slices.slice_reader import SliceReader
-from chronolake_spark.read.slices.stored_slices import StoredSlice
 from chronolake_spark.write.tasks import bucket_writer
 from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob
 from chronolake_spark.write.tasks.stored_groups import GroupNumber

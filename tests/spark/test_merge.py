@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from chronolake_spark.common import columns
-from chronolake_spark.read.slices import merge
-from chronolake_spark.read.slices.merge import Existing
+from chronolake.slices import columns, merge
+from chronolake.slices.merge import Existing
 
 
 class Record(NamedTuple):

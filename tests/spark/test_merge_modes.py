@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from chronolake.errors import WriteConflict
+from chronolake.slices import columns
 from chronolake_model.publication import PublicationState
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import SparkTable, errors
-from chronolake_spark.common import columns
 from tests.spark.test_merge_on_read import overtake
 
 pytestmark = pytest.mark.spark

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
+from chronolake.slices import columns
 from chronolake_spark import errors
-from chronolake_spark.common import columns
 from chronolake_spark.write.tasks import partial_updates
 
 KEYS = st.sampled_from("abcdef")

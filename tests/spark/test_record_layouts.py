@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from chronolake.slices import ordering_values
 from chronolake_model.file_sizes import FileSizes
 from chronolake_spark import errors
-from chronolake_spark.common import ordering_values
 from chronolake_spark.services import curves, sorting
 from chronolake_spark.services.clustering import RecordLayout
 from chronolake_spark.services.curves import Curve, Numbers, Ranks

@@ -9,10 +9,10 @@ import pytest
 
 import chronolake
 from chronolake import Action
+from chronolake.slices import base_files
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import services
-from chronolake_spark.read.slices import base_files
 from tests.spark.arrow_writes import row, upsert
 from tests.spark.test_services import SCHEMA, plan
 

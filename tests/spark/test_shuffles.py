@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
-from chronolake_spark.common import columns
+from chronolake.slices import columns
 from chronolake_spark.write import shuffles
 
 pytestmark = pytest.mark.spark

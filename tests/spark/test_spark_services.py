@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 import chronolake
 from chronolake import Action, HeldReason, State, TableService
 from chronolake.cli import main as command_line
+from chronolake.slices import columns
 from chronolake_model.vocabulary import Operation
 from chronolake_spark import SparkTable, errors, service_jobs, table_services
-from chronolake_spark.common import columns
 from chronolake_spark.write import instant_options
 from tests.spark import hudi_reader
 from tests.spark.prices import IDS, orphans_of, priced, rows_of

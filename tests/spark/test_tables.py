@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 import chronolake
 from chronolake.errors import WriteConflict
+from chronolake.slices import columns
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import Action, Operation, State
 from chronolake_spark import SparkTable, errors, table
-from chronolake_spark.common import columns
 
 pytestmark = pytest.mark.spark
 

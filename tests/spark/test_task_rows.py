@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from chronolake_spark.common import columns
+from chronolake.slices import columns
 from chronolake_spark.write.tasks import bucket_writer, task_rows
 from chronolake_spark.write.tasks.stored_groups import GroupNumber
 

@@ -13,13 +13,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake.errors import WriteConflict
+from chronolake.slices import columns, merge
 from chronolake_model.vocabulary import Operation, TableType
 from chronolake_spark import SparkTable, errors, row_counts
-from chronolake_spark.common import columns
 from chronolake_spark.index import unique_keys
 from chronolake_spark.index.record import entry_files, record_index
 from chronolake_spark.index.record.record_index import RecordIndex
-from chronolake_spark.read.slices import merge
 from chronolake_spark.write import writes
 from chronolake_spark.write.counts import RowCounts
 from chronolake_spark.write.writes import WriteSettings

@@ -12,11 +12,11 @@ from typing import Any, Final, TypeAlias
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from chronolake.slices import columns
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import SparkTable, errors
-from chronolake_spark.common import columns
 from chronolake_spark.tables import Partitions
 from chronolake_spark.write import conflict_retries, writes
 from tests.spark import hudi_reader

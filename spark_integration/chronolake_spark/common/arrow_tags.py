@@ -15,18 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronolake import _keys
+from chronolake.slices import arrow_types, columns, ordering_values
 from chronolake_model import partition_paths
 from chronolake_model.partition_paths import DEFAULT_PARTITION, Spelling
 from chronolake_model.tables import SchemaField, Table
 from chronolake_spark import errors
-from chronolake_spark.common import (
-    arrow_types,
-    column_names,
-    columns,
-    ordering_values,
-    partition_lengths,
-    text_checks,
-)
+from chronolake_spark.common import column_names, partition_lengths, text_checks
 
 _VECTORIZED: Final = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "string"})
 """The types of key fields whose texts Arrow makes without a call in Python for each value."""

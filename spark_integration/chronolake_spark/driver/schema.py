@@ -10,9 +10,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, types as spark_types
 from pyspark.sql.types import DataType, StructField, StructType
 
+from chronolake.slices import columns
 from chronolake_model.tables import Field
 from chronolake_spark import errors
-from chronolake_spark.common import column_names, columns
+from chronolake_spark.common import column_names
 from chronolake_spark.driver import spark_internals
 
 _ATOMIC = (

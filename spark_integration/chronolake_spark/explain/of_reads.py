@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import chronolake
+from chronolake.slices import stored_slices
 from chronolake_model import filter_text
 from chronolake_model.files import FileSlice, Snapshot
 from chronolake_model.filters import And, Filter, Not, Or
@@ -15,7 +16,7 @@ from chronolake_model.vocabulary import IndexType
 from chronolake_spark.common.format_options import QueryView
 from chronolake_spark.explain import explanations
 from chronolake_spark.explain.explanations import Explanation, Part
-from chronolake_spark.read.slices import few_changes, stored_slices
+from chronolake_spark.read import few_changes
 
 _BY_SPARK: Final = "read by Spark's own Parquet reader"
 _IN_PARTS: Final = "read by Spark's own Parquet reader, but for the records that log files change"

@@ -8,13 +8,13 @@ from typing import Literal, TypeAlias
 from pyspark.sql import DataFrame
 
 import chronolake
+from chronolake.slices import columns
 from chronolake_model import filter_text
 from chronolake_model.file_names import bucket_of
 from chronolake_model.files import FileSlice
 from chronolake_model.filters import Filter
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType, TableType
-from chronolake_spark.common import columns
 from chronolake_spark.driver import progress
 from chronolake_spark.explain import explanations, of_reads
 from chronolake_spark.explain.explanations import Explanation

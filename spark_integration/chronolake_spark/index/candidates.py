@@ -12,14 +12,13 @@ from msgspec import UNSET
 from pyspark.sql import DataFrame, functions as sf
 
 import chronolake
+from chronolake.slices import column_stats, columns
 from chronolake_model.files import FileSlice
 from chronolake_model.filters import TEXT_CHARACTERS_MAX, And, Compare, ComparisonOperator, Filter
 from chronolake_model.tables import Table
-from chronolake_spark.common import columns
 from chronolake_spark.driver import schema
-from chronolake_spark.read import evolution
+from chronolake_spark.read import evolution, partial_snapshots
 from chronolake_spark.read.evolution import Versions
-from chronolake_spark.read.slices import column_stats, partial_snapshots
 
 _UNORDERED: Final = ("float", "double", "boolean", "binary")
 """Types of keys whose ranges are not used: NaN and -0.0 are ordered in several ways, others have no order."""

@@ -22,11 +22,12 @@ from pyspark.sql.types import StructType
 from pyspark.storagelevel import StorageLevel
 
 import chronolake
+from chronolake.slices import columns, stored_slices
+from chronolake.slices.stored_slices import NumberedGroup
 from chronolake_model.names import counted
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
-from chronolake_spark.common import columns
 from chronolake_spark.driver import progress, schema
 from chronolake_spark.index import candidates, targets
 from chronolake_spark.index.candidates import Candidates
@@ -35,8 +36,6 @@ from chronolake_spark.index.targets import RowTotals
 from chronolake_spark.read import evolution
 from chronolake_spark.read.evolution import Versions
 from chronolake_spark.read.slice_frames import OnExecutor
-from chronolake_spark.read.slices import stored_slices
-from chronolake_spark.read.slices.stored_slices import NumberedGroup
 
 _PLACE: Final = [columns.RECORD_KEY, columns.PARTITION_PATH]
 _SLOTS: Final = "_chronolake_slots"
@@ -125,7 +124,7 @@ def _filled(rows: DataFrame, slots: Mapping[str, Sequence[int]]) -> DataFrame:
     return rows.withColumn(columns.BUCKET, located).select(*(sf.col(schema.quoted(name)) for name in names))
 
 
-def _refused(error: errors.SparkIntegrationError) -> Column:
+def _refused(error: errors.LocalError) -> Column:
     return sf.raise_error(sf.lit(errors.encoded(error))).cast("int")
 
 

@@ -23,6 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 import chronolake
+from chronolake.slices import arrow_types, column_stats, columns, slice_reader, stored_slices
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.slice_reader import SliceReader
 from chronolake_model import partition_paths
 from chronolake_model.file_names import bucket_of
 from chronolake_model.files import FileSlice, Snapshot
@@ -32,12 +35,9 @@ from chronolake_model.tables import SchemaField, Table
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_tags, arrow_types, columns
+from chronolake_spark.common import arrow_tags
 from chronolake_spark.driver import schema
 from chronolake_spark.index.record.record_index import RecordIndex
-from chronolake_spark.read.slices import column_stats, slice_reader, stored_slices
-from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.slice_reader import SliceReader
 
 Key: TypeAlias = Any
 """A value of the record key field; a tuple of values if there are several; or a dict of values by field."""

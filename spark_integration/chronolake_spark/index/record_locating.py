@@ -13,6 +13,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
+from chronolake.slices.merge import Existing
+from chronolake.slices.slice_reader import SliceReader
 from chronolake_model import decoding
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType, TableType
@@ -27,10 +29,7 @@ from chronolake_spark.index.record.entry_files import IndexFile
 from chronolake_spark.index.record.manifests import Manifest
 from chronolake_spark.index.record.record_index import Distributed, RecordIndex
 from chronolake_spark.index.unique_keys import Treatment
-from chronolake_spark.read import evolution
-from chronolake_spark.read.slices import partial_snapshots
-from chronolake_spark.read.slices.merge import Existing
-from chronolake_spark.read.slices.slice_reader import SliceReader
+from chronolake_spark.read import evolution, partial_snapshots
 
 _READ_TASKS_PER_CORE = 4
 _SHARD = "shard"

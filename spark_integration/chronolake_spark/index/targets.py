@@ -18,14 +18,15 @@ import pyarrow as pa
 
 import chronolake
 from chronolake import _keys
+from chronolake.slices import stored_slices
+from chronolake.slices.stored_slices import NumberedGroup
 from chronolake_model.file_sizes import FileSizes
 from chronolake_model.files import FileSlice
 from chronolake_model.vocabulary import Action, Direction, State, TableType, TimeOrder
 from chronolake_spark.index import assigner
 from chronolake_spark.index.assigner import AssignableGroup, Share
 from chronolake_spark.index.candidates import Candidates
-from chronolake_spark.read.slices import partial_snapshots, stored_slices
-from chronolake_spark.read.slices.stored_slices import NumberedGroup
+from chronolake_spark.read import partial_snapshots
 
 COMMITS_READ_MAX: Final = 20
 """The newest commits, one of which should be large enough to say how large a record is."""

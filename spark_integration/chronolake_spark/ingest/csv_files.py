@@ -18,8 +18,9 @@ import pyarrow.csv
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
+from chronolake.slices import columns
 from chronolake_spark import errors
-from chronolake_spark.common import columns, csv_types
+from chronolake_spark.common import csv_types
 from chronolake_spark.common.csv_types import ValueMismatch
 from chronolake_spark.ingest.files import bad_rows, csv_advice, operations, text_files
 from chronolake_spark.ingest.files.bad_rows import BadRows
@@ -157,14 +158,12 @@ def header_of(file: Path, encoding: str) -> Header:
 class _BadRow(Exception):
     """A row of a batch, at the place ``index``, cannot be loaded. ``error`` makes its error."""
 
-    def __init__(
-        self, index: int, error: Callable[[str, dict[str, Any]], errors.SparkIntegrationError]
-    ) -> None:
+    def __init__(self, index: int, error: Callable[[str, dict[str, Any]], errors.LocalError]) -> None:
         super().__init__(index)
         self.index = index
         self._error = error
 
-    def at(self, file: Path, line: int) -> errors.SparkIntegrationError:
+    def at(self, file: Path, line: int) -> errors.LocalError:
         """The error."""
         return self._error(f"{file}, line {line}", {"file": str(file), "line": line})
 
@@ -172,7 +171,7 @@ class _BadRow(Exception):
 class _WrongLengths(Exception):
     """Rows of a file have other lengths than its header."""
 
-    def __init__(self, of_rows: Sequence[errors.SparkIntegrationError]) -> None:
+    def __init__(self, of_rows: Sequence[errors.LocalError]) -> None:
         super().__init__()
         self.of_rows = of_rows
 
@@ -218,11 +217,11 @@ class _Load:
 
 def _inspect(
     file: Path, wanted: Header, reading: ReadOptions, check: Callable[[], None], rows_max: int
-) -> tuple[CsvInspection, list[errors.SparkIntegrationError]]:
+) -> tuple[CsvInspection, list[errors.LocalError]]:
     """The inspection of a file, and the errors of up to ``rows_max`` bad rows."""
     header = header_of(file, reading.encoding)
     _check_columns(file, header, wanted)
-    of_lengths: Sequence[errors.SparkIntegrationError] = []
+    of_lengths: Sequence[errors.LocalError] = []
     try:
         inspection, bad = _inspect_rows(_batches(file, reading.encoding, check), header, reading, rows_max)
     except _WrongLengths as exc:
@@ -252,7 +251,7 @@ def _inspect_rows(
     return inspection, bad
 
 
-def _line_of_error(error: errors.SparkIntegrationError) -> int:
+def _line_of_error(error: errors.LocalError) -> int:
     assert error.problem is not None, "the error of a row has a problem"
     return int(error.problem.context["line"])
 
@@ -373,7 +372,7 @@ def _parsed(
 def _refuse_records(file: Path, encoding: str, header: Header, rows: int | None = None) -> None:
     """Raise ``_WrongLengths`` for records that are no rows of the header's columns."""
     count = -1
-    of_rows: list[errors.SparkIntegrationError] = []
+    of_rows: list[errors.LocalError] = []
     with text_files.Utf8Stream(file, encoding) as stream:
         for line, record in text_files.records(file, stream):
             count += 1

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake.errors import ChronolakeError, NamespaceExists, NamespaceNotFound, TableExists
+from chronolake.slices import columns
 from chronolake_hudi import publishable
 from chronolake_model import nested_fields
 from chronolake_model.instants import Instant
@@ -30,7 +31,7 @@ from chronolake_model.tables import BucketIndex, CreateTable, NewBucketIndex, Ne
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import Action, IndexType, State
 from chronolake_spark import creating, errors, tables
-from chronolake_spark.common import columns, csv_types
+from chronolake_spark.common import csv_types
 from chronolake_spark.driver import schema
 from chronolake_spark.ingest import (
     csv_files,

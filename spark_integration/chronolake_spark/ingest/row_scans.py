@@ -24,7 +24,7 @@ from chronolake_spark.ingest.files.bad_rows import BadRows, rows_without_key
 from chronolake_spark.ingest.files.formats import Format
 
 _VALUE_CHARS_MAX = 200
-_Error: TypeAlias = Callable[[str, Mapping[str, object]], errors.SparkIntegrationError]
+_Error: TypeAlias = Callable[[str, Mapping[str, object]], errors.LocalError]
 """Makes the error of a row from its place, as a text and as context."""
 
 
@@ -46,9 +46,7 @@ def find(
             bad.add(error)
 
 
-def _in_parquet(
-    file: Path, reading: ReadOptions, check: Callable[[], None]
-) -> Iterator[errors.SparkIntegrationError]:
+def _in_parquet(file: Path, reading: ReadOptions, check: Callable[[], None]) -> Iterator[errors.LocalError]:
     parquet = pq.ParquetFile(file)
     key = {name.lower() for name in reading.key}
     names = [
@@ -63,9 +61,7 @@ def _in_parquet(
         first += len(batch)
 
 
-def _in_json(
-    file: Path, reading: ReadOptions, check: Callable[[], None]
-) -> Iterator[errors.SparkIntegrationError]:
+def _in_json(file: Path, reading: ReadOptions, check: Callable[[], None]) -> Iterator[errors.LocalError]:
     key = {name.lower() for name in reading.key}
     # Lines that are no record have been found when the columns were.
     for record in json_records.records(file, check, leaves_out_lines=True):

@@ -16,8 +16,8 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 from pyspark.sql.types import StructField, StructType
 
+from chronolake.slices import columns
 from chronolake_spark import errors
-from chronolake_spark.common import columns
 from chronolake_spark.driver import spark_internals
 from chronolake_spark.driver.schema import quoted, type_of
 from chronolake_spark.ingest import csv_files, json_types, text_columns

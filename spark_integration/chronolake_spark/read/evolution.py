@@ -10,14 +10,13 @@ from pyspark.sql import Column, DataFrame, functions as sf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 import chronolake
+from chronolake.slices import arrow_types, columns, slice_reader, stored_slices
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.slice_reader import SliceReader
+from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.files import FileSlice
 from chronolake_model.tables import NestedField, SchemaField, Table
-from chronolake_spark.common import arrow_types, columns
 from chronolake_spark.driver import schema
-from chronolake_spark.read.slices import slice_reader, stored_slices
-from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.slice_reader import SliceReader
-from chronolake_spark.read.slices.stored_slices import StoredSlice
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,19 +19,19 @@ from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake import field_ids
+from chronolake.slices import arrow_filters, arrow_types, columns, slice_reader, stored_slices
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.slice_reader import SliceReader
+from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model import filter_text
 from chronolake_model.files import FileSlice, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.tables import SchemaField, Table
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_types, columns, format_options
+from chronolake_spark.common import format_options
 from chronolake_spark.common.format_options import FormatOptions, QueryView
 from chronolake_spark.driver import schema
 from chronolake_spark.read import evolution, filter_meanings, slice_frames
-from chronolake_spark.read.slices import arrow_filters, slice_reader, stored_slices
-from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.slice_reader import SliceReader
-from chronolake_spark.read.slices.stored_slices import StoredSlice
 
 _BATCH_ROWS: Final = 65_536
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 import chronolake
+from chronolake.slices import columns, stored_slices
 from chronolake_model.files import ChangedFileGroup, Changes, FileSlice, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.names import listed
@@ -19,11 +20,9 @@ from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
-from chronolake_spark.common import columns
 from chronolake_spark.common.format_options import QueryView
 from chronolake_spark.driver import schema
 from chronolake_spark.read import evolution, filters, slice_frames
-from chronolake_spark.read.slices import stored_slices
 
 GroupKey: TypeAlias = tuple[str, str]
 """Partition path and file id: a file group within its table."""

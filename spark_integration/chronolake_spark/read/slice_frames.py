@@ -22,14 +22,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from typing_extensions import override
 
+from chronolake.slices import columns, layouts, slice_reader, stored_slices
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.slice_reader import ExecutorReader, SliceReader
 from chronolake_model.files import ChangedFileGroup, DataFile, FileSlice
 from chronolake_model.tables import Table
-from chronolake_spark.common import columns
 from chronolake_spark.driver import schema, spark_internals
+from chronolake_spark.read import few_changes
 from chronolake_spark.read.evolution import Versions
-from chronolake_spark.read.slices import few_changes, layouts, slice_reader, stored_slices
-from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.slice_reader import ExecutorReader, SliceReader
 
 _READ_TASKS_PER_CORE = 4
 _READER_OPTIONS: Final = {

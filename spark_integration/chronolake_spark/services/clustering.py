@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from chronolake.slices import ordering_values
+from chronolake.slices.slice_reader import SliceReader
+from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.file_sizes import FileSizes
 from chronolake_model.service_properties import (
     CLUSTERING_LAYOUT,
@@ -19,9 +22,6 @@ from chronolake_model.service_properties import (
     CURVE_COLUMNS_MAX,
 )
 from chronolake_spark import errors
-from chronolake_spark.common import ordering_values
-from chronolake_spark.read.slices.slice_reader import SliceReader
-from chronolake_spark.read.slices.stored_slices import StoredSlice
 from chronolake_spark.services import curves, sorting
 from chronolake_spark.services.curves import Curve, Ranks
 

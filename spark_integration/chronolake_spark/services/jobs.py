@@ -14,6 +14,10 @@ import msgspec
 import pyarrow as pa
 
 import chronolake
+from chronolake.slices import arrow_types, layouts, slice_reader, stored_slices
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.slice_reader import SliceReader
+from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model import decoding
 from chronolake_model.file_names import write_token
 from chronolake_model.files import FileGroupName, FileSlice
@@ -23,11 +27,6 @@ from chronolake_model.slices import FILE_GROUPS_MAX
 from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation, State
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_types
-from chronolake_spark.read.slices import layouts, slice_reader, stored_slices
-from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.slice_reader import SliceReader
-from chronolake_spark.read.slices.stored_slices import StoredSlice
 from chronolake_spark.write.tasks.written_files import FileFormat
 from chronolake_storage.claims import Owner
 

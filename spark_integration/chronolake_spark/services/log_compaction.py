@@ -12,15 +12,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from chronolake.slices import columns, log_contents, log_merge
+from chronolake.slices.log_contents import CompactedContents
+from chronolake.slices.log_merge import LatestChanges
+from chronolake.slices.slice_reader import SliceReader
+from chronolake.slices.stored_slices import StoredSlice
 from chronolake_hudi.log_blocks import DeletedRecord
 from chronolake_model.tables import Table
 from chronolake_spark import errors
-from chronolake_spark.common import columns
-from chronolake_spark.read.slices import log_contents, log_merge
-from chronolake_spark.read.slices.log_contents import CompactedContents
-from chronolake_spark.read.slices.log_merge import LatestChanges
-from chronolake_spark.read.slices.slice_reader import SliceReader
-from chronolake_spark.read.slices.stored_slices import StoredSlice
 
 
 def contents_of(reader: SliceReader, stored: StoredSlice, table: Table) -> CompactedContents | None:

@@ -10,15 +10,14 @@ import pyarrow as pa
 from msgspec import UNSET
 
 import chronolake
+from chronolake.slices import base_files, columns, log_contents
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.log_contents import CompactedContents
+from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.file_names import base_file_name, log_file_name
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_model.vocabulary import Action
-from chronolake_spark.common import columns
-from chronolake_spark.read.slices import base_files, log_contents
-from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.log_contents import CompactedContents
-from chronolake_spark.read.slices.stored_slices import StoredSlice
 from chronolake_spark.services import clustering, log_compaction
 from chronolake_spark.services.jobs import ServiceJob, ServiceTask
 from chronolake_spark.write.tasks import written_files

@@ -21,6 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import chronolake
+from chronolake.slices import arrow_types, columns, log_contents, merge
+from chronolake.slices.log_contents import LogFormat
+from chronolake.slices.merge import Existing
+from chronolake.slices.stored_slices import SliceFile, StoredSlice
 from chronolake.streaming import Flushed
 from chronolake_model.file_names import bucket_of, relative_path
 from chronolake_model.files import WriteStat
@@ -29,11 +33,7 @@ from chronolake_model.streams import StreamInstant
 from chronolake_model.tables import SchemaField
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_tags, arrow_types, columns
-from chronolake_spark.read.slices import log_contents, merge
-from chronolake_spark.read.slices.log_contents import LogFormat
-from chronolake_spark.read.slices.merge import Existing
-from chronolake_spark.read.slices.stored_slices import SliceFile, StoredSlice
+from chronolake_spark.common import arrow_tags
 from chronolake_spark.write.tasks import bucket_writer, row_checks, task_rows
 from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob
 from chronolake_spark.write.tasks.stored_groups import GroupNumber, ServerLookup, StoredGroup

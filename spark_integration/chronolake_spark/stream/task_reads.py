@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 
+from chronolake.slices import columns
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.slice_reader import SliceReader
+from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.tables import SchemaField
-from chronolake_spark.common import columns
-from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.slice_reader import SliceReader
-from chronolake_spark.read.slices.stored_slices import StoredSlice
 
 _BATCH_ROWS: Final = 65_536
 _UPSERT: Final = "upsert"

@@ -11,14 +11,13 @@ from pyspark.sql.types import StringType, StructType
 
 import chronolake
 from chronolake import field_ids
+from chronolake.slices import arrow_types, columns, slice_reader, stored_slices
 from chronolake_model.files import ChangedFileGroup, Changes, FileSlice
 from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import IndexType, TimeOrder
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_types, columns
 from chronolake_spark.read import evolution, frames, slice_frames
 from chronolake_spark.read.format_reader import TableView
-from chronolake_spark.read.slices import slice_reader, stored_slices
 from chronolake_spark.stream import plans
 from chronolake_spark.stream.offsets import BEGINNING
 from chronolake_spark.stream.task_reads import DeletesPartition, StreamedTable, UpsertsPartition

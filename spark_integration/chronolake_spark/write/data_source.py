@@ -23,16 +23,17 @@ from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake.errors import ChronolakeError, RequestRefused, StorageFailed
+from chronolake.slices import arrow_types
+from chronolake.slices.log_contents import LogFormat
+from chronolake.slices.stored_slices import NumberedGroup, StoredSlice
 from chronolake_model import decoding
 from chronolake_model.file_names import bucket_of, write_token
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_tags, arrow_types, text_checks
+from chronolake_spark.common import arrow_tags, text_checks
 from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_from_json
 from chronolake_spark.driver import spark_internals
-from chronolake_spark.read.slices.log_contents import LogFormat
-from chronolake_spark.read.slices.stored_slices import NumberedGroup, StoredSlice
 from chronolake_spark.write import source_states
 from chronolake_spark.write.counts import RowCounts
 from chronolake_spark.write.tasks import bucket_writer, new_groups, open_groups, task_rows

@@ -226,7 +226,7 @@ def _unless(tests: Sequence[Column], message: str, path: Column) -> Column:
     return sf.when(refused, _refused(errors.InvalidPartitionValue(message))).otherwise(path)
 
 
-def _refused_with(error: errors.SparkIntegrationError, value: Column) -> Column:
+def _refused_with(error: errors.LocalError, value: Column) -> Column:
     """Raises the error, with ``value`` in place of ``_VALUE``. As a text it needs no escapes in JSON."""
     message = str(error)
     problem = msgspec.json.encode(error.problem).decode()
@@ -241,5 +241,5 @@ def _with_value(text: str, value: Column) -> Column:
     return sf.concat(sf.lit(before), value.cast("string"), sf.lit(after))
 
 
-def _refused(error: errors.SparkIntegrationError) -> Column:
+def _refused(error: errors.LocalError) -> Column:
     return sf.raise_error(sf.lit(errors.encoded(error)))

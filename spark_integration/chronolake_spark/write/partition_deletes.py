@@ -17,7 +17,7 @@ from chronolake_model.vocabulary import Action, Operation
 from chronolake_spark import errors
 from chronolake_spark.common import column_names
 from chronolake_spark.driver import schema, spark_failures
-from chronolake_spark.read.slices import partial_snapshots
+from chronolake_spark.read import partial_snapshots
 from chronolake_spark.write import conflict_retries, counts, instant_options, keys
 from chronolake_spark.write.instant_options import CommitOptions
 

@@ -12,18 +12,18 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 import chronolake
+from chronolake.slices import columns
+from chronolake.slices.merge import Existing
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import FILE_GROUPS_MAX, Instant, Plan
 from chronolake_model.markers import has_direct_markers
 from chronolake_model.tables import BUCKETS_MAX, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation
 from chronolake_spark import errors
-from chronolake_spark.common import columns
 from chronolake_spark.common.choices import Replaces
 from chronolake_spark.driver import progress, schema
 from chronolake_spark.read import evolution, slice_frames
 from chronolake_spark.read.evolution import Versions
-from chronolake_spark.read.slices.merge import Existing
 from chronolake_spark.write import (
     conflict_retries,
     control_columns,

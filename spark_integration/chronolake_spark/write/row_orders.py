@@ -12,8 +12,8 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, functions as sf, types as st
 
+from chronolake.slices import columns
 from chronolake_spark import errors
-from chronolake_spark.common import columns
 from chronolake_spark.driver import schema
 
 _ALIKE: Final = (

@@ -8,8 +8,8 @@ from typing import Final, Literal, TypeAlias
 
 from pyspark.sql import DataFrame, functions as sf
 
+from chronolake.slices import columns
 from chronolake_model.tables import Table
-from chronolake_spark.common import columns
 from chronolake_spark.driver import schema, spark_failures, spark_internals
 
 _TASKS_PER_CORE: Final = 2

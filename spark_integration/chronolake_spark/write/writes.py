@@ -24,6 +24,9 @@ from pyspark.sql import Column, DataFrame, Observation, functions as sf
 from pyspark.sql.types import DataType
 
 import chronolake
+from chronolake.slices import columns, stored_slices
+from chronolake.slices.merge import Existing
+from chronolake.slices.stored_slices import NumberedGroup
 from chronolake_model import merge_modes
 from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
@@ -32,16 +35,13 @@ from chronolake_model.merge_modes import MergeMode
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation, State
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_tags, column_names, columns, text_checks
+from chronolake_spark.common import arrow_tags, column_names, text_checks
 from chronolake_spark.common.choices import Replaces
 from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_to_json
 from chronolake_spark.driver import progress, schema, spark_failures, spark_internals
 from chronolake_spark.index import locating, record_locating, targets
 from chronolake_spark.index.unique_keys import Treatment
 from chronolake_spark.read import evolution
-from chronolake_spark.read.slices import stored_slices
-from chronolake_spark.read.slices.merge import Existing
-from chronolake_spark.read.slices.stored_slices import NumberedGroup
 from chronolake_spark.write import (
     arrow_batches,
     casts,

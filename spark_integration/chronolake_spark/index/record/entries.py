@@ -16,14 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronolake import field_ids
+from chronolake.slices import columns, log_merge, stored_slices
+from chronolake.slices.log_merge import LatestChanges
+from chronolake.slices.slice_reader import SliceReader
+from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model import decoding
 from chronolake_model.files import Changes, FileSlice
-from chronolake_spark.common import columns
 from chronolake_spark.index.record import entry_files
-from chronolake_spark.read.slices import log_merge, stored_slices
-from chronolake_spark.read.slices.log_merge import LatestChanges
-from chronolake_spark.read.slices.slice_reader import SliceReader
-from chronolake_spark.read.slices.stored_slices import StoredSlice
 
 TIME = "time"
 ENTRIES = entry_files.ENTRIES.append(pa.field(TIME, pa.string()))

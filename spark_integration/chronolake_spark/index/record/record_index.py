@@ -21,16 +21,15 @@ import pyarrow.compute as pc
 import chronolake
 from chronolake import storage
 from chronolake.errors import HistoryCleaned
+from chronolake.slices import arrow_types, slice_reader
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.slice_reader import SliceReader
 from chronolake_model.vocabulary import Direction, IndexType, TimeOrder
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_types
 from chronolake_spark.index.record import entries as index_entries, entry_files, manifests
 from chronolake_spark.index.record.entries import ChangedSlice
 from chronolake_spark.index.record.entry_files import IndexFile, Merged
 from chronolake_spark.index.record.manifests import Manifest, StoredManifests
-from chronolake_spark.read.slices import slice_reader
-from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.slice_reader import SliceReader
 from chronolake_storage.files import Files
 
 RECORDS_HERE_MAX: Final = 1_000_000

@@ -32,9 +32,9 @@ class BadRows:
 
     def __init__(self, rows_max: int = REPORTED_MAX) -> None:
         self.rows_max = rows_max
-        self.errors: list[errors.SparkIntegrationError] = []
+        self.errors: list[errors.LocalError] = []
 
-    def add(self, *of_rows: errors.SparkIntegrationError) -> None:
+    def add(self, *of_rows: errors.LocalError) -> None:
         """Add the errors of rows, one each."""
         self.errors += of_rows
         if len(self.errors) >= self.rows_max:
@@ -51,7 +51,7 @@ def refused() -> Iterator[BadRows]:
         raise together(bad.errors)
 
 
-def together(bad: Sequence[errors.SparkIntegrationError]) -> errors.SparkIntegrationError:
+def together(bad: Sequence[errors.LocalError]) -> errors.LocalError:
     """One error, of the class of the first, that names up to ``REPORTED_MAX`` bad rows."""
     first = bad[0]
     named = bad[:REPORTED_MAX]

@@ -60,7 +60,7 @@ def check(
     files: Sequence[Path],
     op_column: str | None,
     stop: Callable[[], None] = lambda: None,
-    bad: Callable[[errors.SparkIntegrationError], None] | None = None,
+    bad: Callable[[errors.LocalError], None] | None = None,
 ) -> None:
     """Check for values that Spark would change silently. ``stop`` may raise to end the check.
 
@@ -86,7 +86,7 @@ def check(
 
 def _bad_rows(
     file: Path, schema: pa.Schema, op_column: str | None, stop: Callable[[], None]
-) -> Iterator[errors.SparkIntegrationError]:
+) -> Iterator[errors.LocalError]:
     for name in (field.name for field in schema if _is_nanoseconds(field.type)):
         yield from _unfit_times(file, name, _whole_micros(file, name), _CUT, stop)
     for name in _int96_columns(file):

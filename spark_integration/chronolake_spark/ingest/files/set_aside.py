@@ -58,9 +58,9 @@ class SetAside:
         names = set(map(str, files))
         return sum(row.file in names for row in self.rows)
 
-    def add(self, bad: Sequence[errors.SparkIntegrationError], files: Iterable[Path], encoding: str) -> None:
+    def add(self, bad: Sequence[errors.LocalError], files: Iterable[Path], encoding: str) -> None:
         """Leave rows out. Raises the error of one without a line or a number, such as in an array of JSON."""
-        of_file: dict[str, dict[int, errors.SparkIntegrationError]] = {}
+        of_file: dict[str, dict[int, errors.LocalError]] = {}
         for error in bad:
             context = {} if error.problem is None else error.problem.context
             number = context.get("row") or context.get("line") or _line_of(str(context.get("place")))

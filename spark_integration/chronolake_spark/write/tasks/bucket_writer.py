@@ -21,16 +21,15 @@ import pyarrow.parquet as pq
 from msgspec import UNSET
 
 import chronolake
+from chronolake.slices import base_files, columns, layouts, log_contents, merge, slice_reader
+from chronolake.slices.log_contents import LogFormat
+from chronolake.slices.merge import Decision, Existing
+from chronolake.slices.slice_reader import SliceReader
+from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.file_names import base_file_name, log_file_name
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_model.tables import SchemaField
-from chronolake_spark.common import columns
-from chronolake_spark.read.slices import base_files, layouts, log_contents, merge, slice_reader
-from chronolake_spark.read.slices.log_contents import LogFormat
-from chronolake_spark.read.slices.merge import Decision, Existing
-from chronolake_spark.read.slices.slice_reader import SliceReader
-from chronolake_spark.read.slices.stored_slices import StoredSlice
 from chronolake_spark.write.tasks import log_appends, partial_updates, row_checks, written_files
 from chronolake_spark.write.tasks.stored_groups import GroupNumber, Lookup, StoredGroup, StoredGroups
 from chronolake_spark.write.tasks.task_markers import TaskMarkers

@@ -20,12 +20,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark.common import columns, ordering_values
-from chronolake_spark.common.ordering_values import Values
-from chronolake_spark.read.slices import log_merge, merge
-from chronolake_spark.read.slices.merge import Decision, Existing, Mask
-from chronolake_spark.read.slices.slice_reader import SliceReader
-from chronolake_spark.read.slices.stored_slices import StoredSlice
+from chronolake.slices import columns, log_merge, merge, ordering_values
+from chronolake.slices.merge import Decision, Existing, Mask
+from chronolake.slices.ordering_values import Values
+from chronolake.slices.slice_reader import SliceReader
+from chronolake.slices.stored_slices import StoredSlice
 
 
 @dataclass(frozen=True, slots=True)

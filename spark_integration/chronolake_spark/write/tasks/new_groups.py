@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import chronolake
+from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.file_names import bucket_file_id, bucket_of, generation_of
 from chronolake_model.files import FileGroupName
 from chronolake_model.slices import ReplacedFileGroup
 from chronolake_spark.common.choices import Replaces
-from chronolake_spark.read.slices import partial_snapshots
-from chronolake_spark.read.slices.stored_slices import StoredSlice
+from chronolake_spark.read import partial_snapshots
 
 
 def to_open(

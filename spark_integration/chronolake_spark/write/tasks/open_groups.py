@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from chronolake.slices import columns
 from chronolake_model.tables import SchemaField
-from chronolake_spark.common import columns
 from chronolake_spark.write.tasks.stored_groups import GroupNumber, StoredGroup
 
 

@@ -7,14 +7,14 @@ from typing import Final
 
 import msgspec
 
+from chronolake.slices.merge import Existing
+from chronolake.slices.stored_slices import NumberedGroup, StoredSlice
 from chronolake_model import decoding
 from chronolake_model.files import FileGroupName
 from chronolake_model.markers import MarkersType
 from chronolake_model.streams import StreamInstant
 from chronolake_model.tables import SchemaField, Table
 from chronolake_spark.common.choices import Replaces
-from chronolake_spark.read.slices.merge import Existing
-from chronolake_spark.read.slices.stored_slices import NumberedGroup, StoredSlice
 
 WRITE_OPTION: Final = "write"
 

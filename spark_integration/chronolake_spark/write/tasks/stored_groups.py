@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import chronolake
+from chronolake.slices import stored_slices
+from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.slices import FILE_GROUPS_MAX, BucketName, FoundFileGroup
 from chronolake_model.tables import SchemaField
-from chronolake_spark.read.slices import stored_slices
-from chronolake_spark.read.slices.stored_slices import StoredSlice
 from chronolake_spark.write.tasks import new_groups
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from chronolake_spark.common import columns
+from chronolake.slices import columns
 from chronolake_spark.write.tasks.stored_groups import GroupNumber
 
 HELD_BYTES_MAX: Final = 256 * 2**20

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from chronolake.slices import base_files
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.column_stats import StatsCollector
 from chronolake_model.files import ColumnStats
 from chronolake_model.markers import Marker
 from chronolake_model.tables import SchemaField
 from chronolake_spark.index.keys.stored_keys import KeyCollector
-from chronolake_spark.read.slices import base_files
-from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.column_stats import StatsCollector
 from chronolake_spark.write.tasks.task_markers import TaskMarkers
 
 

@@ -20,11 +20,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark.common import columns, ordering_values
-from chronolake_spark.common.ordering_values import Values
-from chronolake_spark.read.slices import log_partials
-from chronolake_spark.read.slices.log_partials import Laid, Parts
-from chronolake_spark.read.slices.merge import Mask
+from chronolake.slices import columns, log_partials, ordering_values
+from chronolake.slices.log_partials import Laid, Parts
+from chronolake.slices.merge import Mask
+from chronolake.slices.ordering_values import Values
 
 KEY, TIME = "key", "time"
 """The columns of deletes: key and commit time; and those of ``orderings``."""

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark.common import arrow_types, columns, ordering_values
+from chronolake.slices import arrow_types, columns, ordering_values
 
 Mask = npt.NDArray[np.bool_]
 

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chronolake import field_ids
+from chronolake.slices import columns, errors
 from chronolake_model.tables import SchemaField
-from chronolake_spark import errors
-from chronolake_spark.common import columns
 
 StoredFields = Sequence[SchemaField] | None
 """The columns of the schema version that a file without field ids was written with; None for one with them."""

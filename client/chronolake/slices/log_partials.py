@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark.read.slices.merge import Mask
+from chronolake.slices.merge import Mask
 
 _Rows = npt.NDArray[np.int64]
 _LACKING: Final = -1

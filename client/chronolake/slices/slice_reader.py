@@ -19,11 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chronolake import field_ids
-from chronolake_model.tables import SchemaField
-from chronolake_spark import errors
-from chronolake_spark.common import columns
-from chronolake_spark.read.slices import (
+from chronolake.slices import (
     base_files,
+    columns,
+    errors,
     key_search,
     layouts,
     log_contents,
@@ -31,8 +30,9 @@ from chronolake_spark.read.slices import (
     merge,
     stored_slices,
 )
-from chronolake_spark.read.slices.log_merge import LatestChanges, LogContents
-from chronolake_spark.read.slices.stored_slices import SliceFile, StoredSlice
+from chronolake.slices.log_merge import LatestChanges, LogContents
+from chronolake.slices.stored_slices import SliceFile, StoredSlice
+from chronolake_model.tables import SchemaField
 
 _BATCH_ROWS: Final = 65_536
 """The rows of a batch for the JVM, which holds it whole."""

@@ -14,9 +14,8 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from chronolake import storage
+from chronolake.slices import columns, errors
 from chronolake_model.deletable import LogHead
-from chronolake_spark import errors
-from chronolake_spark.common import columns
 from chronolake_storage import opening
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import ClaimRefused, StorageError

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from chronolake_spark.common import columns
+from chronolake.slices import columns
 
 
 def rows(

@@ -18,6 +18,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chronolake import field_ids
+from chronolake.slices import arrow_types, base_files, columns, errors, layouts, log_merge, ordering_values
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.log_merge import LogContents
+from chronolake.slices.log_partials import Parts
+from chronolake.slices.ordering_values import Values
+from chronolake.slices.stored_slices import SliceFile
 from chronolake_hudi import avro_schema, log_blocks, log_files
 from chronolake_hudi.errors import DamagedFile, HudiFormatError, UnsupportedFormat
 from chronolake_hudi.log_blocks import DeletedRecord, OrderingValue, Wrapper
@@ -27,14 +33,6 @@ from chronolake_model.meta_columns import IS_DELETED
 from chronolake_model.publication import LOG_BLOCKS_PROPERTY
 from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import TableType
-from chronolake_spark import errors
-from chronolake_spark.common import arrow_types, columns, ordering_values
-from chronolake_spark.common.ordering_values import Values
-from chronolake_spark.read.slices import base_files, layouts, log_merge
-from chronolake_spark.read.slices.base_files import TableFolder
-from chronolake_spark.read.slices.log_merge import LogContents
-from chronolake_spark.read.slices.log_partials import Parts
-from chronolake_spark.read.slices.stored_slices import SliceFile
 
 _OPERATION: Final = "_hoodie_operation"
 """A column that Hudi's writers of changelogs put after its five: ``D`` in a record that deletes its key."""

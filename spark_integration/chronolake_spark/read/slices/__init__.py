@@ -1,1 +1,0 @@
-"""The files of a file slice on an executor: read, merged and written in Arrow, without Spark."""
