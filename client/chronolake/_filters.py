@@ -8,7 +8,9 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TypeAlias
 
+from chronolake_model import filter_text
 from chronolake_model.filters import Compare, ComparisonOperator, Filter, In, IsNull, Literal, Not, StartsWith
+from chronolake_model.tables import Field
 
 Value: TypeAlias = bool | int | float | str | Decimal | date | datetime
 """The types of values. A timestamp is compared with aware datetimes, a timestamp_ntz with naive ones."""
@@ -17,6 +19,18 @@ Value: TypeAlias = bool | int | float | str | Decimal | date | datetime
 def col(name: str) -> Column:
     """A column for comparisons: ``col("amount") > 10`` is a filter; ``&``, ``|`` and ``~`` combine filters."""
     return Column(name)
+
+
+def filter_of(where: Filter | str, fields: Iterable[Field]) -> Filter:
+    """The filter of an expression, or of a text over columns of these fields.
+
+    Raises ``ValueError`` for an invalid text, and ``TypeError``.
+    """
+    if isinstance(where, str):
+        return filter_text.parse(where, {field.name: field.type for field in fields})
+    if not isinstance(where, Filter):
+        raise TypeError(f"a filter is an expression of chronolake.col or a text, not {type(where).__name__}")
+    return where
 
 
 class Column:

@@ -166,7 +166,10 @@ def _rows(table: pa.Table) -> Rows:
 
 def rows_by_slices(table: chronolake.Table, as_of: str | None = None) -> Rows:
     """The rows of a snapshot, by id."""
-    return rows_of(table, table.snapshot(as_of).slices)
+    snapshot = table.snapshot(as_of)
+    rows = rows_of(table, snapshot.slices)
+    assert _rows(table.to_arrow(snapshot.as_of, columns=COLUMNS)) == rows
+    return rows
 
 
 def rows_of(table: chronolake.Table, slices: list[FileSlice]) -> Rows:

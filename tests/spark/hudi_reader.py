@@ -51,8 +51,11 @@ def rows_of_hudi(table: chronolake.Table, options: hudi.HudiReadOptions | None =
 
 
 def rows_of(table: chronolake.Table, as_of: str | None = None) -> pa.Table:
-    """The rows of a snapshot, with Hudi's five columns, as executors read them."""
-    return rows_of_slices(table, table.snapshot(as_of).slices)
+    """The rows of a snapshot, with Hudi's five columns, as executors and the client read them."""
+    snapshot = table.snapshot(as_of)
+    rows = rows_of_slices(table, snapshot.slices)
+    assert table.to_arrow(snapshot.as_of, columns=rows.schema.names).equals(rows)
+    return rows
 
 
 def rows_of_slices(table: chronolake.Table, slices: Sequence[FileSlice]) -> pa.Table:

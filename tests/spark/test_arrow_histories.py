@@ -91,9 +91,11 @@ class History:
         self._execute()
         self._check()
         cleaned_before = self.table.reload().definition.cleaned_before or ""
-        for time, values in self.states.items():
-            if time >= cleaned_before:
-                assert self._values(time) == values, time
+        readable = [time for time in self.states if time >= cleaned_before]
+        for time in readable:
+            assert self._values(time) == self.states[time], time
+        for start, end in itertools.pairwise(readable):
+            self._check_changes(start, end)
         self.table.finish_rollbacks()
         assert_no_orphans(self.table)
 
@@ -103,6 +105,16 @@ class History:
         hudi_reader.publish_and_compare(self.table)
         if (as_of := self.table.snapshot().as_of) is not None:
             self.states[as_of] = values
+
+    def _check_changes(self, start: str, end: str) -> None:
+        rows = self.table.changes_to_arrow(start, end).to_pylist()
+        assert len({row["id"] for row in rows}) == len(rows)
+        changed = {row["id"]: row["value"] for row in rows if row["_change_type"] == "upsert"}
+        before, after = self.states[start], self.states[end]
+        assert changed == {key: value for key, value in after.items() if key in changed}
+        assert {key for key in after if before.get(key) != after[key]} <= changed.keys()
+        deleted = {row["id"]: row["value"] for row in rows if row["_change_type"] == "delete"}
+        assert deleted == {key: value for key, value in before.items() if key not in after}
 
     def _values(self, as_of: str | None = None) -> dict[int, str]:
         rows = hudi_reader.rows_of(self.table, as_of).to_pylist()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd  # type: ignore[import-untyped]  # no stubs are installed
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest

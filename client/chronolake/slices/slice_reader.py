@@ -44,7 +44,8 @@ class SliceReader:
 
     ``fields`` has the columns of each version of the schema that files were written with, ``ordering`` the
     ordering fields of the table with their field ids. With ``keys`` (texts) only records with one of these
-    record keys are read.
+    record keys are read. With ``batch_rows`` the records of a slice without log files come in tables of at most
+    this number of rows, and otherwise in those of its row groups.
     """
 
     folder: base_files.TableFolder
@@ -52,6 +53,7 @@ class SliceReader:
     fields: Mapping[int, Sequence[SchemaField]]
     ordering: Sequence[pa.Field]
     keys: pa.Array | None = None
+    batch_rows: int | None = None
 
     @property
     def ordering_fields(self) -> list[str]:
@@ -95,7 +97,7 @@ class SliceReader:
     def rows(self, stored: StoredSlice) -> Iterator[pa.Table]:
         """The records of a slice."""
         if not stored.logs:
-            yield from self._base_rows(stored.base, self.layout)
+            yield from self._base_rows(stored.base, self.layout, self.batch_rows)
             return
         yield from self.merged(stored, self.changes(stored))
 
@@ -145,7 +147,9 @@ class SliceReader:
         contents = log_contents.read(self.folder, files, layout, self.ordering_fields)
         return contents if self.keys is None else contents.only(self.keys)
 
-    def _base_rows(self, file: SliceFile | None, layout: pa.Schema) -> Iterator[pa.Table]:
+    def _base_rows(
+        self, file: SliceFile | None, layout: pa.Schema, batch_rows: int | None = None
+    ) -> Iterator[pa.Table]:
         if file is None:
             return
         with base_files.open_base_file(
@@ -156,12 +160,19 @@ class SliceReader:
             names = layouts.columns_of(stored, layout)
             # A loop would hold the rows of one row group while the next one is read.
             yield from map(
-                lambda rows: layouts.in_layout(rows, stored, layout), self._row_groups(parquet, names)
+                lambda rows: layouts.in_layout(rows, stored, layout),
+                self._row_groups(parquet, names, batch_rows),
             )
 
-    def _row_groups(self, parquet: pq.ParquetFile, names: Sequence[str]) -> Iterator[pa.Table]:
+    def _row_groups(
+        self, parquet: pq.ParquetFile, names: Sequence[str], batch_rows: int | None
+    ) -> Iterator[pa.Table]:
         if self.keys is not None:
             yield from key_search.rows(parquet, names, self.keys)
+            return
+        if batch_rows is not None and names:
+            batches = parquet.iter_batches(batch_rows, columns=names)
+            yield from map(lambda batch: pa.Table.from_batches([batch]), batches)
             return
         for index in range(parquet.num_row_groups):
             yield parquet.read_row_group(index, columns=names)

@@ -10,7 +10,9 @@ from collections.abc import Iterable
 import msgspec
 
 from chronolake_model import decoding
-from chronolake_model.files import DataFile, FileSlice
+from chronolake_model.files import Changes, DataFile, FileSlice
+from chronolake_model.tables import Table
+from chronolake_model.vocabulary import IndexType
 
 
 class SliceFile(msgspec.Struct, frozen=True, array_like=True):
@@ -68,6 +70,16 @@ def files_of(slice_: FileSlice) -> list[DataFile]:
 def base_only(slices: Iterable[FileSlice]) -> list[FileSlice]:
     """The slices that have a base file, without their log files: those of the read-optimised view."""
     return [msgspec.structs.replace(slice_, log_files=[]) for slice_ in slices if slice_.base_file is not None]
+
+
+def may_have_moved(table: Table, changes: Changes) -> bool:
+    """Whether a record may now be in any other file group than before, so that all of them are searched.
+
+    One of a replaced file group may, as after a clustering; and where the index looks keys up, one that was
+    deleted and inserted again.
+    """
+    is_looked_up = table.index.type is not IndexType.BUCKET
+    return is_looked_up or any(group.after is None for group in changes.file_groups)
 
 
 class NumberedGroup(msgspec.Struct, frozen=True, array_like=True):

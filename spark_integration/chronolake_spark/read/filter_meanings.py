@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from chronolake._filters import filter_of
 from chronolake_model import filter_text
 from chronolake_model.filters import Filter
 from chronolake_model.tables import Field, Table
@@ -27,7 +28,7 @@ def parse(spark: SparkSession, given: FilterOrText, table: Table) -> Filter:
     Raises ``ValueError`` for an invalid text, ``TypeError``, and ``AmbiguousFilter`` for a text that means
     other rows in SQL. A text that is no SQL is taken: ``where`` refuses it.
     """
-    filter_ = filters.parse(given, table.schema)
+    filter_ = filter_of(given, table.schema)
     if isinstance(given, str) and has_another(spark, given, filter_, table.schema):
         raise errors.AmbiguousFilter(ambiguous(given, table.name), {"filter": given})
     return filter_

@@ -10,7 +10,6 @@ from typing import Any, Final, TypeAlias, assert_never
 
 from pyspark.sql import Column, functions as sf
 
-from chronolake_model import filter_text
 from chronolake_model.filters import (
     And,
     Compare,
@@ -41,15 +40,6 @@ _LONG_MAX: Final = 2**63 - 1
 _DECIMAL: Final = re.compile(r"decimal\s*\(\s*(?P<precision>\d+)\s*,\s*(?P<scale>\d+)\s*\)")
 _DIGITS_MAX: Final = 38
 _EXACT: Final = Context(prec=80)
-
-
-def parse(filter_: FilterOrText, fields: Iterable[Field]) -> Filter:
-    """The filter of an expression or a text. Raises ``ValueError`` for an invalid text, and ``TypeError``."""
-    if isinstance(filter_, str):
-        return filter_text.parse(filter_, _types(fields))
-    if not isinstance(filter_, Filter):
-        raise TypeError(f"a filter is an expression of chronolake.col or a text, not {type(filter_).__name__}")
-    return filter_
 
 
 def condition(filter_: Filter, fields: Iterable[Field]) -> Column:

@@ -100,7 +100,7 @@ def incremental(
         group for group in changes.file_groups if matching is None or _key(group) in matching.before
     ]
     deletes = slice_frames.deletes(spark, written, changed_groups)
-    if changed_groups and may_have_moved(written.table, changes):
+    if changed_groups and stored_slices.may_have_moved(written.table, changes):
         has_unique_keys = written.table.index.type is IndexType.RECORD
         place = [columns.RECORD_KEY, *([] if has_unique_keys else [columns.PARTITION_PATH])]
         deletes = deletes.join(slice_frames.records(spark, written, after, place), place, "left_anti")
@@ -110,16 +110,6 @@ def incremental(
         for rows, change in ((upserts, "upsert"), (deletes, "delete"))
     ]
     return changed[0].unionByName(changed[1])
-
-
-def may_have_moved(table: Table, changes: Changes) -> bool:
-    """Whether a record may now be in any other file group than before, so that all of them are searched.
-
-    One of a replaced file group may, as after a clustering; and where the index looks keys up, one that was
-    deleted and inserted again.
-    """
-    is_looked_up = table.index.type is not IndexType.BUCKET
-    return is_looked_up or any(group.after is None for group in changes.file_groups)
 
 
 def matching(rows: DataFrame, wanted: Filter, table: Table, judged_by: int) -> DataFrame:

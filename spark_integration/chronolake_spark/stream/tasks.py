@@ -16,7 +16,7 @@ from chronolake_model.files import ChangedFileGroup, Changes, FileSlice
 from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import IndexType, TimeOrder
 from chronolake_spark import errors
-from chronolake_spark.read import evolution, frames, slice_frames
+from chronolake_spark.read import evolution, slice_frames
 from chronolake_spark.read.format_reader import TableView
 from chronolake_spark.stream import plans
 from chronolake_spark.stream.offsets import BEGINNING
@@ -118,7 +118,7 @@ def _deletes(source: StreamedTable, table: Table, changes: Changes) -> Iterator[
     changed = [group for group in changes.file_groups if group.before is not None]
     if not changed:
         return
-    if not frames.may_have_moved(table, changes):
+    if not stored_slices.may_have_moved(table, changes):
         yield from _deletes_of(source, changed, [])
         return
     after = [group.after for group in changes.file_groups if group.after is not None]

@@ -10,13 +10,14 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
 import chronolake
+from chronolake._filters import filter_of
 from chronolake.errors import InvalidFilter
 from chronolake_model.files import Snapshot
 from chronolake_model.partition_paths import DEFAULT_PARTITION
 from chronolake_model.tables import Field, Table
 from chronolake_spark import errors
 from chronolake_spark.driver import schema, spark_failures
-from chronolake_spark.read import filter_meanings, filters, frames
+from chronolake_spark.read import filter_meanings, frames
 from chronolake_spark.write import writes
 from chronolake_spark.write.writes import Rows
 
@@ -79,7 +80,7 @@ def _pruned(spark: SparkSession, table: chronolake.Table, as_of: str, condition:
     """The slices that may have a matching record; None if the condition is no filter of the same meaning."""
     fields = table.definition.schema
     try:
-        filter_ = filters.parse(condition, fields)
+        filter_ = filter_of(condition, fields)
         slices = table.scan(filter_, as_of)
     except (ValueError, InvalidFilter):
         return None  # Spark knows more SQL than the metastore.

@@ -1,0 +1,177 @@
+"""The rows of a table, read by this process without Spark. Needs pyarrow, ``chronolake[arrow]``."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from chronolake import calls
+from chronolake._async.table_files import AsyncTableFiles
+from chronolake._concurrency import awaiting as concurrency
+from chronolake._filters import filter_of
+from chronolake_model import operations
+from chronolake_model.files import FileSlice, Snapshot
+from chronolake_model.filters import Filter
+from chronolake_model.tables import SchemaField
+from chronolake_model.times import Moment
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    from chronolake._rows import RowReader, StateRows
+
+
+class AsyncTableRows(AsyncTableFiles):
+    """The methods of ``AsyncTable`` that read rows.
+
+    The arguments are ``as_of``, the time to read as of; ``where``, a text or an expression of
+    ``chronolake.col``; and ``columns``, those to return: of the table, or Hudi's five. The server leaves out
+    files by ``where``, and rows are filtered exactly. A clean may delete the files of a state that is read for
+    long: read as of the time of a lease of ``reading`` then.
+    """
+
+    async def to_batches(
+        self,
+        as_of: Moment | None = None,
+        *,
+        where: Filter | str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.RecordBatchReader:
+        """The rows as record batches, read when they are needed: memory is bounded, whatever the table's size.
+
+        Slices are read in parallel, and their rows come in one order. Raises ``HistoryCleaned``,
+        ``InvalidFilter``, ``ValueError`` for a text that is no filter, ``SchemaMismatch`` for an unknown
+        column; the reader raises ``BaseFileDamaged``, ``LogFileDamaged`` and ``LogFileUnsupported``.
+        """
+        rows = await self._state_rows(as_of, where, columns)
+        return await concurrency.run_blocking(rows.batches)
+
+    async def to_arrow(
+        self,
+        as_of: Moment | None = None,
+        *,
+        where: Filter | str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """All rows as an Arrow table, read under a lease. Raises what ``to_batches`` raises."""
+        async with await self.reading(as_of) as reading:
+            # A table that nothing has completed in has no time to read as of.
+            rows = await self._state_rows(reading.as_of or as_of, where, columns)
+            return await concurrency.run_blocking(rows.table)
+
+    async def to_pandas(
+        self,
+        as_of: Moment | None = None,
+        *,
+        where: Filter | str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pd.DataFrame:
+        """All rows as a frame of pandas with Arrow's types: integers with nulls stay integers."""
+        pandas = _library("pandas")
+        rows = await self.to_arrow(as_of, where=where, columns=columns)
+        return rows.to_pandas(types_mapper=pandas.ArrowDtype)
+
+    async def to_polars(
+        self,
+        as_of: Moment | None = None,
+        *,
+        where: Filter | str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pl.LazyFrame:
+        """The rows as a lazy frame of Polars: ``collect`` reads the columns that it needs, of this state."""
+        polars = _library("polars")
+        rows = await self._state_rows(as_of, where, columns)
+        return polars.scan_pyarrow_dataset(rows.dataset())
+
+    async def to_duckdb(
+        self,
+        connection: duckdb.DuckDBPyConnection | None = None,
+        as_of: Moment | None = None,
+        *,
+        where: Filter | str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> duckdb.DuckDBPyRelation:
+        """The rows as a relation of DuckDB, of ``connection`` or of the default one.
+
+        Each query reads the columns that it needs, of this state. SQL names it by the Python variable.
+        """
+        library = _library("duckdb")
+        rows = await self._state_rows(as_of, where, columns)
+        return (connection or library.default_connection()).from_arrow(rows.dataset())
+
+    async def to_dataset(
+        self,
+        as_of: Moment | None = None,
+        *,
+        where: Filter | str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> ds.Dataset:
+        """The rows as a dataset of pyarrow: each ``scanner`` and ``to_table`` reads them, of this state."""
+        return (await self._state_rows(as_of, where, columns)).dataset()
+
+    async def changes_to_arrow(
+        self,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+        *,
+        where: Filter | str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """The records that changed in the range (from_, to], each once, with the column ``_change_type``.
+
+        They are ``upsert`` with their state at the range's end, or ``delete`` with their state before it; what
+        was inserted and deleted within the range is left out. Both ends are as in ``changes``, and ``where``
+        holds for the state with which a record comes. Raises what ``to_batches`` raises.
+        """
+        _library("pyarrow")
+        changes = await self.changes(from_, to)
+        groups = changes.file_groups
+        slices = [slice for group in groups for slice in (group.before, group.after) if slice is not None]
+        reader = await self._row_reader(slices, where, columns)
+        return await concurrency.run_blocking(reader.changed_rows, changes)
+
+    async def _state_rows(
+        self, as_of: Moment | None, where: Filter | str | None, columns: Sequence[str] | None
+    ) -> StateRows:
+        _library("pyarrow")
+        while True:
+            pruned_by = self.definition.schema_version
+            snapshot = await self._snapshot_for(as_of, where)
+            reader = await self._row_reader(snapshot.slices, where, columns)
+            if where is None or pruned_by == reader.table.schema_version:
+                return reader.of_state(snapshot)
+
+    async def _snapshot_for(self, as_of: Moment | None, where: Filter | str | None) -> Snapshot:
+        if where is None:
+            return await self.snapshot(as_of)
+        return await self.scan(filter_of(where, self.definition.schema), as_of)
+
+    async def _row_reader(
+        self, slices: Iterable[FileSlice], where: Filter | str | None, columns: Sequence[str] | None
+    ) -> RowReader:
+        """A reader of the rows of slices, in the columns that the table has now."""
+        from chronolake import _rows  # noqa: PLC0415  # pyarrow and numpy are an extra
+
+        # Fetched after the slices: so it knows every column that they may have.
+        self._adopt(await self._transport.send(calls.call(operations.catalog.GET_TABLE, self.name)))
+        table = self.definition
+        fields: dict[int, Sequence[SchemaField]] = {table.schema_version: table.schema}
+        for version in _rows.versions_of(slices) - fields.keys():
+            call = calls.call(operations.catalog.GET_SCHEMA, self.name, version)
+            fields[version] = (await self._transport.send(call)).fields
+        filter = None if where is None else filter_of(where, table.schema)
+        return _rows.reader(table, fields, self.storage_options, columns, filter)
+
+
+def _library(name: str) -> Any:
+    """A library that is an extra. Raises ``ImportError`` that names the extra."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as exc:
+        extra = "arrow" if name == "pyarrow" else name
+        raise ImportError(f"this needs {name}: pip install 'chronolake[{extra}]'") from exc

@@ -1,0 +1,336 @@
+"""The rows of a state of a table in Arrow: slices are read in parallel, and come in their order.
+
+Needs ``chronolake[arrow]``. Memory is bounded: of each slice that is read at the same time, one table of rows
+is there ahead of the caller, and of a slice with log files also those log files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs as pafs
+
+from chronolake.slices import arrow_filters, arrow_types, columns, errors, merge, slice_reader, stored_slices
+from chronolake.slices.base_files import TableFolder
+from chronolake.slices.slice_reader import SliceReader
+from chronolake.slices.stored_slices import StoredSlice
+from chronolake_model.files import ChangedFileGroup, Changes, FileSlice, Snapshot
+from chronolake_model.filters import And, Filter, Not, Or
+from chronolake_model.names import listed
+from chronolake_model.tables import SchemaField, Table
+from chronolake_model.vocabulary import IndexType
+
+BATCH_ROWS: Final = 131_072
+_SLICES_AT_ONCE_MAX: Final = 8
+"""Slices that are read at the same time: in object storage, and of local files by as many processors."""
+UPSERT, DELETE = "upsert", "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class RowReader:
+    """Reads rows of a table with the columns that it has now, or those of ``names``, in this order.
+
+    ``fields`` has the columns of each version of the schema that files were written with. Rows for which
+    ``where`` is not true are left out.
+    """
+
+    table: Table
+    fields: Mapping[int, Sequence[SchemaField]]
+    storage_options: Mapping[str, str]
+    names: tuple[str, ...]
+    where: Filter | None = None
+    batch_rows: int = BATCH_ROWS
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return self._layout(self.names)
+
+    def rows(self, slices: Iterable[StoredSlice], times: Iterable[str] | None = None) -> Iterator[pa.Table]:
+        """The rows of slices; with ``times`` those that instants of these requested times wrote last."""
+        needed = [*self.names, *_columns_of(self.where)]
+        wanted = None if times is None else pa.array(sorted(times), pa.string())
+        reader = self._reader([*needed, *([] if wanted is None else [columns.COMMIT_TIME])])
+        found = _in_order((reader.rows(stored) for stored in slices), self._slices_at_once())
+        return map(functools.partial(self._matching, times=wanted), found)
+
+    def of_state(self, snapshot: Snapshot) -> StateRows:
+        """The rows of a snapshot."""
+        return StateRows(self, [stored_slices.of(slice_) for slice_ in snapshot.slices], snapshot.as_of)
+
+    def changed_rows(self, changes: Changes) -> pa.Table:
+        """The rows of ``changes``, as one table."""
+        empty = _of_change(self.schema.empty_table(), UPSERT)
+        return pa.concat_tables([empty, *self.changes(changes)])
+
+    def changes(self, changes: Changes) -> Iterator[pa.Table]:
+        """The records that changed, each once in its last state, with the column ``_change_type``.
+
+        They are those of ``SparkTable.changes``. The keys of a file group, or those of all changed file groups
+        if records may have moved between them, are held in memory.
+        """
+        after = [stored_slices.of(group.after) for group in changes.file_groups if group.after is not None]
+        times = None if changes.restores else [instant.requested_time for instant in changes.instants]
+        yield from map(functools.partial(_of_change, change=UPSERT), self.rows(after, times))
+        deleted = self._deleted(changes, after)
+        yield from map(functools.partial(_of_change, change=DELETE), map(self._matching, deleted))
+
+    def found(self, slices: Iterable[StoredSlice], keys: pa.Array) -> Iterator[pa.Table]:
+        """The rows of slices with one of these record keys (texts), with all columns that files have."""
+        reader = self._reader([*columns.META, *self.names]).only(keys)
+        for stored in slices:
+            yield from (rows for rows in reader.rows(stored) if len(rows))
+
+    def _deleted(self, changes: Changes, after: Sequence[StoredSlice]) -> Iterator[pa.Table]:
+        groups = [group for group in changes.file_groups if group.before is not None]
+        if not groups:
+            return
+        place = [columns.RECORD_KEY]
+        if self.table.index.type is not IndexType.RECORD:
+            place.append(columns.PARTITION_PATH)
+        reader = self._reader([*self.names, *_columns_of(self.where), *place])
+        of_keys = self._reader(place)
+        moved = _keys_of(of_keys, after, place) if stored_slices.may_have_moved(self.table, changes) else None
+        for group in groups:
+            yield from _deleted_of(reader, of_keys, group, place, moved)
+
+    def _matching(self, rows: pa.Table, times: pa.Array | None = None) -> pa.Table:
+        """The rows that count, in the columns to return."""
+        if times is not None:
+            rows = rows.filter(pc.is_in(rows[columns.COMMIT_TIME], value_set=times))
+        if self.where is not None:
+            types = {field.name: field.type for field in self.table.schema}
+            rows = arrow_filters.matching(rows, self.where, types)
+        return rows.select(list(self.names))
+
+    def _reader(self, names: Iterable[str]) -> SliceReader:
+        whole = arrow_types.file_layout(self.table.schema)
+        ordering = slice_reader.ordering_of(whole, self.table.merge_fields)
+        folder = TableFolder.of(self.table.base_path, self.storage_options)
+        return SliceReader(folder, self._layout(names), self.fields, ordering, batch_rows=self.batch_rows)
+
+    def _layout(self, names: Iterable[str]) -> pa.Schema:
+        layout = arrow_types.file_layout(self.table.schema)
+        return pa.schema([layout.field(name) for name in dict.fromkeys(names)])
+
+    def _slices_at_once(self) -> int:
+        folder = TableFolder.of(self.table.base_path, self.storage_options)
+        is_local = isinstance(folder.filesystem, pafs.LocalFileSystem)
+        return min(os.cpu_count() or 1, _SLICES_AT_ONCE_MAX) if is_local else _SLICES_AT_ONCE_MAX
+
+
+def reader(
+    table: Table,
+    fields: Mapping[int, Sequence[SchemaField]],
+    storage_options: Mapping[str, str],
+    names: Sequence[str] | None,
+    where: Filter | None,
+) -> RowReader:
+    """A reader of all columns, or of those named: of the table, or Hudi's five. Raises ``SchemaMismatch``."""
+    own = [field.name for field in table.schema]
+    chosen = own if names is None else listed(names)
+    if not chosen:
+        raise ValueError("name at least one column, or leave columns out to read all")
+    known = {*own, *columns.META}
+    if unknown := [name for name in chosen if name not in known]:
+        raise errors.SchemaMismatch(
+            f"{table.name} has no columns {', '.join(unknown)}; it has {', '.join(own)}", {"unknown": unknown}
+        )
+    if unknown := [name for name in _columns_of(where) if name not in own]:
+        raise errors.SchemaMismatch(
+            f"{table.name} has no columns {', '.join(unknown)} to filter by; it has {', '.join(own)}",
+            {"unknown": unknown},
+        )
+    return RowReader(table, fields, storage_options, tuple(dict.fromkeys(chosen)), where)
+
+
+def versions_of(slices: Iterable[FileSlice]) -> set[int]:
+    """The versions of the schema that the files of slices were written with."""
+    return stored_slices.schema_versions(slices)
+
+
+@dataclass(frozen=True, slots=True)
+class StateRows:
+    """The rows of a state of a table. Each method reads them again."""
+
+    reader: RowReader
+    slices: Sequence[StoredSlice]
+    as_of: str | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return self.reader.schema
+
+    def batches(self) -> pa.RecordBatchReader:
+        """The rows as record batches, read when they are needed."""
+        return reader_of(self.schema, self.reader.rows(self.slices), self.reader.batch_rows)
+
+    def table(self) -> pa.Table:
+        """All rows."""
+        return pa.concat_tables([self.schema.empty_table(), *self.reader.rows(self.slices)])
+
+    def dataset(self) -> RowsDataset:
+        """The rows as a dataset, which DuckDB and Polars read with the columns and filters of their queries."""
+        return RowsDataset(self)
+
+    def of_columns(self, names: Sequence[str]) -> StateRows:
+        """The same rows with other columns."""
+        return dataclasses.replace(self, reader=dataclasses.replace(self.reader, names=tuple(names)))
+
+
+def reader_of(schema: pa.Schema, tables: Iterable[pa.Table], batch_rows: int) -> pa.RecordBatchReader:
+    """A reader of tables with this schema."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for rows in tables:
+            yield from rows.to_batches(max_chunksize=batch_rows)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+class RowsDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow is untyped
+    """The rows of a state of a table, as other libraries read a dataset of pyarrow.
+
+    DuckDB calls ``scanner``, Polars ``to_batches``, which does; both leave the filters of a query to it.
+    """
+
+    def __init__(self, rows: StateRows) -> None:
+        self._rows = rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._rows.schema
+
+    def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_options: Any) -> RowsScanner:
+        """A scan of some columns, of the rows for which an expression of pyarrow is true."""
+        return RowsScanner(self._rows, self.schema.names if columns is None else list(columns), filter)
+
+
+class RowsScanner:
+    """A scan of a ``RowsDataset``."""
+
+    def __init__(self, rows: StateRows, names: Sequence[str], filter: Any) -> None:
+        self._rows, self._names, self._filter = rows, names, filter
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """The columns of the scan."""
+        return pa.schema([self._rows.schema.field(name) for name in self._names])
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as record batches, read when they are needed."""
+        return reader_of(self.projected_schema, self._tables(), self._rows.reader.batch_rows)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """As ``to_reader``."""
+        return iter(self.to_reader())
+
+    def to_table(self) -> pa.Table:
+        """All rows of the scan."""
+        return pa.concat_tables([self.projected_schema.empty_table(), *self._tables()])
+
+    def _tables(self) -> Iterator[pa.Table]:
+        names = self._names or self._rows.schema.names[:1]
+        if self._filter is not None and not _fits(self._filter, self.projected_schema):
+            # It names columns that the scan does not have.
+            names = self._rows.schema.names
+        rows = self._rows.of_columns(names)
+        for table in rows.reader.rows(rows.slices):
+            matching = table if self._filter is None else table.filter(self._filter)
+            yield matching.select(list(self._names))
+
+
+def _fits(filter_: Any, layout: pa.Schema) -> bool:
+    """Whether an expression of pyarrow names only columns of the layout."""
+    try:
+        layout.empty_table().filter(filter_)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _in_order(slices: Iterable[Iterator[pa.Table]], at_once: int) -> Iterator[pa.Table]:
+    """The tables of all iterators, in order; of the first ``at_once`` ones the next table is made ahead.
+
+    No thread waits for the caller, who may stop reading at any time.
+    """
+    threads = ThreadPoolExecutor(at_once, thread_name_prefix="chronolake-rows")
+    waiting = iter(slices)
+    running: deque[tuple[Iterator[pa.Table], Future[pa.Table | None]]] = deque()
+    try:
+        while True:
+            while len(running) < at_once and (begun := next(waiting, None)) is not None:
+                running.append((begun, threads.submit(next, begun, None)))
+            if not running:
+                return
+            first, future = running.popleft()
+            rows = future.result()
+            del future
+            if rows is not None:
+                running.appendleft((first, threads.submit(next, first, None)))
+                yield rows
+            # No variable holds rows while the next ones are awaited.
+            del rows
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _deleted_of(
+    reader: SliceReader,
+    of_keys: SliceReader,
+    group: ChangedFileGroup,
+    place: Sequence[str],
+    moved: pa.Table | None,
+) -> Iterator[pa.Table]:
+    """The records of the slice before that no slice after has."""
+    assert group.before is not None
+    after = [] if group.after is None else [stored_slices.of(group.after)]
+    keys = _keys_of(of_keys, after, [columns.RECORD_KEY])
+    for rows in reader.rows(stored_slices.of(group.before)):
+        deleted = merge.deleted_rows(rows, keys)
+        if moved is not None and len(deleted):
+            deleted = _without(deleted, moved, place)
+        yield deleted
+
+
+def _keys_of(reader: SliceReader, slices: Iterable[StoredSlice], place: Sequence[str]) -> pa.Table:
+    empty = pa.schema([(name, pa.string()) for name in place]).empty_table()
+    found = (rows.select(list(place)) for stored in slices for rows in reader.rows(stored))
+    return pa.concat_tables([empty, *(rows.cast(empty.schema) for rows in found)])
+
+
+def _without(rows: pa.Table, others: pa.Table, place: Sequence[str]) -> pa.Table:
+    """The rows whose place no other row has."""
+    numbers = pa.array(range(len(rows)))
+    places = pa.table({**{name: rows[name].cast(pa.string()) for name in place}, "number": numbers})
+    left = places.join(others, list(place), join_type="left anti")["number"]
+    return rows.take(left.combine_chunks().sort())
+
+
+def _of_change(rows: pa.Table, change: str) -> pa.Table:
+    return rows.append_column(columns.CHANGE_TYPE, pa.repeat(pa.scalar(change), len(rows)))
+
+
+def _columns_of(filter_: Filter | None) -> list[str]:
+    """The columns that a filter names."""
+    match filter_:
+        case None:
+            return []
+        case And() | Or():
+            return [name for part in filter_.filters for name in _columns_of(part)]
+        case Not():
+            return _columns_of(filter_.filter)
+        case _:
+            return [filter_.column]

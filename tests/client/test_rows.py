@@ -1,0 +1,235 @@
+"""Reads of rows by the client, of tables that executors' code has written. Random histories: tests/spark."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import duckdb
+import polars
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import chronolake
+from chronolake import Field, col
+from chronolake.slices.errors import BaseFileDamaged, SchemaMismatch
+from chronolake_model.tables import BucketIndex
+from chronolake_model.vocabulary import IndexType, TableType
+from tests.fix_s3 import S3
+from tests.spark.arrow_writes import Row, row, upsert
+
+SCHEMA = [
+    Field("id", "bigint"),
+    Field("amount", "int"),
+    Field("note", "string"),
+    Field("ts", "bigint", nullable=False),
+    Field("day", "string"),
+]
+NewTable = Callable[..., chronolake.Table]
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def new_table(shared_server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewTable]:
+    with chronolake.connect(shared_server_url) as client:
+        client.create_namespace("rows", if_not_exists=True)
+
+        def make(**definition: Any) -> chronolake.Table:
+            name = f"rows.t{next(_NUMBERS)}"
+            defaults = {
+                "base_path": str(tmp_path_factory.mktemp("tables") / name),
+                "schema": SCHEMA,
+                "record_key_fields": ["id"],
+                "partition_fields": ["day"],
+                "ordering_field": "ts",
+                "type": TableType.MERGE_ON_READ,
+                "index": BucketIndex(IndexType.SIMPLE),
+                "properties": {"hudi.publish": "false"},
+            }
+            return client.create_table(name, **{**defaults, **definition})
+
+        yield make
+
+
+def write(table: chronolake.Table, *values: tuple[int, int | None, str, int]) -> chronolake.Instant:
+    """One instant with these ids, amounts, notes and ordering values: odd ids in one partition."""
+    rows = [of_day(id_ % 2, id_, amount=amount, note=note, ts=ts) for id_, amount, note, ts in values]
+    return upsert(table, *rows)
+
+
+def of_day(day: int, id_: int, **values: Any) -> Row:
+    return row(id_, group=day, path=f"day={day}", id=id_, day=str(day), **values)
+
+
+def amounts(rows: pa.Table) -> dict[int, int | None]:
+    return dict(zip(rows["id"].to_pylist(), rows["amount"].to_pylist(), strict=True))
+
+
+@pytest.fixture(scope="module")
+def orders(new_table: NewTable) -> chronolake.Table:
+    """Four rows, of which two have changed in log files."""
+    table = new_table()
+    write(table, (1, 10, "a", 1), (2, 20, "b", 1), (3, None, "c", 1), (4, 40, "d", 1))
+    write(table, (1, 11, "a", 2), (4, 39, "late", 0))
+    return table
+
+
+@pytest.mark.parametrize("type_", TableType)
+def test_rows_are_those_of_the_state_that_is_asked_for(new_table: NewTable, type_: TableType) -> None:
+    table = new_table(type=type_)
+    assert table.to_arrow().schema.names == ["id", "amount", "note", "ts", "day"]
+    assert len(table.to_arrow()) == 0
+    first = write(table, (1, 10, "a", 1), (2, 20, "b", 1))
+    second = write(table, (1, 11, "a", 2), (4, 40, "d", 1))
+    assert amounts(table.to_arrow(first)) == {1: 10, 2: 20}
+    assert amounts(table.to_arrow(second.completion_time)) == amounts(table.to_arrow()) == {1: 11, 2: 20, 4: 40}
+    changed = table.changes_to_arrow(first, second)
+    assert (amounts(changed), set(changed["_change_type"].to_pylist())) == ({1: 11, 4: 40}, {"upsert"})
+
+
+def test_rows_are_filtered_exactly_after_files_were_pruned(orders: chronolake.Table) -> None:
+    assert amounts(orders.to_arrow(where="day = '1' and amount > 10")) == {1: 11}
+    assert amounts(orders.to_arrow(where=~(col("amount") > 10))) == {}
+    assert orders.to_arrow(where="amount is null", columns=["note"]).to_pylist() == [{"note": "c"}]
+    with pytest.raises(chronolake.errors.InvalidFilter):
+        orders.to_arrow(where="nothing = 1")
+    with pytest.raises(ValueError, match="expected"):
+        orders.to_arrow(where="amount >")
+
+
+def test_columns_come_in_the_order_asked_for_also_those_of_hudi(orders: chronolake.Table) -> None:
+    rows = orders.to_arrow(columns=["note", "_hoodie_record_key"], where="id = 1")
+    assert (rows.schema.names, rows.to_pylist()) == (
+        ["note", "_hoodie_record_key"],
+        [{"note": "a", "_hoodie_record_key": "1"}],
+    )
+    with pytest.raises(SchemaMismatch, match="no columns nothing; it has id, amount"):
+        orders.to_arrow(columns=["nothing"])
+
+
+def test_files_of_earlier_schemas_are_read_in_the_present_columns(new_table: NewTable) -> None:
+    table = new_table()
+    before = write(table, (1, 10, "a", 1), (2, 20, "b", 1))
+    table.change_schema(
+        [
+            chronolake.RenameColumn("amount", "total"),
+            chronolake.WidenColumn("total", "bigint"),
+            chronolake.AddColumn("extra", "struct<a:int>"),
+        ]
+    )
+    upsert(table, of_day(1, 1, total=2**40, note="a", ts=2, extra={"a": 1}))
+    rows = {of["id"]: (of["total"], of["extra"]) for of in table.to_arrow().to_pylist()}
+    assert rows == {1: (2**40, {"a": 1}), 2: (20, None)}
+    assert table.to_arrow(before, where="total >= 20").to_pylist() == [
+        {"id": 2, "total": 20, "note": "b", "ts": 1, "day": "0", "extra": None}
+    ]
+    assert table.to_arrow(before, columns=["extra"]).to_pylist() == [{"extra": None}, {"extra": None}]
+
+
+def test_batches_are_read_when_they_are_needed_and_leave_no_thread(new_table: NewTable) -> None:
+    table = new_table(partition_fields=[])
+    for group in range(40):
+        upsert(table, row(group, group=group, id=group, ts=1))
+    [base_file] = [slice_.base_file for slice_ in table.snapshot().slices[-1:]]
+    assert base_file is not None
+    folder = table.definition.base_path
+    reader = table.to_batches()
+    assert reader.read_next_batch().num_rows == 1
+    # The last file is not open yet.
+    (chronolake.storage.open_filesystem(folder)[0]).delete_file(f"{folder}/{base_file.path}")
+    with pytest.raises(BaseFileDamaged, match="not in storage"):
+        reader.read_all()
+    del reader
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread.name.startswith("chronolake-rows"):
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+def test_a_relation_of_duckdb_is_read_again_by_each_query(orders: chronolake.Table) -> None:
+    connection = duckdb.connect()
+    relation = orders.to_duckdb(connection)
+    for _ in range(2):
+        assert relation.aggregate("count(*), sum(amount)").fetchall() == [(4, 71)]
+    connection.register("orders", orders.to_dataset(where="day = '0'"))
+    query = "select note from orders where amount > 20 and id in (2, 4)"
+    assert connection.sql(query).fetchall() == [("d",)]
+
+
+def test_a_frame_of_polars_is_lazy_and_has_the_columns_that_a_query_needs(orders: chronolake.Table) -> None:
+    frame = orders.to_polars()
+    assert isinstance(frame, polars.LazyFrame)
+    found = frame.filter(polars.col("amount") > 20).select("note").collect()
+    assert found.to_dicts() == [{"note": "d"}]
+    assert frame.select(polars.len()).collect().item() == 4
+
+
+def test_pandas_gets_integers_with_nulls_as_integers(new_table: NewTable) -> None:
+    table = new_table(schema=[*SCHEMA, Field("big", "bigint")])
+    upsert(
+        table,
+        row(1, path="day=1", id=1, ts=1, day="1", big=2**53 + 1),
+        row(3, path="day=1", id=3, ts=1, day="1"),
+    )
+    frame = table.to_pandas(columns=["id", "big"])
+    assert frame["big"].iloc[0] == 2**53 + 1
+    assert frame["big"].isna().tolist() == [False, True]
+
+
+def test_other_readers_find_the_same_rows_in_the_files_of_a_copy_on_write_table(new_table: NewTable) -> None:
+    table = new_table(type=TableType.COPY_ON_WRITE)
+    write(table, (1, 10, "a", 1), (2, 20, "b", 1))
+    write(table, (1, 11, "a", 2), (4, None, "d", 1))
+    base_path = table.definition.base_path
+    files = [f"{base_path}/{slice_.base_file.path}" for slice_ in table.snapshot().slices if slice_.base_file]
+    rows = table.to_arrow(columns=ds.dataset(files).schema.names)
+    assert rows.equals(ds.dataset(files).to_table())
+    assert duckdb.read_parquet(files).order("id").select("id, amount, day").fetchall() == sorted(
+        zip(*(rows[name].to_pylist() for name in ("id", "amount", "day")), strict=True)
+    )
+
+
+def test_rows_of_a_table_in_a_bucket_are_read(shared_server_url: str, s3: S3) -> None:
+    where = {f"storage.{name}": s3.options[name] for name in ("endpoint_override", "region")}
+    secrets = {name: s3.options[name] for name in ("access_key", "secret_key")}
+    with chronolake.connect(shared_server_url, storage_options=secrets) as client:
+        client.create_namespace("rows_of_bucket")
+        table = client.create_table(
+            "rows_of_bucket.table",
+            base_path=s3.base_path,
+            schema=SCHEMA,
+            record_key_fields=["id"],
+            partition_fields=["day"],
+            ordering_field="ts",
+            type=TableType.MERGE_ON_READ,
+            properties={**where, "hudi.publish": "false"},
+        )
+        write(table, (1, 10, "a", 1), (2, 20, "b", 1))
+        write(table, (1, 11, "a", 2))
+        assert amounts(table.to_arrow()) == {1: 11, 2: 20}
+        assert table.to_duckdb(duckdb.connect()).sum("amount").fetchall() == [(31,)]
+
+
+def test_a_library_that_is_missing_is_named_with_its_extra(
+    orders: chronolake.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ImportError, match=r"pip install 'chronolake\[polars\]'"):
+        orders.to_polars()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_client_for_an_event_loop_reads_rows_too(
+    shared_server_url: str, orders: chronolake.Table
+) -> None:
+    async with chronolake.connect_async(shared_server_url) as client:
+        table = await client.table(orders.name)
+        assert amounts(await table.to_arrow()) == amounts(orders.to_arrow())
+        assert (await table.to_batches(columns=["id"])).read_all().num_rows == 4
