@@ -172,9 +172,10 @@ class StateRows:
         """The columns of the rows."""
         return self.reader.schema
 
-    def batches(self) -> pa.RecordBatchReader:
-        """The rows as record batches, read when they are needed."""
-        return reader_of(self.schema, self.reader.rows(self.slices), self.reader.batch_rows)
+    def batches(self, batch_rows: int | None = None) -> pa.RecordBatchReader:
+        """The rows as record batches of this number of rows at most, read when they are needed."""
+        reader = dataclasses.replace(self.reader, batch_rows=batch_rows or BATCH_ROWS)
+        return reader_of(self.schema, reader.rows(self.slices), reader.batch_rows)
 
     def table(self) -> pa.Table:
         """All rows."""

@@ -12,6 +12,7 @@ import pytest
 
 import chronolake
 from chronolake.cli import main
+from tests.client import rows
 from tests.client.gateway import Gateway
 from tests.client.stored import Stored
 from tests.fix_stores import Store
@@ -122,3 +123,18 @@ def stored(server_url: str, namespace: str, store: Store) -> Iterator[Stored]:
             partition_fields=["name"],
         )
         yield Stored(table, store)
+
+
+@pytest.fixture(scope="module")
+def new_rows(shared_server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[rows.NewTable]:
+    """Makes tables whose rows are really there."""
+    yield from rows.new_table(shared_server_url, tmp_path_factory.mktemp("tables"))
+
+
+@pytest.fixture(scope="module")
+def orders(new_rows: rows.NewTable) -> chronolake.Table:
+    """Four rows, of which two have changed in log files."""
+    table = new_rows()
+    rows.write(table, (1, 10, "a", 1), (2, 20, "b", 1), (3, None, "c", 1), (4, 40, "d", 1))
+    rows.write(table, (1, 11, "a", 2), (4, 39, "late", 0))
+    return table

@@ -3,85 +3,26 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import duckdb
 import polars
-import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
 import chronolake
 from chronolake import Field, col
 from chronolake.slices.errors import BaseFileDamaged, SchemaMismatch
-from chronolake_model.tables import BucketIndex
-from chronolake_model.vocabulary import IndexType, TableType
+from chronolake_model.vocabulary import TableType
+from tests.client.rows import SCHEMA, NewTable, amounts, of_day, write
 from tests.fix_s3 import S3
-from tests.spark.arrow_writes import Row, row, upsert
-
-SCHEMA = [
-    Field("id", "bigint"),
-    Field("amount", "int"),
-    Field("note", "string"),
-    Field("ts", "bigint", nullable=False),
-    Field("day", "string"),
-]
-NewTable = Callable[..., chronolake.Table]
-_NUMBERS = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def new_table(shared_server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewTable]:
-    with chronolake.connect(shared_server_url) as client:
-        client.create_namespace("rows", if_not_exists=True)
-
-        def make(**definition: Any) -> chronolake.Table:
-            name = f"rows.t{next(_NUMBERS)}"
-            defaults = {
-                "base_path": str(tmp_path_factory.mktemp("tables") / name),
-                "schema": SCHEMA,
-                "record_key_fields": ["id"],
-                "partition_fields": ["day"],
-                "ordering_field": "ts",
-                "type": TableType.MERGE_ON_READ,
-                "index": BucketIndex(IndexType.SIMPLE),
-                "properties": {"hudi.publish": "false"},
-            }
-            return client.create_table(name, **{**defaults, **definition})
-
-        yield make
-
-
-def write(table: chronolake.Table, *values: tuple[int, int | None, str, int]) -> chronolake.Instant:
-    """One instant with these ids, amounts, notes and ordering values: odd ids in one partition."""
-    rows = [of_day(id_ % 2, id_, amount=amount, note=note, ts=ts) for id_, amount, note, ts in values]
-    return upsert(table, *rows)
-
-
-def of_day(day: int, id_: int, **values: Any) -> Row:
-    return row(id_, group=day, path=f"day={day}", id=id_, day=str(day), **values)
-
-
-def amounts(rows: pa.Table) -> dict[int, int | None]:
-    return dict(zip(rows["id"].to_pylist(), rows["amount"].to_pylist(), strict=True))
-
-
-@pytest.fixture(scope="module")
-def orders(new_table: NewTable) -> chronolake.Table:
-    """Four rows, of which two have changed in log files."""
-    table = new_table()
-    write(table, (1, 10, "a", 1), (2, 20, "b", 1), (3, None, "c", 1), (4, 40, "d", 1))
-    write(table, (1, 11, "a", 2), (4, 39, "late", 0))
-    return table
+from tests.spark.arrow_writes import row, upsert
 
 
 @pytest.mark.parametrize("type_", TableType)
-def test_rows_are_those_of_the_state_that_is_asked_for(new_table: NewTable, type_: TableType) -> None:
-    table = new_table(type=type_)
+def test_rows_are_those_of_the_state_that_is_asked_for(new_rows: NewTable, type_: TableType) -> None:
+    table = new_rows(type=type_)
     assert table.to_arrow().schema.names == ["id", "amount", "note", "ts", "day"]
     assert len(table.to_arrow()) == 0
     first = write(table, (1, 10, "a", 1), (2, 20, "b", 1))
@@ -112,8 +53,8 @@ def test_columns_come_in_the_order_asked_for_also_those_of_hudi(orders: chronola
         orders.to_arrow(columns=["nothing"])
 
 
-def test_files_of_earlier_schemas_are_read_in_the_present_columns(new_table: NewTable) -> None:
-    table = new_table()
+def test_files_of_earlier_schemas_are_read_in_the_present_columns(new_rows: NewTable) -> None:
+    table = new_rows()
     before = write(table, (1, 10, "a", 1), (2, 20, "b", 1))
     table.change_schema(
         [
@@ -131,8 +72,8 @@ def test_files_of_earlier_schemas_are_read_in_the_present_columns(new_table: New
     assert table.to_arrow(before, columns=["extra"]).to_pylist() == [{"extra": None}, {"extra": None}]
 
 
-def test_batches_are_read_when_they_are_needed_and_leave_no_thread(new_table: NewTable) -> None:
-    table = new_table(partition_fields=[])
+def test_batches_are_read_when_they_are_needed_and_leave_no_thread(new_rows: NewTable) -> None:
+    table = new_rows(partition_fields=[])
     for group in range(40):
         upsert(table, row(group, group=group, id=group, ts=1))
     [base_file] = [slice_.base_file for slice_ in table.snapshot().slices[-1:]]
@@ -170,8 +111,8 @@ def test_a_frame_of_polars_is_lazy_and_has_the_columns_that_a_query_needs(orders
     assert frame.select(polars.len()).collect().item() == 4
 
 
-def test_pandas_gets_integers_with_nulls_as_integers(new_table: NewTable) -> None:
-    table = new_table(schema=[*SCHEMA, Field("big", "bigint")])
+def test_pandas_gets_integers_with_nulls_as_integers(new_rows: NewTable) -> None:
+    table = new_rows(schema=[*SCHEMA, Field("big", "bigint")])
     upsert(
         table,
         row(1, path="day=1", id=1, ts=1, day="1", big=2**53 + 1),
@@ -182,8 +123,8 @@ def test_pandas_gets_integers_with_nulls_as_integers(new_table: NewTable) -> Non
     assert frame["big"].isna().tolist() == [False, True]
 
 
-def test_other_readers_find_the_same_rows_in_the_files_of_a_copy_on_write_table(new_table: NewTable) -> None:
-    table = new_table(type=TableType.COPY_ON_WRITE)
+def test_other_readers_find_the_same_rows_in_the_files_of_a_copy_on_write_table(new_rows: NewTable) -> None:
+    table = new_rows(type=TableType.COPY_ON_WRITE)
     write(table, (1, 10, "a", 1), (2, 20, "b", 1))
     write(table, (1, 11, "a", 2), (4, None, "d", 1))
     base_path = table.definition.base_path

@@ -41,15 +41,17 @@ class AsyncTableRows(AsyncTableFiles):
         *,
         where: Filter | str | None = None,
         columns: Sequence[str] | None = None,
+        batch_rows: int | None = None,
     ) -> pa.RecordBatchReader:
         """The rows as record batches, read when they are needed: memory is bounded, whatever the table's size.
 
-        Slices are read in parallel, and their rows come in one order. Raises ``HistoryCleaned``,
-        ``InvalidFilter``, ``ValueError`` for a text that is no filter, ``SchemaMismatch`` for an unknown
-        column; the reader raises ``BaseFileDamaged``, ``LogFileDamaged`` and ``LogFileUnsupported``.
+        Slices are read in parallel, and their rows come in one order. A batch has ``batch_rows`` at most.
+        Raises ``HistoryCleaned``, ``InvalidFilter``, ``ValueError`` for a text that is no filter,
+        ``SchemaMismatch`` for an unknown column; the reader raises ``BaseFileDamaged``, ``LogFileDamaged`` and
+        ``LogFileUnsupported``.
         """
         rows = await self._state_rows(as_of, where, columns)
-        return await concurrency.run_blocking(rows.batches)
+        return await concurrency.run_blocking(rows.batches, batch_rows)
 
     async def to_arrow(
         self,

@@ -26,6 +26,7 @@ from chronolake.cli import (
     outcomes,
     output,
     plugins,
+    rows,
     savepoints,
     schemas,
     services,
@@ -90,6 +91,8 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("conflicts")(options.with_common_options(instants.conflicts))
     app.add_typer(savepoints.app())
     app.command("restore")(options.with_common_options(savepoints.restore))
+    app.command("head")(options.with_common_options(rows.head))
+    app.command("query")(options.with_common_options(rows.query))
     app.command("snapshot")(options.with_common_options(snapshot.snapshot))
     app.command("changes")(options.with_common_options(snapshot.changes))
     app.command("files")(options.with_common_options(files.files))

@@ -1,0 +1,142 @@
+"""Rows on stdout: as a readable table, JSON, CSV, or a stream of Arrow."""
+
+from __future__ import annotations
+
+import csv
+import enum
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+
+from chronolake.cli import context, output
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SHOWN_MAX: Final = 1_000
+"""Rows of a readable table."""
+
+
+class Form(enum.StrEnum):
+    """The form of rows on stdout."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    ARROW = "arrow"
+
+
+OutputOption = Annotated[
+    Form,
+    typer.Option(
+        "--output",
+        "-o",
+        help="table; json, a list of rows; csv; arrow, a stream of Arrow IPC. --json is --output json.",
+    ),
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option("--columns", metavar="NAMES", help="Only these columns, with commas between them."),
+]
+
+
+def form_of(chosen: Form) -> Form:
+    """The form that is asked for: ``--json`` is another spelling of one."""
+    return Form.JSON if context.wants_json() else chosen
+
+
+def names_of(columns: str | None) -> list[str] | None:
+    """The names in the value of ``--columns``."""
+    return None if columns is None else [name for text in columns.split(",") if (name := text.strip())]
+
+
+def write(rows: pa.RecordBatchReader, form: Form, limit: int | None = None) -> int:
+    """Write the rows, ``limit`` at most, and return their number. Only a table or JSON holds all of them."""
+    batches = _limited(rows, limit)
+    match form:
+        case Form.TABLE:
+            return _write_table(rows.schema.names, _limited_rows(batches), limit)
+        case Form.JSON:
+            listed = [row for batch in batches for row in batch.to_pylist()]
+            sys.stdout.write(output.json_document(listed) + "\n")
+            return len(listed)
+        case Form.CSV:
+            return _write_csv(rows.schema.names, batches)
+        case Form.ARROW:
+            return _write_arrow(rows.schema, batches)
+
+
+def text_of(value: Any) -> str:
+    """The readable text of a value; that of a nested value is JSON."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value
+        case dict() | list() | bytes():
+            return msgspec.json.encode(value).decode()
+        case _:
+            return str(value)
+
+
+def _limited(rows: pa.RecordBatchReader, limit: int | None) -> Iterator[pa.RecordBatch]:
+    left = limit
+    for batch in rows:
+        if left is None:
+            yield batch
+            continue
+        yield batch.slice(0, left)
+        left -= min(len(batch), left)
+        if not left:
+            return
+
+
+def _limited_rows(batches: Iterable[pa.RecordBatch]) -> list[Mapping[str, Any]]:
+    """The rows of a readable table, and one more if there are more."""
+    listed: list[Mapping[str, Any]] = []
+    for batch in batches:
+        listed += batch.slice(0, SHOWN_MAX + 1 - len(listed)).to_pylist()
+        if len(listed) > SHOWN_MAX:
+            break
+    return listed
+
+
+def _write_table(names: Sequence[str], rows: list[Mapping[str, Any]], limit: int | None) -> int:
+    shown = rows[:SHOWN_MAX]
+    numbers = {name for name in names if any(_is_number(row[name]) for row in shown)}
+    headings = [f"{name}#" if name in numbers else f"{name}~" for name in names]
+    cells = ([text_of(row[name]) for name in names] for row in shown)
+    output.print_table(output.console(), output.table_of(headings, cells))
+    if len(rows) > SHOWN_MAX:
+        context.progress(f"The first {SHOWN_MAX:,} rows. --output csv writes all, --limit fewer.")
+    return len(shown)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _write_csv(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> int:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(names)
+    count = 0
+    for batch in batches:
+        writer.writerows([text_of(value) for value in row.values()] for row in batch.to_pylist())
+        count += len(batch)
+    return count
+
+
+def _write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    import pyarrow as pa  # noqa: PLC0415  # an extra, which the caller has loaded
+
+    count = 0
+    with pa.ipc.new_stream(sys.stdout.buffer, schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+            count += len(batch)
+    return count
