@@ -1,4 +1,4 @@
-"""``chronolake head`` and ``query``: rows of a table that executors' code has written."""
+"""``chronolake head``, ``query``, ``diff`` and ``history``: rows of real files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ import pyarrow as pa
 import pytest
 
 import chronolake
+from chronolake import Action, _keys
 from chronolake.cli import rows
+from chronolake_model.tables import BucketIndex
+from chronolake_model.vocabulary import IndexType, TableType
 from tests.client.conftest import Cli
+from tests.client.rows import NewTable, of_day, write
+from tests.spark.arrow_writes import row, upsert
 
 ALL = [
     {"id": 2, "amount": 20, "note": "b"},
@@ -82,3 +87,75 @@ def test_a_query_that_fails_ends_with_the_reason(cli: Cli) -> None:
 )
 def test_only_names_of_tables_with_a_time_are_quoted(sql: str, expected: str) -> None:
     assert rows.with_times_quoted(sql) == expected
+
+
+@pytest.fixture(scope="module", params=[IndexType.SIMPLE, IndexType.BUCKET])
+def changed(request: pytest.FixtureRequest, new_rows: NewTable) -> chronolake.Table:
+    """A table with an insert, an update, a late change, a delete, a restore, and a compaction between."""
+    table = new_rows(index=BucketIndex(request.param, 2), partition_fields=[], type=TableType.COPY_ON_WRITE)
+    bucket = int(_keys.buckets([pa.array(["2"])], 2)[0])
+
+    def put(amount: int, ts: int, *, delete: bool = False) -> None:
+        changed = row(2, group=bucket, delete=delete, id=2, amount=amount, note="n", ts=ts)
+        upsert(table, changed, row(9, group=1 - bucket, id=9, ts=ts))
+
+    put(20, 1)
+    table.savepoint()
+    put(21, 2)
+    put(0, 1)
+    put(0, 3, delete=True)
+    return table
+
+
+def test_the_history_of_a_record_names_who_changed_it_and_what_it_was(
+    cli: Cli, changed: chronolake.Table
+) -> None:
+    instants = list(changed.timeline.completed().by_completion_time().where(action=Action.COMMIT))
+    versions = cli("history", changed.name, "--key", "2", "--json").json
+    amounts_of = [
+        tuple(None if version[side] is None else version[side]["amount"] for side in ("before", "after"))
+        for version in versions
+    ]
+    assert [version["change"] for version in versions] == ["insert", "update", "delete"]
+    assert amounts_of == [(None, 20), (20, 21), (21, None)]
+    made_by = [instants[number] for number in (0, 1, 3)]
+    assert [version["requested_time"] for version in versions] == [made.requested_time for made in made_by]
+    assert {version["writer"] for version in versions} == {instants[0].writer}
+    assert "amount: 20 -> 21" in cli("history", changed.name, "--key", "id=2").out
+    assert "No version" in cli("history", changed.name, "--key", "3").out
+
+
+def test_the_history_is_without_what_a_restore_has_undone(new_rows: NewTable) -> None:
+    table = new_rows()
+    write(table, (1, 10, "a", 1))
+    savepoint = table.savepoint()
+    write(table, (1, 11, "a", 2))
+    table.restore(savepoint.requested_time)
+    last = upsert(table, of_day(1, 1, ts=3, delete=True))
+    versions = table.record_history((1,))
+    assert [version.change for version in versions] == ["insert", "delete"]
+    assert versions[-1].requested_time == last.requested_time
+    assert versions[-1].before == {"id": 1, "amount": 10, "note": "a", "ts": 1, "day": "1"}
+
+
+def test_a_key_of_another_form_is_refused(cli: Cli, orders: chronolake.Table) -> None:
+    refused = cli("history", orders.name, "--key", "id=1", "--key", "day=1")
+    assert (refused.code, "--key id=VALUE" in refused.err) == (2, True)
+    assert "is not a key" in cli("history", orders.name, "--key", "x").err
+
+
+def test_the_diff_of_two_states_has_what_differs_in_them(cli: Cli, new_rows: NewTable) -> None:
+    table = new_rows(properties={"hudi.publish": "false", "merge.mode": "commit-time"})
+    first = write(table, (1, 10, "a", 1), (2, 20, "b", 1), (3, 30, "c", 1), (5, 50, "e", 1))
+    write(table, (1, 11, "a", 2), (3, 30, "c", 1), (4, 40, "d", 1))
+    upsert(table, of_day(0, 2, ts=3, delete=True))
+    assert first.completion_time is not None
+    listed = cli("diff", table.name, first.completion_time, "--columns", "id,amount", "--json").json
+    assert sorted(listed, key=str) == [
+        {"change": "delete", "before": {"id": 2, "amount": 20}, "after": None},
+        {"change": "insert", "before": None, "after": {"id": 4, "amount": 40}},
+        {"change": "update", "before": {"id": 1, "amount": 10}, "after": {"id": 1, "amount": 11}},
+    ]
+    shown = cli("diff", table.name, first.completion_time, "latest")
+    assert "1 x insert, 1 x update, 1 x delete" in shown.out
+    assert "amount: 10 -> 11" in shown.out

@@ -11,7 +11,7 @@ from chronolake._async.table_files import AsyncTableFiles
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._filters import filter_of
 from chronolake_model import operations
-from chronolake_model.files import FileSlice, Snapshot
+from chronolake_model.files import Changes, FileSlice, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.tables import SchemaField
 from chronolake_model.times import Moment
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
+    from chronolake._record_versions import RecordVersion
     from chronolake._rows import RowReader, StateRows
 
 
@@ -132,10 +133,56 @@ class AsyncTableRows(AsyncTableFiles):
         """
         _library("pyarrow")
         changes = await self.changes(from_, to)
-        groups = changes.file_groups
-        slices = [slice for group in groups for slice in (group.before, group.after) if slice is not None]
-        reader = await self._row_reader(slices, where, columns)
+        reader = await self._row_reader(_slices_of(changes), where, columns)
         return await concurrency.run_blocking(reader.changed_rows, changes)
+
+    async def differences_to_arrow(
+        self,
+        from_: Moment | None = None,
+        to: Moment | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """The records that differ in two states: ``change`` (insert, update, delete), ``before`` and ``after``.
+
+        ``from_`` is the earlier state. A record whose columns have the same values in both is left out. Raises
+        what ``to_batches`` raises.
+        """
+        _library("pyarrow")
+        from chronolake import _record_versions  # noqa: PLC0415  # an extra
+
+        changes = await self.changes(from_, to)
+        reader = await self._row_reader(_slices_of(changes), None, columns)
+        return await concurrency.run_blocking(_record_versions.differences, reader, changes)
+
+    async def record_history(self, key: Any) -> list[RecordVersion]:
+        """The versions of a record in the history that can be read: who made each, and the record before.
+
+        What a restore has undone is not in it.
+
+        A key is the value of the record key field, a tuple of values if there are several fields, or a dict by
+        field. The changes of each write are fetched, and the record is looked up in the files that it changed:
+        in a table with buckets only in those of its bucket. Raises ``SchemaMismatch`` for another key.
+        """
+        _library("pyarrow")
+        from chronolake import _record_versions  # noqa: PLC0415  # an extra
+
+        text, key_texts = _record_versions.record_key(self.definition, key)
+        versions: list[RecordVersion] = []
+        last = self.definition.cleaned_before
+        timeline = self.timeline.completed().by_completion_time().where(action=_record_versions.WRITES)
+        async for instant in timeline if last is None else timeline.after(last):
+            if instant.operation in _record_versions.SERVICES:
+                continue
+            changes = await self.changes(last, instant)
+            last = instant.completion_time
+            groups = _record_versions.groups_of(self.definition, instant, changes, key_texts)
+            if groups:
+                reader = await self._row_reader(_slices_of(changes), None, None)
+                versions += await concurrency.run_blocking(
+                    _record_versions.versions, reader, instant, groups, text
+                )
+        return versions
 
     async def _state_rows(
         self, as_of: Moment | None, where: Filter | str | None, columns: Sequence[str] | None
@@ -168,6 +215,12 @@ class AsyncTableRows(AsyncTableFiles):
             fields[version] = (await self._transport.send(call)).fields
         filter = None if where is None else filter_of(where, table.schema)
         return _rows.reader(table, fields, self.storage_options, columns, filter)
+
+
+def _slices_of(changes: Changes) -> list[FileSlice]:
+    return [
+        slice for group in changes.file_groups for slice in (group.before, group.after) if slice is not None
+    ]
 
 
 def _library(name: str) -> Any:

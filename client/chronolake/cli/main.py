@@ -35,6 +35,7 @@ from chronolake.cli import (
     sweeps,
     tables,
     timeline,
+    versions,
 )
 from chronolake_model import environment
 
@@ -93,6 +94,8 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("restore")(options.with_common_options(savepoints.restore))
     app.command("head")(options.with_common_options(rows.head))
     app.command("query")(options.with_common_options(rows.query))
+    app.command("diff")(options.with_common_options(versions.diff))
+    app.command("history")(options.with_common_options(versions.history))
     app.command("snapshot")(options.with_common_options(snapshot.snapshot))
     app.command("changes")(options.with_common_options(snapshot.changes))
     app.command("files")(options.with_common_options(files.files))

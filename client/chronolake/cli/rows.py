@@ -70,9 +70,9 @@ def query(
 ) -> None:
     """Run a query over tables, by DuckDB in this process. Needs the extra duckdb, and no Java.
 
-    A table is named as NAMESPACE.TABLE, or TABLE if no other namespace has one of this name. With a time behind
-    it, as shop.orders@2026-01-31T12:00:00Z, it is read as of this time; orders@earliest and an instant's digits
-    are possible too.
+    A table is named as NAMESPACE.TABLE, or TABLE if no other namespace has one of this name. With a time, as
+    shop.orders@2026-01-31T12:00:00Z, it is read as of this time; orders@earliest and an instant's digits are
+    possible too.
     """
     try:
         import duckdb  # noqa: PLC0415  # an extra
