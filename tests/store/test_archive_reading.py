@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -11,14 +11,19 @@ import psycopg
 import pytest
 
 from chronolake_metastore.archive import indexes, reading, rows
+from chronolake_metastore.archive.run_reading import RunReader
 from chronolake_metastore.archive.storage import ArchiveDamaged
 from chronolake_metastore.domain import archives
+from chronolake_metastore.domain.archives import ArchivedFile
+from chronolake_metastore.store.instants import Filter
+from chronolake_model.vocabulary import Direction, TimeOrder
 from chronolake_storage import opening
 from chronolake_storage.files import CONTENT_BYTES_MAX, Content, Files
 from tests.fix_s3 import S3
 from tests.store import archive_reads, archiving, tampering
 from tests.store.archive_reads import reader_of
 from tests.store.archiving import change_rows, forge_run, local, overwrite
+from tests.store.history import History
 
 
 @pytest.fixture
@@ -128,6 +133,36 @@ def test_a_key_is_found_without_the_other_files_of_its_run(log_dsn: str, tmp_pat
 
     assert outcome is not None
     assert files.names == ["manifest.json", "run.json", "outcome_key.parquet", "outcome.parquet"]
+
+
+@pytest.mark.parametrize("order_by", TimeOrder)
+@pytest.mark.parametrize("direction", Direction)
+def test_a_page_of_the_timeline_reads_few_row_groups(
+    log_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order_by: TimeOrder, direction: Direction
+) -> None:
+    monkeypatch.setattr(rows, "BATCH_ROWS", 2)
+    with History(log_dsn, keys="more") as history:
+        for _ in range(12):
+            history.write("shop.orders", 0)
+    archiving.write(log_dsn, local(tmp_path))
+    groups = list[str]()
+    read_group = RunReader._read_group
+
+    def counting(self: RunReader, file: ArchivedFile, number: int, columns: Sequence[str] | None = None) -> Any:
+        groups.append(file.table)
+        return read_group(self, file, number, columns)
+
+    monkeypatch.setattr(RunReader, "_read_group", counting)
+    with psycopg.connect(log_dsn) as connection:
+        query = "SELECT table_id, count(*) FROM chronolake.instant GROUP BY table_id ORDER BY 2 DESC LIMIT 1"
+        [[table_id, count]] = connection.execute(query).fetchall()
+
+    wanted = Filter(order_by=order_by, direction=direction)
+    page = reader_of(local(tmp_path)).page_of_instants(table_id, wanted, None, 0, 2, 1_000_000)
+
+    assert len(page.instants) == 2
+    assert groups.count("instant") <= 6 < count // 2
+    assert groups.count("event") <= 12
 
 
 def test_two_keys_of_one_hash_are_told_apart(

@@ -18,7 +18,7 @@ from chronolake_metastore.archive.instant_reading import in_micros, joined, numb
 from chronolake_metastore.archive.rows import INSTANT
 from chronolake_metastore.archive.run_reading import RunReader
 from chronolake_metastore.domain import archived_instants, events
-from chronolake_metastore.domain.actions import COMPLETED_WRITES
+from chronolake_metastore.domain.actions import COMPLETED_WRITES, RULES
 from chronolake_metastore.domain.events import Event, ImpossibleEvent, StoredEvent
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.store.archived import ArchivedCompletion, ArchivedInstants
@@ -139,7 +139,8 @@ def select(
         masks = list(_masks(batch, wanted, requested, completed))
         passing = batch.filter(reduce(pc.and_, masks)) if masks else batch
         if passing.num_rows:
-            yield passing
+            is_reversed = is_descending and wanted.order_by is TimeOrder.REQUESTED_TIME
+            yield _reversed(passing) if is_reversed else passing
 
 
 def _range(after: Micros | None, until: Micros | None) -> range:
@@ -171,8 +172,13 @@ def _masks(batch: pa.RecordBatch, wanted: Filter, requested: range, completed: r
     if wanted.writer is not None:
         yield pc.equal(_words(batch, "writer"), wanted.writer)
     if wanted.actions:
-        action = present_action(batch.column("begun_as"), times).cast(pa.string())
-        yield pc.is_in(action, pa.array(sorted(wanted.actions), pa.string()))
+        begun_as = _words(batch, "begun_as")
+        completed_as = [action for action, rules in RULES.items() if rules.completed_as in wanted.actions]
+        yield pc.if_else(
+            pc.is_valid(times),
+            pc.is_in(begun_as, pa.array(completed_as, pa.string())),
+            pc.is_in(begun_as, pa.array(sorted(wanted.actions), pa.string())),
+        )
 
 
 def _words(batch: pa.RecordBatch, name: str) -> pa.Array:
@@ -190,7 +196,7 @@ def _is_before(batch: pa.RecordBatch, requested: Micros) -> pa.Array:
 def _by_request(
     runs: Sequence[RunReader], table_id: UUID, requested: range, *, is_descending: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The joined entries of a range of requested times, in this order of theirs."""
+    """The joined entries of a range of requested times: in this order the batches, each in ascending order."""
     if not is_descending:
         yield from joined(runs, table_id, requested, _COLUMNS)
         return
@@ -200,7 +206,7 @@ def _by_request(
             firsts.update(run.firsts(INSTANT, table_id, requested))
     for first, end in itertools.pairwise(sorted({*firsts, requested.stop}, reverse=True)):
         batches = list(joined(runs, table_id, range(end, first), _COLUMNS))
-        yield from map(_reversed, reversed(batches))
+        yield from reversed(batches)
 
 
 def _reversed(batch: pa.RecordBatch) -> pa.RecordBatch:
