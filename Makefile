@@ -105,8 +105,9 @@ bench-hudi: $(READY) ## the same work with Chronolake and with Hudi 1.2.0, in tu
 	@$(if $(and $(HUDI_PYTHON),$(HUDI_JAR)),,$(BIN)/python tools/make_hudi_env.py .hudi-env)
 	$(BIN)/python -m benchmarks.hudi
 
-bench-archive: $(READY) ## bytes of a small commit in PostgreSQL by table, index and column; reading an archive (COMMITS=20000 INSTANTS=10000000; CHECK=1 fails on a missed target)
+bench-archive: $(READY) ## bytes of a small commit in PostgreSQL by table, index and column; reading an archive; growth of the database with archiving on (COMMITS=20000 INSTANTS=10000000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.archive
+	$(BIN)/python -m benchmarks.growth
 
 bench-proof: $(READY) ## verify and rebuild a long log (EVENTS=100000): seconds, memory, how long commands wait
 	$(BIN)/python -m benchmarks.proof

@@ -98,15 +98,15 @@ def main() -> None:
 
 def _measure(dsn: str) -> Iterator[Row]:
     with running.server(dsn):
-        uvloop.run(_create_table())
-        before, seconds = _sizes(dsn), 0.0
+        uvloop.run(create_table())
+        before, seconds = sizes_of(dsn), 0.0
         for turn in range(VACUUMS):
             began = time.monotonic()
-            uvloop.run(_commit(range(turn * COMMITS // VACUUMS, (turn + 1) * COMMITS // VACUUMS)))
+            uvloop.run(commit(range(turn * COMMITS // VACUUMS, (turn + 1) * COMMITS // VACUUMS)))
             seconds += time.monotonic() - began
-            _vacuum(dsn)
+            vacuum(dsn)
     yield Row("commits, without the vacuums", f"{COMMITS / seconds:,.1f}/s")
-    grown = {key: (size - before[key]) / COMMITS for key, size in _sizes(dsn).items()}
+    grown = {key: (size - before[key]) / COMMITS for key, size in sizes_of(dsn).items()}
     by_table: dict[str, float] = defaultdict(float)
     for (table, _), size in grown.items():
         by_table[table] += size
@@ -140,11 +140,11 @@ def _measure_archive(dsn: str) -> Iterator[Row]:
         total = sum(path.stat().st_size for path in files) / COMMITS
         yield reporting.at_most("a small commit in the archive", total, ARCHIVED_BYTES_MAX, "bytes")
         yield from _measure_reading(storage)
-        before = sum(_sizes(dsn).values())
+        before = sum(sizes_of(dsn).values())
         began = time.monotonic()
         asyncio.run(dropping.drop(Settings(dsn=dsn), storage, 0))
         yield Row("archive drop, with its proof", f"{time.monotonic() - began:,.1f} s")
-        freed = (before - sum(_sizes(dsn).values())) / COMMITS
+        freed = (before - sum(sizes_of(dsn).values())) / COMMITS
         yield Row("of a small commit, bytes that leave PostgreSQL with its answers", f"{freed:,.0f} bytes")
 
 
@@ -194,12 +194,13 @@ def _stored_columns(path: Path) -> Iterator[Row]:
             yield Row(f"    {chunks[0].path_in_schema}", f"{size:,.1f}")
 
 
-def _vacuum(dsn: str) -> None:
+def vacuum(dsn: str) -> None:
+    """Free the place of dead rows."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("VACUUM (ANALYZE)")
 
 
-def _sizes(dsn: str) -> Sizes:
+def sizes_of(dsn: str) -> Sizes:
     """Bytes by table and part."""
     sizes: dict[tuple[str, str], int] = defaultdict(int)
     with psycopg.connect(dsn) as connection:
@@ -220,12 +221,14 @@ def _columns(dsn: str, table: str) -> Iterator[tuple[str, float]]:
                 yield name, int(size) / COMMITS
 
 
-async def _create_table() -> None:
+async def create_table(base_path: str = "/bench/archive", **properties: str) -> None:
+    """Create the table of the commits."""
     async with chronolake.connect_async(running.URL) as client:
         await client.create_namespace("bench")
         await client.create_table(
             "bench.archive",
-            base_path="/bench/archive",
+            base_path=base_path,
+            properties={name.replace("_", "."): value for name, value in properties.items()},
             schema=[Field(name, data_type) for name, data_type in COLUMNS.items()],
             record_key_fields=["order_id"],
             partition_fields=["day"],
@@ -233,7 +236,8 @@ async def _create_table() -> None:
         )
 
 
-async def _commit(commits: range) -> None:
+async def commit(commits: range) -> None:
+    """Write the commits with these numbers."""
     numbers = iter(commits)
     async with chronolake.connect_async(running.URL) as client:
         table = await client.table("bench.archive")

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from benchmarks import reporting, running
 from benchmarks.reporting import Row
 from benchmarks.rest_load import Figures
-from chronolake_metastore.archive import writing
+from chronolake_metastore.archive import pace, writing
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.settings import Settings
 from chronolake_storage import opening
@@ -27,7 +27,7 @@ P99_TIMES_MAX = 1.5
 
 
 def measure(dsn: str) -> Iterator[Row]:
-    """Write instants, then measure writers alone, and beside an archiver of lowest priority."""
+    """Write instants, then measure writers alone, and beside an archiver that rests, of lowest priority."""
     with running.server(dsn) as client:
         running.make_table(client, "bench.archiving0", tick="1us")
         instants = 0
@@ -53,10 +53,11 @@ def _load() -> Figures:
 
 
 def _archive(dsn: str, answer: Connection) -> None:
-    os.nice(19)
+    pace.lower_priority()
     with tempfile.TemporaryDirectory(prefix="chronolake-bench-") as folder:
         began = time.monotonic()
         storage = ArchiveStorage(opening.open_files(folder))
-        archived = asyncio.run(writing.write(Settings(dsn=dsn, role="chronolake_auditor"), storage))
+        settings = Settings(dsn=dsn, role="chronolake_auditor")
+        archived = asyncio.run(writing.write(settings, storage, pace=pace.Pace()))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
         answer.send((time.monotonic() - began, peak, archived.events))

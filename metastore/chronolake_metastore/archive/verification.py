@@ -14,6 +14,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.archive import indexes, rows
 from chronolake_metastore.archive.indexes import IndexCheck
 from chronolake_metastore.archive.instant_index import InstantCheck
+from chronolake_metastore.archive.pace import FULL_SPEED, Pace
 from chronolake_metastore.archive.rows import Row
 from chronolake_metastore.archive.run_rows import RunRows
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
@@ -152,8 +153,9 @@ async def refuse_other_manifest(tx: Transaction, manifest: ArchiveManifest, loca
 class RunVerification:
     """Verifies runs, one after the other, and holds the findings."""
 
-    def __init__(self, findings_max: int = FINDINGS_MAX) -> None:
+    def __init__(self, findings_max: int = FINDINGS_MAX, pace: Pace = FULL_SPEED) -> None:
         self._findings_max = findings_max
+        self._pace = pace
         self._findings: list[ProofFinding] = []
         self._left_out = 0
         self._checks = LogChecks(self.add)
@@ -196,6 +198,7 @@ class RunVerification:
                 await self._checks.check(log_rows, page)
                 self.events += len(page)
                 progress(self.events)
+                self._pace.rest()
             log_rows.finish()
             for index, check in checks.items():
                 if not check.fits():
@@ -238,8 +241,9 @@ class RunVerification:
         for file in run.files:
             if file.table == table:
                 bounds = rows.BoundsOfRows(table)
-                for row in rows.read(table, storage.content(listed, file)):
+                for number, row in enumerate(rows.read(table, storage.content(listed, file))):
                     bounds.add(row)
+                    self._pace.after_row(number)
                     yield row
                 if bounds.result() != file.bounds:
                     name = f"{listed.name}/{file.name}"

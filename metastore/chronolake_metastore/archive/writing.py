@@ -18,6 +18,7 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.archive import indexes, instant_index, rows, run_rows, verification
 from chronolake_metastore.archive.instant_index import InstantEntries
+from chronolake_metastore.archive.pace import FULL_SPEED, Pace
 from chronolake_metastore.archive.rows import Row, RowWriter
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.domain import archives
@@ -61,8 +62,9 @@ async def write(
     storage: ArchiveStorage,
     *,
     events_max: int = archive.EVENTS_MAX,
+    pace: Pace = FULL_SPEED,
 ) -> Archived:
-    """Archive all of the log that does not change any more, and merge runs.
+    """Archive all of the log that does not change any more, and merge runs, with the rests of ``pace``.
 
     Raises ``DatabaseUnavailable``, and ``ConfigurationError`` when log or archive is damaged, when the archive
     is not of this log, or storage refuses. Runs that were listed stay.
@@ -71,9 +73,9 @@ async def write(
     done, is_last = Archived(), False
     try:
         while not is_last:
-            is_last, listed = await _write_run(database, storage, events_max)
+            is_last, listed = await _write_run(database, storage, events_max, pace)
             done = done if listed is None else done.with_run(listed)
-            while await _merge(storage):
+            while await _merge(storage, pace):
                 done = msgspec.structs.replace(done, merges=done.merges + 1)
     except ArchiveDamaged as exc:
         raise errors.ConfigurationError(f"the archive is damaged: {exc}; run archive verify") from exc
@@ -83,7 +85,7 @@ async def write(
 
 
 async def _write_run(
-    database: Database, storage: ArchiveStorage, events_max: int
+    database: Database, storage: ArchiveStorage, events_max: int, pace: Pace
 ) -> tuple[bool, ListedRun | None]:
     """Write the next run, if there is anything to archive; gives also whether it was the last for now."""
     manifest, ends = _present(storage)
@@ -95,8 +97,8 @@ async def _write_run(
             run, is_last = await _next_run(tx, manifest, ends, events_max)
             if not run.has_rows:
                 return is_last and _move_end(storage, manifest, run.end), None
-            files = await _copy(tx, spool, run)
-        listed = await _list(storage, manifest, run, spool, files, ends)
+            files = await _copy(tx, spool, run, pace)
+        listed = await _list(storage, manifest, run, spool, files, ends, pace)
         return is_last and listed is not None, listed
 
 
@@ -173,7 +175,7 @@ def _span(found: FoundEntries, head: ChainHead) -> ChainSpan:
     return ChainSpan(found.chain_id, head.number + 1, found.last, head.hash.hex(), found.hash.hex())
 
 
-async def _copy(tx: Transaction, spool: Path, run: ArchiveRun) -> Files:
+async def _copy(tx: Transaction, spool: Path, run: ArchiveRun, pace: Pace) -> Files:
     files, entries = {}, {index: list[Row]() for index in indexes.SOURCE}
     instants = InstantEntries()
     for table in rows.COLUMNS:
@@ -186,18 +188,20 @@ async def _copy(tx: Transaction, spool: Path, run: ArchiveRun) -> Files:
             if table == "event":
                 instants.add(row)
             number += 1
+            pace.after_row(number)
         writer.close()
         files[table] = writer.files
     for index, of_index in entries.items():
-        files[index] = _write(spool, index, iter(sorted(of_index)))
-    files[rows.INSTANT] = _write(spool, rows.INSTANT, instants.rows())
+        files[index] = _write(spool, index, iter(sorted(of_index)), pace)
+    files[rows.INSTANT] = _write(spool, rows.INSTANT, instants.rows(), pace)
     return files
 
 
-def _write(spool: Path, table: str, new: Iterator[Row]) -> dict[str, RowBounds]:
+def _write(spool: Path, table: str, new: Iterator[Row], pace: Pace) -> dict[str, RowBounds]:
     writer = RowWriter(spool, table)
-    for row in new:
+    for number, row in enumerate(new):
         writer.add(row)
+        pace.after_row(number)
     writer.close()
     return writer.files
 
@@ -209,6 +213,7 @@ async def _list(
     spool: Path,
     files: Files,
     ends: ArchiveEnds,
+    pace: Pace,
     merged: Sequence[ListedRun] = (),
 ) -> ListedRun | None:
     """Copy a run to storage, verify it there, and list it, in the place of the ``merged`` runs.
@@ -216,7 +221,7 @@ async def _list(
     None if another archiver replaced ``manifest``, which was read last. ``ends`` are those before the run.
     """
     listed, run = storage.add(run, spool, files)
-    of_run = verification.RunVerification()
+    of_run = verification.RunVerification(pace=pace)
     await of_run.verify(storage, listed, run, ends)
     if of_run.findings:
         storage.remove([listed.name])
@@ -231,7 +236,7 @@ async def _list(
     return None
 
 
-async def _merge(storage: ArchiveStorage) -> bool:
+async def _merge(storage: ArchiveStorage, pace: Pace) -> bool:
     """Merge runs if enough of them have one level."""
     manifest = storage.manifest()
     due = archives.due_merge(manifest)
@@ -246,10 +251,10 @@ async def _merge(storage: ArchiveStorage) -> bool:
         spool = Path(folder)
         merged = archives.merge([listed.link for listed in due], runs)
         files = {
-            table: _write(spool, table, _merged_rows(storage, due, runs, table, merged))
+            table: _write(spool, table, _merged_rows(storage, due, runs, table, merged), pace)
             for table in (*rows.COLUMNS, *rows.INDEXES)
         }
-        return await _list(storage, manifest, merged, spool, files, ends, due) is not None
+        return await _list(storage, manifest, merged, spool, files, ends, pace, due) is not None
 
 
 def _merged_rows(

@@ -10,7 +10,8 @@ import msgspec
 import typer
 
 from chronolake_metastore import errors, object_storage
-from chronolake_metastore.archive import dropping, status, verification, writing
+from chronolake_metastore.archive import dropping, pace as pace_, status, verification, writing
+from chronolake_metastore.archive.pace import Pace
 from chronolake_metastore.archive.status import ArchiveStatus, LogStatus
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.archive.verification import ArchiveReport
@@ -39,6 +40,14 @@ app = typer.Typer(
     help="Copy the log to object storage, verify the copy, and let old rows leave PostgreSQL.",
 )
 EVERY_SECONDS: Final = 3_600.0
+Fast = Annotated[
+    bool,
+    typer.Option(
+        "--fast",
+        help="Archive without rests and with ordinary priority. Otherwise it works a quarter of the time, so "
+        "that commands on the same processors do not wait for it.",
+    ),
+]
 
 
 @app.command()
@@ -47,6 +56,7 @@ def write(
     settings: Settings,
     *,
     archive: ArchiveLocation,
+    fast: Fast = False,
 ) -> None:
     """Copy the log to the archive, from where the last run of it ends, while servers write.
 
@@ -54,7 +64,7 @@ def write(
     several machines at once.
     """
     settings = existing(settings)
-    typer.echo(_write(settings, ArchiveStorage(object_storage.open_location(archive))))
+    typer.echo(_write(settings, ArchiveStorage(object_storage.open_location(archive)), _paced(fast=fast)))
 
 
 @app.command(name="run")
@@ -73,6 +83,7 @@ def run_(
             help="Drop what is older than this number of days, as archive drop. By default nothing leaves.",
         ),
     ] = None,
+    fast: Fast = False,
 ) -> None:
     """Keep the archive up to date until stopped (Ctrl-C, SIGTERM): archive write, and archive drop when told.
 
@@ -82,7 +93,8 @@ def run_(
     """
     settings = existing(settings)
     storage = ArchiveStorage(object_storage.open_location(archive))
-    steps = [repeating.Repeated("archive write", lambda: _write(settings, storage))]
+    pace = _paced(fast=fast)
+    steps = [repeating.Repeated("archive write", lambda: _write(settings, storage, pace))]
     if keep_days is not None:
         steps.append(
             repeating.Repeated(
@@ -237,13 +249,20 @@ def _cause(held: HeldEvents) -> str:
     return f"{held.held_by}{since}{age}: {held.advice}"
 
 
-def _write(settings: Settings, storage: ArchiveStorage) -> str:
+def _paced(*, fast: bool) -> Pace:
+    if fast:
+        return pace_.FULL_SPEED
+    pace_.lower_priority()
+    return Pace()
+
+
+def _write(settings: Settings, storage: ArchiveStorage, pace: Pace) -> str:
     """Archive once; gives a line about the result."""
 
     async def run() -> writing.Archived:
         await _check_database(settings)
         with diagnosis.missing_rights(settings.role, writes=False):
-            return await writing.write(settings, storage)
+            return await writing.write(settings, storage, pace=pace)
 
     done = asyncio.run(run())
     merges = f", {count(done.merges, 'merge')}" if done.merges else ""

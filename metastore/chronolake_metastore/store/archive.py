@@ -17,6 +17,8 @@ from chronolake_metastore.store.postgres.transaction import Transaction
 
 EVENTS_MAX: Final = 100_000
 """The events of a run, except that it holds whole transactions."""
+_PORTION: Final = 500
+"""Rows that PostgreSQL reads at once. Commands share its processors, and its sessions have one priority."""
 _FIND_END: Final = statements.load("archive/find_end")
 _FIND_EVENTS: Final = statements.load("archive/find_events")
 _FIND_OUTCOMES: Final = statements.load("archive/find_outcomes")
@@ -103,7 +105,7 @@ def rows(tx: Transaction, table: str, run: ArchiveRun) -> AsyncIterator[tuple[An
         "last_numbers": [span.last for span in run.outcomes],
         "checkpoint_every": archives.CHECKPOINT_EVERY,
     }
-    return tx.stream(_READ[table], parameters)
+    return tx.stream(_READ[table], parameters, _PORTION)
 
 
 async def identities(tx: Transaction) -> list[UUID]:

@@ -130,11 +130,13 @@ class Transaction:
         """Run one statement and give its rows."""
         return (await self.batch([(sql, parameters)]))[0]
 
-    async def stream(self, sql: str, parameters: Mapping[str, Any]) -> AsyncIterator[tuple[Any, ...]]:
-        """Run one statement and give its rows one by one, however many there are."""
+    async def stream(
+        self, sql: str, parameters: Mapping[str, Any], portion: int = _STREAMED_ROWS
+    ) -> AsyncIterator[tuple[Any, ...]]:
+        """Run one statement and give its rows one by one, however many there are, fetched in portions."""
         await self.batch([])
         async with self._connection.cursor(name="rows") as cursor:
-            cursor.itersize = _STREAMED_ROWS
+            cursor.itersize = portion
             await cursor.execute(sql, connections.bind(sql, parameters))
             async for row in cursor:
                 yield row
