@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from unittest import mock
 
@@ -16,7 +16,9 @@ from typing_extensions import override
 from chronolake_metastore import errors
 from chronolake_metastore.archive.log_rows import RowsOfArchive
 from chronolake_metastore.archive.storage import ArchiveStorage
-from chronolake_metastore.domain import needed_events
+from chronolake_metastore.commands.group import Result
+from chronolake_metastore.commands.recording import Request
+from chronolake_metastore.domain import needed_events, needed_instants, publication
 from chronolake_metastore.domain.needed_events import Causes, Need
 from chronolake_metastore.queries import deletions, event_lists, events, instants as instant_queries
 from chronolake_metastore.queries.event_lists import ListRequest
@@ -24,8 +26,10 @@ from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.times import Micros
 from tests.store import archiving, machines, thinned
 from tests.store.archive_reads import reader_of
+from tests.store.command_strategies.draws import DrawnCommand
+from tests.store.dying import DyingSession
 from tests.store.shown import TESTER
-from tests.store.test_timeline_machine import Promises
+from tests.store.test_timeline_machine import Promises, outcome
 
 EXAMPLES = 3
 STEPS = 20
@@ -47,8 +51,11 @@ class HistoryInEras(Promises):
     The schema ``whole`` has each row of the log, so that readers of a whole log go on.
     """
 
+    instants = "whole.instant"
     left = 0
     """The events that have left in all examples."""
+    instants_left = 0
+    """The instants that have."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +66,14 @@ class HistoryInEras(Promises):
         self.sql("CREATE SCHEMA whole")
         for table in thinned.TABLES:
             self.sql(f"CREATE TABLE whole.{table} (LIKE chronolake.{table} INCLUDING INDEXES)")
+        self.sql("CREATE TABLE whole.left_instant (LIKE chronolake.instant INCLUDING INDEXES)")
+        self.sql("CREATE VIEW whole.instant AS TABLE chronolake.instant UNION ALL TABLE whole.left_instant")
         self.sql("SET search_path = whole, chronolake")
+        self.runner.run(self.session.close())
+        self.runner.run(self.database.close())
+        log = reader_of(self.archive)
+        self.database = Database(self.settings, lambda: log)
+        self.session = DyingSession(self.database, self.sever)
 
     @override
     def teardown(self) -> None:
@@ -93,7 +107,35 @@ class HistoryInEras(Promises):
             mock.patch.object(needed_events, "need_for_blockers", need),
         ):
             HistoryInEras.left += archiving.thin(self.settings.dsn, self.archive)
+            HistoryInEras.instants_left += self.let_instants_leave()
         assert self.runner.run(self.answers()) == before
+
+    def let_instants_leave(self) -> int:
+        """Let them leave as if publication were off, and policies counted as little as those of the cleans."""
+        self.sql("CREATE TABLE whole.before AS TABLE chronolake.instant")
+        with (
+            mock.patch.object(publication, "is_off", lambda _: True),
+            mock.patch.object(needed_instants, "counted", lambda _: (4, 0)),
+        ):
+            left = archiving.let_instants_leave(self.settings.dsn)
+        self.sql(
+            "INSERT INTO whole.left_instant SELECT * FROM whole.before b WHERE NOT EXISTS (SELECT"
+            " FROM chronolake.instant i WHERE (i.table_id, i.requested_time) = (b.table_id, b.requested_time))"
+        )
+        self.sql("DROP TABLE whole.before")
+        return left
+
+    @override
+    def check(
+        self, drawn: Sequence[DrawnCommand], requests: Sequence[Request], results: Sequence[Result]
+    ) -> None:
+        """Commands on an instant that has left are refused."""
+        for command, request, result in zip(drawn, requests, results, strict=True):
+            if isinstance(result, errors.TimelineError) and result.context.get("state") == "archived":
+                self.refused.append(request.ctx.request_id)
+                self.outcomes[request.ctx.request_id] = request, outcome(result)
+            else:
+                super().check([command], [request], [result])
 
     def copy_the_log(self) -> None:
         """Copy new rows; those that stay when an era is thinned may get a later era."""

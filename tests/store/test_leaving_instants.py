@@ -27,16 +27,20 @@ from chronolake_metastore.domain import (
 from chronolake_metastore.domain.cleans import Retention
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.needed_instants import InstantsHeldBy
+from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.proof import rebuilding
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import eras, needed_instants, thinning
+from chronolake_metastore.store import archive as stored, eras, needed_instants, thinning
 from chronolake_metastore.store.postgres.engine import Database
+from chronolake_model.file_names import bucket_file_id
+from chronolake_model.files import FileGroupName
 from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros, parse_time
+from chronolake_model.vocabulary import Action
 from chronolake_storage.files import Files
 from tests.store import archiving, shown, tampering, thinned
 from tests.store.history import History
-from tests.store.test_thinning import drop
+from tests.store.test_thinning import TRIES, drop
 from tests.store.thinned import query
 
 TABLE = "shop.orders"
@@ -63,6 +67,7 @@ def history(dsn: str) -> Iterator[History]:
         history.make_namespace("shop")
         history.make_table(TABLE)
         history.done(tables.AlterTable(TABLE, set=LEAST))
+        history.write(TABLE, 2)
         for _ in range(6):
             history.write(TABLE, 0, 1)
             history.pass_seconds(4_000)
@@ -131,6 +136,14 @@ def test_an_instant_that_has_left_takes_no_command(dsn: str, history: History, a
     history.done(savepoints.CreateSavepoint(TABLE, None, "ann"))
 
 
+def test_a_file_group_exists_whose_only_instant_has_left(dsn: str, history: History, archive: Files) -> None:
+    let_leave(dsn, archive)
+    [[time]] = query(dsn, "SELECT micros(min(requested_time)) FROM file WHERE superseded_at IS NULL")
+    assert time not in rows_of(dsn)
+    plan = NewPlan([FileGroupName("", bucket_file_id(2))])
+    history.done(instants.BeginInstant(TABLE, "w", Action.CLUSTERING, inflight=False, plan=plan))
+
+
 def test_instants_that_a_savepoint_keeps_stay(dsn: str, history: History, archive: Files) -> None:
     history.done(savepoints.CreateSavepoint(TABLE, None, "ann"))
     for _ in range(4):
@@ -158,7 +171,7 @@ def test_instants_stay_that_policies_count(
 ) -> None:
     history.done(tables.AlterTable(TABLE, set=change))
     assert let_leave(dsn, archive) == 0
-    assert [of.held_by for of in plan(dsn)] == [held_by]
+    assert [of.held_by for of in borders(dsn)] == [held_by]
 
 
 def test_instants_of_a_table_stay_whose_publication_may_begin(
@@ -166,7 +179,7 @@ def test_instants_of_a_table_stay_whose_publication_may_begin(
 ) -> None:
     history.done(tables.AlterTable(TABLE, unset=["hudi.publish"]))
     assert let_leave(dsn, archive) == 0
-    assert plan(dsn) == []
+    assert borders(dsn) == []
 
 
 def test_a_row_that_must_stay_and_was_deleted_is_found(dsn: str, history: History, archive: Files) -> None:
@@ -251,15 +264,22 @@ def test_only_the_owner_may_let_instants_leave(dsn: str, history: History) -> No
 def let_leave(dsn: str, archive: Files) -> int:
     """Archive, then drop; gives the number of instants that left."""
     thinned.begin_era(dsn)
-    drop(dsn, archive)
-    return archiving.let_instants_leave(dsn)
+    instants = 0
+    for _ in range(TRIES):
+        archiving.write(dsn, archive)
+        dropped = archiving.drop(dsn, archive)
+        instants += dropped.instants
+        if not dropped.waiting:
+            break
+    return instants
 
 
-def plan(dsn: str) -> list[Any]:
+def borders(dsn: str) -> list[Any]:
     async def run() -> list[Any]:
         database = Database(Settings(dsn=dsn, role="none"))
         try:
-            return await leaving.plan(database)
+            async with stored.at_one_moment(database) as tx:
+                return await leaving.borders(tx)
         finally:
             await database.close()
 

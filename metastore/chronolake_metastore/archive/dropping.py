@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.archive import thinning, verification
+from chronolake_metastore.archive import leaving, thinning, verification
 from chronolake_metastore.archive.reading import ArchiveReader
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.commands import group
@@ -32,8 +32,8 @@ _KEYS: Final = "archived-era-"
 class Dropped(msgspec.Struct, frozen=True):
     """The result: the eras whose answers left, the era that began if one did, and how many eras are kept.
 
-    Those that are ``waiting`` leave when the archive reaches beyond their ends. ``events`` is the number of
-    events that left.
+    Those that are ``waiting`` leave when the archive reaches beyond their ends. ``events`` and ``instants`` are
+    the numbers of events and of instants that left.
     """
 
     eras: list[int]
@@ -41,6 +41,7 @@ class Dropped(msgspec.Struct, frozen=True):
     kept: int
     waiting: list[int]
     events: int = 0
+    instants: int = 0
 
 
 class _Proved(msgspec.Struct, frozen=True):
@@ -82,10 +83,13 @@ async def drop(
         if (await thinning.plan(database, storage.manifest().end, keep_seconds)).groups:
             proved = proved or await _proved(settings, storage, progress)
             left = await thinning.thin(database, proved.manifest.end, proved.ends, keep_seconds, progress)
+        planned = await leaving.plan(database)
+        if planned and proved is None:
+            await _proved(settings, storage, progress)
+        instants = await leaving.leave(database, planned, progress)
         waiting = [era.number for era in due if era.number not in dropped]
-        return Dropped(
-            dropped, began, len(kept.eras) - len(dropped), waiting, 0 if left is None else left.leaving
-        )
+        events = 0 if left is None else left.leaving
+        return Dropped(dropped, began, len(kept.eras) - len(dropped), waiting, events, instants)
     finally:
         await database.close()
 

@@ -19,34 +19,34 @@ from chronolake_model.times import Micros
 
 
 async def plan(database: Database) -> list[InstantBorder]:
-    """How far the instants of each table may leave, those that go no further too."""
+    """The borders that may move, and how far."""
     async with archive.at_one_moment(database) as tx:
         await tx.query("SET LOCAL statement_timeout = 0", {})
-        tables = await stored.tables(tx)
-        wanted = [
-            found
-            for causes in await needed_events.causes(tx)
-            if (table := tables.get(causes.table_id)) is not None
-            and (
-                found := domain.wanted(
-                    causes.table_id, table.definition, causes, needs.need(causes), table.history
-                )
-            )
-        ]
-        return await stored.borders(tx, wanted) if wanted else []
+        return [border for border in await borders(tx) if border.until > border.since]
 
 
-async def leave(database: Database, borders: Sequence[InstantBorder], progress: Progress) -> int:
+async def borders(tx: Transaction) -> list[InstantBorder]:
+    """How far the instants of each table may leave, by name; not of tables whose instants may not."""
+    tables = await stored.tables(tx)
+    wanted = [
+        domain.wanted(of_table.table_id, table.definition, of_table, needs.need(of_table), table.history)
+        for of_table in await needed_events.causes(tx)
+        if (table := tables.get(of_table.table_id)) is not None
+    ]
+    return await stored.borders(tx, [found for found in wanted if found is not None])
+
+
+async def leave(database: Database, planned: Sequence[InstantBorder], progress: Progress) -> int:
     """Let instants leave whose events have left; gives the number of rows that were deleted.
 
     Raises as ``thinning.thin``. What was announced stays so, and the next command goes on.
     """
     async with archive.at_one_moment(database) as tx:
-        if not borders and not await stored.leaving(tx):
+        if not planned and not await stored.leaving(tx):
             return 0
     async with thinning.opened(database) as session:
-        if borders:
-            times = {of.table_id: of.until for of in borders}
+        if planned:
+            times = {of.table_id: of.until for of in planned}
             await eras.change(database, lambda tx: _announce(tx, times))
         async with archive.at_one_moment(database) as tx:
             leaving = await stored.leaving(tx)

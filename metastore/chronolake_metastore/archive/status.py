@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from chronolake_metastore.archive import verification
+from chronolake_metastore.archive import leaving, verification
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.domain import event_holders
 from chronolake_metastore.domain.archives import ListedRun
 from chronolake_metastore.domain.event_holders import HeldEvents, HoldingCause
+from chronolake_metastore.domain.needed_instants import InstantBorder
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import archive, eras, needed_events
 from chronolake_metastore.store.eras import StoredPart
@@ -28,10 +29,11 @@ class ArchiveStatus(msgspec.Struct, frozen=True):
 
 
 class LogStatus(msgspec.Struct, frozen=True):
-    """The log in PostgreSQL: its partitions, and what each table keeps of its events, by name."""
+    """The log in PostgreSQL: its partitions, and what each table keeps of its events and instants, by name."""
 
     parts: list[StoredPart]
     tables: list[HeldEvents]
+    instants: list[InstantBorder]
     largest_cause: HoldingCause | None
 
 
@@ -64,6 +66,7 @@ async def of_log(settings: Settings, storage: ArchiveStorage | None = None) -> L
             # Tables may be any number.
             await tx.query("SET LOCAL statement_timeout = 0", {})
             parts, held = await eras.stored_parts(tx), await needed_events.held(tx)
+            instants = await leaving.borders(tx)
     finally:
         await database.close()
-    return LogStatus(parts, held, event_holders.largest_cause(held))
+    return LogStatus(parts, held, instants, event_holders.largest_cause(held))

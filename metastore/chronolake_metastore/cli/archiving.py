@@ -31,6 +31,7 @@ from chronolake_metastore.proof.verification import FINDINGS_MAX
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.settings import LogLevel, Settings
 from chronolake_metastore.store.postgres import diagnosis
+from chronolake_model.times import to_datetime
 
 ROLE: Final = "chronolake_auditor"
 """The role that reads the log and nothing else."""
@@ -233,6 +234,10 @@ def _show_log(shown: LogStatus) -> None:
             f"{table.table}{dropped}: {count(table.needed, 'event')} from version {table.first_needed} on: "
             f"{_cause(table)}{leaving}"
         )
+    for border in shown.instants:
+        since = f"from {to_datetime(border.since):%Y-%m-%d %H:%M} on" if border.since else "all"
+        may_leave = "; more may leave" if border.until > border.since else ""
+        typer.echo(f"{border.table}: instants {since}, for {border.held_by}{may_leave}")
     if shown.largest_cause is not None:
         typer.echo(_line_of_cause(shown.largest_cause))
 
@@ -283,6 +288,8 @@ def _drop(settings: Settings, storage: ArchiveStorage, keep_days: int, progress:
         left.append(f"the answers of {count(len(done.eras), 'era')} were dropped")
     if done.events:
         left.append(f"{count(done.events, 'event')} left")
+    if done.instants:
+        left.append(f"{count(done.instants, 'instant')} left")
     dropped = ", ".join(left) or "nothing to drop"
     began = "" if done.began is None else f", era {done.began} began"
     eras = count(len(done.waiting), "era")

@@ -51,6 +51,7 @@ class InstantBorder(msgspec.Struct, frozen=True):
     """Instants requested before ``until`` may leave; those before ``since`` have. The next is ``held_by``."""
 
     table_id: UUID
+    table: str
     until: Micros
     since: Micros
     held_by: InstantsHeldBy

@@ -78,8 +78,8 @@ async def borders(tx: Transaction, wanted: Sequence[Wanted]) -> list[InstantBord
     }
     rows = await tx.query(_BORDERS, parameters)
     return [
-        InstantBorder(table_id, until, since, InstantsHeldBy(held_by))
-        for table_id, until, since, held_by in rows
+        InstantBorder(table_id, table, until, since, InstantsHeldBy(held_by))
+        for table_id, table, until, since, held_by in rows
     ]
 
 

@@ -35,13 +35,17 @@ BEGIN ATOMIC
         live.records
     FROM chronolake.lake_table t
     JOIN chronolake.clock c ON c.table_id = t.table_id
+    -- Rows of earlier instants are not the timeline: the last one before a time may be missing.
+    LEFT JOIN chronolake.first_event f ON f.table_id = t.table_id
     LEFT JOIN LATERAL (
         SELECT done.requested_time, done.completion_time
         FROM (
             (
                 SELECT i.requested_time, i.completion_time
                 FROM chronolake.instant i
-                WHERE i.table_id = t.table_id AND i.completion_time <= at
+                WHERE i.table_id = t.table_id
+                    AND i.completion_time <= at
+                    AND i.requested_time >= coalesce(f.instants_from, '-infinity')
                 ORDER BY i.completion_time DESC
                 LIMIT 1
             )
@@ -49,7 +53,9 @@ BEGIN ATOMIC
             (
                 SELECT i.requested_time, i.undone_completion_time
                 FROM chronolake.instant i
-                WHERE i.table_id = t.table_id AND i.undone_completion_time <= at
+                WHERE i.table_id = t.table_id
+                    AND i.undone_completion_time <= at
+                    AND i.requested_time >= coalesce(f.instants_from, '-infinity')
                 ORDER BY i.undone_completion_time DESC
                 LIMIT 1
             )

@@ -1,21 +1,28 @@
 -- The concurrent instants of the named file groups: those that wrote the last file of each kind in the latest slice,
 -- those that replaced a group, and pending ones with the group in their plan. OFFSET 0 makes the planner look them up
 -- group by group: it would read the whole table while that grows faster than its statistics are collected. The order of
--- the live files makes it choose the index of the live files.
+-- the live files makes it choose the index of the live files. A live file whose instant has left the database shows that
+-- its group exists; the action is the usual one of the table's writers.
 WITH named AS MATERIALIZED (
-    SELECT t.table_id, n.partition_path, n.file_id
+    SELECT t.table_id, t.usual_action, n.partition_path, n.file_id
     FROM unnest(%(namespaces)s::text[], %(tables)s::text[], %(partition_paths)s::text[], %(file_ids)s::text[])
         AS n (namespace, name, partition_path, file_id)
     CROSS JOIN LATERAL (
-        SELECT live.table_id
+        SELECT
+            live.table_id,
+            CASE live.definition ->> 'type' WHEN 'merge_on_read' THEN 'deltacommit' ELSE 'commit' END AS usual_action
         FROM lake_table live
         WHERE live.namespace = n.namespace AND live.name = n.name AND live.dropped_at IS NULL
         OFFSET 0
     ) AS t
 )
 (
-    SELECT DISTINCT ON (f.table_id, f.partition_path, f.file_id, f.kind, i.operation IN ('compact', 'log_compact'))
-        f.table_id, f.partition_path, f.file_id, f.kind, i.action, i.operation, i.state, micros(f.requested_time),
+    SELECT DISTINCT ON (
+            f.table_id, f.partition_path, f.file_id, f.kind,
+            coalesce(i.operation IN ('compact', 'log_compact'), false)
+        )
+        f.table_id, f.partition_path, f.file_id, f.kind, coalesce(i.action, n.usual_action),
+        coalesce(i.operation, 'unknown'), coalesce(i.state, 'completed'), micros(f.requested_time),
         micros(f.completion_time), NULL::bigint
     FROM named n
     CROSS JOIN LATERAL (
@@ -26,11 +33,11 @@ WITH named AS MATERIALIZED (
         ORDER BY f.completion_time
         OFFSET 0
     ) AS f
-    CROSS JOIN LATERAL (
+    LEFT JOIN LATERAL (
         SELECT * FROM instant i WHERE (i.table_id, i.requested_time) = (f.table_id, f.requested_time) OFFSET 0
-    ) AS i
+    ) AS i ON true
     ORDER BY
-        f.table_id, f.partition_path, f.file_id, f.kind, i.operation IN ('compact', 'log_compact'),
+        f.table_id, f.partition_path, f.file_id, f.kind, coalesce(i.operation IN ('compact', 'log_compact'), false),
         f.completion_time DESC
 )
 UNION ALL
