@@ -25,7 +25,7 @@ _MEANINGS: Final[Mapping[str, str]] = {
     "as_of": (
         "The state as of a [completion time](../concepts/reading.md#words-for-times): 17 or 20 "
         "digits, a date or a time (`2026-01-31`, `2026-01-31 12:00`, `2026-01-31T12:00:00Z`), "
-        "`earliest` or `latest`"
+        "`earliest` or `latest`; or the JSON of a [cut](../concepts/reading.md#one-moment-for-many-tables)"
     ),
     "from": (
         "The begin of a range of [changes](../concepts/reading.md#changes), as `as_of`. Of a "

@@ -55,6 +55,7 @@ _SECTIONS: Final[tuple[tuple[str, str, tuple[Any, ...]], ...]] = (
         (
             chronolake.connect,
             chronolake.Client,
+            chronolake.Cut,
             chronolake.Table,
             chronolake.Timeline,
             chronolake.Write,

@@ -40,6 +40,7 @@ except ModuleNotFoundError as exc:
     raise ImportError(message, name=exc.name) from exc
 from chronolake.errors import ChronolakeError
 from chronolake_model.cleans import CleanPreview
+from chronolake_model.cuts import Cut, TableAtCut
 from chronolake_model.deletable import Deletable, Refusal, RefusedDeletion
 from chronolake_model.events import LoggedEvent, Outcome
 from chronolake_model.files import (
@@ -148,6 +149,7 @@ __all__ = [
     "ColumnStats",
     "CompletedInstant",
     "ConflictingInstant",
+    "Cut",
     "DataFile",
     "Deletable",
     "DeletedFile",
@@ -212,6 +214,7 @@ __all__ = [
     "StreamWriter",
     "Swept",
     "Table",
+    "TableAtCut",
     "TableSchema",
     "TableService",
     "TableType",

@@ -17,6 +17,7 @@ from chronolake_metastore.api import (
     adoption,
     callers,
     cleans,
+    cuts,
     deletable,
     deletions,
     events,
@@ -81,6 +82,7 @@ _NOUNS: Final = (
     scans,
     file_groups,
     events,
+    cuts,
     outcomes,
 )
 """The modules that have the handlers of the operations."""

@@ -23,6 +23,8 @@ COMMENT ON COLUMN chronolake.audit_tables.changed_again_at IS 'When the next row
 
 COMMENT ON FUNCTION chronolake.tables_as_of IS 'A row for each table that existed at the moment `at`, also if it was dropped later: its definition (`table_type`, `base_path`), when it was created and dropped (`created_at`, `dropped_at`), the last instant that completed at `at` or before (`requested_time`, `requested_digits`, `completion_time`, `completion_digits`; null if there was none), the live files at `at`, as in a snapshot as of it (`files`, `size_bytes`), and the `records` of their base files; changes in log files are not counted. `table_name` is the present or last name, not the one at `at`.';
 
+COMMENT ON FUNCTION chronolake.state_at IS 'A row for each table that existed at a `position` of the log, which is that of a cut or a cursor over all tables (null: the present end), also if it was dropped later (`dropped_at`): the `version` of its last event up to there, the time to read it `as_of` (`as_of_digits`), its `schema_version`, and the tick of its clock in microseconds (`tick_us`). It fails, and says why, for a position whose events have left PostgreSQL. `table_name` is the present or last name.';
+
 COMMENT ON VIEW chronolake.audit_commands IS 'Every command that was decided, executed or refused. Reads are not recorded, nor requests without a decision: malformed (400), too large (413), not accepted (503).';
 COMMENT ON COLUMN chronolake.audit_commands.recorded_at IS 'The wall clock of the database at the decision';
 COMMENT ON COLUMN chronolake.audit_commands.command IS 'The command, such as `CompleteInstant`';

@@ -75,6 +75,8 @@ GRANT SELECT
         chronolake.audit_services
     TO chronolake_auditor;
 
--- The function runs with the rights of its owner, so only the auditor may call it.
+-- These functions run with the rights of their owner, so only the auditor may call them.
 REVOKE EXECUTE ON FUNCTION chronolake.tables_as_of(timestamptz) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chronolake.tables_as_of(timestamptz) TO chronolake_auditor;
+REVOKE EXECUTE ON FUNCTION chronolake.state_at(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chronolake.state_at(text) TO chronolake_auditor;

@@ -9,11 +9,11 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
 import chronolake
 from chronolake.slices.merge import Existing
+from chronolake_model.cuts import AsOf
 from chronolake_model.files import Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.instants import Instant
 from chronolake_model.tables import Table
-from chronolake_model.times import Moment
 from chronolake_model.vocabulary import IndexType, Operation
 from chronolake_spark import errors
 from chronolake_spark.common import choices
@@ -317,7 +317,7 @@ class SparkTable(ServicedTable):
 
     def read(
         self,
-        as_of: Moment | None = None,
+        as_of: AsOf | None = None,
         meta_columns: bool = False,
         *,
         filter: FilterOrText | None = None,
@@ -354,7 +354,7 @@ class SparkTable(ServicedTable):
         matching = self._marked(frames.matching(rows, wanted, self.definition, judged_by), as_of, scan)
         return matching if columns is None else frames.projected(matching, columns, meta_columns=meta_columns)
 
-    def lookup(self, keys: Sequence[Key], as_of: Moment | None = None, meta_columns: bool = False) -> DataFrame:
+    def lookup(self, keys: Sequence[Key], as_of: AsOf | None = None, meta_columns: bool = False) -> DataFrame:
         """The records with these keys, now or as of a completion time, without a scan of the table.
 
         A key is the value of the record key field, a tuple of values if there are several fields, or a dict by
@@ -387,8 +387,8 @@ class SparkTable(ServicedTable):
 
     def changes(
         self,
-        from_: Moment | None = None,
-        to: Moment | None = None,
+        from_: AsOf | None = None,
+        to: AsOf | None = None,
         meta_columns: bool = False,
         *,
         filter: FilterOrText | None = None,
@@ -412,7 +412,7 @@ class SparkTable(ServicedTable):
         )
         return frames.matching(rows, wanted, self.definition, judged_by)
 
-    def _marked(self, rows: DataFrame, as_of: Moment | None, snapshot: Snapshot) -> DataFrame:
+    def _marked(self, rows: DataFrame, as_of: AsOf | None, snapshot: Snapshot) -> DataFrame:
         """``rows`` with the mark of the newest state, unless the caller has named a state."""
         return rows if as_of is not None else source_states.marked(rows, self.definition, snapshot.as_of)
 
@@ -421,7 +421,7 @@ class SparkTable(ServicedTable):
         operation: Literal["read"] | WriteName = "read",
         df: DataFrame | None = None,
         *,
-        as_of: Moment | None = None,
+        as_of: AsOf | None = None,
         filter: FilterOrText | None = None,
         view: QueryView | ViewName = QueryView.SNAPSHOT,
         columns: Sequence[str] | None = None,

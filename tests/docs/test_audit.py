@@ -78,7 +78,7 @@ def test_every_relation_of_the_auditor_has_an_example(history: str) -> None:
     examples = "\n".join(EXAMPLES)
     # alembic_version is read by the archive of the log, which has the auditor's role.
     read_elsewhere = ("write_stat", "event", "alembic_version")
-    wanted = {name for name in _columns(history) if name not in read_elsewhere} | {"tables_as_of"}
+    wanted = {name for name in _columns(history) if name not in read_elsewhere} | {"tables_as_of", "state_at"}
     assert {name for name in wanted if f"chronolake.{name}" not in examples} == set()
 
 
@@ -94,12 +94,14 @@ def test_every_column_of_the_auditors_views_has_a_comment(history: str) -> None:
     assert rows == []
 
 
-def test_every_column_of_the_tables_as_of_a_moment_is_in_its_comment(history: str) -> None:
+@pytest.mark.parametrize("call", ["tables_as_of(now())", "state_at('WyIwIiwwXQ')"])
+def test_every_column_of_a_function_of_auditors_is_in_its_comment(history: str, call: str) -> None:
+    function = f"chronolake.{call.partition('(')[0]}"
     with psycopg.connect(history) as connection:
-        cursor = connection.execute("SELECT * FROM chronolake.tables_as_of(now())")
+        cursor = connection.execute(f"SELECT * FROM chronolake.{call}".encode())
         assert cursor.description is not None
         [[comment]] = connection.execute(
-            "SELECT obj_description('chronolake.tables_as_of'::regproc, 'pg_proc')"
+            "SELECT obj_description(%s::regproc, 'pg_proc')", [function]
         ).fetchall()
     columns = {column.name for column in cursor.description} - {"table_id"}
     assert {column for column in columns if f"`{column}`" not in comment} == set()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from chronolake_model.cuts import Cut, TableAtCut
+from chronolake_model.times import Tick
 from chronolake_spark import errors
 from chronolake_spark.common import format_options
 from chronolake_spark.common.format_options import QueryView, Use, WriteOperation
@@ -29,6 +31,13 @@ def test_options_of_any_case_are_read():
     assert format_options.parse({"path": "a.b", "from": "earliest"}).view is QueryView.CHANGES
 
 
+def test_a_cut_is_a_time():
+    state = TableAtCut("shop.orders", "id", 3, "20260131120000000", 1, Tick.MILLISECOND)
+    cut = Cut("WyIwIiwwXQ", caught_up=True, tables=[state])
+    options = format_options.parse({"table": "shop.orders", "as_of": cut.to_json()})
+    assert options.as_of == cut
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -42,6 +51,7 @@ def test_options_of_any_case_are_read():
         ({"view": "snapshot", "from": "earliest"}, "for the view changes, not for snapshot"),
         ({"as_of": "latest", "to": "latest"}, "give one or the other"),
         ({"as_of": "yesterday"}, "the option as_of: 'yesterday' is no time: give 17 or 20 digits"),
+        ({"as_of": "{}"}, "the option as_of: this is not the JSON of a cut"),
         ({"meta_columns": "yes"}, "true or false, not 'yes'"),
         ({"pending_max": "-1"}, "a whole number, 0 or more, not '-1'"),
         ({"duplicates": "drop"}, "for the operation insert"),

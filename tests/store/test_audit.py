@@ -415,9 +415,11 @@ def test_the_auditor_can_read_exactly_the_documented_views(audited: Audited) -> 
     assert {row["relname"] for row in rows} == {*LOG, *VIEWS, *READABLE_BESIDES, "clock_jump", "archived_era"}
 
 
-def test_the_public_may_not_call_tables_as_of(audited: Audited) -> None:
+@pytest.mark.parametrize("function", ["tables_as_of", "state_at"])
+def test_the_public_may_not_call_the_functions_of_auditors(audited: Audited, function: str) -> None:
     [row] = audited.query(
         "SELECT count(*) AS others FROM pg_proc, aclexplode(proacl) AS acl"
-        " WHERE proname = 'tables_as_of' AND acl.grantee = 0"
+        " WHERE proname = %s AND acl.grantee = 0",
+        [function],
     )
     assert row == {"others": 0}

@@ -19,7 +19,7 @@ from psycopg import conninfo, sql
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import savepoints, tables
-from chronolake_metastore.queries import events as event_queries, following
+from chronolake_metastore.queries import cursors, events as event_queries, following
 from chronolake_metastore.queries.following import FeedPosition
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import thinning
@@ -202,6 +202,21 @@ def test_readers_get_the_answers_of_before(
     for read in test_border.READS:
         with pytest.raises(errors.ArchiveNotSet):
             ask(log_dsn, None, read)
+
+
+def test_auditors_are_told_that_a_state_has_left(
+    log_dsn: str, archive: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    present = "SELECT * FROM state_at(NULL)"
+    before = query(log_dsn, present)
+    thinned.need_little(monkeypatch, 1.0)
+    assert drop(log_dsn, archive) > 0
+
+    assert query(log_dsn, present) == before
+    [[first]] = query(log_dsn, "SELECT min(transaction_id::text::bigint) FROM event")
+    position = cursors.encode(event_queries.LogPlace(str(first), 1))
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="have left PostgreSQL"):
+        query(log_dsn, f"SELECT * FROM state_at('{position}')")
 
 
 def test_kept_events_are_not_shown_twice(dsn: str, history: History, archive: Files, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from chronolake._check_run import Run
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._file_checks import BaseFile
 from chronolake_model.checks import CheckResult
-from chronolake_model.times import Moment
+from chronolake_model.cuts import AsOf
 
 if TYPE_CHECKING:
     from chronolake._async.table import AsyncTable
@@ -19,7 +19,7 @@ Progress: TypeAlias = Callable[[int, int, int], None]
 
 
 async def check(
-    table: AsyncTable, as_of: Moment | None, sample: int | None, on_progress: Progress | None
+    table: AsyncTable, as_of: AsOf | None, sample: int | None, on_progress: Progress | None
 ) -> CheckResult:
     """Check the files of a snapshot. A reader's lease keeps cleans from deleting them meanwhile."""
     async with await table.reading(as_of) as reading:

@@ -17,6 +17,7 @@ from chronolake._event_stream import page_size
 from chronolake._http import endpoint_of
 from chronolake_model import operations, tables as model
 from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
+from chronolake_model.cuts import Cut
 from chronolake_model.events import LoggedEvent, Outcome
 from chronolake_model.health import TableHealth
 from chronolake_model.instants import Instant, TimeInterval
@@ -114,6 +115,17 @@ class AsyncClient:
         are. Raises ``TableNotFound``, and ``InvalidRequest`` for a cursor of another table or metastore.
         """
         return (await self._transport.send(calls.catalog.time_of_cursor(table, cursor))).time
+
+    async def cut(self, namespace: str | None = None, *, tables: Sequence[str] | None = None) -> Cut:
+        """The states of all tables, of those of a namespace, or of some by name, at one position of the log.
+
+        Methods with ``as_of`` take the cut: reads of many tables then see one moment. If an event is in the
+        cut, so are all that precede it in the log of all tables. ``cut.position`` is a cursor: ``events`` after
+        it are those that the cut lacks. While another transaction is open, the last commits may be missing;
+        then ``cut.caught_up`` is false. Raises ``NamespaceNotFound``, ``TableNotFound``.
+        """
+        pages = await self._transport.all_pages(calls.catalog.take_cut(namespace, tables))
+        return calls.base.merge_pages(pages, "tables")
 
     async def create_namespace(
         self, name: str, properties: Mapping[str, str] | None = None, if_not_exists: bool = False

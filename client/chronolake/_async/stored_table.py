@@ -18,6 +18,7 @@ from chronolake._location import TableLocation
 from chronolake._metastore import RestMetastore
 from chronolake_model import operations, tables as model
 from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean
+from chronolake_model.cuts import AsOf, moment_of
 from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, Instant, RollbackInstant
@@ -168,9 +169,13 @@ class AsyncStoredTable:
         policy = CleanPolicy(retain_commits, retain_hours, retain_versions)
         return await self._transport.send(calls.call(operations.timeline.PREVIEW_CLEAN, self.name, body=policy))
 
+    def moment(self, as_of: AsOf | None) -> Moment | None:
+        """The completion time of this table that ``as_of`` names; see ``chronolake_model.cuts.moment_of``."""
+        return moment_of(as_of, self._definition)
+
     async def reading(
         self,
-        as_of: Moment | None = None,
+        as_of: AsOf | None = None,
         *,
         reader: str | None = None,
         lease_seconds: int = LEASE_SECONDS_DEFAULT,
@@ -188,7 +193,8 @@ class AsyncStoredTable:
         the changes since ``as_of`` can be read; ``renew`` moves it forward. Raises ``HistoryCleaned`` when that
         time is cleaned.
         """
-        time = None if as_of is None else digits_of(as_of)
+        moment = self.moment(as_of)
+        time = None if moment is None else digits_of(moment)
         body = BeginReading(reader or default_writer(), time, lease_seconds, follows)
         return AsyncReading(
             self._transport,

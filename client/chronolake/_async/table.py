@@ -27,6 +27,7 @@ from chronolake._timeline_filter import PENDING, as_tuple, completion_calls
 from chronolake.calls.timeline import InstantFilter
 from chronolake_model import operations
 from chronolake_model.checks import CheckResult
+from chronolake_model.cuts import AsOf
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import (
     LEASE_SECONDS_DEFAULT,
@@ -337,7 +338,7 @@ class AsyncTable(AsyncTableRows):
 
     async def check(
         self,
-        as_of: Moment | None = None,
+        as_of: AsOf | None = None,
         *,
         sample: int | None = None,
         on_progress: Callable[[int, int, int], None] | None = None,

@@ -11,10 +11,10 @@ from chronolake._async.table_files import AsyncTableFiles
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._filters import filter_of
 from chronolake_model import operations
+from chronolake_model.cuts import AsOf
 from chronolake_model.files import Changes, FileSlice, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_model.tables import SchemaField
-from chronolake_model.times import Moment
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,7 +38,7 @@ class AsyncTableRows(AsyncTableFiles):
 
     async def to_batches(
         self,
-        as_of: Moment | None = None,
+        as_of: AsOf | None = None,
         *,
         where: Filter | str | None = None,
         columns: Sequence[str] | None = None,
@@ -56,7 +56,7 @@ class AsyncTableRows(AsyncTableFiles):
 
     async def to_arrow(
         self,
-        as_of: Moment | None = None,
+        as_of: AsOf | None = None,
         *,
         where: Filter | str | None = None,
         columns: Sequence[str] | None = None,
@@ -69,7 +69,7 @@ class AsyncTableRows(AsyncTableFiles):
 
     async def to_pandas(
         self,
-        as_of: Moment | None = None,
+        as_of: AsOf | None = None,
         *,
         where: Filter | str | None = None,
         columns: Sequence[str] | None = None,
@@ -81,7 +81,7 @@ class AsyncTableRows(AsyncTableFiles):
 
     async def to_polars(
         self,
-        as_of: Moment | None = None,
+        as_of: AsOf | None = None,
         *,
         where: Filter | str | None = None,
         columns: Sequence[str] | None = None,
@@ -94,7 +94,7 @@ class AsyncTableRows(AsyncTableFiles):
     async def to_duckdb(
         self,
         connection: duckdb.DuckDBPyConnection | None = None,
-        as_of: Moment | None = None,
+        as_of: AsOf | None = None,
         *,
         where: Filter | str | None = None,
         columns: Sequence[str] | None = None,
@@ -109,7 +109,7 @@ class AsyncTableRows(AsyncTableFiles):
 
     async def to_dataset(
         self,
-        as_of: Moment | None = None,
+        as_of: AsOf | None = None,
         *,
         where: Filter | str | None = None,
         columns: Sequence[str] | None = None,
@@ -119,8 +119,8 @@ class AsyncTableRows(AsyncTableFiles):
 
     async def changes_to_arrow(
         self,
-        from_: Moment | None = None,
-        to: Moment | None = None,
+        from_: AsOf | None = None,
+        to: AsOf | None = None,
         *,
         where: Filter | str | None = None,
         columns: Sequence[str] | None = None,
@@ -138,8 +138,8 @@ class AsyncTableRows(AsyncTableFiles):
 
     async def differences_to_arrow(
         self,
-        from_: Moment | None = None,
-        to: Moment | None = None,
+        from_: AsOf | None = None,
+        to: AsOf | None = None,
         *,
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
@@ -185,7 +185,7 @@ class AsyncTableRows(AsyncTableFiles):
         return versions
 
     async def _state_rows(
-        self, as_of: Moment | None, where: Filter | str | None, columns: Sequence[str] | None
+        self, as_of: AsOf | None, where: Filter | str | None, columns: Sequence[str] | None
     ) -> StateRows:
         _library("pyarrow")
         while True:
@@ -195,7 +195,7 @@ class AsyncTableRows(AsyncTableFiles):
             if where is None or pruned_by == reader.table.schema_version:
                 return reader.of_state(snapshot)
 
-    async def _snapshot_for(self, as_of: Moment | None, where: Filter | str | None) -> Snapshot:
+    async def _snapshot_for(self, as_of: AsOf | None, where: Filter | str | None) -> Snapshot:
         if where is None:
             return await self.snapshot(as_of)
         return await self.scan(filter_of(where, self.definition.schema), as_of)

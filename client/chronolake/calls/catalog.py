@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -11,9 +12,10 @@ import msgspec
 from chronolake.calls import base
 from chronolake.calls.base import Call, call, query
 from chronolake_model import operations
+from chronolake_model.cuts import Cut, names_of
 from chronolake_model.events import CursorTime, EventPage, LoggedEvent
 from chronolake_model.health import HEALTH_LIMIT_MAX, HealthPage
-from chronolake_model.names import split_table_name
+from chronolake_model.names import listed, split_table_name
 from chronolake_model.schemas import TableSchemaPage
 from chronolake_model.services import SERVICES_LIMIT_MAX, ServicesPage
 from chronolake_model.tables import CreateTable, DroppedTablePage, NamespacePage, Table, TablePage
@@ -70,6 +72,16 @@ def follow_events(after: str | None, of_table: str | None) -> Call[LoggedEvent]:
 def time_of_cursor(of_table: str, cursor: str) -> Call[CursorTime]:
     """The time of a table's last event before a cursor."""
     return call(operations.catalog.LOOK_UP_CURSOR_TIME, of_table, query=query(after=cursor))
+
+
+def take_cut(namespace: str | None, tables: Sequence[str] | None) -> Call[Cut]:
+    """The states of tables at one position of the log."""
+    if tables is None:
+        return call(operations.catalog.TAKE_CUT, query=query(namespace=namespace, limit=base.LIMIT_MAX))
+    if namespace is not None:
+        raise ValueError("a cut is of a namespace or of tables: give one of them")
+    names = ",".join(names_of(",".join(listed(tables))))
+    return call(operations.catalog.TAKE_CUT, query=query(tables=names, limit=base.LIMIT_MAX))
 
 
 def first_health() -> Call[HealthPage]:

@@ -15,6 +15,7 @@ from chronolake.cli import (
     checks,
     cleans,
     context,
+    cuts,
     events,
     files,
     health,
@@ -97,6 +98,7 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     app.command("diff")(options.with_common_options(versions.diff))
     app.command("history")(options.with_common_options(versions.history))
     app.command("snapshot")(options.with_common_options(snapshot.snapshot))
+    app.command("cut")(options.with_common_options(cuts.cut))
     app.command("changes")(options.with_common_options(snapshot.changes))
     app.command("files")(options.with_common_options(files.files))
     app.command("partitions")(options.with_common_options(files.partitions))

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from chronolake.cli import context
+from chronolake_model import cuts
 from chronolake_model.names import NAME_PATTERN, split_table_name
 from chronolake_model.times import TIME_FORMS, Bound, digits_of, parse_time
 
@@ -95,6 +96,11 @@ def namespace_name(text: str) -> str:
     return text
 
 
+def any_namespace(text: str | None) -> str | None:
+    """A namespace's name, or none; anything else is a usage error."""
+    return None if text is None else namespace_name(text)
+
+
 def moment(text: str | None) -> str | None:
     """An instant's time, from its digits or an ISO 8601 date or time (in UTC unless it says otherwise)."""
     if text in list(Bound):
@@ -103,8 +109,10 @@ def moment(text: str | None) -> str | None:
 
 
 def read_time(text: str | None) -> str | None:
-    """A completion time as readers give it: as ``moment``, or ``earliest`` or ``latest``."""
+    """A completion time as readers give it: as ``moment``, ``earliest`` or ``latest``, or the JSON of a cut."""
     try:
+        if text is not None and cuts.is_json(text):
+            return cuts.Cut.from_json(text).to_json()
         return None if text is None else digits_of(text)
     except ValueError as exc:
         raise typer.BadParameter(str(exc)) from exc

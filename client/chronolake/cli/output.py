@@ -16,6 +16,7 @@ from rich.text import Text
 
 from chronolake import errors
 from chronolake.cli import advice, context
+from chronolake_model.cuts import is_json
 from chronolake_model.times import parse_time, to_datetime
 
 OK = 0
@@ -40,7 +41,9 @@ _BREAKABLE_WIDTH_MIN = 10
 
 def nothing_completed(as_of: str | None) -> str:
     """The remark on a table of which no instant had completed by the time that was asked for."""
-    return "nothing has completed" if as_of is None else f"nothing had completed as of {as_of}"
+    if as_of is None:
+        return "nothing has completed"
+    return "nothing had completed at the cut" if is_json(as_of) else f"nothing had completed as of {as_of}"
 
 
 def show_line(value: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
+from chronolake_model.cuts import Cut
 from chronolake_model.events import CursorTime, EventPage, LoggedEvent, Outcome
 from chronolake_model.health import HealthPage
 from chronolake_model.instants import TimeInterval
@@ -200,6 +201,15 @@ LOOK_UP_CURSOR_TIME: Final = read(
     Code.INVALID_CURSOR,
     tag="Events",
     answer=CursorTime,
+)
+TAKE_CUT: Final = read(
+    "/v1/cut",
+    "Take a consistent cut",
+    Code.NAMESPACE_NOT_FOUND,
+    Code.TABLE_NOT_FOUND,
+    Code.INVALID_CURSOR,
+    tag="Events",
+    answer=Cut,
 )
 GET_OUTCOME: Final = read(
     "/v1/outcomes/{key}", "Get the outcome of a request", Code.OUTCOME_NOT_FOUND, tag="Outcomes", answer=Outcome

@@ -124,6 +124,15 @@ FROM postgres_query(
     'postgresql',
     concat('SELECT * FROM chronolake.tables_as_of(''', CAST(CAST(moment AS timestamptz) AS varchar), ''')')
 );
+CREATE OR REPLACE MACRO chronolake.state_at(place) AS TABLE
+FROM postgres_query(
+    'postgresql',
+    concat(
+        'SELECT * FROM chronolake.state_at(',
+        coalesce('''' || replace(CAST(place AS varchar), '''', '''''') || '''', 'NULL'),
+        ')'
+    )
+);
 -- end of live
 
 CREATE OR REPLACE VIEW chronolake.outcome AS

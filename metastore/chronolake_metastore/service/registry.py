@@ -43,6 +43,7 @@ from chronolake_metastore.notes import (
 from chronolake_metastore.queries import (
     cleans,
     conflicts,
+    cuts,
     deletable,
     deletions,
     event_lists,
@@ -132,6 +133,12 @@ def _of_new_table(args: tuple[Any, ...]) -> tuple[str, ...]:
             raise TypeError(other)
 
 
+def _of_cut(args: tuple[Any, ...]) -> tuple[str, ...]:
+    """The namespace or the tables of a cut."""
+    namespace, names, *_ = args
+    return tuple(names or ()) if namespace is None else (namespace,)
+
+
 class Requirement(msgspec.Struct, frozen=True):
     """The right that a note or a read requires, and the names that it is required for.
 
@@ -160,6 +167,7 @@ NOTES: Final[Mapping[Callable[..., Any], Requirement]] = {
 READS: Final[dict[Callable[..., Any], Requirement]] = {
     cleans.preview: Requirement(),
     conflicts.find: Requirement(),
+    cuts.page: Requirement(names=_of_cut),
     deletable.find_deletable: Requirement(operations.files.FIND_DELETABLE.right),
     deletable.find_deletable_orphans: Requirement(operations.files.FIND_DELETABLE_ORPHANS.right),
     deletions.page: Requirement(),

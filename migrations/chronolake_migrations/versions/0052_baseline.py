@@ -83,6 +83,9 @@ OBJECTS = (
     "views/audit_streams",
     "views/audit_tables",
     "functions/tables_as_of",
+    "functions/version_at",
+    "functions/table_state",
+    "functions/state_at",
 )
 
 

@@ -11,8 +11,9 @@ from typing import Any, Final, TypeVar, get_args
 import msgspec
 
 from chronolake_model import decoding
+from chronolake_model.cuts import AsOf, Cut, is_json
 from chronolake_model.markers import MarkersType
-from chronolake_model.times import Moment, digits_of
+from chronolake_model.times import digits_of
 from chronolake_spark import errors
 from chronolake_spark.common import choices
 from chronolake_spark.common.choices import Duplicates, OnConflict, Replaces, Replayed, ServicesSwitch
@@ -113,9 +114,9 @@ class FormatOptions:
     table: str
     url: str | None = None
     storage_options: Mapping[str, str] = field(default_factory=dict)
-    as_of: Moment | None = None
-    from_: Moment | None = None
-    to: Moment | None = None
+    as_of: AsOf | None = None
+    from_: AsOf | None = None
+    to: AsOf | None = None
     filter: str | None = None
     view: QueryView = QueryView.SNAPSHOT
     meta_columns: bool = False
@@ -279,12 +280,12 @@ def _secrets(text: str) -> dict[str, str]:
         ) from None
 
 
-def _moment(given: Mapping[str, str], name: str) -> Moment | None:
+def _moment(given: Mapping[str, str], name: str) -> AsOf | None:
     text = given.get(name)
     if text is None:
         return None
     try:
-        return digits_of(text)
+        return Cut.from_json(text) if is_json(text) else digits_of(text)
     except ValueError as exc:
         raise errors.InvalidOption(f"the option {name}: {exc}", {"option": name}) from None
 

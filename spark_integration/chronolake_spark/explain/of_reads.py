@@ -8,10 +8,10 @@ from typing import Any, Final
 import chronolake
 from chronolake.slices import stored_slices
 from chronolake_model import filter_text
+from chronolake_model.cuts import AsOf
 from chronolake_model.files import FileSlice, Snapshot
 from chronolake_model.filters import And, Filter, Not, Or
 from chronolake_model.tables import Table
-from chronolake_model.times import Moment
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark.common.format_options import QueryView
 from chronolake_spark.explain import explanations
@@ -26,7 +26,7 @@ _IN_S3: Final = "read by Arrow in the executors, because Spark has no file syste
 
 def explain(
     table: chronolake.Table,
-    as_of: Moment | None,
+    as_of: AsOf | None,
     wanted: Filter | None,
     view: QueryView,
     names: Sequence[str] | None,

@@ -27,12 +27,12 @@ from chronolake.slices import arrow_types, column_stats, columns, slice_reader, 
 from chronolake.slices.base_files import TableFolder
 from chronolake.slices.slice_reader import SliceReader
 from chronolake_model import partition_paths
+from chronolake_model.cuts import AsOf
 from chronolake_model.file_names import bucket_of
 from chronolake_model.files import FileSlice, Snapshot
 from chronolake_model.filters import PARTS_MAX, TEXT_CHARACTERS_MAX, And, Filter, In
 from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import SchemaField, Table
-from chronolake_model.times import Moment
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
 from chronolake_spark.common import arrow_tags
@@ -228,7 +228,7 @@ def records(
     spark: SparkSession,
     table: chronolake.Table,
     keys: Sequence[Key],
-    as_of: Moment | None,
+    as_of: AsOf | None,
     *,
     meta_columns: bool,
 ) -> DataFrame:
@@ -239,7 +239,7 @@ def records(
     return spark.createDataFrame(rows.select(names), StructType([struct[name] for name in names]))
 
 
-def find(table: chronolake.Table, keys: Sequence[Key], as_of: Moment | None = None) -> tuple[pa.Table, Table]:
+def find(table: chronolake.Table, keys: Sequence[Key], as_of: AsOf | None = None) -> tuple[pa.Table, Table]:
     """The records with these keys, with Hudi's columns first, and the definition of their columns.
 
     A key that the table does not have has no record. Raises as ``wanted_keys``, and ``HistoryCleaned``.
@@ -277,7 +277,7 @@ def _indexed(table: chronolake.Table, wanted: WantedKeys) -> tuple[WantedKeys, s
     return (wanted, None) if found is None else (wanted.at(found.entries), found.as_of)
 
 
-def _candidates(table: chronolake.Table, wanted: WantedKeys, as_of: Moment | None) -> Snapshot:
+def _candidates(table: chronolake.Table, wanted: WantedKeys, as_of: AsOf | None) -> Snapshot:
     """The slices that may have the keys, by partition paths and column stats."""
     paths = wanted.partition_paths
     if wanted.filter is not None and (paths is None or len(paths) <= PARTITIONS_MAX):
