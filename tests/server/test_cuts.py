@@ -40,7 +40,7 @@ def write(table: Table) -> str:
 
 
 def commits(table: Table, as_of: str) -> int:
-    parameters = {"completed_to": as_of, "limit": 1_000}
+    parameters = {"completed_to": as_of, "limit": "1000"}
     return len(succeeded(table.http.get(f"/v1/tables/{table.name}/instants", params=parameters))["instants"])
 
 
