@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from chronolake_metastore.api.parameters import IDEMPOTENCY_KEY_LENGTH_MAX, TABLE_ID_HEADER, UUID_PATTERN
+from chronolake_model.cuts import CUT_TABLES_MAX
 from chronolake_model.names import NAME_PATTERN, TABLE_NAME_PATTERN
 from chronolake_model.streams import STREAM_NAME_PATTERN
 from chronolake_model.tables import SCHEMA_VERSION_MAX
@@ -28,6 +29,7 @@ PATTERNS: Final = {INSTANT_TIME_PATTERN: INSTANT_TIME, READ_TIME_PATTERN: READ_T
 
 Json = dict[str, Any]
 
+_TABLE_NAME: Final = TABLE_NAME_PATTERN.removeprefix("^").removesuffix("$")
 _NO_NUL: Final = r"^[^\u0000]*$"
 _PRINTABLE: Final[Json] = {
     "pattern": r"^[!-~]([ -~]*[!-~])?$",
@@ -47,6 +49,7 @@ _FORMS: Final[dict[tuple[str, str], Json]] = {
     ("path", "lease_id"): {"format": "uuid", "pattern": UUID_PATTERN},
     ("query", "table"): {"pattern": TABLE_NAME_PATTERN},
     ("query", "namespace"): {"pattern": NAME_PATTERN},
+    ("query", "tables"): {"pattern": f"^{_TABLE_NAME}(,{_TABLE_NAME}){{0,{CUT_TABLES_MAX - 1}}}$"},
     ("query", "as_of"): _READ_TIME,
     ("query", "from"): _READ_TIME,
     ("query", "to"): _READ_TIME,
