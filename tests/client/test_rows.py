@@ -33,6 +33,19 @@ def test_rows_are_those_of_the_state_that_is_asked_for(new_rows: NewTable, type_
     assert (amounts(changed), set(changed["_change_type"].to_pylist())) == ({1: 11, 4: 40}, {"upsert"})
 
 
+def test_rows_of_several_tables_are_those_of_one_cut(client: chronolake.Client, new_rows: NewTable) -> None:
+    first, second, empty = new_rows(), new_rows(), new_rows()
+    write(first, (1, 10, "a", 1))
+    write(second, (2, 20, "b", 1))
+    cut = client.cut(tables=[first.name, second.name, empty.name])
+    for table in (first, second, empty):
+        write(table, (1, 11, "c", 2), (3, 30, "c", 2))
+
+    assert [amounts(table.to_arrow(cut)) for table in (first, second, empty)] == [{1: 10}, {2: 20}, {}]
+    assert amounts(first.to_polars(cut.to_json()).collect().to_arrow()) == {1: 10}
+    assert amounts(second.changes_to_arrow(cut)) == {1: 11, 3: 30}
+
+
 def test_rows_are_filtered_exactly_after_files_were_pruned(orders: chronolake.Table) -> None:
     assert amounts(orders.to_arrow(where="day = '1' and amount > 10")) == {1: 11}
     assert amounts(orders.to_arrow(where=~(col("amount") > 10))) == {}
