@@ -16,7 +16,7 @@ comma := ,
 EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test suite test-long test-hudi test-flink check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-archive bench-followers bench-publishing bench-spark bench-hudi bench-streaming soak walks budgets fuzz clean
+.PHONY: help install demo test suite test-long test-hudi test-flink check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-archive bench-followers bench-publishing bench-rows bench-spark bench-hudi bench-streaming soak walks budgets fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -97,6 +97,9 @@ bench-followers: $(READY) ## reads and memory beside followers of the log (FOLLO
 
 bench-publishing: $(READY) ## publication for Hudi's readers: rate, lag, cost, opening, adoption (CASES=abcde SECONDS=10 COMMITS=2000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.publishing
+
+bench-rows: $(READY) ## rows by the client without Spark, beside pyarrow.dataset over the same files (ROWS=5000000 ROUNDS=5; CHECK=1 fails on a missed target)
+	$(BIN)/python -m benchmarks.rows
 
 bench-spark: $(READY) ## Spark's writes and reads against plain Spark (CASES=abcdefg ROWS=5000000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.spark

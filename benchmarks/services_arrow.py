@@ -106,12 +106,15 @@ def write(table: chronolake.Table) -> int:
     return write_files(table, 1, is_log=False) + write_files(table, LOG_SHARE, is_log=True)
 
 
-def write_files(table: chronolake.Table, step: int, *, is_log: bool) -> int:
-    """One commit with a file of each file group, which has every ``step``-th record; returns their bytes."""
+def write_files(table: chronolake.Table, step: int, *, is_log: bool, rows: int | None = None) -> int:
+    """One commit with a file of each file group, which has every ``step``-th record; returns their bytes.
+
+    ``rows`` are those of a file group, ``rows_of_group()`` unless given.
+    """
     size = 0
     with table.begin() as write:
         for group in range(GROUPS):
-            ids = np.arange(group, rows_of_group() * GROUPS, GROUPS * step)
+            ids = np.arange(group, (rows or rows_of_group()) * GROUPS, GROUPS * step)
             stat = _file(table, write.requested_time, group, ids, is_log=is_log)
             write.add(stat)
             size += stat.size_bytes

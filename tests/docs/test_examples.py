@@ -85,7 +85,7 @@ def test_the_examples_that_read_the_table_of_the_readme_run(
         wait_until(lambda: client.table("shop.sales").publication().lag_versions == 0)
 
     pages = [examples for page in PAGES if (examples := _that_run(page, "readme"))]
-    assert len(pages) == 2
+    assert len(pages) == 3
     for examples in pages:
         _executed(examples, publishing, tmp_path)
 

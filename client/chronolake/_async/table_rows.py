@@ -89,7 +89,7 @@ class AsyncTableRows(AsyncTableFiles):
         """The rows as a lazy frame of Polars: ``collect`` reads the columns that it needs, of this state."""
         polars = _library("polars")
         rows = await self._state_rows(as_of, where, columns)
-        return polars.scan_pyarrow_dataset(rows.dataset())
+        return polars.scan_pyarrow_dataset(_dataset_of(rows))
 
     async def to_duckdb(
         self,
@@ -105,7 +105,7 @@ class AsyncTableRows(AsyncTableFiles):
         """
         library = _library("duckdb")
         rows = await self._state_rows(as_of, where, columns)
-        return (connection or library.default_connection()).from_arrow(rows.dataset())
+        return (connection or library.default_connection()).from_arrow(_dataset_of(rows))
 
     async def to_dataset(
         self,
@@ -115,7 +115,7 @@ class AsyncTableRows(AsyncTableFiles):
         columns: Sequence[str] | None = None,
     ) -> ds.Dataset:
         """The rows as a dataset of pyarrow: each ``scanner`` and ``to_table`` reads them, of this state."""
-        return (await self._state_rows(as_of, where, columns)).dataset()
+        return _dataset_of(await self._state_rows(as_of, where, columns))
 
     async def changes_to_arrow(
         self,
@@ -215,6 +215,12 @@ class AsyncTableRows(AsyncTableFiles):
             fields[version] = (await self._transport.send(call)).fields
         filter = None if where is None else filter_of(where, table.schema)
         return _rows.reader(table, fields, self.storage_options, columns, filter)
+
+
+def _dataset_of(rows: StateRows) -> ds.Dataset:
+    from chronolake import _rows_dataset  # noqa: PLC0415  # slow
+
+    return _rows_dataset.RowsDataset(rows)
 
 
 def _slices_of(changes: Changes) -> list[FileSlice]:
