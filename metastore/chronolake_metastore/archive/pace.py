@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Final
 
 NICENESS: Final = 19
-SHARE: Final = 0.25
-"""The share of the time that is work."""
+SHARE: Final = 0.5
+"""The share of the time that is work. With less, an archiver might be slower than the busiest log grows."""
 WORK_SECONDS_MIN: Final = 0.003
 """A rest is not worth its wake-up after less work."""
 REST_SECONDS_MAX: Final = 1.0

@@ -45,8 +45,8 @@ Fast = Annotated[
     bool,
     typer.Option(
         "--fast",
-        help="Archive without rests and with ordinary priority. Otherwise it works a quarter of the time, so "
-        "that commands on the same processors do not wait for it.",
+        help="Archive without rests and with ordinary priority. Otherwise it works half of the time, so "
+        "that commands on the same processors wait less for it.",
     ),
 ]
 
