@@ -161,6 +161,13 @@ def test_instants_that_a_savepoint_keeps_stay(dsn: str, history: History, archiv
     [
         ({"hoodie.clean.commits.retained": "500"}, InstantsHeldBy.COMMITS),
         (
+            {
+                "hoodie.compact.inline.trigger.strategy": "NUM_OR_TIME",
+                "hoodie.compact.inline.max.delta.seconds": "999999",
+            },
+            InstantsHeldBy.SECONDS,
+        ),
+        (
             {"hoodie.clean.policy": "KEEP_LATEST_BY_HOURS", "hoodie.clean.hours.retained": "999"},
             InstantsHeldBy.SECONDS,
         ),

@@ -15,7 +15,7 @@ from chronolake_hudi.publishable import Publishable
 from chronolake_metastore.domain import publication
 from chronolake_metastore.domain.active_window import Border
 from chronolake_metastore.domain.needed_events import BEGINNING, Causes, Need
-from chronolake_metastore.domain.policies import Policies
+from chronolake_metastore.domain.policies import Policies, Trigger
 from chronolake_model.times import MICROS_MAX, MICROS_PER_SECOND, Micros, parse_time
 
 
@@ -97,6 +97,8 @@ def counted(properties: Mapping[str, str]) -> tuple[int, int]:
         policies.cleaning.commits_max,
         retention.commits_kept or 1,
     )
-    seconds = max(policies.compaction.delta_us_max // MICROS_PER_SECOND, 3_600 * (retention.hours or 0))
+    by_time = policies.compaction.trigger not in (Trigger.NUM_COMMITS, Trigger.NUM_COMMITS_AFTER_LAST_REQUEST)
+    delta_seconds = policies.compaction.delta_us_max // MICROS_PER_SECOND if by_time else 0
+    seconds = max(delta_seconds, 3_600 * (retention.hours or 0))
     # One more: the trigger fires at the number itself.
     return commits + 1, seconds
