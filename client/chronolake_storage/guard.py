@@ -39,6 +39,8 @@ MARKERS_FOLDER: Final = f"{METADATA_FOLDER}/.temp"
 """Hudi's folder of direct markers, below the base path. It has a folder for each instant."""
 INDEX_FOLDER: Final = f"{METADATA_FOLDER}/.chronolake-index"
 """The folder of indexes that writers keep with a table, with a folder for each table id."""
+ICEBERG_FOLDER: Final = f"{METADATA_FOLDER}/.chronolake-iceberg"
+"""The folder of the metadata for Iceberg's readers, with a folder for each table id."""
 ARCHIVED_RUNS: Final = "runs"
 """The folder of runs in an archive of the log."""
 _ARCHIVED: Final = re.compile(
@@ -190,6 +192,14 @@ class Guard:
             rf"{folder}/record/(files/[0-9a-f-]{{36}}\.parquet|manifests/[0-9_]+\.json)", re.ASCII
         )
         self._remove(Removing(pattern, "an index of the table"), paths)
+
+    def remove_iceberg_files(self, paths: Sequence[str]) -> None:
+        """Remove metadata of the table for Iceberg's readers: no data files. Raises ``StorageError``."""
+        folder = re.escape(f"{ICEBERG_FOLDER}/{self.table_id}")
+        pattern = re.compile(
+            rf"{folder}/((snap-)?[0-9]+-[0-9a-f]{{32}}\.avro|[0-9]+-[0-9a-f]{{32}}\.metadata\.json)", re.ASCII
+        )
+        self._remove(Removing(pattern, "the metadata for Iceberg"), paths)
 
     def _remove(self, removing: Removing, paths: Sequence[str], *, one_by_one: bool = False) -> None:
         answers = self._ask(removing, paths)

@@ -30,7 +30,6 @@ from chronolake_metastore.api import (
     openapi,
     outcomes,
     plans,
-    problems,
     publication,
     readers,
     routes,
@@ -44,12 +43,14 @@ from chronolake_metastore.api import (
     tables,
 )
 from chronolake_metastore.api.application import Application, FastPath
+from chronolake_metastore.api.iceberg import handlers as iceberg_handlers, refusals as iceberg_refusals
 from chronolake_metastore.api.parameters import check_request
 from chronolake_metastore.api.requests import StrictRequest
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.batching.markers import MarkerBatcher
 from chronolake_metastore.batching.sequencer import Notifier, Sequencer
 from chronolake_metastore.followers import Followers
+from chronolake_metastore.iceberg.catalog import Catalog
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.queries.following import CatchingUp
@@ -57,6 +58,7 @@ from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import registry
+from chronolake_metastore.workers.iceberg_folders import IcebergFolders
 from chronolake_metastore.workers.identity_watch import IdentityWatch
 from chronolake_metastore.workers.worker import Resources
 from chronolake_model import decoding
@@ -111,6 +113,10 @@ def create_app(settings: Settings) -> Application:
     marker_batcher = MarkerBatcher(database, settings, metrics)
     service = Service(database, sequencer, marker_batcher, watch.refuse)
 
+    folders = IcebergFolders(database, settings.storage_endpoints)
+    catalog = Catalog(service, folders.open, settings.iceberg_snapshots_max)
+    iceberg = [iceberg_handlers.router(service, catalog)] if settings.iceberg_snapshots_max else []
+
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
         async with sequencer.running(), marker_batcher.running(), asyncio.TaskGroup() as workers:
@@ -124,6 +130,7 @@ def create_app(settings: Settings) -> Application:
                 metrics=metrics,
                 notifier=notifier,
                 followers=followers,
+                catalog=catalog,
             )
             running = [*registry.started(resources, watch), followers.wake(), stalled_clients.run(followers)]
             tasks = [workers.create_task(worker) for worker in running]
@@ -141,6 +148,7 @@ def create_app(settings: Settings) -> Application:
                 before_request=check_request,
                 dependencies=callers.providers(service),
             ),
+            *iceberg,
             health.get_health,
             health.get_ready,
             health.get_metrics,
@@ -153,7 +161,7 @@ def create_app(settings: Settings) -> Application:
             "metrics": Provide(lambda: metrics, sync_to_thread=False),
         },
         lifespan=[lifespan],
-        exception_handlers=problems.HANDLERS,
+        exception_handlers=iceberg_refusals.by_dialect(),
         request_class=StrictRequest,
         request_max_body_size=settings.max_body_bytes,
         openapi_config=openapi.Config(

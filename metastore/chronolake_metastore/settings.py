@@ -254,6 +254,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             metavar="URL",
         ),
     ] = ()
+    iceberg_snapshots_max: Annotated[
+        int,
+        Option(
+            help="The newest states of a table that the Iceberg catalog, at /iceberg, has as snapshots. The "
+            "server writes their metadata, so it must reach the storage as writers do. 0: no catalog.",
+            min=0,
+        ),
+    ] = 1_000
+    iceberg_expiry_seconds: Annotated[
+        float,
+        Option(
+            help="The interval at which the server searches metadata of the Iceberg catalog that no retained "
+            "state needs. What it finds twice it removes. 0: only other servers do it.",
+            min=0.0,
+        ),
+    ] = 3_600.0
     page_bytes_max: Annotated[
         int,
         Option(

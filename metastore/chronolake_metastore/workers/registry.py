@@ -10,6 +10,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.workers import (
     archive_watch,
     deleter,
+    iceberg_expiry,
     publisher_process,
     reaper,
     steady_clock,
@@ -27,6 +28,7 @@ WORKERS: Final[tuple[Worker, ...]] = (
     tail.WORKER,
     steady_clock.WORKER,
     archive_watch.WORKER,
+    iceberg_expiry.WORKER,
 )
 assert {worker.setting for worker in WORKERS} <= {None, *Settings.__struct_fields__}
 assert len({worker.name for worker in WORKERS}) == len(WORKERS)

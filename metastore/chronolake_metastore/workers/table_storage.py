@@ -159,79 +159,79 @@ class TableFiles:
     async def begin_publication(self, files_since: str | None) -> None:
         """Claim the base path for publishing, see ``publishing.begin``."""
         seconds_max = STORAGE_SECONDS_MAX if files_since is None else LISTING_SECONDS_MAX
-        await _run(lambda: publishing.begin(self._files, self._guard, files_since), seconds_max)
+        await run(lambda: publishing.begin(self._files, self._guard, files_since), seconds_max)
 
     async def hide_publication(self, *, was_published: bool) -> None:
         """Hide the table from Hudi's readers, see ``publishing.hide``."""
-        await _run(lambda: publishing.hide(self._files, self._guard, was_published=was_published))
+        await run(lambda: publishing.hide(self._files, self._guard, was_published=was_published))
 
     async def publish(self, steps: Sequence[PublicationStep], *, is_hidden: bool) -> None:
         """Execute steps of a publication."""
         if steps:
-            await _run(
+            await run(
                 lambda: publishing.execute(self._files, self._guard, steps, is_hidden=is_hidden),
                 _seconds_max(sum(len(step.writes) for step in steps)),
             )
 
     async def find_publication(self, owned: publishing.Owned) -> publishing.Comparison:
         """List ``.hoodie``, see ``publishing.find``."""
-        return await _run(lambda: publishing.find(self._files, owned))
+        return await run(lambda: publishing.find(self._files, owned))
 
     async def remove_publication(self, paths: Sequence[str]) -> None:
         """Remove files of the publication."""
-        await _run(lambda: self._guard.remove_published(paths))
+        await run(lambda: self._guard.remove_published(paths))
 
     async def put_publication_right(
         self, expected: Sequence[PublishedFile], comparison: publishing.Comparison
     ) -> list[PublishedFile]:
         """Write files that are missing or differ, see ``publishing.put_right``."""
-        return await _run(
+        return await run(
             lambda: publishing.put_right(self._files, expected, comparison.stored), _seconds_max(len(expected))
         )
 
     async def find_history(self, written: PublishedHistory | None) -> HistoryListing:
         """Compare the history of a publication, see ``published_history.find``."""
-        return await _run(lambda: published_history.find(self._files, written))
+        return await run(lambda: published_history.find(self._files, written))
 
     async def write_history(self, range_: HistoryRange, source: HistorySource) -> HistoryFile:
         """Write a file of the history, see ``published_history.write``."""
-        return await _run(lambda: published_history.write(self._files, range_, source))
+        return await run(lambda: published_history.write(self._files, range_, source))
 
     async def show_history(self, history: PublishedHistory) -> None:
         """Let readers find a history, see ``published_history.show``."""
-        await _run(lambda: published_history.show(self._files, history))
+        await run(lambda: published_history.show(self._files, history))
 
     async def remove_archived(self, before: str) -> bool:
         """Remove instants from the timeline, see ``published_history.remove_archived``."""
-        return await _run(lambda: published_history.remove_archived(self._files, self._guard, before))
+        return await run(lambda: published_history.remove_archived(self._files, self._guard, before))
 
     async def remove_unused_history(self, history: PublishedHistory) -> None:
         """Remove old files of a history, see ``published_history.remove_unused``."""
-        await _run(lambda: published_history.remove_unused(self._files, self._guard, history))
+        await run(lambda: published_history.remove_unused(self._files, self._guard, history))
 
     async def check(self) -> None:
         """Raise unless this server can see the table's folder, or its bucket."""
-        await _run(self._files.check)
+        await run(self._files.check)
 
     async def delete(self, deleting: Deleting, files: Sequence[DeletedFile]) -> dict[str, str]:
         """Delete files, see ``Guard.delete``; gives the reason for each that could not be deleted, by path."""
         paths = [file.path for file in files]
-        return _failures(await _run(lambda: list(self._guard.delete(deleting, paths))))
+        return _failures(await run(lambda: list(self._guard.delete(deleting, paths))))
 
     async def delete_markers(self, instant: str, markers: Iterable[Marker]) -> dict[str, str]:
         """Delete direct markers of an instant; gives the reasons of failures as ``delete``."""
-        return _failures(await _run(lambda: list(self._guard.delete_markers(instant, markers))))
+        return _failures(await run(lambda: list(self._guard.delete_markers(instant, markers))))
 
     async def find(self, files: Sequence[DeletedFile]) -> list[DeletedFile]:
         """The files of ``files`` that exist."""
-        sizes = await _run(lambda: list(self._files.sizes(file.path for file in files)))
+        sizes = await run(lambda: list(self._files.sizes(file.path for file in files)))
         return [file for file, size in zip(files, sizes, strict=True) if size is not None]
 
     async def markers(self, instant: str) -> AsyncIterator[tuple[list[Marker], list[str]]]:
         """Pages of the direct markers of an instant, and of the paths of other files in their folder."""
         listing = self._files.listing(f"{MARKERS_FOLDER}/{instant}")
         # A folder may hold more than fits into memory.
-        while page := await _run(lambda: list(islice(listing, LISTED_AT_ONCE))):
+        while page := await run(lambda: list(islice(listing, LISTED_AT_ONCE))):
             marker_of_path = [(file.path, marker_of(instant, file.path)) for file in page]
             yield (
                 [marker for _, marker in marker_of_path if marker is not None],
@@ -276,25 +276,29 @@ class TableStorage:
 
     async def opened(self, place: Place) -> TableFiles:
         """The files of a table; raises ``ConfigurationError`` if its storage fails."""
+        files, owner, metastore = await self.access(place)
+        return TableFiles(files, Guard(files, owner, metastore, log=metastore))
+
+    async def access(self, place: Place) -> tuple[Files, Owner, MetastoreOfThread]:
+        """The files of a table, and what a guard of them needs; raises ``ConfigurationError``."""
         files = await self.check(place)
         async with self._database.reading() as connection:
             owner = await owner_of(connection, place)
-        metastore = MetastoreOfThread(self._database, place)
-        return TableFiles(files, Guard(files, owner, metastore, log=metastore))
+        return files, owner, MetastoreOfThread(self._database, place)
 
     async def claim(self, place: Place) -> Claim | None:
         """The claim of the table's base path, see ``claims.find``."""
         files = await self.check(place)
-        return await _run(lambda: claims.find(files))
+        return await run(lambda: claims.find(files))
 
     async def check(self, place: Place) -> Files:
         """Raise ``ConfigurationError`` unless this server sees the table's folder, or its bucket."""
         options = options_of(place.properties)
         refuse_endpoint(options, self._storage_endpoints)
-        files = await _run(lambda: opening.open_files(place.base_path, options))
+        files = await run(lambda: opening.open_files(place.base_path, options))
         try:
             async with asyncio.timeout(CHECK_SECONDS_MAX):
-                await _run(files.check)
+                await run(files.check)
         except TimeoutError as exc:
             raise errors.ConfigurationError(f"{place.base_path} does not answer") from exc
         return files
@@ -310,7 +314,7 @@ def _seconds_max(files: int) -> float:
     return STORAGE_SECONDS_MAX + files / FILES_PER_SECOND_MIN
 
 
-async def _run(operation: Callable[[], _Result], seconds_max: float = STORAGE_SECONDS_MAX) -> _Result:
+async def run(operation: Callable[[], _Result], seconds_max: float = STORAGE_SECONDS_MAX) -> _Result:
     """Run an operation of a storage in a thread. A timeout keeps a slow storage from delaying other tables."""
     with configuration_errors():
         try:

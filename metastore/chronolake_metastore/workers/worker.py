@@ -19,6 +19,7 @@ from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.followers import Followers
+from chronolake_metastore.iceberg.catalog import Catalog
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
@@ -36,6 +37,7 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Metrics
     notifier: Notifier
     followers: Followers
+    catalog: Catalog
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,95 @@
+"""Refusals and failures in the dialect of Iceberg: its ErrorModel, with names of its own exceptions."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, Final
+
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+from litestar.types import ExceptionHandlersMap
+
+from chronolake_metastore import errors, telemetry
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.iceberg.schemas import AmbiguousName
+from chronolake_model.problems import ProblemCode
+
+PREFIX: Final = "/iceberg"
+READ_ONLY: Final = (
+    "this catalog is read-only: write to the table through Chronolake, whose tables Iceberg's clients read here"
+)
+_log = telemetry.logger(__name__)
+
+_TYPES: Final = {
+    ProblemCode.TABLE_NOT_FOUND: "NoSuchTableException",
+    ProblemCode.NAMESPACE_NOT_FOUND: "NoSuchNamespaceException",
+}
+_TYPES_BY_STATUS: Final = {
+    400: "BadRequestException",
+    404: "NotFoundException",
+    406: "UnsupportedOperationException",
+    409: "CommitFailedException",
+    503: "ServiceUnavailableException",
+}
+
+
+def answer(status: int, message: str, kind: str | None = None) -> Response[Any]:
+    """An error as the specification has it; ``kind`` is the name of an exception."""
+    name = kind or _TYPES_BY_STATUS.get(
+        status, "InternalServerError" if status >= 500 else "BadRequestException"
+    )
+    headers = {"Retry-After": problems.RETRY_AFTER_SECONDS} if status in (429, 503) else {}
+    return Response(
+        {"error": {"message": message, "type": name, "code": status}},
+        status_code=status,
+        media_type="application/json",
+        headers=headers,
+    )
+
+
+def refused(request: Request[Any, Any, Any], exc: Exception) -> Response[Any]:
+    """The answer to an exception of a handler, or of the search for one."""
+    match exc:
+        case errors.TimelineError():
+            return answer(exc.code.status, exc.detail, _TYPES.get(exc.code))
+        case errors.ConfigurationError():
+            # The storage of the table, which an operator has to look at.
+            return answer(HTTPStatus.SERVICE_UNAVAILABLE, str(exc))
+        case AmbiguousName():
+            return answer(
+                HTTPStatus.BAD_REQUEST,
+                f"the table has files without field ids, and the name {exc.args[0]!r} stood for two columns in "
+                "them, which Iceberg's readers cannot tell apart; rewrite those files (cluster the table)",
+            )
+        case HTTPException():
+            return _http(request, exc)
+        case _:
+            path = parameters.path_as_sent(request.scope)
+            _log.error("request failed", method=request.method, path=path, exc_info=exc)
+            return answer(
+                HTTPStatus.INTERNAL_SERVER_ERROR, "this is a bug of the server, and its log has the traceback"
+            )
+
+
+def _http(request: Request[Any, Any, Any], exc: HTTPException) -> Response[Any]:
+    is_read = request.method in ("GET", "HEAD")
+    match exc.status_code:
+        case HTTPStatus.METHOD_NOT_ALLOWED | HTTPStatus.NOT_FOUND if not is_read:
+            return answer(HTTPStatus.NOT_ACCEPTABLE, READ_ONLY)
+        case HTTPStatus.NOT_FOUND:
+            path = parameters.path_as_sent(request.scope)
+            detail = f"{request.method} {path}: the catalog has no such endpoint"
+            return answer(HTTPStatus.NOT_FOUND, f"{detail}; GET /iceberg/v1/config lists them")
+        case _:
+            return answer(exc.status_code, exc.detail)
+
+
+def by_dialect() -> ExceptionHandlersMap:
+    """The handlers of a server with both dialects: requests below ``/iceberg`` get its errors."""
+
+    def handler(request: Request[Any, Any, Any], exc: Exception) -> Response[Any]:
+        path = request.scope["path"]
+        is_iceberg = path == PREFIX or path.startswith(f"{PREFIX}/")
+        return refused(request, exc) if is_iceberg else problems.refused(request, exc)
+
+    return dict.fromkeys(problems.HANDLERS, handler)

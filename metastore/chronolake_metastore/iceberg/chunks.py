@@ -1,0 +1,124 @@
+"""Chunks: the files that a state of a table and its parent both have, cut by their order into manifests.
+
+Files are sorted by file group. A chunk ends after a file group that its digest chooses, so equal states are cut
+alike, and a commit changes few chunks. A snapshot is made from a neighbour's chunks: only those are read and
+written again in whose ranges a file group has changed.
+"""
+
+from __future__ import annotations
+
+import bisect
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from chronolake_metastore.iceberg.manifests import IcebergManifest, Status
+from chronolake_metastore.store.iceberg import BaseFileOfStates, GroupKey, State
+
+Range = tuple[GroupKey, GroupKey | None]
+"""The file groups after the first key, up to the second; to the end if that is None."""
+FIRST: Final[GroupKey] = ("", "")
+FILES: Final = 100
+"""The number of files in a chunk on average."""
+FILES_MAX: Final = 4 * FILES
+CHANGES_MAX: Final = 1_000
+"""The most files in a manifest of what a snapshot adds and removes."""
+
+
+def status_of(file: BaseFileOfStates) -> Status:
+    """How a state has a file that it, or its parent, has."""
+    if file.in_parent and file.in_state:
+        return Status.EXISTING
+    return Status.ADDED if file.in_state else Status.DELETED
+
+
+class ChunkTotals(msgspec.Struct, array_like=True):
+    """Numbers of files, records and bytes."""
+
+    files: int = 0
+    records: int = 0
+    size_bytes: int = 0
+
+    def add(self, other: ChunkTotals) -> None:
+        """Add the numbers of others."""
+        self.files += other.files
+        self.records += other.records
+        self.size_bytes += other.size_bytes
+
+
+class Chunk(msgspec.Struct, frozen=True, array_like=True):
+    """The manifests of a range of file groups, up to ``last``. ``without_ids`` as in ``SnapshotIndex``."""
+
+    last: GroupKey
+    manifests: list[IcebergManifest]
+    totals: ChunkTotals
+    without_ids: list[int]
+
+
+class SnapshotIndex(msgspec.Struct, frozen=True):
+    """The manifests of a snapshot, which has a state and its changes since ``parent``.
+
+    The first state of a table has no parent. A state whose parent is not served any more is its own parent, so
+    it has no changes. ``without_ids`` are the versions of the schema with which its files without field ids
+    were written.
+    """
+
+    state: State
+    parent: State | None
+    chunks: list[Chunk]
+    changes: list[IcebergManifest]
+    added: ChunkTotals
+    removed: ChunkTotals
+    without_ids: list[int]
+
+    @property
+    def manifests(self) -> list[IcebergManifest]:
+        """All manifests of the snapshot."""
+        return [*self.changes, *(manifest for chunk in self.chunks for manifest in chunk.manifests)]
+
+    @property
+    def totals(self) -> ChunkTotals:
+        """The numbers of the whole snapshot."""
+        totals = ChunkTotals()
+        for chunk in self.chunks:
+            totals.add(chunk.totals)
+        totals.add(self.added)
+        return totals
+
+
+def is_end(group: GroupKey) -> bool:
+    """Whether a chunk ends after this file group."""
+    return zlib.crc32("\0".join(group).encode()) % FILES == 0
+
+
+def cut(files: Iterable[BaseFileOfStates]) -> Iterator[list[BaseFileOfStates]]:
+    """The files, which come in order, cut into chunks."""
+    chunk: list[BaseFileOfStates] = []
+    for file in files:
+        chunk.append(file)
+        if is_end(file.group) or len(chunk) >= FILES_MAX:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def changed(chunks: Sequence[Chunk], groups: Iterable[GroupKey]) -> list[range]:
+    """The positions of the chunks with changed file groups in their ranges, those side by side together."""
+    lasts = [chunk.last for chunk in chunks]
+    positions = sorted({min(bisect.bisect_left(lasts, group), len(lasts) - 1) for group in groups})
+    found: list[range] = []
+    for position in positions:
+        if found and found[-1].stop == position:
+            found[-1] = range(found[-1].start, position + 1)
+        else:
+            found.append(range(position, position + 1))
+    return found
+
+
+def range_of(chunks: Sequence[Chunk], positions: range) -> Range:
+    """The range of the chunks at these positions: the last chunk of all reaches to the end."""
+    first = chunks[positions.start - 1].last if positions.start else FIRST
+    return first, None if positions.stop == len(chunks) else chunks[positions.stop - 1].last

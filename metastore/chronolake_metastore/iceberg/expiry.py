@@ -1,0 +1,48 @@
+"""Files of the catalog that no retained state of a table needs any more.
+
+The name of a file has the snapshot that first has it. A list needs its own snapshot; a manifest that is older
+than the retained snapshots may be carried by their lists; and the newest metadata is needed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from chronolake_metastore.iceberg import manifests
+from chronolake_metastore.iceberg.chunks import SnapshotIndex
+from chronolake_metastore.iceberg.folders import MetadataFolder
+from chronolake_metastore.queries.iceberg import TableStates
+
+METADATA_SUFFIX: Final = ".metadata.json"
+LIST_PREFIX: Final = "snap-"
+_SNAPSHOT: Final = re.compile(r"(?:snap-)?([0-9]+)-", re.ASCII)
+
+
+def snapshot_of(name: str) -> int:
+    """The snapshot in the name of a file; -1 for another file."""
+    match = _SNAPSHOT.match(name)
+    return -1 if match is None else int(match[1])
+
+
+async def find_unneeded(folder: MetadataFolder, found: TableStates) -> frozenset[str]:
+    """The names of the files in a folder that none of the table's states needs.
+
+    Those of a state that is newer than ``found`` are among them: they are not when it is found.
+    """
+    retained = {int(state.time) for state in found.states}
+    newest = max(retained, default=0)
+    names = await folder.names()
+    metadata = {name for name in names if name.endswith(METADATA_SUFFIX)}
+    lists = {name for name in names if name.startswith(LIST_PREFIX)}
+    old_manifests = {name for name in names if snapshot_of(name) not in {-1, *retained}} - metadata - lists
+    needed_lists = [name for name in lists if snapshot_of(name) in retained]
+    unneeded = lists.difference(needed_lists)
+    unneeded |= {name for name in metadata if snapshot_of(name) != newest}
+    for name in needed_lists if old_manifests else ():
+        if (content := await folder.read(name)) is not None:
+            index = msgspec.json.decode(manifests.index_of(content), type=SnapshotIndex)
+            old_manifests.difference_update(manifest.path for manifest in index.manifests)
+    return frozenset(unneeded | old_manifests)

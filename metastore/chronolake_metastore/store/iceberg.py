@@ -1,0 +1,117 @@
+"""Facts for the Iceberg catalog: the states of a table that base files alone have, and the files of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore.domain.actions import COMPLETED_WRITES
+from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_model.times import Micros
+from chronolake_model.vocabulary import Action, Operation, TableType
+
+_VERSION: Final = "SELECT version FROM clock WHERE table_id = %(table_id)s"
+_SAVEPOINTS: Final = statements.load("iceberg/savepoints")
+_STATES: Final = statements.load("iceberg/states")
+_CUTS: Final = statements.load("iceberg/cuts")
+_FILES: Final = statements.load("iceberg/files")
+_ACTIONS: Final = sorted(COMPLETED_WRITES | {Action.RESTORE})
+
+GroupKey = tuple[str, str]
+
+
+class State(msgspec.Struct, frozen=True):
+    """A state of a table as of ``time``, which an instant made.
+
+    ``time`` is the instant's completion time; of a compaction, it may also be its requested time. The state
+    can be read from base files alone since ``completion_time``.
+    """
+
+    time: Micros
+    completion_time: Micros
+    requested_time: Micros
+    operation: Operation
+
+
+class BaseFileOfStates(msgspec.Struct, frozen=True):
+    """A base file in a range of file groups, and whether a state and its parent have it: one, both or neither.
+
+    ``column_stats`` are JSON, by field id.
+    """
+
+    partition_path: str
+    file_id: str
+    file_name: str
+    size_bytes: int
+    records: int
+    requested_time: Micros
+    completion_time: Micros
+    schema_version: int
+    has_field_ids: bool
+    column_stats: str | None
+    in_parent: bool
+    in_state: bool
+
+    @property
+    def group(self) -> GroupKey:
+        """The file group of the file."""
+        return self.partition_path, self.file_id
+
+
+async def version(connection: Reader, table_id: UUID) -> int:
+    """The last version of a table's log."""
+    rows = await statements.execute(connection, _VERSION, {"table_id": table_id})
+    return int(rows.scalar_one())
+
+
+async def states(connection: Reader, table: Table, limit: int) -> list[State]:
+    """The newest ``limit`` states that the table serves, oldest first, and those that savepoints pin."""
+    query = _STATES if table.definition.type is TableType.COPY_ON_WRITE else _CUTS
+    named = {
+        "table_id": table.table_id,
+        "served_from": table.cleaned_before,
+        "actions": _ACTIONS,
+        "limit": limit,
+    }
+    rows = await statements.execute(connection, query, named)
+    return [
+        State(Micros(time), Micros(completed), Micros(requested), Operation(operation))
+        for time, completed, requested, operation in rows
+    ]
+
+
+async def savepoints(connection: Reader, table_id: UUID, limit: int) -> list[tuple[Micros, Micros]]:
+    """The newest savepoints that are not released: requested time, and completion of what each pins."""
+    rows = await statements.execute(connection, _SAVEPOINTS, {"table_id": table_id, "limit": limit})
+    return [(Micros(requested), Micros(pinned)) for requested, pinned in rows]
+
+
+async def files(
+    connection: Reader,
+    table: Table,
+    state: State,
+    parent: State | None,
+    ranges: Sequence[tuple[GroupKey, GroupKey | None]],
+    limit: int,
+) -> list[BaseFileOfStates]:
+    """The first ``limit`` base files of a state and its parent in these ranges of file groups, in order."""
+    times = [state.time] if parent is None else [state.time, parent.time]
+    named = {
+        "table_id": table.table_id,
+        "state": state.time,
+        "parent": 0 if parent is None else parent.time,
+        "since": min(times),
+        "until": max([state.completion_time, *([] if parent is None else [parent.completion_time])]),
+        "has_logs": table.definition.type is TableType.MERGE_ON_READ,
+        "after_partitions": [after[0] for after, _ in ranges],
+        "after_file_ids": [after[1] for after, _ in ranges],
+        "last_partitions": [None if last is None else last[0] for _, last in ranges],
+        "last_file_ids": [None if last is None else last[1] for _, last in ranges],
+        "rows": limit,
+    }
+    return [BaseFileOfStates(*row) for row in await statements.execute(connection, _FILES, named)]

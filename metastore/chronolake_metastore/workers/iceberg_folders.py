@@ -1,0 +1,66 @@
+"""The folders of the metadata for Iceberg's readers in the storage of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.store.pending_plans import Place
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.workers.table_storage import TableStorage, run
+from chronolake_storage.files import Files
+from chronolake_storage.guard import ICEBERG_FOLDER, Guard
+
+FILE_BYTES_MAX: Final = 256 * 1024 * 1024
+"""The largest metadata that is read: a list of very many manifests has some megabytes."""
+
+
+class IcebergFolder:
+    """The folder of one table; see ``iceberg.catalog.MetadataFolder``."""
+
+    def __init__(self, files: Files, guard: Guard) -> None:
+        self._files = files
+        self._guard = guard
+        self.path = f"{ICEBERG_FOLDER}/{guard.table_id}"
+
+    async def names(self) -> list[str]:
+        """The names of all files in the folder."""
+        return [file.file_name for file in await run(lambda: self._files.files_in(self.path))]
+
+    async def read(self, name: str) -> bytes | None:
+        """A file, if it exists."""
+        content = await run(lambda: self._files.read(f"{self.path}/{name}", FILE_BYTES_MAX))
+        return None if content is None else content.body
+
+    async def create(self, stages: Sequence[Sequence[tuple[str, bytes]]]) -> None:
+        """Create files, unless they exist, stage by stage; the base path must be claimed by the table."""
+
+        def create() -> None:
+            self._guard.check_claim()
+            for files in stages:
+                bodies = [(f"{self.path}/{name}", content) for name, content in files]
+                if bodies:
+                    self._files.create_all(bodies, in_order=False)
+
+        await run(create)
+
+    async def remove(self, names: Sequence[str]) -> None:
+        """Remove files of the folder."""
+        await run(lambda: self._guard.remove_iceberg_files([f"{self.path}/{name}" for name in names]))
+
+
+class IcebergFolders:
+    """Opens the folders of tables, each time it is asked."""
+
+    def __init__(self, database: Database, storage_endpoints: Collection[str]) -> None:
+        self._storage = TableStorage(database, storage_endpoints)
+
+    async def open(self, table: Table) -> IcebergFolder:
+        """The folder of a table; raises ``ConfigurationError`` if its storage fails."""
+        definition = table.definition
+        place = Place(table.table_id, table.name, definition.base_path, definition.properties, definition.tick)
+        files, owner, metastore = await self._storage.access(place)
+        # The log's head is not compared with the claim: all files are named by their content, so a database
+        # that lacks an event overwrites nothing.
+        return IcebergFolder(files, Guard(files, owner, metastore))

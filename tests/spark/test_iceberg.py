@@ -1,0 +1,223 @@
+"""Tables as Iceberg's readers of other projects see them: the rows of each state, by each reader."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import chronolake
+from chronolake import Action, AddColumn, DropColumn, Field, RenameColumn, SchemaChange, WidenColumn
+from chronolake_model.files import FileGroupName
+from chronolake_model.partition_paths import partition_path
+from chronolake_model.tables import BucketIndex
+from chronolake_model.vocabulary import IndexType, TableService, TableType
+from chronolake_spark import services
+from chronolake_spark.services import executing, jobs
+from tests.fix_s3 import KEYS, S3
+from tests.fix_server import ServerProcess
+from tests.spark import iceberg_readers
+from tests.spark.arrow_writes import row, upsert, write_rows
+from tests.spark.iceberg_readers import DuckDB, Reader
+
+NewTable = Callable[..., chronolake.Table]
+
+SCHEMA: Final = [
+    Field("id", "bigint"),
+    Field("value", "string"),
+    Field("ts", "bigint", nullable=False),
+    Field("day", "string"),
+    Field("count", "int"),
+    Field("price", "decimal(4,2)"),
+    Field("tags", "array<struct<name:string,weights:map<string,double>>>"),
+    Field("gone", "string"),
+]
+CHANGES: Final[list[SchemaChange]] = [
+    RenameColumn("value", "title"),
+    WidenColumn("count", "bigint"),
+    WidenColumn("price", "decimal(9,2)"),
+    DropColumn("gone"),
+    AddColumn("gone", "string"),
+    AddColumn("note", "string"),
+]
+# pyiceberg 0.12.0 reads a null list as an empty one.
+TAGS: Final = [{"name": "n", "weights": [("k", 1.5)]}]
+
+
+@pytest.fixture(scope="module")
+def client(shared_server_url: str) -> Iterator[chronolake.Client]:
+    with chronolake.connect(shared_server_url) as client:
+        client.create_namespace("iceberg", if_not_exists=True)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def new_table(client: chronolake.Client, tmp_path_factory: pytest.TempPathFactory) -> NewTable:
+    numbers = itertools.count(1)
+
+    def make(**definition: Any) -> chronolake.Table:
+        name = f"iceberg.t{next(numbers)}"
+        return create(client, name, str(tmp_path_factory.mktemp("tables") / name), **definition)
+
+    return make
+
+
+def create(client: chronolake.Client, name: str, base_path: str, **definition: Any) -> chronolake.Table:
+    """A table whose base path is claimed."""
+    table = client.create_table(
+        name,
+        base_path=base_path,
+        schema=SCHEMA,
+        record_key_fields=["id"],
+        partition_fields=["day"],
+        ordering_field="ts",
+        index=BucketIndex(IndexType.SIMPLE),
+        **definition,
+    )
+    table.claim_storage()
+    return table
+
+
+@pytest.fixture
+def readers(
+    monkeypatch: pytest.MonkeyPatch, shared_server_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> list[Reader]:
+    # Without it Polars warns that its own planner, another package, would be faster.
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
+    duckdb = DuckDB(shared_server_url, tmp_path_factory.mktemp("duckdb"))
+    return [iceberg_readers.by_pyiceberg, iceberg_readers.by_polars, duckdb]
+
+
+def write(table: chronolake.Table, *ids: int, day: str | None = "a", ts: int = 1, **values: Any) -> None:
+    """One upsert into the file groups of a partition: one for even ids, and one for odd ids."""
+    upsert(table, *(_row(id, day=day, ts=ts, **values) for id in ids))
+
+
+def _row(id: int, *, day: str | None = "a", **values: Any) -> dict[str, Any]:
+    path = partition_path(["day"], [day])
+    return row(id, group=id % 2, path=path, id=id, day=day, **{"tags": TAGS, **values})
+
+
+def overwrite(table: chronolake.Table, path: str) -> None:
+    """Replace all file groups of a partition by a new one."""
+    with table.begin(action=Action.REPLACECOMMIT) as instant:
+        for of in table.snapshot().slices:
+            if of.partition_path == path:
+                instant.replace(FileGroupName(path, of.file_id))
+        for stat in write_rows(table, instant, [_row(20, ts=1)], slices=[]).stats:
+            instant.add(stat)
+
+
+def test_each_reader_has_the_rows_of_each_state(
+    new_table: NewTable, readers: list[Reader], shared_server_url: str
+) -> None:
+    table = new_table()
+    write(table, 1, 2, 3, value="x", count=1, price=Decimal("1.5"), gone="g")
+    write(table, 4, 5, day="b/c=d%é x", count=-5, price=Decimal("-99.99"), tags=[])
+    write(table, 6, 7, day=None)
+    write(table, 8, day="")
+    savepoint = table.savepoint().requested_time
+    write(table, 1, ts=2, value="undone")
+    table.restore(savepoint)
+    table.finish_rollbacks()
+    table.change_schema(CHANGES)
+    write(table, 9, title="t", count=2**40, price=Decimal("1234567.89"), gone="new", note="z")
+    write(table, 2, ts=9, delete=True)
+    overwrite(table, "day=a")
+    loaded = iceberg_readers.load(shared_server_url, table.name)
+    assert [len(loaded.metadata.snapshots), len(loaded.metadata.refs)] == [8, 2]
+    iceberg_readers.assert_same_states(table, loaded, readers)
+    table.release_savepoint(savepoint)
+    table.clean(retain_commits=2)
+    loaded = iceberg_readers.load(shared_server_url, table.name)
+    assert [len(loaded.metadata.snapshots), len(loaded.metadata.refs)] == [2, 1]
+    iceberg_readers.assert_same_states(table, loaded, readers)
+
+
+def test_filters_prune_files_and_lose_no_row(
+    new_table: NewTable, shared_server_url: str, readers: list[Reader]
+) -> None:
+    table = new_table()
+    write(table, 1, 2, 3, count=1, price=Decimal("1.5"))
+    write(table, 4, 5, day="b", count=-5, price=Decimal("-99.99"))
+    write(table, 6, day=None)
+    write(table, 8, day="", count=7)
+    table.change_schema(CHANGES)
+    write(table, 9, day="c", count=2**40)
+    loaded = iceberg_readers.load(shared_server_url, table.name)
+    expected = {
+        "day = 'b'": ([4, 5], 2 + 2),
+        "day IS NULL": ([6], 2),
+        "day = ''": ([8], 2),
+        "count > 100": ([9], 1),
+        "price < 0": ([4, 5], 2),
+        "id = 6": ([6], 1),
+    }
+    for condition, (ids, files) in expected.items():
+        scan = loaded.scan(row_filter=condition)
+        assert sorted(scan.to_arrow()["id"].to_pylist()) == ids, condition
+        # The files of the partition that null and the empty text share can match any condition on it.
+        assert len(list(scan.plan_files())) <= files, condition
+        query = f"SELECT id FROM lake.{table.name} WHERE {condition} ORDER BY id"
+        assert [id for (id,) in readers[-1].connection.execute(query).fetchall()] == ids  # type: ignore[attr-defined]
+
+
+def test_a_merge_on_read_table_appears_at_its_cuts_alone(
+    new_table: NewTable, readers: list[Reader], shared_server_url: str
+) -> None:
+    table = new_table(type=TableType.MERGE_ON_READ)
+    write(table, 1, 2)
+    write(table, 1, ts=2, value="in a log")
+    write(table, 4, 5, day="b")
+    first = iceberg_readers.load(shared_server_url, table.name)
+    assert len(first.metadata.snapshots) == 1
+    plan = compaction(table)
+    write(table, 2, ts=3, value="after the plan")
+    services.execute(table, plan)
+    loaded = iceberg_readers.load(shared_server_url, table.name)
+    assert len(loaded.metadata.snapshots) == 2
+    assert int(loaded.metadata.properties["chronolake.lag-ms"]) > 0
+    iceberg_readers.assert_same_states(table, loaded, readers)
+    write(table, 4, ts=4, day="b", value="in another log")
+    services.execute(table, compaction(table))
+    loaded = iceberg_readers.load(shared_server_url, table.name)
+    # As of the plan, and as of the completion, after which no log file is left.
+    assert len(loaded.metadata.snapshots) == 4
+    iceberg_readers.assert_same_states(table, loaded, readers)
+
+
+def compaction(table: chronolake.Table) -> str:
+    """A plan to compact all file groups with log files."""
+    table.services.plan(TableService.COMPACTION, force=True)
+    [plan] = executing.waiting(table, list(jobs.SERVICES))
+    return plan.requested_time
+
+
+def test_a_table_in_object_storage_is_read_with_the_credentials_of_the_reader(
+    new_server: Callable[..., ServerProcess],
+    dsn: str,
+    s3: S3,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEYS["access_key"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEYS["secret_key"])
+    url = new_server(dsn).url
+    properties = {
+        "storage.endpoint_override": s3.options["endpoint_override"],
+        "storage.region": KEYS["region"],
+    }
+    with chronolake.connect(url, storage_options=s3.options) as client:
+        client.create_namespace("iceberg")
+        table = create(client, "iceberg.stored", s3.base_path, properties=properties)
+        write(table, 1, 2)
+        write(table, 2, ts=2, value="new")
+        keys = {"s3.access-key-id": KEYS["access_key"], "s3.secret-access-key": KEYS["secret_key"]}
+        loaded = iceberg_readers.load(url, table.name, keys)
+        assert len(loaded.metadata.snapshots) == 2
+        duckdb = DuckDB(url, tmp_path / "duckdb", s3.options)
+        iceberg_readers.assert_same_states(table, loaded, [iceberg_readers.by_pyiceberg, duckdb])
