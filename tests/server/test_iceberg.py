@@ -168,7 +168,7 @@ def test_metadata_that_no_retained_state_needs_is_removed(
         client.create_namespace("ice")
         table = new_table(client, "ice.orders", tmp_path / "orders")
         path = f"{server.url}/iceberg/v1/namespaces/ice/tables/orders"
-        commit(table, file_id="11111111-0000-0000-0000-000000000000-0")
+        commit(table, file_id="00000001-0000-0000-0000-000000000000-0")
         for _ in range(5):
             commit(table)
             httpx.get(path)

@@ -124,6 +124,8 @@ class SnapshotBuilder:
         self._changes: list[IcebergManifest] = []
         self._added, self._removed = ChunkTotals(), ChunkTotals()
         self._without_ids: set[int] = set()
+        self._of_neighbour: dict[str, IcebergManifest] = {}
+        """Its manifests without changes, by their names without the snapshot."""
 
     async def build(self, neighbour: SnapshotIndex | None) -> SnapshotIndex:
         """Make the manifests, and return the index of the snapshot."""
@@ -151,6 +153,9 @@ class SnapshotBuilder:
         groups = await self._facts.changed(between, CHANGED_MAX + 1)
         if len(groups) > CHANGED_MAX:
             return None
+        self._of_neighbour = {
+            manifest.path.partition("-")[2]: manifest for chunk in old for manifest in chunk.manifests
+        }
         positions = chunks.changed(old, groups)
         ranges = [chunks.range_of(old, found) for found in positions]
         files = await self._facts.files(self._state, self._parent, ranges, ROWS) if ranges else []
@@ -234,7 +239,12 @@ class SnapshotBuilder:
         encoding, snapshot_id = self._encoding, self._state.time
         fields = encoding.spec.fields if spec_id == 0 else ()
         content = manifests.write_manifest(entries, snapshot_id, fields, encoding.headers[spec_id])
-        name = f"{snapshot_id}-{digest(content)}.avro"
+        ending = f"{digest(content)}.avro"
+        # A file group that changes lies in the range of a chunk, and need not be in the chunk.
+        kept = self._of_neighbour.get(ending)
+        if kept is not None:
+            return kept
+        name = f"{snapshot_id}-{ending}"
         self._unwritten.manifest(name, content)
         return manifests.describe(name, len(content), spec_id, entries, snapshot_id, fields)
 
