@@ -54,13 +54,15 @@ async def states(ctx: Context, database: Database, table_name: str, limit: int) 
         while len(versions) < table.definition.schema_version:
             versions += await schemas.page(connection, table.table_id, len(versions), SCHEMAS_AT_ONCE)
         found = await stored.states(connection, table, limit)
+        # The newest instants never leave PostgreSQL.
+        last_completion, _ = await instants.latest_completion(connection, table.table_id, None)
         return TableStates(
             table,
             version,
             versions,
             found,
             await stored.savepoints(connection, table.table_id, SAVEPOINTS_MAX),
-            await instants.latest_completion(connection, table.table_id, None),
+            last_completion,
             len(found) < limit and table.cleaned_before is None,
         )
 
