@@ -181,7 +181,7 @@ def test_metadata_that_no_retained_state_needs_is_removed(
         assert len({name.partition("-")[0] for name in needed}) > len(lists) == 2
         wait_until(lambda: {file.name for file in folder.glob("*.avro")} == lists | needed)
         newest = metadata["current-snapshot-id"]
-        assert {file.name.partition("-")[0] for file in folder.glob("*.json")} == {str(newest)}
+        wait_until(lambda: {file.name.partition("-")[0] for file in folder.glob("*.json")} == {str(newest)})
 
 
 def manifests_of(manifest_list: Path) -> list[str]:
