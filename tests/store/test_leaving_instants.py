@@ -15,12 +15,14 @@ from chronolake_metastore.archive import leaving
 from chronolake_metastore.archive.log_rows import RowsOfArchive
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.domain import (
+    checkpoints,
     cleans,
     deletions,
     instants,
     leases,
     rollbacks,
     savepoints,
+    streams,
     sweeps,
     tables,
 )
@@ -28,18 +30,23 @@ from chronolake_metastore.domain.cleans import Retention
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.needed_instants import InstantsHeldBy
 from chronolake_metastore.domain.plans import NewPlan
+from chronolake_metastore.domain.results import StreamInstantResult, StreamResult
 from chronolake_metastore.proof import rebuilding
+from chronolake_metastore.queries import deletable
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import archive as stored, eras, needed_instants, thinning
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_model.file_names import bucket_file_id
-from chronolake_model.files import FileGroupName
+from chronolake_model.deletable import Deletable, FindDeletableOrphans
+from chronolake_model.file_names import base_file_name, bucket_file_id
+from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.marker_names import DeletedFile
-from chronolake_model.times import Micros, parse_time
+from chronolake_model.times import Micros, format_time, parse_time
 from chronolake_model.vocabulary import Action
 from chronolake_storage.files import Files
 from tests.store import archiving, shown, tampering, thinned
-from tests.store.history import History
+from tests.store.archive_reads import reader_of
+from tests.store.history import History, file_of
+from tests.store.shown import TESTER
 from tests.store.test_thinning import TRIES, drop
 from tests.store.thinned import query
 
@@ -134,6 +141,69 @@ def test_an_instant_that_has_left_takes_no_command(dsn: str, history: History, a
         assert isinstance(refusal, errors.IllegalTransition), command
         assert refusal.context["state"] == "archived"
     history.done(savepoints.CreateSavepoint(TABLE, None, "ann"))
+
+
+def test_a_file_of_a_failed_write_may_be_deleted_when_its_instant_has_left(
+    dsn: str, history: History, archive: Files
+) -> None:
+    lost, kept = (
+        query(dsn, f"SELECT instant_time(min(requested_time), 1000) FROM instant WHERE state = '{state}'")[0][0]
+        for state in ("rolled_back", "completed")
+    )
+    files = [DeletedFile("", base_file_name(bucket_file_id(0), "9-9-9", time)) for time in (lost, kept)]
+    never = DeletedFile("", base_file_name(bucket_file_id(0), "0-0-0", "20200101000000000"))
+    body = FindDeletableOrphans([*files, never, DeletedFile("", file_of(kept, 0).file_name)])
+
+    async def ask() -> Deletable:
+        database = Database(Settings(dsn=dsn), lambda: reader_of(archive))
+        try:
+            return await deletable.find_deletable_orphans(TESTER, database, TABLE, body)
+        finally:
+            await database.close()
+
+    before = asyncio.run(ask())
+    assert [of.file_name for of in before.refused] == [of.file_name for of in body.files[2:]]
+    let_leave(dsn, archive)
+    assert parse_time(lost) not in rows_of(dsn)
+    assert asyncio.run(ask()) == before
+
+
+def test_a_job_is_restored_when_the_instants_of_its_checkpoints_have_left(
+    dsn: str, history: History, archive: Files
+) -> None:
+    def open_stream() -> int:
+        opened = history.done(streams.OpenStream(TABLE, "job", "w"))
+        assert isinstance(opened, StreamResult)
+        return opened.of.stream.epoch
+
+    epoch = open_stream()
+    given = history.done(checkpoints.RequestInstant(TABLE, "job", epoch, "0", -1, blocking=True))
+    assert isinstance(given, StreamInstantResult)
+    time = given.requested_time
+    files = [file_of(format_time(time, given.tick), bucket) for bucket in (0, 1)]
+
+    def report(epoch: int, *files: WriteStat, bootstrap: bool) -> checkpoints.ReportWriteMetadata:
+        of = TABLE, "job", epoch, "0", -1
+        return checkpoints.ReportWriteMetadata(
+            *of, requested_time=time, write_stats=files, last_batch=True, bootstrap=bootstrap
+        )
+
+    history.done(report(epoch, files[0], bootstrap=False))
+    history.done(checkpoints.CompleteCheckpoints(TABLE, "job", epoch, 1))
+    history.done(streams.CloseStream(TABLE, "job", epoch))
+    for _ in range(4):
+        history.write(TABLE, 0, 1)
+        history.pass_seconds(4_000)
+        clean(history)
+    expected = history.done(report(open_stream(), files[0], bootstrap=True))
+    history.done(streams.CloseStream(TABLE, "job", epoch + 1))
+    let_leave(dsn, archive)
+    assert time not in rows_of(dsn)
+
+    epoch = open_stream()
+    assert history.done(report(epoch, files[0], bootstrap=True)) == expected
+    for refused in (report(epoch, *files, bootstrap=True), report(epoch, files[0], bootstrap=False)):
+        assert history.refused(refused).context["state"] == "archived"
 
 
 def test_a_file_group_exists_whose_only_instant_has_left(dsn: str, history: History, archive: Files) -> None:

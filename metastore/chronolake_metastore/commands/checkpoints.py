@@ -142,6 +142,11 @@ class ReportWriteMetadataHandler(Handler[ReportWriteMetadata, ReportFacts]):
         stream = state.stream(table, command.stream)
         checkpoints.refuse_report(table, stream, command)
         time = _time(command)
+        if time is not None and state.is_archived(table, time) and reported_files.are_kept(command, evidence):
+            # The job is restored after the instant has left the database: its files stay there.
+            _end(state, table, stream, command, origin)
+            result = _report_result(table, command, None, 0)
+            return msgspec.structs.replace(result, requested_time=time, is_completed=True)
         named = None if time is None else state.instant(table, time)
         checkpoints.refuse_other_instant(table, stream, command, named)
         if named is not None and not named.state.is_pending:

@@ -48,7 +48,7 @@ def _of_pending(table: Table, requested_time: Micros, command: ReportWriteMetada
 
 def _of_ended(table: Table, requested_time: Micros, command: ReportWriteMetadata) -> Loading[ReportFacts]:
     files = [DeletedFile(stat.partition_path, stat.file_name) for stat in command.write_stats]
-    published = deletions.published(InstantRef(table.table_id, requested_time), files)
+    published = deletions.published(InstantRef(table.table_id, requested_time), files, withdrawn=False)
     yield [published]
     return ReportFacts(published=published.result)
 

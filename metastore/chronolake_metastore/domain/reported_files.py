@@ -148,6 +148,12 @@ def refuse_unpublished(
             raise _invalid(index, stat, why, checkpoint=command.checkpoint, requested_time=time)
 
 
+def are_kept(command: ReportWriteMetadata, facts: ReportFacts) -> bool:
+    """Whether a restored task reports files, all of which their instant has published, and no restore undid."""
+    files = {DeletedFile(stat.partition_path, stat.file_name) for stat in command.write_stats}
+    return command.bootstrap and bool(files) and files == set(facts.published)
+
+
 def refuse_unmarked(stats: Sequence[WriteStat], unmarked: Collection[DeletedFile]) -> None:
     """Raise ``InvalidWriteStat`` for a file without a marker, if completing would ask for it."""
     without = set(unmarked)

@@ -172,8 +172,13 @@ class State:
     def refuse_archived(self, table: Table, requested_time: Micros) -> None:
         """Raise ``IllegalTransition`` if an instant of this time can only be in the archive of the log."""
         instants_from = self.clocks[table.table_id].instants_from
-        if instants_from is not None and requested_time < instants_from:
+        if instants_from is not None and self.is_archived(table, requested_time):
             raise archived_instant(table, requested_time, instants_from)
+
+    def is_archived(self, table: Table, requested_time: Micros) -> bool:
+        """Whether an instant of this time can only be in the archive of the log."""
+        instants_from = self.clocks[table.table_id].instants_from
+        return instants_from is not None and requested_time < instants_from
 
     def find_instant(self, table: str, requested_time: Micros) -> tuple[Table, Instant] | None:
         """A table and an instant of it, if both are there."""

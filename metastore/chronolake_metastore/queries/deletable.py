@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+import msgspec
+
 from chronolake_metastore import errors
 from chronolake_metastore.domain import deletable as domain
 from chronolake_metastore.domain.context import Context
-from chronolake_metastore.domain.deletable import AsOrphans, ForInstant, Question
+from chronolake_metastore.domain.deletable import AsOrphans, FileFacts, ForInstant, Question
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import identity, tables
 from chronolake_metastore.queries.timeline import Answers, Timeline, across_border
@@ -40,14 +42,15 @@ async def find_deletable(
     return answer
 
 
+@across_border
 async def find_deletable_orphans(
-    ctx: Context, database: Database, table_name: str, body: FindDeletableOrphans
+    answers: Answers, ctx: Context, database: Database, table_name: str, body: FindDeletableOrphans
 ) -> Deletable:
     """The files that may not be deleted as orphans; raises as ``orphan_refusals``."""
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
         refused = await orphan_refusals(
-            connection, table.table_id, body.files, unknown_instants=body.unknown_instants
+            answers, connection, table.table_id, body.files, unknown_instants=body.unknown_instants
         )
         answer = await _answer(connection, table, refused)
     await identity.refuse_earlier_state(database, table.table_id, body.recorded)
@@ -68,33 +71,51 @@ async def refusals(
     ``IllegalTransition`` while the table is being adopted: then no file may be deleted.
     """
     table = await _own(connection, table_id)
-    instant = await Timeline(answers, connection, table_id).get(requested_time)
+    timeline = Timeline(answers, connection, table_id)
+    instant = await timeline.get(requested_time)
     if instant is None:
         raise await tables.instant_not_found(connection, table, requested_time)
-    return await _refusals(connection, table, files, ForInstant(instant, writer))
+    return await _refusals(timeline, table, files, ForInstant(instant, writer))
 
 
 async def orphan_refusals(
-    connection: Reader, table_id: UUID, files: Sequence[DeletedFile], *, unknown_instants: bool = False
+    answers: Answers,
+    connection: Reader,
+    table_id: UUID,
+    files: Sequence[DeletedFile],
+    *,
+    unknown_instants: bool = False,
 ) -> list[RefusedDeletion]:
     """The files that may not be deleted as orphans; raises as ``refusals``, without ``InstantNotFound``."""
     table = await _own(connection, table_id)
     last_time = await clocks.last_time(connection, table_id)
-    return await _refusals(connection, table, files, AsOrphans(last_time, unknown_instants))
+    timeline = Timeline(answers, connection, table_id)
+    return await _refusals(timeline, table, files, AsOrphans(last_time, unknown_instants))
 
 
 async def _refusals(
-    connection: Reader, table: Table, files: Sequence[DeletedFile], question: Question
+    timeline: Timeline, table: Table, files: Sequence[DeletedFile], question: Question
 ) -> list[RefusedDeletion]:
     times = [(file, domain.requested_time_of(file)) for file in files]
     named = [(file, time) for file, time in times if time is not None]
-    known = await stored.known(connection, table.table_id, named)
+    known = await stored.known(timeline.connection, table.table_id, named)
+    if isinstance(question, AsOrphans):
+        known = await _with_archived(timeline, known)
     judged = [(file, domain.refusal(question, facts)) for (file, _), facts in zip(named, known, strict=True)]
     not_data_files = [(file, Refusal.NOT_A_DATA_FILE) for file, time in times if time is None]
     return [
         RefusedDeletion(file.partition_path, file.file_name, reason)
         for file, reason in [*not_data_files, *judged]
         if reason is not None
+    ]
+
+
+async def _with_archived(timeline: Timeline, known: Sequence[FileFacts]) -> list[FileFacts]:
+    """The facts with the states of instants that are only in the archive."""
+    found = await timeline.archived({facts.requested_time for facts in known if facts.state is None})
+    return [
+        facts if instant is None else msgspec.structs.replace(facts, state=instant.state)
+        for facts, instant in ((facts, found.get(facts.requested_time)) for facts in known)
     ]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Sequence
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from uuid import UUID
 
@@ -103,6 +103,15 @@ class Timeline:
             times = [requested_time]
             [instant] = self.ask(border, ("instants", *times), lambda log: log.instants(self.table_id, times))
         return instant
+
+    async def archived(self, requested_times: Collection[Micros]) -> dict[Micros, Instant]:
+        """The instants that only the archive has, of those requested at these times."""
+        border = await self.border() if requested_times else None
+        old = [] if border is None else sorted(time for time in requested_times if time < border.since)
+        if border is None or not old:
+            return {}
+        found = self.ask(border, ("instants", *old), lambda log: log.instants(self.table_id, old))
+        return {time: instant for time, instant in zip(old, found, strict=True) if instant is not None}
 
     async def completion_times(self, requested_times: Sequence[Micros]) -> list[Micros | None]:
         """The completion time of each instant, in the order asked; none of one that is not completed."""

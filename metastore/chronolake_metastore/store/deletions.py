@@ -39,10 +39,18 @@ def unmarked(table: str, requested_time: Micros, files: Sequence[DeletedFile]) -
     return Query(_FIND_UNMARKED, named | _columns(files), _files)
 
 
-def published(of: InstantRef, files: Sequence[DeletedFile]) -> Query[list[DeletedFile]]:
-    """The files of ``files`` that the instant has published; files that are not data files never are."""
+def published(
+    of: InstantRef, files: Sequence[DeletedFile], *, withdrawn: bool = True
+) -> Query[list[DeletedFile]]:
+    """The files of ``files`` that the instant has published; files that are not data files never are.
+
+    With ``withdrawn``, those of an instant that a restore has undone too.
+    """
     named = [(file, file_id) for file in files if (file_id := _file_id(file)) is not None]
-    columns = _columns([file for file, _ in named]) | {"file_ids": [file_id for _, file_id in named]}
+    columns = _columns([file for file, _ in named]) | {
+        "file_ids": [file_id for _, file_id in named],
+        "withdrawn": withdrawn,
+    }
     return Query(_FIND_PUBLISHED, msgspec.structs.asdict(of) | columns, _files)
 
 
