@@ -152,7 +152,7 @@ def test_a_file_of_a_failed_write_may_be_deleted_when_its_instant_has_left(
     )
     files = [DeletedFile("", base_file_name(bucket_file_id(0), "9-9-9", time)) for time in (lost, kept)]
     never = DeletedFile("", base_file_name(bucket_file_id(0), "0-0-0", "20200101000000000"))
-    body = FindDeletableOrphans([*files, never, DeletedFile("", file_of(kept, 0).file_name)])
+    body = FindDeletableOrphans([*files, never, DeletedFile("", file_of(kept, 2).file_name)])
 
     async def ask() -> Deletable:
         database = Database(Settings(dsn=dsn), lambda: reader_of(archive))
