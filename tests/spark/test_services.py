@@ -15,7 +15,7 @@ import pytest
 
 import chronolake
 from chronolake import Action, Field
-from chronolake.errors import NotPublished
+from chronolake.errors import LeaseLive, NotPublished
 from chronolake.slices import columns
 from chronolake_model.file_names import base_file_name
 from chronolake_model.files import FileGroupName, FileSlice, WriteStat
@@ -30,6 +30,7 @@ from chronolake_spark.services import sorting
 from chronolake_spark.services.executing import TasksDone
 from chronolake_spark.services.sorting import HELD_BYTES_MAX
 from tests.fix_s3 import S3
+from tests.processes import wait_until
 from tests.spark import hudi_reader
 from tests.spark.arrow_writes import row, upsert, write_rows
 
@@ -80,9 +81,17 @@ def plan(table: chronolake.Table, action: Action, details: Mapping[str, str] | N
 
 
 def publish(table: chronolake.Table) -> None:
-    """Publish the plan of a compaction: it is not executed before."""
-    with contextlib.suppress(NotPublished):
-        table.publish()
+    """Publish the plan of a compaction, unless the server does: it is not executed before."""
+
+    def is_published() -> bool:
+        with contextlib.suppress(NotPublished):
+            try:
+                table.publish()
+            except LeaseLive:
+                return False
+        return True
+
+    wait_until(is_published)
 
 
 def run(table: chronolake.Table, action: Action, details: Mapping[str, str] | None = None) -> Instant:
