@@ -54,7 +54,10 @@ def rows_of(table: chronolake.Table, as_of: str | None = None) -> pa.Table:
     """The rows of a snapshot, with Hudi's five columns, as executors and the client read them."""
     snapshot = table.snapshot(as_of)
     rows = rows_of_slices(table, snapshot.slices)
-    assert table.to_arrow(snapshot.as_of, columns=rows.schema.names).equals(rows)
+    of_client = table.to_arrow(snapshot.as_of, columns=rows.schema.names)
+    assert of_client.schema == rows.schema
+    # As text, NaN is equal to NaN.
+    assert repr(of_client.to_pylist()) == repr(rows.to_pylist())
     return rows
 
 

@@ -50,10 +50,7 @@ def history_dsn(postgres: str, history_template: str) -> Iterator[str]:
 @pytest.fixture
 def log_dsn(history_dsn: str) -> str:
     """The DSN of a log with rows in each of its tables."""
-    tampering.report_deletions(history_dsn)
-    tampering.stage(history_dsn)
-    tampering.refuse(history_dsn, "shop.orders", "shop.none")
-    tampering.refuse(history_dsn)
+    tampering.fill_tables(history_dsn)
     return history_dsn
 
 

@@ -201,6 +201,14 @@ def plan(dsn: str) -> None:
     asyncio.run(run(History(dsn, "plans")))
 
 
+def fill_tables(dsn: str) -> None:
+    """Add rows to those tables of the log that have none."""
+    report_deletions(dsn)
+    stage(dsn)
+    refuse(dsn, "shop.orders", "shop.none")
+    refuse(dsn)
+
+
 def refuse(dsn: str, *names: str) -> None:
     """Have a command refused that concerns the catalog alone, or one on each of the named tables.
 

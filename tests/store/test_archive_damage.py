@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.store import archiving
+from chronolake_metastore.archive.rows import INDEXES, INSTANT
+from tests.fix_postgres import clone_of
+from tests.store import archiving, tampering
 from tests.store.archiving import change_manifest, change_rows, forge_run, local
 
 
@@ -90,7 +93,9 @@ def _forge_index(table: str) -> Callable[[Path], str]:
     return change
 
 
-def _forge_instant(column: int, value: object) -> Callable[[Path], str]:
+def _forge_instant(name: str, value: object) -> Callable[[Path], str]:
+    column = list(INDEXES[INSTANT]).index(name)
+
     def change(archive: Path) -> str:
         def forge(run: Path, _: dict[str, Any]) -> None:
             def replace(found: list[Any]) -> None:
@@ -158,10 +163,10 @@ DAMAGE: dict[str, Callable[[Path], str]] = {
     "forged order": _forge_index("event_order"),
     "forged key": _forge_index("outcome_key"),
     "removed key": _remove_row("outcome_key"),
-    "forged time of completion": _forge_instant(5, 1),
-    "forged state of an instant": _forge_instant(4, "rolled_back"),
-    "forged action of an instant": _forge_instant(2, "clean"),
-    "forged last version of an instant": _forge_instant(7, 1_000_000),
+    "forged time of completion": _forge_instant("completed_at", 1),
+    "forged state of an instant": _forge_instant("state", "rolled_back"),
+    "forged action of an instant": _forge_instant("begun_as", "clean"),
+    "forged last version of an instant": _forge_instant("version", 1_000_000),
     "removed instant": _remove_row("instant"),
     "repeated instant": _repeat_instant,
     "forged bounds": _forge_bounds,
@@ -169,8 +174,22 @@ DAMAGE: dict[str, Callable[[Path], str]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def whole(postgres: str, history_template: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive in several runs of several levels."""
+    folder = tmp_path_factory.mktemp("whole") / "archive"
+    with clone_of(postgres, history_template) as dsn:
+        tampering.fill_tables(dsn)
+        archiving.write(dsn, local(folder), 1)
+    return folder
+
+
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_each_kind_of_damage_is_found_and_named(damage: Callable[[Path], str], pieces: Path) -> None:
+def test_each_kind_of_damage_is_found_and_named(
+    damage: Callable[[Path], str], whole: Path, tmp_path: Path
+) -> None:
+    pieces = tmp_path / "pieces"
+    shutil.copytree(whole, pieces)
     shown = damage(pieces)
 
     findings = archiving.verify(local(pieces)).findings

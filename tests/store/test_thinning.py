@@ -26,6 +26,7 @@ from chronolake_metastore.store import thinning
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.thinning import Thinning
 from chronolake_storage.files import Files
+from tests.fix_postgres import clone_of
 from tests.store import archiving, tampering, test_border, thinned
 from tests.store.archive_reads import reader_of
 from tests.store.history import History, make_history
@@ -43,11 +44,28 @@ def archive(tmp_path: Path) -> Files:
     return archiving.local(tmp_path / "archive")
 
 
+@pytest.fixture(scope="module")
+def made(postgres: str, template: str) -> Iterator[tuple[str, int]]:
+    """The name of a database whose tables keep few events, in several eras, and the time at its end."""
+    with clone_of(postgres, template) as dsn:
+        with History(dsn) as history:
+            make(dsn, history)
+        yield str(conninfo.conninfo_to_dict(dsn)["dbname"]), history.now_us
+
+
 @pytest.fixture
-def history(dsn: str) -> Iterator[History]:
-    """A history whose tables keep few events, in several eras, published."""
-    with History(dsn) as history:
-        make(dsn, history)
+def dsn(postgres: str, made: tuple[str, int]) -> Iterator[str]:
+    """A copy of that database."""
+    with clone_of(postgres, made[0]) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def history(dsn: str, made: tuple[str, int]) -> Iterator[History]:
+    """That history, which goes on."""
+    with History(dsn, keys="later") as history:
+        history.now_us = made[1]
+        history.pass_seconds(0)
         yield history
 
 
@@ -421,10 +439,8 @@ def test_writers_and_followers_go_on(dsn: str, history: History, archive: Files)
 
 
 def test_a_restored_backup_reads_its_own_history_in_a_newer_archive(
-    dsn: str, archive: Files, tmp_path: Path
+    dsn: str, made: tuple[str, int], archive: Files, tmp_path: Path
 ) -> None:
-    with History(dsn) as history:
-        make(dsn, history)
     drop(dsn, archive)
     name = str(conninfo.conninfo_to_dict(dsn)["dbname"])
     copy = conninfo.make_conninfo(dsn, dbname=f"{name}_copy")
@@ -434,6 +450,7 @@ def test_a_restored_backup_reads_its_own_history_in_a_newer_archive(
     folder = tmp_path / "archive"
     before = [ask(copy, folder, read) for read in (all_tables, all_of_table)]
     with History(dsn, keys="later") as history:
+        history.now_us = made[1]
         history.pass_seconds(100_000)
         for _ in range(3):
             history.write("shop.clicks", 1)
