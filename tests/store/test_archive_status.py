@@ -8,8 +8,7 @@ from pathlib import Path
 from tests.forked_program import run
 from tests.store import archiving
 from tests.store.history import History
-from tests.store.test_thinning import drop, make
-from tests.store.thinned import query
+from tests.store.thinned import drop, make, query
 
 
 def test_the_status_names_for_each_table_what_holds_its_events(dsn: str, tmp_path: Path) -> None:

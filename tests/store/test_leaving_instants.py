@@ -47,8 +47,7 @@ from tests.store import archiving, shown, tampering, thinned
 from tests.store.archive_reads import reader_of
 from tests.store.history import History, file_of
 from tests.store.shown import TESTER
-from tests.store.test_thinning import TRIES, drop
-from tests.store.thinned import query
+from tests.store.thinned import TRIES, drop, query
 
 TABLE = "shop.orders"
 LEAST = {

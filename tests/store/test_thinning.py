@@ -18,7 +18,7 @@ import pytest
 from psycopg import conninfo, sql
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import savepoints, tables
+from chronolake_metastore.domain import savepoints
 from chronolake_metastore.queries import cursors, events as event_queries, following
 from chronolake_metastore.queries.following import FeedPosition
 from chronolake_metastore.settings import Settings
@@ -29,13 +29,12 @@ from chronolake_storage.files import Files
 from tests.fix_postgres import clone_of
 from tests.store import archiving, tampering, test_border, thinned
 from tests.store.archive_reads import reader_of
-from tests.store.history import History, make_history
+from tests.store.history import History
 from tests.store.shown import TESTER
 from tests.store.tables_of_types import projections
 from tests.store.test_border import ask
-from tests.store.thinned import query
+from tests.store.thinned import drop, make, query
 
-TRIES = 20
 STEPS = ("copy", "announce", "wait_for_readers", "swap")
 
 
@@ -62,36 +61,11 @@ def dsn(postgres: str, made: tuple[str, int]) -> Iterator[str]:
 
 @pytest.fixture
 def history(dsn: str, made: tuple[str, int]) -> Iterator[History]:
-    """That history, which goes on."""
+    """A history that goes on after that one."""
     with History(dsn, keys="later") as history:
         history.now_us = made[1]
         history.pass_seconds(0)
         yield history
-
-
-def make(dsn: str, history: History) -> None:
-    make_history(history)
-    thinned.begin_era(dsn)
-    for name in ("shop.orders", "shop.clicks"):
-        history.done(tables.AlterTable(name, set=thinned.LEAST))
-    for number in range(6):
-        history.write("shop.clicks", number % 3, 3)
-        history.pass_seconds(600)
-        if number == 3:
-            thinned.begin_era(dsn)
-    thinned.publish(dsn)
-
-
-def drop(dsn: str, archive: Files) -> int:
-    """Archive, then drop, until no transaction of another database is in the way; gives what left."""
-    events = 0
-    for _ in range(TRIES):
-        archiving.write(dsn, archive)
-        dropped = archiving.drop(dsn, archive)
-        events += dropped.events
-        if not dropped.waiting:
-            break
-    return events
 
 
 def verify(dsn: str, archive: Files) -> None:

@@ -8,10 +8,14 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from chronolake_metastore.domain import needed_events
+from chronolake_metastore.domain import needed_events, tables
 from chronolake_metastore.domain.needed_events import Causes, Need
+from chronolake_storage.files import Files
+from tests.store import archiving
+from tests.store.history import History, make_history
 
 TABLES = ("event", "event_entry", "write_stat", "deleted_file")
+TRIES = 20
 LEAST = {"hoodie.keep.min.commits": "1", "deletions.grace-seconds": "60"}
 """Properties of a table that keeps as few events as it may."""
 
@@ -101,3 +105,29 @@ def catalog(dsn: str, table: str, era: int) -> list[str]:
         FROM pg_trigger t WHERE t.tgrelid = '{part}'::regclass
     """)  # fmt: skip
     return sorted(text.replace(part, table).replace(f"({era})", "").replace(f"'{era}'", "") for (text,) in rows)
+
+
+def make(dsn: str, history: History) -> None:
+    """Tables that keep few events, in several eras, published."""
+    make_history(history)
+    begin_era(dsn)
+    for name in ("shop.orders", "shop.clicks"):
+        history.done(tables.AlterTable(name, set=LEAST))
+    for number in range(6):
+        history.write("shop.clicks", number % 3, 3)
+        history.pass_seconds(600)
+        if number == 3:
+            begin_era(dsn)
+    publish(dsn)
+
+
+def drop(dsn: str, archive: Files) -> int:
+    """Archive, then drop, until no transaction of another database is in the way; gives what left."""
+    events = 0
+    for _ in range(TRIES):
+        archiving.write(dsn, archive)
+        dropped = archiving.drop(dsn, archive)
+        events += dropped.events
+        if not dropped.waiting:
+            break
+    return events
