@@ -13,6 +13,7 @@ import msgspec
 from chronolake_metastore.domain import literals
 from chronolake_metastore.domain.literals import LiteralKind
 from chronolake_metastore.iceberg.partitions import PartitionValue, stored, unscaled
+from chronolake_model import decoding
 from chronolake_model.filters import Literal
 
 _FORMATS: Final = {
@@ -59,7 +60,7 @@ def statistics(column_stats: bytes | str | None, types: Mapping[int, str], recor
     found = Statistics({}, {}, {}, {})
     if not column_stats:
         return found
-    for field_id, stats in msgspec.json.decode(column_stats, type=dict[int, StoredStats]).items():
+    for field_id, stats in decoding.decode(column_stats, dict[int, StoredStats]).items():
         type_ = types.get(field_id)
         if type_ is None:
             continue

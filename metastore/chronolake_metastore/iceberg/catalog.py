@@ -26,7 +26,7 @@ from chronolake_metastore.queries import iceberg as queries
 from chronolake_metastore.queries.iceberg import TableStates
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.iceberg import BaseFileOfStates, GroupKey, State
-from chronolake_model import base_paths
+from chronolake_model import base_paths, decoding
 from chronolake_model.base_paths import Kind
 from chronolake_model.times import Micros
 
@@ -263,7 +263,7 @@ class _Maker:
         content = await self._folder.read(snapshot["manifest-list"].rpartition("/")[2])
         if content is None:
             return None
-        return msgspec.json.decode(manifests.index_of(content), type=SnapshotIndex)
+        return decoding.decode(manifests.index_of(content), SnapshotIndex)
 
     async def _make(self, known: _Known, at: int, neighbour: SnapshotIndex | None) -> SnapshotIndex:
         state = self._found.states[at]

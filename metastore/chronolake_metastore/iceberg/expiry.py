@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import msgspec
-
 from chronolake_metastore.iceberg import manifests
 from chronolake_metastore.iceberg.chunks import SnapshotIndex
 from chronolake_metastore.iceberg.folders import MetadataFolder
 from chronolake_metastore.queries.iceberg import TableStates
+from chronolake_model import decoding
 
 METADATA_SUFFIX: Final = ".metadata.json"
 LIST_PREFIX: Final = "snap-"
@@ -43,6 +42,6 @@ async def find_unneeded(folder: MetadataFolder, found: TableStates) -> frozenset
     unneeded |= {name for name in metadata if snapshot_of(name) != newest}
     for name in needed_lists if old_manifests else ():
         if (content := await folder.read(name)) is not None:
-            index = msgspec.json.decode(manifests.index_of(content), type=SnapshotIndex)
+            index = decoding.decode(manifests.index_of(content), SnapshotIndex)
             old_manifests.difference_update(manifest.path for manifest in index.manifests)
     return frozenset(unneeded | old_manifests)
