@@ -48,9 +48,23 @@ def wait_for_others(dsn: str) -> None:
             time.sleep(0.01)
 
 
-def drop(dsn: str, files: Files, keep_seconds: int = 0) -> Dropped:
+def drop_once(dsn: str, files: Files, keep_seconds: int = 0) -> Dropped:
     """Drop the answers of eras that have ended, as the command does."""
     return asyncio.run(dropping.drop(Settings(dsn=dsn), ArchiveStorage(files), keep_seconds))
+
+
+def drop(dsn: str, files: Files, keep_seconds: int = 0) -> Dropped:
+    """As ``drop_once``, also if the archive ends before the era that begins here.
+
+    It does if PostgreSQL has given a transaction id meanwhile, as to autovacuum. Then this archives and drops
+    once more.
+    """
+    dropped = drop_once(dsn, files, keep_seconds)
+    if dropped.began is None or dropped.eras or not dropped.waiting:
+        return dropped
+    write(dsn, files)
+    again = drop_once(dsn, files, keep_seconds)
+    return msgspec.structs.replace(again, began=dropped.began, events=dropped.events + again.events)
 
 
 def thin(dsn: str, files: Files) -> int:

@@ -274,7 +274,7 @@ def test_an_era_stays_until_the_archive_reaches_beyond_its_end(
     archiving.write(dsn, archive)
     with psycopg.connect(dsn) as connection:
         connection.execute("SELECT pg_current_xact_id()")
-    dropped = archiving.drop(dsn, archive)
+    dropped = archiving.drop_once(dsn, archive)
     assert (dropped.eras, dropped.waiting) == ([], [1])
 
     history.write("shop.orders", 1)
@@ -289,7 +289,7 @@ def test_eras_of_an_idle_log_leave_after_the_next_archive_write(
     archiving.write(dsn, archive)
     with psycopg.connect(dsn) as connection:
         connection.execute("SELECT pg_current_xact_id()")
-    assert archiving.drop(dsn, archive).waiting == [1]
+    assert archiving.drop_once(dsn, archive).waiting == [1]
     rows = archiving.content(archive)
 
     assert archiving.write(dsn, archive).runs == 0
