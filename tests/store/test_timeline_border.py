@@ -12,7 +12,7 @@ import pytest
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import restores, savepoints
-from chronolake_metastore.queries import conflicts, event_lists, files, instants as queries, timeline
+from chronolake_metastore.queries import conflicts, event_lists, files, iceberg, instants as queries, timeline
 from chronolake_metastore.queries.event_lists import ListRequest
 from chronolake_metastore.queries.timeline import Answers, Timeline
 from chronolake_metastore.store import archived, instants
@@ -209,3 +209,14 @@ def test_without_an_archive_the_active_timeline_and_the_end_are_answered(
     for read in reads:
         with pytest.raises(errors.ArchiveNotSet, match="--archive"):
             ask(history.dsn, None, read)
+
+
+def test_the_oldest_state_for_iceberg_has_a_parent_when_older_ones_have_left(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def is_whole(database: Database) -> bool:
+        return (await iceberg.states(TESTER, database, TABLE, 1_000)).is_whole
+
+    assert ask(history.dsn, None, is_whole)
+    leave(history.dsn, monkeypatch, 0.7)
+    assert not ask(history.dsn, None, is_whole)

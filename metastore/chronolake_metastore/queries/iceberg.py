@@ -10,7 +10,7 @@ from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.schemas import Schema
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import tables
-from chronolake_metastore.store import iceberg as stored, instants, schemas
+from chronolake_metastore.store import archived, iceberg as stored, instants, schemas
 from chronolake_metastore.store.files import changed_groups
 from chronolake_metastore.store.iceberg import GroupKey, State
 from chronolake_metastore.store.postgres.engine import Database
@@ -56,6 +56,9 @@ async def states(ctx: Context, database: Database, table_name: str, limit: int) 
         found = await stored.states(connection, table, limit)
         # The newest instants never leave PostgreSQL.
         last_completion, _ = await instants.latest_completion(connection, table.table_id, None)
+        # States leave by cleans, and with their instants.
+        is_whole = len(found) < limit and table.cleaned_before is None
+        is_whole = is_whole and await archived.instants_from(connection, table.table_id) is None
         return TableStates(
             table,
             version,
@@ -63,7 +66,7 @@ async def states(ctx: Context, database: Database, table_name: str, limit: int) 
             found,
             await stored.savepoints(connection, table.table_id, SAVEPOINTS_MAX),
             last_completion,
-            len(found) < limit and table.cleaned_before is None,
+            is_whole,
         )
 
 
