@@ -6,6 +6,7 @@ Then rows are deleted. All their events have left before, so the archive has pro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 from uuid import UUID
 
 from chronolake_metastore import errors
@@ -16,6 +17,9 @@ from chronolake_metastore.store import archive, eras, needed_events, needed_inst
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Transaction
 from chronolake_model.times import Micros
+
+ANNOUNCED_AT_ONCE: Final = 100
+"""Tables whose new times one transaction announces. Commands of all tables wait for it."""
 
 
 async def plan(database: Database) -> list[InstantBorder]:
@@ -45,9 +49,9 @@ async def leave(database: Database, planned: Sequence[InstantBorder], progress: 
         if not planned and not await stored.leaving(tx):
             return 0
     async with thinning.opened(database) as session:
-        if planned:
-            times = {of.table_id: of.until for of in planned}
-            await eras.change(database, lambda tx: _announce(tx, times))
+        for begin in range(0, len(planned), ANNOUNCED_AT_ONCE):
+            times = {border.table_id: border.until for border in planned[begin : begin + ANNOUNCED_AT_ONCE]}
+            await eras.change(database, lambda tx: _announce(tx, times))  # noqa: B023
         async with archive.at_one_moment(database) as tx:
             leaving = await stored.leaving(tx)
         # A transaction that began before may read the rows.
@@ -63,12 +67,12 @@ async def leave(database: Database, planned: Sequence[InstantBorder], progress: 
 async def _announce(tx: Transaction, times: Mapping[UUID, Micros]) -> None:
     # No command is under way, and each one that begins later sees the new border.
     await tx.query("LOCK TABLE clock IN EXCLUSIVE MODE", {})
-    still: dict[UUID, Micros] = {}
+    unblocked: dict[UUID, Micros] = {}
     for causes in await needed_events.blockers(tx, times):
         since, until = needs.need_for_blockers(causes).since, times[causes.table_id]
         if not causes.is_dropped and (since is None or since >= until):
-            still[causes.table_id] = until
-    await stored.announce(tx, still)
+            unblocked[causes.table_id] = until
+    await stored.announce(tx, unblocked)
 
 
 async def _delete(database: Database, table_id: UUID) -> int:
