@@ -70,3 +70,14 @@ async def of_log(settings: Settings, storage: ArchiveStorage | None = None) -> L
     finally:
         await database.close()
     return LogStatus(parts, held, instants, event_holders.largest_cause(held))
+
+
+async def largest_cause(settings: Settings) -> HoldingCause | None:
+    """The cause that holds most events in PostgreSQL; raises ``DatabaseUnavailable``."""
+    database = Database(settings)
+    try:
+        async with archive.at_one_moment(database) as tx:
+            await tx.query("SET LOCAL statement_timeout = 0", {})
+            return event_holders.largest_cause(await needed_events.held(tx))
+    finally:
+        await database.close()

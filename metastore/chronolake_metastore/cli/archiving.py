@@ -277,12 +277,12 @@ def _write(settings: Settings, storage: ArchiveStorage, pace: Pace) -> str:
 def _drop(settings: Settings, storage: ArchiveStorage, keep_days: int, progress: Progress) -> list[str]:
     """Drop once; gives a line about the result, and one about the largest cause for which events stay."""
 
-    async def run() -> tuple[dropping.Dropped, LogStatus]:
+    async def run() -> tuple[dropping.Dropped, HoldingCause | None]:
         await _check_database(settings)
         done = await dropping.drop(settings, storage, keep_days * 86_400, progress)
-        return done, await status.of_log(msgspec.structs.replace(settings, role="none"))
+        return done, await status.largest_cause(msgspec.structs.replace(settings, role="none"))
 
-    done, of_log = asyncio.run(run())
+    done, cause = asyncio.run(run())
     left = []
     if done.eras:
         left.append(f"the answers of {count(len(done.eras), 'era')} were dropped")
@@ -295,8 +295,8 @@ def _drop(settings: Settings, storage: ArchiveStorage, keep_days: int, progress:
     eras = count(len(done.waiting), "era")
     waiting = f"; {eras} can leave after the next archive write" if done.waiting else ""
     kept = f"; PostgreSQL has the answers of {count(done.kept, 'era')}"
-    cause = [] if of_log.largest_cause is None else [_line_of_cause(of_log.largest_cause)]
-    return [f"{dropped}{began}{waiting}{kept}", *cause]
+    line = f"{dropped}{began}{waiting}{kept}"
+    return [line] if cause is None else [line, _line_of_cause(cause)]
 
 
 async def _verify(settings: Settings | None, storage: ArchiveStorage, findings_max: int) -> ArchiveReport:
