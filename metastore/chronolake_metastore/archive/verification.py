@@ -26,7 +26,7 @@ from chronolake_metastore.proof.log_checks import LogChecks
 from chronolake_metastore.proof.replay import Progress, no_progress
 from chronolake_metastore.proof.verification import FINDINGS_MAX
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import archive, archived
+from chronolake_metastore.store import archive, archived, eras
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Transaction
 from chronolake_metastore.store.proof import EventKey
@@ -121,10 +121,9 @@ async def recorded_location(settings: Settings) -> str | None:
     database = Database(settings)
     try:
         async with archive.at_one_moment(database) as tx:
-            border = await tx.fetch_one(archived.find_border_of_answers())
+            return await eras.location(tx)
     finally:
         await database.close()
-    return None if border is None else border.location
 
 
 async def refuse_other_manifest(tx: Transaction, manifest: ArchiveManifest, location: str) -> None:

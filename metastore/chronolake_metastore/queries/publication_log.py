@@ -82,9 +82,8 @@ class Logs:
         """The log of a table."""
         first = await archived.first_event(self.connection, table_id)
         border = None if first.version == 1 else await archived.border(self.connection)
-        instants_from = None if first.version == 1 else await archived.instants_from(self.connection, table_id)
         found = self._found if self._found.table_id == table_id else ArchivedRows()
-        return TableLog(self.connection, table_id, first, border, found, instants_from)
+        return TableLog(self.connection, table_id, first, border, found)
 
 
 class TableLog:
@@ -97,13 +96,11 @@ class TableLog:
         first: FirstEvent,
         border: LogBorder | None,
         found: ArchivedRows,
-        instants_from: Micros | None,
     ) -> None:
         self._connection = connection
         self._table_id = table_id
         self._border = border
         self._found = found
-        self._instants_from = instants_from
         self.first = first
 
     def refuse_archived(self, table: Table, times: Iterable[Micros]) -> None:
@@ -111,7 +108,7 @@ class TableLog:
 
         Those that a publication needs stay, but for one that begins again at the beginning of the log.
         """
-        since = self._instants_from
+        since = self.first.instants_from
         if since is not None and any(time < since for time in times):
             raise errors.NotPublished(
                 table.name,

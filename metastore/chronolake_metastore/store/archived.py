@@ -67,7 +67,7 @@ _BORDER_OF_ANSWERS: Final = """
 _LAG: Final = statements.load("eras/find_lag")
 _FIND_LEFT: Final = statements.load("eras/find_left")
 _FIRST_EVENT: Final = """
-    SELECT f.version, micros(e.time)
+    SELECT f.version, micros(e.time), micros(f.instants_from)
     FROM first_event f
     JOIN event e ON e.table_id = f.table_id AND e.version = f.version
     WHERE f.table_id = %(table_id)s::uuid
@@ -165,10 +165,14 @@ class ArchivedCompletion(msgspec.Struct, frozen=True):
 
 
 class FirstEvent(msgspec.Struct, frozen=True):
-    """The first event of a table from which on the database has all: 1 if none has left."""
+    """The first event of a table from which on the database has all: 1 if none has left.
+
+    ``instants_from`` is as in ``find_instants_from``.
+    """
 
     version: int = 1
     time: Micros = Micros(0)
+    instants_from: Micros | None = None
 
 
 @runtime_checkable
