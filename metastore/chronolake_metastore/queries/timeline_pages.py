@@ -67,7 +67,9 @@ async def pages(
 
     ``bounds`` are those of the whole page: instants and bytes.
     """
-    border = await timeline.border()
+    # Instants before the border have ended.
+    are_pending = bool(wanted.states) and wanted.states <= PENDING
+    border = None if are_pending else await timeline.border()
     if border is None:
         parts: list[_Part] = [_DatabasePart(timeline, wanted)]
     else:
@@ -155,8 +157,6 @@ class _ArchivePart:
     def is_empty(self, after: Micros | None) -> bool:
         """Whether no instant in the archive passes the filter, as the filter alone shows."""
         wanted, border = self.wanted, self._border
-        if wanted.states and wanted.states <= PENDING:
-            return True
         if wanted.completed_from is not None and wanted.completed_from >= border.first_event - 1:
             return True
         if after is not None:
