@@ -92,7 +92,7 @@ def test_what_is_covered_begins_no_earlier(
 @given(BOUNDS)
 def test_the_cause_is_named_of_each_first_needed_event(bounds: Causes) -> None:
     needed = need(bounds)
-    named = [time for time in event_holders.times(bounds).values() if time is not None]
+    named = [time for time in event_holders.times_by_cause(bounds).values() if time is not None]
     assert needed.since == min(named, default=None)
     for first in {needed.version, 1} if needed.since is not None else {needed.version}:
         held_by, since = event_holders.holder(bounds, first)

@@ -96,10 +96,10 @@ def holder(causes: Causes, first_needed: int) -> tuple[EventHolder, Micros | Non
         return EventHolder.PUBLICATION, None
     if needed.since is None:
         return EventHolder.LAST_EVENT, None
-    return next((cause, time) for cause, time in times(causes).items() if time == needed.since)
+    return next((cause, time) for cause, time in times_by_cause(causes).items() if time == needed.since)
 
 
-def times(causes: Causes) -> dict[EventHolder, Micros | None]:
+def times_by_cause(causes: Causes) -> dict[EventHolder, Micros | None]:
     """The causes that go by time, each with the requested time of its first instant."""
     undone = {EventHolder.PENDING: causes.pending, EventHolder.UNDONE: causes.undone}
     if causes.is_dropped:

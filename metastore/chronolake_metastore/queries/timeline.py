@@ -163,7 +163,7 @@ class Timeline:
         old = await self._completions(after, until)
         since = await self._since()
         found = await stored.restores_between(self.connection, self.table_id, after, until, limit, since)
-        found += [(of.requested, of.completed) for of in old if (of.action, of.state) == _RESTORED]
+        found += [(done.requested, done.completed) for done in old if (done.action, done.state) == _RESTORED]
         return sorted(found, key=lambda times: times[1])[:limit]
 
     async def nth_completion(self, after: Micros, until: Micros, nth: int) -> Micros | None:
@@ -172,7 +172,7 @@ class Timeline:
         Instants that a restore has undone count too.
         """
         assert nth <= COMPLETIONS_MAX
-        old = [of.completed for of in await self._completions(after, until)]
+        old = [done.completed for done in await self._completions(after, until)]
         since = await self._since()
         # Each of the old ones may be before any of the others.
         first = max(nth - len(old), 1)
@@ -199,8 +199,8 @@ class Timeline:
         end = min(until, border.first_event)
         # Pages that follow are in the answer for the first one.
         begin = self._begins[end] = min(self._begins.get(end, after), after)
-        of = self.table_id, border.since, begin, end, COMPLETIONS_MAX + 1
-        found = self.ask(border, ("completions", begin, end), lambda log: log.completions(*of))
+        search = self.table_id, border.since, begin, end, COMPLETIONS_MAX + 1
+        found = self.ask(border, ("completions", begin, end), lambda log: log.completions(*search))
         return found[bisect_right(found, after, key=lambda completion: completion.completed) :]
 
     async def _served_at(
@@ -210,10 +210,10 @@ class Timeline:
         served: list[tuple[Micros, Micros]] = []
         for begin in range(0, len(completions), limit):
             portion = completions[begin : begin + limit]
-            undone = [of.requested for of in portion if of.state is State.ROLLED_BACK]
+            undone = [done.requested for done in portion if done.state is State.ROLLED_BACK]
             left_out = await self._undone_by(undone, until) if undone else set()
-            left_out |= {of.requested for of in portion if (of.action, of.state) == _RESTORED}
-            served += [(of.requested, of.completed) for of in portion if of.requested not in left_out]
+            left_out |= {done.requested for done in portion if (done.action, done.state) == _RESTORED}
+            served += [(done.requested, done.completed) for done in portion if done.requested not in left_out]
             if len(served) >= limit:
                 break
         return served

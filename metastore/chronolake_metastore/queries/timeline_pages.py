@@ -111,10 +111,10 @@ class _DatabasePart:
         self.wanted = wanted
 
     async def fetch(self, after: Micros | None, number: int, skip: int) -> tuple[list[Instant], int]:
-        of = self._timeline.connection, self._timeline.table_id, self.wanted
-        found = await stored.page(*of, after, number, skip)
+        search = self._timeline.connection, self._timeline.table_id, self.wanted
+        found = await stored.page(*search, after, number, skip)
         # Only a first page leaves some out.
-        return found, skip if found or not skip else await stored.count(*of)
+        return found, skip if found or not skip else await stored.count(*search)
 
 
 class _ArchivePart:
@@ -148,8 +148,8 @@ class _ArchivePart:
         surplus = skip % _SKIPPED_AT_ONCE if wanted.direction is Direction.DESCENDING else 0
         if surplus:
             limit, bytes_max = limit + _SKIPPED_AT_ONCE, _ALL
-        of = table_id, wanted, after, skip - surplus, limit, bytes_max
-        page = self._timeline.ask(self._border, ("page", *of), lambda log: log.page_of_instants(*of))
+        search = table_id, wanted, after, skip - surplus, limit, bytes_max
+        page = self._timeline.ask(self._border, ("page", *search), lambda log: log.page_of_instants(*search))
         self._waiting += page.instants[surplus:]
         self._is_cut = page.is_cut
         return page.skipped + min(surplus, len(page.instants))

@@ -71,10 +71,10 @@ async def tables(tx: Transaction) -> dict[UUID, PublishedTable]:
 async def borders(tx: Transaction, wanted: Sequence[Wanted]) -> list[InstantBorder]:
     """How far the instants of some tables may leave."""
     parameters = {
-        "table_ids": [of.table_id for of in wanted],
-        "until": [of.until for of in wanted],
-        "commits": [of.commits for of in wanted],
-        "seconds": [of.seconds for of in wanted],
+        "table_ids": [table.table_id for table in wanted],
+        "until": [table.until for table in wanted],
+        "commits": [table.commits for table in wanted],
+        "seconds": [table.seconds for table in wanted],
     }
     rows = await tx.query(_BORDERS, parameters)
     return [

@@ -1,6 +1,6 @@
 -- Lock the clocks of the tables that a group of commands names, and those given by id. The order is fixed: two groups
--- that lock the same tables wait for each other, but cannot deadlock. Whoever moves the time from which on the database has
--- all instants locks the whole table of clocks, so that this statement begins after that and sees it.
+-- that lock the same tables wait for each other, but cannot deadlock. A command that moves first_event.instants_from locks the
+-- whole table of clocks first, so this statement begins after it and sees the new time.
 SELECT
     c.table_id, c.tick_us, micros(c.last_time), c.version, c.hash,
     (SELECT micros(f.instants_from) FROM first_event f WHERE f.table_id = c.table_id)

@@ -1,7 +1,8 @@
 -- The first log file that Hudi's Spark reader would leave out: in its file group is a base file that no completed instant
 -- has, and that is later than the last one before the log file. Such a file is of a restored instant, until a clean has
 -- deleted it, or of a pending write, by its markers, until its rollback has. Compactions have a plan that tells readers.
--- A clean that has left the database is completed. The log files are those that became live after one time up to another; with live_only, all that are live now.
+-- The log files are those that became live after one time up to another; with live_only, all that are live now. A clean that
+-- has left the database is completed.
 WITH logs AS MATERIALIZED (
     SELECT l.*
     FROM file l
