@@ -24,7 +24,7 @@ from chronolake.slices.base_files import TableFolder
 from chronolake.slices.slice_reader import SliceReader
 from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.files import ChangedFileGroup, Changes, FileSlice, Snapshot
-from chronolake_model.filters import And, Filter, Not, Or
+from chronolake_model.filters import Filter, columns_of
 from chronolake_model.names import listed
 from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import IndexType
@@ -57,7 +57,7 @@ class RowReader:
 
     def rows(self, slices: Iterable[StoredSlice], times: Iterable[str] | None = None) -> Iterator[pa.Table]:
         """The rows of slices; with ``times`` those that instants of these requested times wrote last."""
-        needed = [*self.names, *_columns_of(self.where)]
+        needed = [*self.names, *sorted(columns_of(self.where))]
         wanted = None if times is None else pa.array(sorted(times), pa.string())
         reader = self._reader([*needed, *([] if wanted is None else [columns.COMMIT_TIME])])
         found = _in_order((reader.rows(stored) for stored in slices), self._slices_at_once())
@@ -97,7 +97,7 @@ class RowReader:
         place = [columns.RECORD_KEY]
         if self.table.index.type is not IndexType.RECORD:
             place.append(columns.PARTITION_PATH)
-        reader = self._reader([*self.names, *_columns_of(self.where), *place])
+        reader = self._reader([*self.names, *sorted(columns_of(self.where)), *place])
         of_keys = self._reader(place)
         moved = _keys_of(of_keys, after, place) if stored_slices.may_have_moved(self.table, changes) else None
         for group in groups:
@@ -145,7 +145,7 @@ def reader(
         raise errors.SchemaMismatch(
             f"{table.name} has no columns {', '.join(unknown)}; it has {', '.join(own)}", {"unknown": unknown}
         )
-    if unknown := [name for name in _columns_of(where) if name not in own]:
+    if unknown := [name for name in sorted(columns_of(where)) if name not in own]:
         raise errors.SchemaMismatch(
             f"{table.name} has no columns {', '.join(unknown)} to filter by; it has {', '.join(own)}",
             {"unknown": unknown},
@@ -255,16 +255,3 @@ def _without(rows: pa.Table, others: pa.Table, place: Sequence[str]) -> pa.Table
 
 def _of_change(rows: pa.Table, change: str) -> pa.Table:
     return rows.append_column(columns.CHANGE_TYPE, pa.repeat(pa.scalar(change), len(rows)))
-
-
-def _columns_of(filter_: Filter | None) -> list[str]:
-    """The columns that a filter names."""
-    match filter_:
-        case None:
-            return []
-        case And() | Or():
-            return [name for part in filter_.filters for name in _columns_of(part)]
-        case Not():
-            return _columns_of(filter_.filter)
-        case _:
-            return [filter_.column]

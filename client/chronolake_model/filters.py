@@ -110,3 +110,16 @@ class StartsWith(_Filter, frozen=True, tag="starts_with"):
 
 
 Filter: TypeAlias = And | Or | Not | Compare | In | IsNull | StartsWith
+
+
+def columns_of(filter_: Filter | None) -> set[str]:
+    """The columns that a filter names."""
+    match filter_:
+        case None:
+            return set()
+        case And() | Or():
+            return {name for part in filter_.filters for name in columns_of(part)}
+        case Not():
+            return columns_of(filter_.filter)
+        case _:
+            return {filter_.column}

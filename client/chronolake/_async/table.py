@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -46,9 +45,6 @@ from chronolake_model.streams import OpenStream, Stream
 from chronolake_model.tables import AlterTable
 from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
-
-if TYPE_CHECKING:
-    pass
 
 
 class AsyncTable(AsyncTableRows):

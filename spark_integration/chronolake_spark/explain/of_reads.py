@@ -10,7 +10,7 @@ from chronolake.slices import stored_slices
 from chronolake_model import filter_text
 from chronolake_model.cuts import AsOf
 from chronolake_model.files import FileSlice, Snapshot
-from chronolake_model.filters import And, Filter, Not, Or
+from chronolake_model.filters import And, Filter, columns_of
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark.common.format_options import QueryView
@@ -92,17 +92,7 @@ def _of_partitions(filter_: Filter, names: Sequence[str]) -> Filter | None:
     if isinstance(filter_, And):
         inner = [inner for inner in filter_.filters if _of_partitions(inner, names) is not None]
         return And(inner) if inner else None
-    return filter_ if _columns(filter_) <= set(names) else None
-
-
-def _columns(filter_: Filter) -> set[str]:
-    match filter_:
-        case And() | Or():
-            return {name for inner in filter_.filters for name in _columns(inner)}
-        case Not():
-            return _columns(filter_.filter)
-        case _:
-            return {filter_.column}
+    return filter_ if columns_of(filter_) <= set(names) else None
 
 
 def part(what: str, slices: Sequence[FileSlice]) -> list[Part]:
