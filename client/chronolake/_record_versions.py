@@ -13,13 +13,13 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake import _keys
+from chronolake import _key_values, _keys
 from chronolake._rows import RowReader
 from chronolake.slices import arrow_types, columns, errors, stored_slices
 from chronolake_model.file_names import bucket_of
 from chronolake_model.files import ChangedFileGroup, Changes, FileSlice
 from chronolake_model.instants import Instant
-from chronolake_model.tables import Table
+from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation
 
 WRITES: Final = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
@@ -85,16 +85,18 @@ def record_key(table: Table, key: Any) -> tuple[str, list[pa.Array]]:
     else:
         values = key if isinstance(key, tuple) else (key,)
         given = dict(zip(names, values, strict=True)) if len(values) == len(names) else {}
-    if not names or set(given) != set(names):
-        fields = ", ".join(names)
-        raise errors.SchemaMismatch(f"{key!r} is not a key of {table.name}: its key fields are {fields}")
-    types = {field.name: field.type for field in table.schema}
-    layout = arrow_types.own_layout(table.schema)
-    try:
-        arrays = [_value(given[name], layout.field(name).type) for name in names]
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as exc:
-        raise errors.SchemaMismatch(f"{key!r} is not a key of {table.name}: {exc}") from exc
-    texts = [_keys.texts(array, types[name]) for name, array in zip(names, arrays, strict=True)]
+    if not names:
+        raise errors.SchemaMismatch(
+            f"{table.name} was adopted from Hudi without record keys that are made of its columns: find "
+            "records with to_arrow(where=...)"
+        )
+    if set(given) != set(names):
+        raise errors.SchemaMismatch(
+            f"{key!r} is not a key of {table.name}: its key fields are {', '.join(names)}"
+        )
+    fields = {field.name: field for field in table.schema}
+    arrays = [_value(table, fields[name], given[name]) for name in names]
+    texts = [_keys.texts(array, fields[name].type) for name, array in zip(names, arrays, strict=True)]
     text = _keys.record_keys(names, texts)[0].as_py()
     if text is None:
         raise errors.SchemaMismatch(f"{key!r} is not a key of {table.name}: it has no value")
@@ -106,10 +108,10 @@ def groups_of(
 ) -> list[ChangedFileGroup]:
     """The changed file groups that may have a record: of a table with buckets those of its bucket."""
     groups = changes.file_groups
-    is_bucketed = table.index.type is IndexType.BUCKET and instant.buckets is not None
-    if not is_bucketed or instant.action not in (Action.COMMIT, Action.DELTACOMMIT):
+    # A replaced group may have had another number of buckets.
+    if instant.buckets is None or stored_slices.may_have_moved(table, changes):
         return groups
-    [bucket] = _keys.buckets(texts, instant.buckets or 1)
+    [bucket] = _keys.buckets(texts, instant.buckets)
     return [group for group in groups if bucket_of(_side(group).file_id) == bucket]
 
 
@@ -163,8 +165,14 @@ def _side(group: ChangedFileGroup) -> FileSlice:
     return side
 
 
-def _value(value: Any, type_: pa.DataType) -> pa.Array:
-    return pa.array([value]).cast(type_) if isinstance(value, str) else pa.array([value], type_)
+def _value(table: Table, field: SchemaField, value: Any) -> pa.Array:
+    if not isinstance(value, str):
+        return _key_values.of(table, field, [value])
+    # A text, as the command line has it.
+    try:
+        return pa.array([value]).cast(arrow_types.own_layout([field]).field(field.name).type)
+    except pa.ArrowInvalid as exc:
+        raise errors.SchemaMismatch(f"{value!r} is not a key of {table.name}: {exc}") from exc
 
 
 def _places(rows: pa.Table, table: Table) -> pa.Array:
@@ -178,7 +186,9 @@ def _places(rows: pa.Table, table: Table) -> pa.Array:
 
 def _texts(rows: pa.Table, names: Sequence[str]) -> list[str]:
     """The values of rows as texts: NaN equals itself as a text only."""
-    return [str(list(row.values())) for row in rows.select(list(names)).to_pylist()]
+    chosen = rows.select(list(names))
+    comparable = chosen.cast(arrow_types.with_numbers_for_times(chosen.schema))
+    return [str(list(row.values())) for row in comparable.to_pylist()]
 
 
 def _of_change(change: str, before: pa.Table | None, after: pa.Table | None, names: Sequence[str]) -> pa.Table:

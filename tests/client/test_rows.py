@@ -66,6 +66,12 @@ def test_columns_come_in_the_order_asked_for_also_those_of_hudi(orders: chronola
         orders.to_arrow(columns=["nothing"])
 
 
+def test_a_key_of_another_type_is_refused_and_not_changed(orders: chronolake.Table) -> None:
+    assert [version.after and version.after["amount"] for version in orders.record_history(1)] == [10, 11]
+    with pytest.raises(SchemaMismatch, match=r"1.5 is not an int"):
+        orders.record_history(1.5)
+
+
 def test_files_of_earlier_schemas_are_read_in_the_present_columns(new_rows: NewTable) -> None:
     table = new_rows()
     before = write(table, (1, 10, "a", 1), (2, 20, "b", 1))

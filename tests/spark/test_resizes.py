@@ -70,6 +70,10 @@ def test_a_resize_leaves_the_records_as_they_are_for_every_reader(
         assert amounts(reader.lookup(ids)) == before
         assert amounts(reader.lookup(ids, inserted.completion_time)) == dict.fromkeys(range(40), 1)
     assert table.metastore.check(inserted.completion_time).findings == []
+    # A resize is no change of a record.
+    table.upsert(sales(spark, range(49, 50), 2))
+    history = [[of.change for of in table.metastore.record_history(id)] for id in range(8, 32, 4)]
+    assert history == [["insert"]] * 6
 
     # Every later write finds the records, and the new ones their buckets.
     table.upsert(sales(spark, range(45, 60), 3))

@@ -162,11 +162,13 @@ class AsyncTableRows(AsyncTableFiles):
 
         A key is the value of the record key field, a tuple of values if there are several fields, or a dict by
         field. The changes of each write are fetched, and the record is looked up in the files that it changed:
-        in a table with buckets only in those of its bucket. Raises ``SchemaMismatch`` for another key.
+        in a table with buckets only in those of its bucket. Raises ``SchemaMismatch`` for another key, and
+        ``HistoryCleaned`` if a clean runs meanwhile: a lease that ``follows`` prevents that (``reading``).
         """
         _library("pyarrow")
         from chronolake import _record_versions  # noqa: PLC0415  # an extra
 
+        self._adopt(await self._transport.send(calls.call(operations.catalog.GET_TABLE, self.name)))
         text, key_texts = _record_versions.record_key(self.definition, key)
         versions: list[RecordVersion] = []
         last = self.definition.cleaned_before

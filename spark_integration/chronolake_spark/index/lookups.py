@@ -8,12 +8,9 @@ are read, and merged with the log files.
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -23,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 import chronolake
+from chronolake import _key_values
 from chronolake.slices import arrow_types, column_stats, columns, slice_reader, stored_slices
 from chronolake.slices.base_files import TableFolder
 from chronolake.slices.slice_reader import SliceReader
@@ -32,7 +30,7 @@ from chronolake_model.file_names import bucket_of
 from chronolake_model.files import FileSlice, Snapshot
 from chronolake_model.filters import PARTS_MAX, TEXT_CHARACTERS_MAX, And, Filter, In
 from chronolake_model.scans import PARTITIONS_MAX
-from chronolake_model.tables import SchemaField, Table
+from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
 from chronolake_spark.common import arrow_tags
@@ -43,39 +41,8 @@ Key: TypeAlias = Any
 """A value of the record key field; a tuple of values if there are several; or a dict of values by field."""
 
 KEYS_MAX: Final = 10_000
-_Test: TypeAlias = Callable[[Any], bool]
 _FILE_ID: Final = "file_id"
 _THREADS: Final = 8
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def _is_decimal(value: Any) -> bool:
-    return isinstance(value, Decimal) or _is_integer(value)
-
-
-def _is_date(value: Any) -> bool:
-    return isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
-
-
-def _is_time(value: Any) -> bool:
-    return isinstance(value, datetime.datetime)
-
-
-def _is_naive(value: Any) -> bool:
-    return isinstance(value, datetime.datetime) and value.tzinfo is None
-
-
-_VALUES: Final[Mapping[str, tuple[_Test, str]]] = {
-    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), (_is_integer, "an int")),
-    "decimal": (_is_decimal, "a Decimal or an int"),
-    "date": (_is_date, "a datetime.date"),
-    "timestamp": (_is_time, "a datetime"),
-    "timestamp_ntz": (_is_naive, "a datetime without a time zone"),
-}
-"""By type the values that are keys, and their name: Arrow would change others, 1.5 to 1 for example."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +105,9 @@ def wanted_keys(table: Table, keys: Sequence[Key]) -> WantedKeys:
     has_partitions = bool(partitions) and all(name in key for key in dicts for name in partitions)
     names = list(dict.fromkeys([*table.record_key_fields, *(partitions if has_partitions else [])]))
     fields = [field for field in table.schema if field.name in names]
-    rows = pa.table({field.name: _values(table, field, dicts) for field in fields})
+    rows = pa.table(
+        {field.name: _key_values.of(table, field, [key[field.name] for key in dicts]) for field in fields}
+    )
     tagging = arrow_tags.tagging(table, rows.schema, {name: name for name in rows.column_names}, deletes=True)
     wanted = [columns.RECORD_KEY, columns.BUCKET]
     if has_partitions or not table.partition_fields:
@@ -172,36 +141,6 @@ def _misfit(table: Table, key: Key) -> errors.SchemaMismatch:
     partition = f", which may also have {', '.join(partitions)}" if partitions else ""
     return errors.SchemaMismatch(
         f"{key!r} is not a key of {table.name}: a key is {form} of {names}, or a dict of them{partition}"
-    )
-
-
-def _values(table: Table, field: SchemaField, keys: Sequence[Mapping[str, Any]]) -> pa.Array:
-    type_ = arrow_types.file_layout([field]).field(field.name).type
-    values = [key[field.name] for key in keys]
-    test, name = _VALUES.get(field.type.strip().lower().partition("(")[0], (None, ""))
-    wrong = [] if test is None else [value for value in values if value is not None and not test(value)]
-    if wrong:
-        raise _wrong_value(table, field, f"{wrong[0]!r} is not {name}")
-    # A time of pandas may have nanoseconds, which Arrow would cut off: another key.
-    if cut := [value for value in values if getattr(value, "nanosecond", 0)]:
-        raise _wrong_value(table, field, f"{cut[0]!r} has nanoseconds, and tables store microseconds")
-    try:
-        if pa.types.is_timestamp(type_) and type_.tz is not None:
-            values = [_with_zone(value) for value in values]
-        return pa.array(values, type_)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as exc:
-        raise _wrong_value(table, field, str(exc)) from exc
-
-
-def _with_zone(value: datetime.datetime | None) -> datetime.datetime | None:
-    # Without a zone it is a local time, as PySpark gives and takes it.
-    return value.astimezone() if value is not None and value.tzinfo is None else value
-
-
-def _wrong_value(table: Table, field: SchemaField, why: str) -> errors.SchemaMismatch:
-    return errors.SchemaMismatch(
-        f"a value of {field.name} in the keys is not a {field.type}, as in {table.name}: {why}",
-        {"column": field.name},
     )
 
 
