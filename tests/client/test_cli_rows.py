@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import io
+import math
 import sys
 
 import pyarrow as pa
 import pytest
 
 import chronolake
-from chronolake import Action, _keys
+from chronolake import Action, Field, _keys
 from chronolake.cli import rows
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType, TableType
 from tests.client.conftest import Cli
-from tests.client.rows import NewTable, of_day, write
+from tests.client.rows import SCHEMA, NewTable, of_day, write
 from tests.spark.arrow_writes import row, upsert
 
 ALL = [
@@ -71,7 +72,41 @@ def test_a_query_joins_states_of_tables_that_are_found_by_name(
     assert cli("query", f'select count(*) as rows from "{name}@{first}"', "-o", "csv").out == "rows\n4\n"
 
 
-def test_a_query_that_fails_ends_with_the_reason(cli: Cli) -> None:
+def test_columns_of_one_name_are_told_apart(cli: Cli, orders: chronolake.Table, first: str) -> None:
+    sql = f"select id, note, old.amount, new.amount from {orders.name}@{first} old join {orders.name} new"
+    found = cli("query", f"{sql} using (id, note) where id = 1", "--json").json
+    assert found == [{"id": 1, "note": "a", "amount": 10, "amount_1": 11}]
+
+
+def test_an_expression_may_have_the_name_of_tables(
+    cli: Cli, client: chronolake.Client, orders: chronolake.Table, new_rows: NewTable
+) -> None:
+    table = new_rows()
+    name = table.name.partition(".")[2]
+    definition = table.definition
+    client.create_namespace("others")
+    client.create_table(
+        f"others.{name}",
+        base_path=f"{definition.base_path}_other",
+        schema=definition.schema,
+        record_key_fields=["id"],
+    )
+    sql = f"with {name} as (select * from {orders.name}) select count(*) as rows from {name}"
+    assert cli("query", sql, "-o", "csv").out == "rows\n4\n"
+    assert "several tables have the name" in cli("query", f"from {name}").err
+
+
+def test_a_query_finds_nan_greater_than_all_numbers(cli: Cli, new_rows: NewTable) -> None:
+    table = new_rows(schema=[*SCHEMA, Field("x", "double")])
+    rows = (of_day(id_ % 2, id_, ts=1, x=x) for id_, x in ((1, 1.0), (2, math.nan), (3, 7.0)))
+    upsert(table, *rows)
+    sql = f"select id from {table.name} where x > 5 order by id"
+    assert cli("query", sql, "-o", "csv").out == "id\n2\n3\n"
+
+
+def test_a_query_that_fails_ends_with_the_reason(cli: Cli, orders: chronolake.Table) -> None:
+    refused = cli("query", f"select note::int from {orders.name}")
+    assert (refused.code, "Could not convert string" in refused.err) == (1, True)
     assert "nothing.of_it" in cli("query", "select * from nothing.of_it").err
     refused = cli("query", "create table t (id int)")
     assert (refused.code, refused.err) == (2, "Error: the text is not a query: it has no rows\n")
@@ -156,6 +191,7 @@ def test_the_diff_of_two_states_has_what_differs_in_them(cli: Cli, new_rows: New
         {"change": "insert", "before": None, "after": {"id": 4, "amount": 40}},
         {"change": "update", "before": {"id": 1, "amount": 10}, "after": {"id": 1, "amount": 11}},
     ]
+    assert "amount: 10 -> 11" in cli("diff", table.name, first.completion_time, "--columns", "amount").out
     shown = cli("diff", table.name, first.completion_time, "latest")
     assert "1 x insert, 1 x update, 1 x delete" in shown.out
     assert "amount: 10 -> 11" in shown.out

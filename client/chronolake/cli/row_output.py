@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import enum
+import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -53,20 +54,31 @@ def names_of(columns: str | None) -> list[str] | None:
     return None if columns is None else [name for text in columns.split(",") if (name := text.strip())]
 
 
-def write(rows: pa.RecordBatchReader, form: Form, limit: int | None = None) -> int:
-    """Write the rows, ``limit`` at most, and return their number. Only a table or JSON holds all of them."""
+def with_distinct_names(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """The rows with a number after each repeated name: both tables of a join may have a column of one name."""
+    import pyarrow as pa  # noqa: PLC0415  # an extra, which the caller has loaded
+
+    names: list[str] = []
+    for name in rows.schema.names:
+        numbered = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(1)))
+        names.append(next(text for text in numbered if text not in names))
+    schema = pa.schema([field.with_name(name) for field, name in zip(rows.schema, names, strict=True)])
+    return pa.RecordBatchReader.from_batches(schema, (batch.rename_columns(names) for batch in rows))
+
+
+def write(rows: pa.RecordBatchReader, form: Form, limit: int | None = None) -> None:
+    """Write the rows, ``limit`` at most. Only a table or JSON holds all of them."""
     batches = _limited(rows, limit)
     match form:
         case Form.TABLE:
-            return _write_table(rows.schema.names, _limited_rows(batches), limit)
+            _write_table(rows.schema.names, _limited_rows(batches))
         case Form.JSON:
             listed = [row for batch in batches for row in batch.to_pylist()]
             sys.stdout.write(output.json_document(listed) + "\n")
-            return len(listed)
         case Form.CSV:
-            return _write_csv(rows.schema.names, batches)
+            _write_csv(rows.schema.names, batches)
         case Form.ARROW:
-            return _write_arrow(rows.schema, batches)
+            _write_arrow(rows.schema, batches)
 
 
 def text_of(value: Any) -> str:
@@ -106,7 +118,7 @@ def _limited_rows(batches: Iterable[pa.RecordBatch]) -> list[Mapping[str, Any]]:
     return listed
 
 
-def _write_table(names: Sequence[str], rows: list[Mapping[str, Any]], limit: int | None) -> int:
+def _write_table(names: Sequence[str], rows: list[Mapping[str, Any]]) -> None:
     shown = rows[:SHOWN_MAX]
     numbers = {name for name in names if any(_is_number(row[name]) for row in shown)}
     headings = [f"{name}#" if name in numbers else f"{name}~" for name in names]
@@ -114,29 +126,22 @@ def _write_table(names: Sequence[str], rows: list[Mapping[str, Any]], limit: int
     output.print_table(output.console(), output.table_of(headings, cells))
     if len(rows) > SHOWN_MAX:
         context.progress(f"The first {SHOWN_MAX:,} rows. --output csv writes all, --limit fewer.")
-    return len(shown)
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _write_csv(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> int:
+def _write_csv(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(names)
-    count = 0
     for batch in batches:
         writer.writerows([text_of(value) for value in row.values()] for row in batch.to_pylist())
-        count += len(batch)
-    return count
 
 
-def _write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+def _write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     import pyarrow as pa  # noqa: PLC0415  # an extra, which the caller has loaded
 
-    count = 0
     with pa.ipc.new_stream(sys.stdout.buffer, schema) as stream:
         for batch in batches:
             stream.write_batch(batch)
-            count += len(batch)
-    return count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import duckdb
 
 HEAD_ROWS: Final = 10
+_CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {"python_enable_replacements": False}
+"""Otherwise a name that is no table would be that of a Python variable of this program."""
+_HAS_NAN: Final = re.compile("float|double")
 _FIRST_ROWS_MAX: Final = 100_000
 """Rows that are read in one batch: more would only delay the first one."""
 _AT: Final = re.compile(
@@ -56,7 +59,7 @@ def head(
                 columns=row_output.names_of(columns),
                 batch_rows=min(limit, _FIRST_ROWS_MAX) if wanted is None else None,
             )
-        except ImportError as exc:
+        except (ValueError, ImportError) as exc:
             context.fail(str(exc))
         row_output.write(rows, row_output.form_of(form), limit)
 
@@ -76,17 +79,22 @@ def query(
     """
     try:
         import duckdb  # noqa: PLC0415  # an extra
+        import pyarrow as pa  # noqa: PLC0415  # an extra
     except ImportError:
         context.fail("this needs duckdb: pip install 'chronolake[duckdb]'")
     text = with_times_quoted(sql)
-    with context.client() as client, duckdb.connect() as connection:
+    with context.client() as client, duckdb.connect(config=_CONFIG) as connection:
         try:
-            register(client, connection, tables_of(connection, text))
-            found = connection.sql(text)
-            if found is None:
+            register(client, connection, text)
+            result = connection.sql(text)
+            if result is None:
                 context.fail("the text is not a query: it has no rows", exit_code=output.USAGE)
-            row_output.write(found.to_arrow_reader(), row_output.form_of(form), limit)
-        except duckdb.Error as exc:
+            rows = row_output.with_distinct_names(result.to_arrow_reader())
+            row_output.write(rows, row_output.form_of(form), limit)
+        except BrokenPipeError:
+            raise
+        # Rows are computed while they are written: then PyArrow reports what DuckDB could not do.
+        except (duckdb.Error, pa.ArrowException, OSError) as exc:
             context.fail(str(exc))
 
 
@@ -102,22 +110,20 @@ def with_times_quoted(sql: str) -> str:
     return _AT.sub(quoted, sql)
 
 
-def tables_of(connection: duckdb.DuckDBPyConnection, sql: str) -> set[tuple[str, ...]]:
-    """The parts of the names of tables, and of common table expressions, in a query; none in another text."""
+def register(client: chronolake.Client, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Make the tables that a query names known to DuckDB; it finds others itself, or refuses them."""
     serialized = connection.execute("select json_serialize_sql(?)", [sql]).fetchone()
     assert serialized is not None
-    return set(_names_in(json.loads(serialized[0])))
-
-
-def register(
-    client: chronolake.Client, connection: duckdb.DuckDBPyConnection, names: Iterable[tuple[str, ...]]
-) -> None:
-    """Make the tables that a query names known to DuckDB; it finds others itself, or refuses them."""
-    for number, parts in enumerate(sorted(names)):
+    tree = json.loads(serialized[0])
+    expressions = set(_expressions_in(tree))
+    for number, parts in enumerate(sorted(set(_names_in(tree)))):
         name, _, time = parts[-1].partition("@")
-        table = _found(client, [*parts[:-1], name])
+        table = _found(client, [*parts[:-1], name], expressions)
         if table is None:
             continue
+        if any(_HAS_NAN.search(field.type) for field in table.definition.schema):
+            # PyArrow, to which DuckDB passes filters, has NaN greater than nothing.
+            connection.execute("set disabled_optimizers = 'filter_pushdown'")
         connection.register(f"rows_{number}", table.to_dataset(options.read_time(time) if time else None))
         if len(parts) > 1:
             connection.execute(f"create schema if not exists {_quoted(parts[0])}")
@@ -140,10 +146,30 @@ def _names_in(node: object) -> Iterator[tuple[str, ...]]:
             return
 
 
-def _found(client: chronolake.Client, parts: list[str]) -> chronolake.Table | None:
-    """The table of this name; None if there is none, or if the name has another form."""
+def _expressions_in(node: object) -> Iterator[str]:
+    """The names of common table expressions in a part of that tree."""
+    match node:
+        case dict():
+            for entry in (node.get("cte_map") or {}).get("map", ()):
+                yield entry["key"]
+            for value in node.values():
+                yield from _expressions_in(value)
+        case list():
+            for value in node:
+                yield from _expressions_in(value)
+        case _:
+            return
+
+
+def _found(client: chronolake.Client, parts: list[str], expressions: Set[str]) -> chronolake.Table | None:
+    """The table of this name; None if there is none, or if the name has another form.
+
+    A name that several tables have may be that of a common table expression alone.
+    """
     if len(parts) == 1:
         named = [table for table in client.tables() if split_table_name(table.name)[1] == parts[0]]
+        if len(named) > 1 and parts[0] in expressions:
+            return None
         if len(named) > 1:
             names = ", ".join(sorted(table.name for table in named))
             context.fail(f"several tables have the name {parts[0]}: {names}", exit_code=output.USAGE)

@@ -40,11 +40,14 @@ def diff(
     """
     with context.client() as client:
         lake_table = client.table(table)
+        keys = lake_table.definition.record_key_fields
+        names = row_output.names_of(columns)
         try:
-            changed = lake_table.differences_to_arrow(from_, to, columns=row_output.names_of(columns))
-        except ImportError as exc:
+            # Without its key nobody knows which record has changed.
+            with_keys = names and list(dict.fromkeys([*keys, *names]))
+            changed = lake_table.differences_to_arrow(from_, to, columns=with_keys)
+        except (ValueError, ImportError) as exc:
             context.fail(str(exc))
-    keys = lake_table.definition.record_key_fields
     listed = changed.to_pylist()
     output.show(listed, lambda console: _print_differences(console, listed, keys, limit))
 
@@ -67,7 +70,7 @@ def history(
         names = lake_table.definition.record_key_fields
         try:
             versions = lake_table.record_history(_key(key, names))
-        except ImportError as exc:
+        except (ValueError, ImportError) as exc:
             context.fail(str(exc))
     output.show(versions, lambda console: _print_history(console, versions))
 
