@@ -19,7 +19,7 @@ from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.lists import ListName
 from chronolake_metastore.queries import archived as across
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import archived, deletions, event_lists, feed, instants
+from chronolake_metastore.store import archived, deletions, event_lists, feed, instants, packed_results
 from chronolake_metastore.store.archived import ArchivedEvents, LogBorder
 from chronolake_metastore.store.deletions import FIRST
 from chronolake_metastore.store.event_log import Cursor
@@ -92,7 +92,10 @@ class _Reads:
         for row in rows:
             outcome = self._reader.outcome(row[0])
             assert outcome is not None
-            assert tuple(getattr(outcome, name) for name in outcome.__struct_fields__[:-1]) == row
+            stored = dict(zip(outcome.__struct_fields__, row, strict=False))
+            place = stored["table_id"], stored["version"], stored["recorded_at"]
+            stored["result"] = packed_results.unpack(stored["result"], *place)
+            assert {name: getattr(outcome, name) for name in stored} == stored
             assert self._reader.outcome(f"{row[0]}-") is None
 
     def compare_instants(self) -> None:

@@ -133,9 +133,12 @@ def stage(dsn: str, connection: duckdb.DuckDBPyConnection, columns: dict[str, se
     for view in VIEWS:
         names = ", ".join(f'"{name}"' for name in sorted(columns[view]))
         queries[view] = f"SELECT {names} FROM chronolake.{view}"
+    of_refusals = {
+        "outcome": queries["outcome"].replace('"result"', "CASE WHEN code IS NOT NULL THEN result END")
+    }
     return Stage(
         {name: of_duckdb(connection, query) for name, query in queries.items()},
-        {name: of_postgres(dsn, query) for name, query in queries.items()},
+        {name: of_postgres(dsn, query) for name, query in (queries | of_refusals).items()},
     )
 
 

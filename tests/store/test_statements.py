@@ -37,7 +37,7 @@ def test_each_sql_file_lies_in_the_folder_of_a_noun_and_is_loaded_by_its_name() 
     assert {path.parent.parent.name for path in SQL} == {"sql"}
     loaded = set()
     for path in STORE.glob("*.py"):
-        loaded |= set(re.findall(r"\"(\w+/\w+)\"", path.read_text("utf-8")))
+        loaded |= set(re.findall(r"\"([a-z_]+/[a-z_]+)\"", path.read_text("utf-8")))
     assert names == loaded
 
 

@@ -233,7 +233,7 @@ def answer_of(row: Row, refusal: Row | None, head: ChainHead) -> StoredAnswer:
     if refusal is not None:
         _, _, transaction_id, _, *of_refusal, context = refusal
         refused = (request_id, *of_refusal, transaction_id, context)
-    digest = logs.digest_of_answer(result)
+    digest = logs.digest_of_result(result)
     outcome = request_id, fingerprint, table_id, version, code, digest, *columns
     answer = answers.stored((chain_id, number, b"", *outcome, refusal is not None, *refused))
     sealed = logs.seal_answer(head.hash, chain_id, number, answer.outcome, answer.refusal)

@@ -88,8 +88,8 @@ CREATE OR REPLACE VIEW chronolake.live_outcome AS
 SELECT o.*
 FROM postgres_query('postgresql', $$
     SELECT
-        request_id, fingerprint, table_id, version, code, result, dialect, answer_digest, recorded_at, command, actor, address,
-        chain_id, number
+        request_id, fingerprint, table_id, version, code, CASE WHEN code IS NOT NULL THEN result END AS result, dialect,
+        answer_digest, recorded_at, command, actor, address, chain_id, number
     FROM chronolake.outcome
     WHERE era >= (SELECT max(e.era) FROM chronolake.era e WHERE e.era = 1 OR e.began_in <= '{end}')
 $$) o
@@ -137,8 +137,8 @@ FROM postgres_query(
 
 CREATE OR REPLACE VIEW chronolake.outcome AS
 SELECT
-    coalesce(request_id_uuid::varchar, request_id) AS request_id, fingerprint, table_id, version, code, result, dialect,
-    answer_digest, recorded_at, command, actor, address, chain_id, number
+    coalesce(request_id_uuid::varchar, request_id) AS request_id, fingerprint, table_id, version, code,
+    CASE WHEN code IS NOT NULL THEN result END AS result, dialect, answer_digest, recorded_at, command, actor, address, chain_id, number
 FROM chronolake.archived_outcome
 -- live
 UNION ALL

@@ -11,7 +11,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
-from chronolake_metastore.domain.logs import START, answer_again, digest_of_answer, grow
+from chronolake_metastore.domain.logs import START, answer_again, digest_of_body, grow
 from chronolake_metastore.domain.results import AnyRecorded, Refused
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.projections import registry as projections
@@ -52,7 +52,7 @@ def outcome_of(
     body, dialect, digest = b"", None, None
     if ctx.dialect is not None:
         body, dialect = ctx.dialect.render(recorded, ctx.request_id), ctx.dialect.name
-        digest = digest_of_answer(body)
+        digest = digest_of_body(body)
     outcome = StoredOutcome(
         request_id=ctx.request_id,
         fingerprint=request.fingerprint,

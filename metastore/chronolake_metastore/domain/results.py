@@ -246,6 +246,6 @@ def decode(request_id: str, recorded: bytes) -> AnyRecorded:
     """A recorded result or refusal; raises ``UnknownOutcome`` if another release has recorded it."""
     try:
         recorded_value: AnyRecorded = decoding.decode(recorded, AnyRecorded)
-    except msgspec.ValidationError as exc:
+    except msgspec.DecodeError as exc:
         raise errors.UnknownOutcome(request_id) from exc
     return recorded_value

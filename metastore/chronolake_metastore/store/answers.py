@@ -8,8 +8,9 @@ from uuid import UUID
 
 import msgspec
 
+from chronolake_metastore.domain import logs
 from chronolake_metastore.domain.logs import ChainHead, StoredAnswer
-from chronolake_metastore.store import clocks
+from chronolake_metastore.store import clocks, packed_results
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Statement, Transaction
 
@@ -79,7 +80,17 @@ async def read(tx: Transaction, after: AnswerKey, *, only: UUID | None = None) -
             "limit": _READ_PAGE,
         },
     )
-    return [stored(row) for row in rows]
+    return [_unpacked(packed, stored(row)) for packed, *row in rows]
+
+
+def _unpacked(packed: bytes | None, answer: StoredAnswer) -> StoredAnswer:
+    """The answer with the digest of the JSON of its result."""
+    if packed is None:
+        return answer
+    outcome: Any = answer.outcome
+    place = outcome["table_id"], outcome["version"], outcome["recorded_at"]
+    digest = logs.digest_of_result(packed_results.unpack(bytes(packed), *place))
+    return msgspec.structs.replace(answer, outcome={**outcome, "result_digest": digest})
 
 
 async def heads(tx: Transaction, only: UUID | None = None) -> list[StoredAnswersHead]:
@@ -114,7 +125,7 @@ async def refusals_without_outcome(
     return [(of_table, name, version, request_id) for of_table, name, version, request_id in rows]
 
 
-def stored(row: tuple[Any, ...]) -> StoredAnswer:
+def stored(row: Sequence[Any]) -> StoredAnswer:
     """A row of the outcomes, with the digest of its result and the columns of its refusal."""
     chain_id, number, digest = row[:_PLACE_COLUMNS]
     outcome = dict(zip(_OUTCOME_COLUMNS, row[_PLACE_COLUMNS:_HAS_REFUSAL], strict=True))

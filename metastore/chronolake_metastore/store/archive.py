@@ -11,6 +11,7 @@ import msgspec
 
 from chronolake_metastore.domain import archives
 from chronolake_metastore.domain.archives import ArchiveEnds, ArchiveRun, LogComparison
+from chronolake_metastore.store import packed_results
 from chronolake_metastore.store.postgres import engine, statements
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Transaction
@@ -38,6 +39,12 @@ _READ: Final = {
     "outcome": statements.load("archive/read_outcome"),
     "refusal": statements.load("archive/read_refusal"),
 }
+
+# The places of columns in the rows of read_outcome.sql.
+_TABLE_ID: Final = 4
+_VERSION: Final = 5
+_RESULT: Final = 7
+_RECORDED_AT: Final = 10
 
 
 class FoundEntries(msgspec.Struct, frozen=True):
@@ -92,7 +99,7 @@ async def outcomes(tx: Transaction, ends: ArchiveEnds) -> list[FoundEntries]:
     return [FoundEntries(chain_id, last, bytes(digest)) for chain_id, last, digest in rows]
 
 
-def rows(tx: Transaction, table: str, run: ArchiveRun) -> AsyncIterator[tuple[Any, ...]]:
+async def rows(tx: Transaction, table: str, run: ArchiveRun) -> AsyncIterator[tuple[Any, ...]]:
     """The rows of a table of the log that belong to a run, by chain and number, however many there are."""
     parameters: dict[str, object] = {
         "begin": str(run.begin),
@@ -105,7 +112,14 @@ def rows(tx: Transaction, table: str, run: ArchiveRun) -> AsyncIterator[tuple[An
         "last_numbers": [span.last for span in run.outcomes],
         "checkpoint_every": archives.CHECKPOINT_EVERY,
     }
-    return tx.stream(_READ[table], parameters, _PORTION)
+    async for row in tx.stream(_READ[table], parameters, _PORTION):
+        yield _unpacked(row) if table == "outcome" else row
+
+
+def _unpacked(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An outcome with its result as JSON, which is compressed better together with others."""
+    result = packed_results.unpack(bytes(row[_RESULT]), row[_TABLE_ID], row[_VERSION], row[_RECORDED_AT])
+    return *row[:_RESULT], result, *row[_RESULT + 1 :]
 
 
 async def identities(tx: Transaction) -> list[UUID]:

@@ -11,6 +11,7 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain import logs
+from chronolake_metastore.store import packed_results
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
 from chronolake_model.times import Micros
@@ -22,11 +23,11 @@ _BY_REQUEST_ID: Final = operator.attrgetter("request_id")
 
 
 class StoredOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a command, or its refusal, which has a ``code``.
+    """The result of a command, or its refusal, which has a ``code``. Both are JSON here.
 
     ``version`` is that of the table's log right after it; a refusal may concern no table. ``dialect`` and
     ``answer_digest`` are of the first answer. ``chain_id``, ``number`` and ``hash`` are its place in a chain of
-    answers. ``find`` does not read the fields after ``answer_digest``.
+    answers. ``find`` does not read the fields after ``recorded_at``.
     """
 
     request_id: str
@@ -53,7 +54,7 @@ class StoredOutcome(msgspec.Struct, frozen=True, kw_only=True):
             "table_id": self.table_id,
             "version": self.version,
             "code": self.code,
-            "result_digest": logs.digest_of_answer(self.result),
+            "result_digest": logs.digest_of_result(self.result),
             "dialect": self.dialect,
             "answer_digest": self.answer_digest,
             "recorded_at": self.recorded_at,
@@ -88,11 +89,13 @@ def _by_request_id(rows: Rows) -> dict[str, StoredOutcome]:
             table_id=table_id,
             version=version,
             code=code,
-            result=bytes(result),
+            result=packed_results.unpack(bytes(result), table_id, version, recorded_at),
             dialect=dialect,
             answer_digest=None if answer_digest is None else bytes(answer_digest),
+            recorded_at=recorded_at,
         )
-        for request_id, fingerprint, table_id, version, code, result, dialect, answer_digest in rows
+        for request_id, fingerprint, table_id, version, code, result, *answered, recorded_at in rows
+        for dialect, answer_digest in [answered]
     }
 
 
@@ -100,10 +103,21 @@ def append(outcomes: Sequence[StoredOutcome]) -> Statement:
     """Record outcomes. A request id that is there already fails the transaction (``OutcomeRaced``)."""
     ordered = sorted(outcomes, key=_BY_REQUEST_ID)
     columns = zip(*map(msgspec.structs.astuple, ordered), strict=True)
-    return _APPEND, dict(zip(StoredOutcome.__struct_fields__, map(list, columns), strict=True))
+    parameters = dict(zip(StoredOutcome.__struct_fields__, map(list, columns), strict=True))
+    return _APPEND, parameters | {"result": [_stored_result(outcome) for outcome in ordered]}
+
+
+def _stored_result(outcome: StoredOutcome) -> bytes:
+    if outcome.code is not None:
+        return outcome.result
+    return packed_results.pack(outcome.result, outcome.table_id, outcome.version, outcome.recorded_at)
 
 
 async def get(connection: AsyncConnection, request_id: str) -> FoundOutcome | None:
     """The outcome of a request, if it was decided."""
     row = (await statements.execute(connection, _GET, {"request_id": request_id})).one_or_none()
-    return None if row is None else FoundOutcome(*row)
+    if row is None:
+        return None
+    table_id, _, result, dialect, answer_digest, table, version, recorded_at = row
+    unpacked = packed_results.unpack(bytes(result), table_id, version, recorded_at)
+    return FoundOutcome(request_id, unpacked, dialect, answer_digest, table, version, recorded_at)

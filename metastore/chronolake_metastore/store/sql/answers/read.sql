@@ -1,5 +1,6 @@
 -- A page of outcomes in the order of their chains, up to the end of the last chain, each with its refusal. The page is
--- cut first, and then the refusal of each of its rows is looked up by the index.
+-- cut first, and then the refusal of each of its rows is looked up by the index. Of a result that is JSON, however large,
+-- only the digest is read (store/packed_results.py).
 WITH page AS (
     SELECT *
     FROM outcome o
@@ -9,6 +10,7 @@ WITH page AS (
     LIMIT %(limit)s
 )
 SELECT
+    CASE WHEN substr(page.result, 1, 1) = '\x01' THEN page.result END,
     page.chain_id, page.number, page.hash,
     page.request_id, page.fingerprint, page.table_id, page.version, page.code, sha256(page.result), page.dialect,
     page.answer_digest, micros(page.recorded_at), page.command, page.actor, page.address,
