@@ -45,8 +45,10 @@ demo: $(READY) ## start a server, load a table through Spark, show its timeline,
 test: $(READY) ## make check and the test suite side by side (what CI runs; WORKERS=4 for the tests, 0 for one after the other)
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going $(if $(PYTEST_ARGS),,check) suite
 
+# A test of over ten minutes hangs: its worker prints the stacks of all threads and ends, and the suite ends with the name.
 suite: $(READY)
-	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	  --max-worker-restart 0 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true $(PYTEST_ARGS)
 
 test-long: check ## make check, then all tests, the slow ones too (LONG_SECONDS=240 for the long history and the state machines)
 	CHRONOLAKE_EXAMPLES=all $(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -32,17 +32,14 @@ LONGEST_MODULES = ("test_covid_revisions",)
 
 _PYTHON_WORKERS = Path(__file__).parent / "spark" / "python_workers"
 _SLOW = frozenset((Path(__file__).parent / "slow_tests.txt").read_text("utf-8").splitlines())
-_SLOW_SECONDS = 3600
 # The client compiler alone and one collector thread: the best for a JVM that lives for minutes on two cores.
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests that ``slow_tests.txt`` lists, and give slow tests more time before they count as hung."""
+    """Mark the tests that ``slow_tests.txt`` lists."""
     if item.nodeid in _SLOW:
         item.add_marker(pytest.mark.slow)
-    if any(item.get_closest_marker(name) for name in ("slow", "hudi_spark", "flink")):
-        item.add_marker(pytest.mark.timeout(_SLOW_SECONDS))
 
 
 def pytest_configure() -> None:
