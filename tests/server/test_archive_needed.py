@@ -85,13 +85,15 @@ def test_a_server_is_not_ready_while_it_reads_the_archive(
     async def look() -> None:
         database = Database(Settings(dsn=dsn), SlowReader)
         probe = readiness.Probe(database)
-        with pytest.raises(errors.ArchiveUnavailable, match="still reads the keys"):
-            while True:
-                try:
-                    await probe.check()
-                except errors.DatabaseUnavailable:
-                    continue
-        may_read.set()
+        try:
+            with pytest.raises(errors.ArchiveUnavailable, match="still reads the keys"):
+                while True:
+                    try:
+                        await probe.check()
+                    except errors.DatabaseUnavailable:
+                        continue
+        finally:
+            may_read.set()
         monkeypatch.setattr(readiness, "ANSWER_SECONDS", 60)
         await probe.check()
         await probe.close()
