@@ -23,13 +23,13 @@ import chronolake_spark
 from benchmarks import lakes, reporting, running, spark_rows
 from benchmarks.reporting import Row
 from chronolake import storage
+from chronolake.indexes.record.manifests import StoredManifests
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.instants import Instant
 from chronolake_model.publication import PUBLISH_PROPERTY
 from chronolake_model.vocabulary import IndexType, Operation, TableType
 from chronolake_spark import SparkTable
-from chronolake_spark.index.record.manifests import StoredManifests
 
 CASES = os.environ.get("CASES", "abcdefg")
 ROWS = int(os.environ.get("ROWS", "5000000"))

@@ -21,13 +21,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from chronolake.writing.counts import RowCounts, row_counts
     from chronolake_spark.creating import create_table
     from chronolake_spark.sql.pyspark_methods import install, session
     from chronolake_spark.sql.views import views
     from chronolake_spark.stream.batch_writer import BatchWriter, writer
     from chronolake_spark.stream.task_files import StreamFiles
     from chronolake_spark.tables import SparkTable, table
-    from chronolake_spark.write.counts import RowCounts, row_counts
 
 __all__ = [
     "BatchWriter",
@@ -45,21 +45,21 @@ __all__ = [
 
 
 _MODULE_OF = {
-    "BatchWriter": "stream.batch_writer",
-    "RowCounts": "write.counts",
-    "SparkTable": "tables",
-    "StreamFiles": "stream.task_files",
-    "create_table": "creating",
-    "install": "sql.pyspark_methods",
-    "row_counts": "write.counts",
-    "session": "sql.pyspark_methods",
-    "table": "tables",
-    "views": "sql.views",
-    "writer": "stream.batch_writer",
+    "BatchWriter": "chronolake_spark.stream.batch_writer",
+    "RowCounts": "chronolake.writing.counts",
+    "SparkTable": "chronolake_spark.tables",
+    "StreamFiles": "chronolake_spark.stream.task_files",
+    "create_table": "chronolake_spark.creating",
+    "install": "chronolake_spark.sql.pyspark_methods",
+    "row_counts": "chronolake.writing.counts",
+    "session": "chronolake_spark.sql.pyspark_methods",
+    "table": "chronolake_spark.tables",
+    "views": "chronolake_spark.sql.views",
+    "writer": "chronolake_spark.stream.batch_writer",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    return getattr(importlib.import_module(_MODULE_OF[name]), name)

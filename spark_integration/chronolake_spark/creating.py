@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 import chronolake
+from chronolake.writing import choices
 from chronolake_hudi import log_blocks
 from chronolake_hudi.errors import UnsupportedFormat
 from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, MergeMode
@@ -17,7 +18,6 @@ from chronolake_model.names import split_table_name
 from chronolake_model.tables import Field, index_of
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import errors
-from chronolake_spark.common import choices
 from chronolake_spark.driver import schema, spark_failures
 
 Schema: TypeAlias = StructType | DataFrame | str

@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
 
 import msgspec
 
@@ -49,66 +48,25 @@ from chronolake.errors import (
 # All errors that Spark's part raises have a name here.
 # ruff: noqa: PLC0414
 from chronolake.slices.errors import (
+    AttemptGivenUp as AttemptGivenUp,
     BaseFileDamaged as BaseFileDamaged,
+    DuplicateKeys as DuplicateKeys,
+    InvalidOrderingValue as InvalidOrderingValue,
+    InvalidPartitionValue as InvalidPartitionValue,
+    InvalidRecordKey as InvalidRecordKey,
+    InvalidText as InvalidText,
     LocalError as LocalError,
     LogFileDamaged as LogFileDamaged,
     LogFileUnsupported as LogFileUnsupported,
+    RecordIndexDamaged as RecordIndexDamaged,
+    RequiredValueMissing as RequiredValueMissing,
     SchemaMismatch as SchemaMismatch,
+    TableMismatch as TableMismatch,
 )
 from chronolake_model import decoding
-from chronolake_model.partition_paths import NULL_KEY
 from chronolake_model.problems import Problem
-from chronolake_model.tables import Field
 
 _ENCODED = re.compile(r"\[chronolake:([A-Za-z0-9_=-]+)\]")
-
-
-class InvalidRecordKey(LocalError):
-    """A row's record key is null, empty, or ambiguous."""
-
-    CODE = "invalid-record-key"
-
-
-class InvalidPartitionValue(LocalError):
-    """A row has a value in a partition field that the spelling of the table's partition paths cannot have."""
-
-    CODE = "invalid-partition-value"
-
-
-class RequiredValueMissing(LocalError):
-    """A row is null in a column that the table declares as not nullable."""
-
-    CODE = "required-value-missing"
-
-
-class InvalidText(LocalError):
-    """A string is not UTF-8: Spark would store it, but no other reader would read the file."""
-
-    CODE = "invalid-text"
-
-
-class InvalidOrderingValue(LocalError):
-    """A row for a merge-on-read table has NaN or -0.0 in the ordering field: readers order it differently."""
-
-    CODE = "invalid-ordering-value"
-
-
-class DuplicateKeys(LocalError):
-    """An insert has keys that the table, or the frame itself, has already."""
-
-    CODE = "duplicate-keys"
-
-
-class RecordIndexDamaged(LocalError):
-    """A file of the record index is missing in storage, or cannot be read. The table itself is not affected."""
-
-    CODE = "record-index-damaged"
-
-
-class AttemptGivenUp(LocalError):
-    """The file of an attempt counts as deleted: another attempt won, or the write was rolled back."""
-
-    CODE = "attempt-given-up"
 
 
 class InvalidOption(LocalError):
@@ -133,12 +91,6 @@ class StreamBehind(LocalError):
     """A clean has deleted what a stream has still to read; ``context`` has the ``first_servable_time``."""
 
     CODE = "stream-behind"
-
-
-class TableMismatch(LocalError):
-    """The table has another definition than the request, or is of a kind that Spark does not write."""
-
-    CODE = "table-mismatch"
 
 
 class ServiceStopped(LocalError):
@@ -182,43 +134,6 @@ class JavaNotFound(LocalError):
 
 
 _BY_CODE = {cls.CODE: cls for cls in LocalError.__subclasses__()}
-
-
-def missing_key(names: Sequence[str]) -> str:
-    """The message of ``InvalidRecordKey`` for rows in which all columns of the record key are missing."""
-    which = "value is null or empty" if len(names) == 1 else "values are all null or empty"
-    key = ", ".join(names)
-    return f"the record key ({key}): there are rows where its {which}; fill them in or filter them out"
-
-
-def ambiguous_key(names: Sequence[str]) -> str:
-    """The message of ``InvalidRecordKey`` for rows whose key has the same text as another key."""
-    return (
-        f"the record key ({', '.join(names)}): there are rows with a value like {NULL_KEY!r}, or like "
-        f"',{names[-1]}:', which gives different records the same key text; change those values"
-    )
-
-
-def mixes_empty(field: Field) -> bool:
-    """Whether records with an empty string in this partition field would be among those with null."""
-    return field.nullable and is_text(field)
-
-
-def is_text(field: Field) -> bool:
-    """Whether the values of this field are texts, one of which may be the name of null's partition."""
-    return field.type.strip().lower() == "string"
-
-
-def empty_partition(names: Sequence[str], example: str) -> str:
-    """The message of ``InvalidPartitionValue`` for an empty string in a nullable partition field.
-
-    ``example`` is the first of the names, as SQL has it.
-    """
-    return (
-        f"the partition fields ({', '.join(names)}): there are rows with an empty string, whose partition is "
-        f"that of null, so their records would be mixed; write null instead, as by nullif({example}, ''), or "
-        "make the table with the column as not nullable"
-    )
 
 
 def encoded(error: ChronolakeError) -> str:

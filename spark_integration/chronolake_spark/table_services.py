@@ -18,6 +18,8 @@ from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
 import chronolake
+from chronolake.writing import choices
+from chronolake.writing.choices import ServicesSwitch
 from chronolake_model import service_properties as names
 from chronolake_model.file_sizes import BYTES_MAX
 from chronolake_model.instants import Instant
@@ -27,8 +29,6 @@ from chronolake_model.services import HeldService
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import Action, HeldReason, State, TableService
 from chronolake_spark import errors, service_jobs
-from chronolake_spark.common import choices
-from chronolake_spark.common.choices import ServicesSwitch
 from chronolake_spark.driver import progress
 from chronolake_spark.index import record_locating
 from chronolake_spark.services import executing

@@ -8,7 +8,10 @@ from typing import Any, Literal, TypeAlias, Unpack, get_args
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
 import chronolake
+from chronolake.indexes.record.record_index import RecordIndex
 from chronolake.slices.merge import Existing
+from chronolake.writing import choices, writable_tables
+from chronolake.writing.choices import Duplicates, Replaces
 from chronolake_model.cuts import AsOf
 from chronolake_model.files import Snapshot
 from chronolake_model.filters import Filter
@@ -16,8 +19,6 @@ from chronolake_model.instants import Instant
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType, Operation
 from chronolake_spark import errors
-from chronolake_spark.common import choices
-from chronolake_spark.common.choices import Duplicates, Replaces
 from chronolake_spark.common.format_options import QueryView
 from chronolake_spark.driver import progress, schema
 from chronolake_spark.explain import of_reads, of_writes
@@ -25,7 +26,6 @@ from chronolake_spark.explain.explanations import Explanation
 from chronolake_spark.explain.of_writes import WriteName
 from chronolake_spark.index import lookups, record_locating
 from chronolake_spark.index.lookups import Key
-from chronolake_spark.index.record.record_index import RecordIndex
 from chronolake_spark.read import filter_meanings, frames
 from chronolake_spark.read.filters import FilterOrText
 from chronolake_spark.table_services import ServicedTable
@@ -39,7 +39,6 @@ from chronolake_spark.write import (
     schema_merges,
     shuffles,
     source_states,
-    writable_tables,
     writes,
 )
 from chronolake_spark.write.instant_options import CommitOptions, InstantOptions

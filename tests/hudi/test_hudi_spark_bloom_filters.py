@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from chronolake_spark.index.keys import bloom_filters
+from chronolake.indexes import bloom_filters
 from tests.hudi.hudi_spark import HudiSpark
 
 pytestmark = pytest.mark.hudi_spark

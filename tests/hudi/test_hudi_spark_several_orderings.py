@@ -16,9 +16,9 @@ from chronolake.hudi.definitions import Options
 from chronolake.slices import arrow_types, columns, stored_slices
 from chronolake.slices.log_contents import LogFormat
 from chronolake.slices.merge import Existing
-from chronolake_spark.write.tasks import bucket_writer
-from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob
-from chronolake_spark.write.tasks.stored_groups import GroupNumber
+from chronolake.writing import bucket_writer
+from chronolake.writing.bucket_writer import TaskAttempt, WriteJob
+from chronolake.writing.stored_groups import GroupNumber
 from tests.hudi.hudi_spark import HudiSpark
 from tests.hudi.stored_tables import rows_by_slices, rows_of_hudi, unpacked
 

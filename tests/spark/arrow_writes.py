@@ -12,13 +12,13 @@ import chronolake
 from chronolake.slices import arrow_types, columns, stored_slices
 from chronolake.slices.log_contents import LogFormat
 from chronolake.slices.merge import Existing
+from chronolake.writing import bucket_writer
+from chronolake.writing.bucket_writer import TaskAttempt, WriteJob, WriteTaskResult
+from chronolake.writing.stored_groups import GroupNumber
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.files import FileSlice
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark.write.tasks import bucket_writer
-from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob, WriteTaskResult
-from chronolake_spark.write.tasks.stored_groups import GroupNumber
 from chronolake_storage.claims import Owner
 
 _NUMBERS = itertools.count(1)

@@ -19,9 +19,9 @@ from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake.slices.base_files import TableFolder
+from chronolake.writing.task_markers import TaskMarkers
 from chronolake_model.markers import Marker
 from chronolake_spark.write.data_source import ChronolakeWriter, FileGroupsDataSource, Message
-from chronolake_spark.write.tasks.task_markers import TaskMarkers
 from tests.spark import faults
 
 TASK_POINTS = ("task:before_marker", "task:after_marker", "task:in_file")

@@ -9,12 +9,12 @@ import msgspec
 from msgspec import UNSET
 
 from chronolake.slices.stored_slices import SliceFile, StoredSlice
+from chronolake.writing.stored_groups import GroupNumber
 from chronolake_model.file_names import FileKind, bucket_of, parse_file_name, relative_path
 from chronolake_model.files import WriteStat
 from chronolake_model.tables import BucketIndex, SchemaField, Table
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import TableType
-from chronolake_spark.write.tasks.stored_groups import GroupNumber
 
 
 def definition(

@@ -11,9 +11,9 @@ import msgspec
 
 import chronolake
 from chronolake.slices.base_files import TableFolder
+from chronolake.writing.task_markers import TaskMarkers
 from chronolake_spark import services
 from chronolake_spark.services import executing, jobs
-from chronolake_spark.write.tasks.task_markers import TaskMarkers
 
 POINTS = ("taken", "before_marker", "after_marker", "in_file", "before_complete", "after_complete")
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake_spark.write.data_source import ChronolakeWriter, FileGroupsDataSource, Message
-from chronolake_spark.write.tasks.options import WriteOptions
+from chronolake_spark.write.options import WriteOptions
 from chronolake_storage import deletions
 from tests.processes import wait_until
 

@@ -11,20 +11,20 @@ import pytest
 
 import chronolake
 from chronolake.cli import main as command_line
+from chronolake.writing import choices, counts
+from chronolake.writing.choices import Replaces
 from chronolake_model.markers import MarkersType
 from chronolake_model.names import listed
 from chronolake_model.tables import BucketIndex, index_of
 from chronolake_model.times import digits_of
 from chronolake_model.vocabulary import IndexType, Operation
 from chronolake_spark import create_table, errors
-from chronolake_spark.common import choices, format_options
-from chronolake_spark.common.choices import Replaces
+from chronolake_spark.common import format_options
 from chronolake_spark.ingest import source_files
 from chronolake_spark.tables import SparkTable
 from chronolake_spark.write import (
     casts,
     conditional_deletes,
-    counts,
     instant_options,
     merges,
     partition_deletes,

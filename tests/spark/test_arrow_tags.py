@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from chronolake.slices import columns
+from chronolake.writing import arrow_tags
 from chronolake_model.tables import Table
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_tags
 from tests.spark.definitions import definition
 
 TYPES = {"id": "bigint", "name": "string", "at": "timestamp"}

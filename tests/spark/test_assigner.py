@@ -6,10 +6,10 @@ import itertools
 
 from hypothesis import given, strategies as st
 
+from chronolake.indexes import assigner
+from chronolake.indexes.assigner import AssignableGroup, Share
 from chronolake_model.file_sizes import FileSizes
 from chronolake_model.instants import WriteSummary
-from chronolake_spark.index import assigner
-from chronolake_spark.index.assigner import AssignableGroup, Share
 
 MB = 1024 * 1024
 SIZES = FileSizes(record_size=1024)

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from chronolake.indexes import bloom_filters, stored_keys
+from chronolake.indexes.bloom_filters import UnknownFilter
+from chronolake.indexes.stored_keys import KeyCollector
 from chronolake.slices import columns
-from chronolake_spark.index.keys import bloom_filters, stored_keys
-from chronolake_spark.index.keys.bloom_filters import UnknownFilter
-from chronolake_spark.index.keys.stored_keys import KeyCollector
 from tests.examples import examples
 from tests.hudi import stored_tables
 

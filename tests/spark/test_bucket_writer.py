@@ -19,13 +19,13 @@ from chronolake._sync.markers import DirectMarkers
 from chronolake.slices import base_files, columns, layouts
 from chronolake.slices.log_contents import LogFormat
 from chronolake.slices.merge import Existing
+from chronolake.writing import bucket_writer
+from chronolake.writing.bucket_writer import TaskAttempt, WriteJob, WriteTaskResult
 from chronolake_hudi import log_files
 from chronolake_model.file_names import bucket_file_id, parse_file_name, relative_path
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.tables import SchemaField
 from chronolake_spark import errors
-from chronolake_spark.write.tasks import bucket_writer
-from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob, WriteTaskResult
 from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import StorageError

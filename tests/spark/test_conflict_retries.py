@@ -7,8 +7,8 @@ import time
 import pytest
 
 from chronolake.errors import WriteConflict
-from chronolake_spark.common.choices import OnConflict
-from chronolake_spark.write import conflict_retries
+from chronolake.writing import conflict_retries
+from chronolake.writing.choices import OnConflict
 
 
 class Writer:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from chronolake.writing import csv_types
 from chronolake_spark import errors
-from chronolake_spark.common import csv_types
 from chronolake_spark.ingest import csv_files, request as ingest_request
 from chronolake_spark.ingest.csv_files import ReadOptions, TargetColumn
 from chronolake_spark.ingest.files import csv_advice

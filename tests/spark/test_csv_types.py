@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
+from chronolake.writing import csv_types
 from chronolake_spark import errors
-from chronolake_spark.common import csv_types
 from chronolake_spark.ingest import csv_files
 from chronolake_spark.ingest.csv_files import ReadOptions
 from chronolake_spark.ingest.files import csv_advice, csv_profiles

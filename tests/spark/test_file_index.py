@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from chronolake.indexes import bloom_filters
+from chronolake.writing.counts import RowCounts
 from chronolake_model.files import DataFile
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import SparkTable, errors, row_counts
 from chronolake_spark.index import locating
-from chronolake_spark.index.keys import bloom_filters
 from chronolake_spark.write import writes
-from chronolake_spark.write.counts import RowCounts
 
 pytestmark = pytest.mark.spark
 NewTable = Callable[..., SparkTable]

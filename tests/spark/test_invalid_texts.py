@@ -14,8 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from chronolake.errors import TableNotFound
+from chronolake.writing import arrow_tags, text_checks
 from chronolake_spark import SparkTable, errors
-from chronolake_spark.common import arrow_tags, text_checks
 from tests.client.test_utf8 import BAD, TEXT
 from tests.spark.definitions import definition
 

@@ -20,12 +20,12 @@ from chronolake import Field
 from chronolake.slices import arrow_types, columns, stored_slices
 from chronolake.slices.log_contents import LogFormat
 from chronolake.slices.merge import Existing
+from chronolake.writing import bucket_writer
+from chronolake.writing.bucket_writer import TaskAttempt, WriteJob
+from chronolake.writing.stored_groups import GroupNumber
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.publication import PublicationState
 from chronolake_model.vocabulary import TableType
-from chronolake_spark.write.tasks import bucket_writer
-from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob
-from chronolake_spark.write.tasks.stored_groups import GroupNumber
 from tests.spark import hudi_reader
 
 GROUP = GroupNumber("", 0)

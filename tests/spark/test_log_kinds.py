@@ -15,13 +15,13 @@ from hypothesis import given, settings, strategies as st
 
 from chronolake.slices import columns
 from chronolake.slices.stored_slices import SliceFile
+from chronolake.writing import row_checks
 from chronolake_hudi import log_blocks, log_files
 from chronolake_hudi.log_blocks import DeletedRecord
 from chronolake_hudi.log_files import BlockType, HeaderKey, LogBlock
 from chronolake_model.meta_columns import IS_DELETED
 from chronolake_model.tables import SchemaField
 from chronolake_spark import errors
-from chronolake_spark.write.tasks import row_checks
 from tests.examples import examples
 from tests.spark.test_log_merge import FIELDS, GROUP, SCHEMA, Group, Row, upsert
 

@@ -18,14 +18,14 @@ from chronolake.slices.log_contents import LogFormat
 from chronolake.slices.merge import Existing
 from chronolake.slices.slice_reader import SliceReader
 from chronolake.slices.stored_slices import SliceFile, StoredSlice
+from chronolake.writing import bucket_writer
+from chronolake.writing.bucket_writer import TaskAttempt, WriteJob, WriteTaskResult
+from chronolake.writing.stored_groups import GroupNumber
 from chronolake_hudi import log_files
 from chronolake_hudi.log_blocks import DeletedRecord
 from chronolake_model.file_names import log_file_name
 from chronolake_model.tables import SchemaField
 from chronolake_spark import errors
-from chronolake_spark.write.tasks import bucket_writer
-from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob, WriteTaskResult
-from chronolake_spark.write.tasks.stored_groups import GroupNumber
 from tests.examples import examples
 from tests.spark.definitions import slices_after
 

@@ -18,14 +18,14 @@ from chronolake.slices.log_contents import LogFormat
 from chronolake.slices.merge import Existing
 from chronolake.slices.slice_reader import SliceReader
 from chronolake.slices.stored_slices import StoredSlice
+from chronolake.writing import bucket_writer
+from chronolake.writing.bucket_writer import TaskAttempt, WriteJob
+from chronolake.writing.stored_groups import GroupNumber
 from chronolake_model.file_names import bucket_file_id, bucket_of
 from chronolake_model.files import WriteStat
 from chronolake_model.tables import SchemaField
 from chronolake_model.vocabulary import TableType
 from chronolake_spark.errors import AttemptGivenUp, decoded, encoded
-from chronolake_spark.write.tasks import bucket_writer
-from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob
-from chronolake_spark.write.tasks.stored_groups import GroupNumber
 from tests.fix_stores import Store
 from tests.spark.definitions import slices_after
 

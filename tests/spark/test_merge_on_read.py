@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake import AddColumn
 from chronolake.errors import WriteConflict
+from chronolake.writing.counts import RowCounts
 from chronolake_model.publication import PublicationState
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import SparkTable, errors, row_counts
 from chronolake_spark.write import writes
-from chronolake_spark.write.counts import RowCounts
 
 pytestmark = pytest.mark.spark
 NewTable = Callable[..., SparkTable]

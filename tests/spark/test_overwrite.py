@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake.errors import WriteConflict
 from chronolake.slices import columns
+from chronolake.writing.choices import Replaces
 from chronolake_model.vocabulary import Action, Operation, TableType
 from chronolake_spark import SparkTable, errors
-from chronolake_spark.common.choices import Replaces
 from chronolake_spark.write import writes
 from chronolake_spark.write.writes import WriteSettings
 

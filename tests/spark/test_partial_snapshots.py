@@ -11,10 +11,10 @@ import pytest
 
 import chronolake
 from chronolake import Action, Field, col
+from chronolake.indexes import partial_snapshots
 from chronolake_model.files import FileSlice
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark.read import partial_snapshots
 from tests.spark.hand_written import base, commit
 
 _NUMBERS = itertools.count(1)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from chronolake.slices import columns
+from chronolake.writing import partial_updates
 from chronolake_spark import errors
-from chronolake_spark.write.tasks import partial_updates
 
 KEYS = st.sampled_from("abcdef")
 VALUES = st.fixed_dictionaries({"tags": st.none() | st.lists(st.text(max_size=2)), "code": st.integers(0, 9)})

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from chronolake.writing import partition_lengths
 from chronolake_model.file_names import PATH_BYTES_MAX, base_file_name, log_file_name, write_token
 from chronolake_model.markers import TYPE_PROPERTY, MarkersType
 from chronolake_spark import errors
-from chronolake_spark.common import partition_lengths
 from tests.spark.definitions import definition
 
 FILE_ID = "f" * 36 + "-0"

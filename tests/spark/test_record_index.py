@@ -15,15 +15,15 @@ import pytest
 from msgspec.structs import replace
 
 import chronolake
+from chronolake.indexes.record import entry_files, manifests as index_manifests, record_index
+from chronolake.indexes.record.manifests import Manifest, StoredManifests
+from chronolake.indexes.record.record_index import RecordIndex
 from chronolake.slices import columns
 from chronolake.slices.base_files import TableFolder
 from chronolake_model.tables import BucketIndex, Field
 from chronolake_model.vocabulary import Action, IndexType, TableType
 from chronolake_spark import errors
 from chronolake_spark.index import lookups
-from chronolake_spark.index.record import entry_files, manifests as index_manifests, record_index
-from chronolake_spark.index.record.manifests import Manifest, StoredManifests
-from chronolake_spark.index.record.record_index import RecordIndex
 from chronolake_storage.errors import StorageError
 from chronolake_storage.local import LocalFiles
 from tests.spark.hand_written import base, commit, log

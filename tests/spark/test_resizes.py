@@ -9,10 +9,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake.slices import columns
+from chronolake.writing import conflict_retries
 from chronolake_model.file_names import bucket_of
 from chronolake_model.vocabulary import Action, Operation, TableType
 from chronolake_spark import SparkTable, errors
-from chronolake_spark.write import conflict_retries, resizes, writes
+from chronolake_spark.write import resizes, writes
 
 pytestmark = pytest.mark.spark
 

@@ -16,6 +16,8 @@ import pytest
 import chronolake
 from chronolake import Action, Field
 from chronolake.errors import LeaseLive, NotPublished
+from chronolake.indexes import stored_keys
+from chronolake.indexes.record.record_index import RecordIndex
 from chronolake.slices import columns
 from chronolake_model.file_names import base_file_name
 from chronolake_model.files import FileGroupName, FileSlice, WriteStat
@@ -24,8 +26,6 @@ from chronolake_model.schemas import SchemaChange
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType, Operation, State, TableType
 from chronolake_spark import errors, services
-from chronolake_spark.index.keys import stored_keys
-from chronolake_spark.index.record.record_index import RecordIndex
 from chronolake_spark.services import sorting
 from chronolake_spark.services.executing import TasksDone
 from chronolake_spark.services.sorting import HELD_BYTES_MAX

@@ -16,12 +16,12 @@ from chronolake import Action, Field, FileGroupName, errors
 from chronolake._location import owner_of
 from chronolake.slices import columns
 from chronolake.slices.merge import Existing
+from chronolake.writing import bucket_writer, open_groups, task_rows
+from chronolake.writing.bucket_writer import TaskAttempt, WriteJob
+from chronolake.writing.stored_groups import GroupNumber, ServerLookup, StoredGroup, StoredGroups
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.schemas import AddColumn
-from chronolake_spark.write.tasks import bucket_writer, open_groups, task_rows
-from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob
-from chronolake_spark.write.tasks.stored_groups import GroupNumber, ServerLookup, StoredGroup, StoredGroups
 
 PATHS = st.lists(st.sampled_from(["a", "b", "c"]), max_size=8)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from chronolake.slices import columns
-from chronolake_spark.write.tasks import bucket_writer, task_rows
-from chronolake_spark.write.tasks.stored_groups import GroupNumber
+from chronolake.writing import bucket_writer, task_rows
+from chronolake.writing.stored_groups import GroupNumber
 
 PLACES = st.tuples(st.sampled_from(["", "day=1", "day=2"]), st.sampled_from([0, 7, 2_000_000_000]))
 FEW_BYTES = 64

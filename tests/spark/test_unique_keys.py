@@ -13,14 +13,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake.errors import WriteConflict
+from chronolake.indexes.record import entry_files, record_index
+from chronolake.indexes.record.record_index import RecordIndex
 from chronolake.slices import columns, merge
+from chronolake.writing.counts import RowCounts
 from chronolake_model.vocabulary import Operation, TableType
 from chronolake_spark import SparkTable, errors, row_counts
 from chronolake_spark.index import unique_keys
-from chronolake_spark.index.record import entry_files, record_index
-from chronolake_spark.index.record.record_index import RecordIndex
 from chronolake_spark.write import writes
-from chronolake_spark.write.counts import RowCounts
 from chronolake_spark.write.writes import WriteSettings
 from tests.spark import hand_written
 

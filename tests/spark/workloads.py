@@ -13,12 +13,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from chronolake.slices import columns
+from chronolake.writing import conflict_retries
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import SparkTable, errors
 from chronolake_spark.tables import Partitions
-from chronolake_spark.write import conflict_retries, writes
+from chronolake_spark.write import writes
 from tests.spark import hudi_reader
 from tests.spark.oracle import Definition, Key, Oracle, Row, State
 

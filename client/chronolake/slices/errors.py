@@ -3,6 +3,15 @@
 chronolake.errors.ChronolakeError
 └── LocalError
     ├── SchemaMismatch        the columns do not fit the table
+    ├── InvalidRecordKey      a row's record key is missing or ambiguous
+    ├── InvalidPartitionValue a row's value cannot be in the table's partition paths
+    ├── RequiredValueMissing  null in a column that is not nullable
+    ├── InvalidText           a string is not UTF-8
+    ├── InvalidOrderingValue  NaN or -0.0 in the ordering field of a merge-on-read table
+    ├── DuplicateKeys         an insert has keys that exist already
+    ├── TableMismatch         the table has another definition than the request
+    ├── AttemptGivenUp        an attempt of a task was stopped before its end
+    ├── RecordIndexDamaged    a file of the record index is missing or cannot be read
     ├── BaseFileDamaged       a base file in storage is not as on the timeline
     ├── LogFileDamaged        a log file in storage is not as on the timeline
     └── LogFileUnsupported    a log file has, or would need, a form that is not read or written
@@ -56,3 +65,57 @@ class LogFileUnsupported(LocalError):
     """A log file has blocks that are not read here, or cannot hold what was to be written."""
 
     CODE = "log-file-unsupported"
+
+
+class InvalidRecordKey(LocalError):
+    """A row's record key is null, empty, or ambiguous."""
+
+    CODE = "invalid-record-key"
+
+
+class InvalidPartitionValue(LocalError):
+    """A row has a value in a partition field that the spelling of the table's partition paths cannot have."""
+
+    CODE = "invalid-partition-value"
+
+
+class RequiredValueMissing(LocalError):
+    """A row is null in a column that the table declares as not nullable."""
+
+    CODE = "required-value-missing"
+
+
+class InvalidText(LocalError):
+    """A string is not UTF-8: Spark would store it, but no other reader would read the file."""
+
+    CODE = "invalid-text"
+
+
+class InvalidOrderingValue(LocalError):
+    """A row for a merge-on-read table has NaN or -0.0 in the ordering field: readers order it differently."""
+
+    CODE = "invalid-ordering-value"
+
+
+class DuplicateKeys(LocalError):
+    """An insert has keys that the table, or the frame itself, has already."""
+
+    CODE = "duplicate-keys"
+
+
+class RecordIndexDamaged(LocalError):
+    """A file of the record index is missing in storage, or cannot be read. The table itself is not affected."""
+
+    CODE = "record-index-damaged"
+
+
+class AttemptGivenUp(LocalError):
+    """The file of an attempt counts as deleted: another attempt won, or the write was rolled back."""
+
+    CODE = "attempt-given-up"
+
+
+class TableMismatch(LocalError):
+    """The table has another definition than the request, or is of a kind that this release does not write."""
+
+    CODE = "table-mismatch"

@@ -10,13 +10,13 @@ from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
+from chronolake.writing import choices
+from chronolake.writing.choices import Duplicates, OnConflict, Replaces, Replayed, ServicesSwitch
 from chronolake_model import decoding
 from chronolake_model.cuts import AsOf, Cut, is_json
 from chronolake_model.markers import MarkersType
 from chronolake_model.times import digits_of
 from chronolake_spark import errors
-from chronolake_spark.common import choices
-from chronolake_spark.common.choices import Duplicates, OnConflict, Replaces, Replayed, ServicesSwitch
 
 FORMAT: Final = "chronolake"
 SECRETS_OPTION: Final = "storage_secrets"

@@ -11,9 +11,9 @@ from pyspark.sql import Column, DataFrame, types as spark_types
 from pyspark.sql.types import DataType, StructField, StructType
 
 from chronolake.slices import columns
+from chronolake.writing import column_names
 from chronolake_model.tables import Field
 from chronolake_spark import errors
-from chronolake_spark.common import column_names
 from chronolake_spark.driver import spark_internals
 
 _ATOMIC = (

@@ -22,6 +22,9 @@ from pyspark.sql.types import StructType
 from pyspark.storagelevel import StorageLevel
 
 import chronolake
+from chronolake.indexes import candidates, partial_snapshots, stored_keys, targets
+from chronolake.indexes.candidates import Candidates
+from chronolake.indexes.targets import RowTotals
 from chronolake.slices import columns, stored_slices
 from chronolake.slices.stored_slices import NumberedGroup
 from chronolake_model.names import counted
@@ -29,10 +32,6 @@ from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
 from chronolake_spark.driver import progress, schema
-from chronolake_spark.index import candidates, targets
-from chronolake_spark.index.candidates import Candidates
-from chronolake_spark.index.keys import stored_keys
-from chronolake_spark.index.targets import RowTotals
 from chronolake_spark.read import evolution
 from chronolake_spark.read.evolution import Versions
 from chronolake_spark.read.slice_frames import OnExecutor
@@ -68,17 +67,33 @@ def located(
     """
     with contextlib.ExitStack() as kept:
         if not is_looked_up:
-            yield assigned(rows, table, Candidates(evolution.versions(table, definition, [])))
+            yield assigned(rows, table, Candidates())
             return
         rows = persisted(rows, kept)
-        eligible = candidates.find(rows, table, definition, as_of)
+        eligible = Candidates()
+        if partial_snapshots.last_completion(table, as_of) is not None:
+            eligible = candidates.find(_ranges(rows, definition), table, definition, as_of)
         if eligible.slices:
             groups = counted(len(eligible.slices), "file group")
             progress.step(f"look up the keys of {counted(eligible.rows, 'row')} in {groups}")
-            existing = persisted(locations(rows.select(*_PLACE), eligible), kept)
+            written = evolution.versions(table, definition, eligible.slices)
+            existing = persisted(locations(rows.select(*_PLACE), eligible, written), kept)
             names = [schema.quoted(name) for name in rows.columns]
             rows = rows.drop(columns.BUCKET).join(existing, _PLACE, "left").select(*names)
         yield assigned(rows, table, eligible)
+
+
+def _ranges(rows: DataFrame, table: Table) -> pa.Table:
+    """By partition the number of rows, and of each key field the least and the greatest value."""
+    measures = [sf.count(sf.lit(1)).alias(candidates.COUNT)]
+    for index, name in enumerate(table.record_key_fields):
+        column = sf.col(schema.quoted(name))
+        measures += [
+            sf.min(column).alias(f"{candidates.LEAST}{index}"),
+            sf.max(column).alias(f"{candidates.GREATEST}{index}"),
+            sf.count(column).alias(f"{candidates.VALUES}{index}"),
+        ]
+    return rows.groupBy(columns.PARTITION_PATH).agg(*measures).toArrow()
 
 
 def assigned(rows: DataFrame, table: chronolake.Table, eligible: Candidates) -> Located:
@@ -128,7 +143,7 @@ def _refused(error: errors.LocalError) -> Column:
     return sf.raise_error(sf.lit(errors.encoded(error))).cast("int")
 
 
-def locations(keys: DataFrame, candidates: Candidates) -> DataFrame:
+def locations(keys: DataFrame, candidates: Candidates, written: Versions) -> DataFrame:
     """The file groups of ``keys``, a frame of the record key and the partition path of each row.
 
     The result has them and the number of the candidate (``columns.BUCKET``), for each key that exists, also if
@@ -140,8 +155,8 @@ def locations(keys: DataFrame, candidates: Candidates) -> DataFrame:
     slices = spark.createDataFrame(texts, "number int, slice string").repartition(tasks)
     if candidates.rows <= KEYS_SENT_MAX:
         wanted = stored_keys.by_partition(keys.toArrow())
-        return slices.mapInArrow(_ExistingKeys(candidates.written, wanted), _LOCATION_COLUMNS)
-    stored = slices.mapInArrow(_ExistingKeys(candidates.written, None), _LOCATION_COLUMNS)
+        return slices.mapInArrow(_ExistingKeys(written, wanted), _LOCATION_COLUMNS)
+    stored = slices.mapInArrow(_ExistingKeys(written, None), _LOCATION_COLUMNS)
     return stored.join(keys, _PLACE, "left_semi")
 
 

@@ -21,9 +21,11 @@ from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake import _key_values
+from chronolake.indexes.record.record_index import RecordIndex
 from chronolake.slices import arrow_types, column_stats, columns, slice_reader, stored_slices
 from chronolake.slices.base_files import TableFolder
 from chronolake.slices.slice_reader import SliceReader
+from chronolake.writing import arrow_tags
 from chronolake_model import partition_paths
 from chronolake_model.cuts import AsOf
 from chronolake_model.file_names import bucket_of
@@ -33,9 +35,7 @@ from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_tags
 from chronolake_spark.driver import schema
-from chronolake_spark.index.record.record_index import RecordIndex
 
 Key: TypeAlias = Any
 """A value of the record key field; a tuple of values if there are several; or a dict of values by field."""

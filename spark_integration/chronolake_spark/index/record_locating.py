@@ -13,23 +13,23 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
+from chronolake.indexes import partial_snapshots
+from chronolake.indexes.candidates import Candidates
+from chronolake.indexes.record import entries as index_entries, entry_files, manifests, record_index
+from chronolake.indexes.record.entries import ChangedSlice
+from chronolake.indexes.record.entry_files import IndexFile
+from chronolake.indexes.record.manifests import Manifest
+from chronolake.indexes.record.record_index import Distributed, RecordIndex
 from chronolake.slices.merge import Existing
 from chronolake.slices.slice_reader import SliceReader
+from chronolake.writing.choices import Replaces
 from chronolake_model import decoding
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType, TableType
-from chronolake_spark.common.choices import Replaces
 from chronolake_spark.driver import progress
 from chronolake_spark.index import locating, unique_keys
-from chronolake_spark.index.candidates import Candidates
 from chronolake_spark.index.locating import Located
-from chronolake_spark.index.record import entries as index_entries, entry_files, manifests, record_index
-from chronolake_spark.index.record.entries import ChangedSlice
-from chronolake_spark.index.record.entry_files import IndexFile
-from chronolake_spark.index.record.manifests import Manifest
-from chronolake_spark.index.record.record_index import Distributed, RecordIndex
 from chronolake_spark.index.unique_keys import Treatment
-from chronolake_spark.read import evolution, partial_snapshots
 
 _READ_TASKS_PER_CORE = 4
 _SHARD = "shard"
@@ -42,7 +42,7 @@ def located(
     rows: DataFrame, table: chronolake.Table, definition: Table, as_of: str, treatment: Treatment
 ) -> Iterator[Located]:
     """As ``locating.located``, with the record index. Raises ``DuplicateKeys`` for an overwrite."""
-    nothing = Candidates(evolution.versions(table, definition, []))
+    nothing = Candidates()
     with contextlib.ExitStack() as kept:
         if treatment.existing is Existing.UNCHECKED:
             yield locating.assigned(rows, table, nothing)
@@ -57,7 +57,7 @@ def located(
             progress.step("look up keys in the record index")
         indexed = unique_keys.IndexedTable(table, definition, as_of, index.folder, manifest)
         placed = unique_keys.placed(rows, indexed, treatment, kept)
-        eligible = Candidates(nothing.written, placed.slices, fills_as_of=as_of)
+        eligible = Candidates(placed.slices, fills_as_of=as_of)
         yield locating.assigned(placed.rows, table, nothing if treatment.replaces is not None else eligible)
 
 

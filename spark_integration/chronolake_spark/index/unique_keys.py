@@ -19,18 +19,19 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
 import chronolake
+from chronolake.indexes import partial_snapshots
+from chronolake.indexes.record import entry_files
+from chronolake.indexes.record.manifests import Manifest
 from chronolake.slices import columns
 from chronolake.slices.base_files import TableFolder
 from chronolake.slices.merge import Existing
+from chronolake.writing.choices import Replaces
 from chronolake_model.files import FileSlice
 from chronolake_model.tables import Table
 from chronolake_spark import errors
-from chronolake_spark.common.choices import Replaces
 from chronolake_spark.driver import schema
 from chronolake_spark.index.locating import persisted
-from chronolake_spark.index.record import entry_files
-from chronolake_spark.index.record.manifests import Manifest
-from chronolake_spark.read import evolution, partial_snapshots, slice_frames
+from chronolake_spark.read import evolution, slice_frames
 from chronolake_spark.read.evolution import Versions
 
 KEYS_HERE_MAX: Final = 10_000

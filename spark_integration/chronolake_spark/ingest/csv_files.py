@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 
 from chronolake.slices import columns
+from chronolake.writing import csv_types, key_refusals
+from chronolake.writing.csv_types import ValueMismatch
 from chronolake_spark import errors
-from chronolake_spark.common import csv_types
-from chronolake_spark.common.csv_types import ValueMismatch
 from chronolake_spark.ingest.files import bad_rows, csv_advice, operations, text_files
 from chronolake_spark.ingest.files.bad_rows import BadRows
 from chronolake_spark.ingest.files.csv_profiles import Profile
@@ -393,7 +393,7 @@ def _refuse_records(file: Path, encoding: str, header: Header, rows: int | None 
 
 def _refuse_missing_key(rows: pa.RecordBatch, key: Sequence[str]) -> None:
     if (index := bad_rows.first_without_key(rows, key)) is not None:
-        message = errors.missing_key(key)
+        message = key_refusals.missing_key(key)
         raise _BadRow(index, lambda where, place: errors.InvalidRecordKey(f"{where}: {message}", place))
 
 

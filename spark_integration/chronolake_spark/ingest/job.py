@@ -22,6 +22,8 @@ from pyspark.sql.types import StructType
 import chronolake
 from chronolake.errors import ChronolakeError, NamespaceExists, NamespaceNotFound, TableExists
 from chronolake.slices import columns
+from chronolake.writing import conflict_retries, csv_types, writable_tables
+from chronolake.writing.counts import RowCounts, row_counts
 from chronolake_hudi import publishable
 from chronolake_model import nested_fields
 from chronolake_model.instants import Instant
@@ -31,7 +33,6 @@ from chronolake_model.tables import BucketIndex, CreateTable, NewBucketIndex, Ne
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import Action, IndexType, State
 from chronolake_spark import creating, errors, tables
-from chronolake_spark.common import csv_types
 from chronolake_spark.driver import schema
 from chronolake_spark.ingest import (
     csv_files,
@@ -45,8 +46,7 @@ from chronolake_spark.ingest.files.loaded_files import LoadedFiles
 from chronolake_spark.ingest.files.set_aside import BadRow
 from chronolake_spark.ingest.reader import IngestReader, readable
 from chronolake_spark.ingest.request import Batch, IngestRequest
-from chronolake_spark.write import conflict_retries, schema_merges, source_states, writable_tables, writes
-from chronolake_spark.write.counts import RowCounts, row_counts
+from chronolake_spark.write import schema_merges, source_states, writes
 
 SOURCE = "ingest.source"
 """In a commit's extra metadata: the names of the files, or how many they were."""

@@ -19,8 +19,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from chronolake.writing import csv_types
 from chronolake_model.schemas import DECIMAL_PRECISION_MAX
-from chronolake_spark.common import csv_types
 from chronolake_spark.ingest.csv_files import ReadOptions
 from chronolake_spark.ingest.files.json_records import JsonType
 from chronolake_spark.ingest.files.json_shape import Shape

@@ -17,11 +17,11 @@ from pyspark.sql.types import StructType
 from chronolake import Client
 from chronolake.calls import catalog
 from chronolake.errors import NamespaceNotFound, TableExists, TableNotFound
+from chronolake.writing import column_names
 from chronolake_model import base_paths, column_types
 from chronolake_model.tables import CreateTable, Field, NewField, Table
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import errors
-from chronolake_spark.common import column_names
 from chronolake_spark.driver import schema, spark_failures
 from chronolake_spark.ingest import source_files
 from chronolake_spark.ingest.files import bad_rows, formats, loaded_files, text_files

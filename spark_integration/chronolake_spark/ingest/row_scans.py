@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chronolake import _utf8
+from chronolake.writing import csv_types, key_refusals, text_checks
+from chronolake.writing.csv_types import ValueMismatch
 from chronolake_spark import errors
-from chronolake_spark.common import csv_types, text_checks
-from chronolake_spark.common.csv_types import ValueMismatch
 from chronolake_spark.ingest.csv_files import ReadOptions, TargetColumn
 from chronolake_spark.ingest.files import json_records
 from chronolake_spark.ingest.files.bad_rows import BadRows, rows_without_key
@@ -69,7 +69,7 @@ def _in_json(file: Path, reading: ReadOptions, check: Callable[[], None]) -> Ite
         where = f"{file}, {record.place}"
         values = [value for name, value in record.fields.items() if name.lower() in key]
         if key and all(value in (None, "") for value in values):
-            yield errors.InvalidRecordKey(f"{where}: {errors.missing_key(reading.key)}", place)
+            yield errors.InvalidRecordKey(f"{where}: {key_refusals.missing_key(reading.key)}", place)
             continue
         for name, value in record.fields.items():
             column = _converted(reading, name)
@@ -128,7 +128,7 @@ def _fits(value: str, column: TargetColumn) -> bool:
 
 
 def _no_key(key: Sequence[str]) -> _Error:
-    return lambda where, place: errors.InvalidRecordKey(f"{where}: {errors.missing_key(key)}", place)
+    return lambda where, place: errors.InvalidRecordKey(f"{where}: {key_refusals.missing_key(key)}", place)
 
 
 def _no_text(invalid: _utf8.NotUtf8) -> _Error:

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
 from chronolake.slices import columns
+from chronolake.writing import csv_types
 from chronolake_spark import errors
-from chronolake_spark.common import csv_types
 from chronolake_spark.driver.schema import type_of
 from chronolake_spark.ingest import row_scans
 from chronolake_spark.ingest.csv_files import ReadOptions, TargetColumn

@@ -18,6 +18,7 @@ from chronolake.slices import arrow_types, layouts, slice_reader, stored_slices
 from chronolake.slices.base_files import TableFolder
 from chronolake.slices.slice_reader import SliceReader
 from chronolake.slices.stored_slices import StoredSlice
+from chronolake.writing.written_files import FileFormat
 from chronolake_model import decoding
 from chronolake_model.file_names import write_token
 from chronolake_model.files import FileGroupName, FileSlice
@@ -27,7 +28,6 @@ from chronolake_model.slices import FILE_GROUPS_MAX
 from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation, State
 from chronolake_spark import errors
-from chronolake_spark.write.tasks.written_files import FileFormat
 from chronolake_storage.claims import Owner
 
 SERVICES: Final = (Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake_spark.write.tasks.task_rows import Spill
+from chronolake.writing.task_rows import Spill
 
 HELD_BYTES_MAX: Final = 64 * 2**20
 """Bytes of rows that a sort holds in memory, but for those of the step that it is at."""

@@ -14,14 +14,14 @@ from chronolake.slices import base_files, columns, log_contents
 from chronolake.slices.base_files import TableFolder
 from chronolake.slices.log_contents import CompactedContents
 from chronolake.slices.stored_slices import StoredSlice
+from chronolake.writing import written_files
+from chronolake.writing.task_markers import TaskMarkers
 from chronolake_model.file_names import base_file_name, log_file_name
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_model.vocabulary import Action
 from chronolake_spark.services import clustering, log_compaction
 from chronolake_spark.services.jobs import ServiceJob, ServiceTask
-from chronolake_spark.write.tasks import written_files
-from chronolake_spark.write.tasks.task_markers import TaskMarkers
 
 Check = Callable[[], None]
 """Raises an error if the task has to stop; called between row groups."""

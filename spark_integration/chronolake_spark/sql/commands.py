@@ -14,8 +14,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from chronolake.writing import column_names
 from chronolake_spark import errors
-from chronolake_spark.common import column_names, format_options
+from chronolake_spark.common import format_options
 from chronolake_spark.common.format_options import FORMAT
 from chronolake_spark.driver import spark_failures, spark_internals
 from chronolake_spark.sql import format_frames, views

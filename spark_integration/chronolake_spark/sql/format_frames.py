@@ -12,9 +12,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
+from chronolake.writing.choices import Replaces
 from chronolake_spark import errors, tables
 from chronolake_spark.common import format_options
-from chronolake_spark.common.choices import Replaces
 from chronolake_spark.common.format_options import FormatOptions, QueryView, Use, WriteOperation
 from chronolake_spark.driver import schema
 from chronolake_spark.tables import SparkTable

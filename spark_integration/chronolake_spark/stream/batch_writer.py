@@ -12,10 +12,10 @@ from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
 import chronolake
+from chronolake.writing import choices
+from chronolake.writing.choices import Duplicates, OnConflict, Replayed, ServicesSwitch
 from chronolake_model.instants import Instant
 from chronolake_spark import errors
-from chronolake_spark.common import choices
-from chronolake_spark.common.choices import Duplicates, OnConflict, Replayed, ServicesSwitch
 from chronolake_spark.driver import schema, spark_internals
 from chronolake_spark.stream import batch_checks, failures, replays
 from chronolake_spark.stream.batch_checks import BatchOperation

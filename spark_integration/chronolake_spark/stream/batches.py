@@ -15,14 +15,14 @@ from typing import Final
 
 import chronolake
 from chronolake.errors import ChronolakeError, StreamFenced, StreamNotFound
+from chronolake.writing.choices import Replayed
 from chronolake_model.instants import Instant
 from chronolake_model.streams import StreamInstant
 from chronolake_model.vocabulary import Direction, Operation, State, TimeOrder
-from chronolake_spark.common.choices import Replayed
 from chronolake_spark.stream import failures, replays
 from chronolake_spark.stream.acknowledgements import Acknowledger
 from chronolake_spark.stream.replays import Planned
-from chronolake_spark.write.tasks.options import STREAM_TASK, BatchOptions
+from chronolake_spark.write.options import STREAM_TASK, BatchOptions
 
 LEASE_SECONDS: Final = 60
 _WAIT_SECONDS: Final = 300.0

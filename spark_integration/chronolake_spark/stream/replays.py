@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from chronolake.writing.choices import Replayed
 from chronolake_model.instants import Instant
 from chronolake_model.streams import Stream
 from chronolake_spark import errors
-from chronolake_spark.common.choices import Replayed
 
 QUERY: Final = "spark.query-id"
 """The extra metadata of the instant of a batch that has the id of the query."""

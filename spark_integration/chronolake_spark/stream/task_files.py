@@ -26,6 +26,9 @@ from chronolake.slices.log_contents import LogFormat
 from chronolake.slices.merge import Existing
 from chronolake.slices.stored_slices import SliceFile, StoredSlice
 from chronolake.streaming import Flushed
+from chronolake.writing import arrow_tags, bucket_writer, row_checks, task_rows
+from chronolake.writing.bucket_writer import TaskAttempt, WriteJob
+from chronolake.writing.stored_groups import GroupNumber, ServerLookup, StoredGroup
 from chronolake_model.file_names import bucket_of, relative_path
 from chronolake_model.files import WriteStat
 from chronolake_model.slices import BucketName
@@ -33,10 +36,6 @@ from chronolake_model.streams import StreamInstant
 from chronolake_model.tables import SchemaField
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_tags
-from chronolake_spark.write.tasks import bucket_writer, row_checks, task_rows
-from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob
-from chronolake_spark.write.tasks.stored_groups import GroupNumber, ServerLookup, StoredGroup
 from chronolake_storage.claims import Owner
 
 _ARRIVAL: Final = f"{columns.ORDER_PREFIX}0"

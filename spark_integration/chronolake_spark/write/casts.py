@@ -28,8 +28,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from chronolake.writing import csv_types
 from chronolake_spark import errors
-from chronolake_spark.common import csv_types
 from chronolake_spark.driver import schema
 from chronolake_spark.write import nested_types
 

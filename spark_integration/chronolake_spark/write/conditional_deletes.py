@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 import chronolake
 from chronolake._filters import filter_of
 from chronolake.errors import InvalidFilter
+from chronolake.writing import key_refusals
 from chronolake_model.files import Snapshot
 from chronolake_model.partition_paths import DEFAULT_PARTITION
 from chronolake_model.tables import Field, Table
@@ -64,7 +65,7 @@ def _place(field: Field, table: Table) -> Column:
     """The column of a stored record. Other writers may have written texts of null's partition there."""
     column = sf.col(schema.quoted(field.name))
     is_place_only = field.name in table.partition_fields and field.name not in table.record_key_fields
-    if not is_place_only or not errors.is_text(field):
+    if not is_place_only or not key_refusals.is_text(field):
         return column
     missing = sf.lit(None) if field.nullable else sf.lit("")
     return sf.when(column.isin("", DEFAULT_PARTITION), missing).otherwise(column).alias(field.name)

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, functions as sf
 
 from chronolake.slices import columns
+from chronolake.writing import partition_lengths
 from chronolake_model.instants import Instant
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark.common import partition_lengths
 from chronolake_spark.driver import spark_internals
 from chronolake_spark.write import keys
 

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import gc
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -26,21 +26,21 @@ from chronolake.errors import ChronolakeError, RequestRefused, StorageFailed
 from chronolake.slices import arrow_types
 from chronolake.slices.log_contents import LogFormat
 from chronolake.slices.stored_slices import NumberedGroup, StoredSlice
+from chronolake.writing import arrow_tags, bucket_writer, new_groups, open_groups, task_rows, text_checks
+from chronolake.writing.bucket_writer import TaskAttempt, WriteJob, WriteTaskResult
+from chronolake.writing.counts import RowCounts
+from chronolake.writing.open_groups import OpenedGroups
+from chronolake.writing.stored_groups import GroupNumber, ServerLookup
 from chronolake_model import decoding
 from chronolake_model.file_names import bucket_of, write_token
 from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_tags, text_checks
 from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_from_json
 from chronolake_spark.driver import spark_internals
 from chronolake_spark.write import source_states
-from chronolake_spark.write.counts import RowCounts
-from chronolake_spark.write.tasks import bucket_writer, new_groups, open_groups, task_rows
-from chronolake_spark.write.tasks.bucket_writer import TaskAttempt, WriteJob, WriteTaskResult
-from chronolake_spark.write.tasks.open_groups import OpenedGroups
-from chronolake_spark.write.tasks.options import STREAM_TASK, WRITE_OPTION, BatchOptions, Fetched, WriteOptions
-from chronolake_spark.write.tasks.stored_groups import GroupNumber, ServerLookup
+from chronolake_spark.write.options import STREAM_TASK, WRITE_OPTION, BatchOptions, Fetched, WriteOptions
 from chronolake_storage.claims import Owner
 from pyspark_chronolake import DefaultSource
 
@@ -327,6 +327,19 @@ def _row_counts(messages: Sequence[Message | None], stats: Sequence[WriteStat]) 
     )
     assert counts.read == counts.accounted, f"rows are unaccounted for: {counts}"
     return counts
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTexts:
+    """The function of a Spark task that checks rows, and returns them."""
+
+    table: Table
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from text_checks.checked(batches, self.table)
+        except errors.InvalidText as exc:
+            raise RuntimeError(errors.encoded(exc)) from exc
 
 
 def encoded_error(error: ChronolakeError) -> RuntimeError:

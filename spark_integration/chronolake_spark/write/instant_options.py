@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Mapping
 from typing import TypedDict, get_args
 
+from chronolake.writing import choices
+from chronolake.writing.choices import OnConflict, ServicesSwitch
 from chronolake_model.markers import MarkersType
-from chronolake_spark.common import choices
-from chronolake_spark.common.choices import OnConflict, ServicesSwitch
 
 
 class CommitOptions(TypedDict, total=False):

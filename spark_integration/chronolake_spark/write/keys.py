@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 from pyspark.sql import Column, functions as sf
 
+from chronolake.writing import column_names, key_refusals, partition_lengths, text_checks
 from chronolake_model import partition_paths
 from chronolake_model.partition_paths import (
     DEFAULT_PARTITION,
@@ -25,7 +26,6 @@ from chronolake_model.partition_paths import (
 )
 from chronolake_model.tables import Field
 from chronolake_spark import errors
-from chronolake_spark.common import column_names, partition_lengths, text_checks
 from chronolake_spark.driver.schema import quoted
 
 _DAY_MICROS: Final = 86_400_000_000
@@ -78,7 +78,9 @@ def partition_path(fields: Sequence[Field], spelling: Spelling = DEFAULT_SPELLIN
     names = [field.name for field in fields]
     texts = [_partition_text(field) for field in fields]
     reserved = [
-        text == DEFAULT_PARTITION for field, text in zip(fields, texts, strict=True) if errors.is_text(field)
+        text == DEFAULT_PARTITION
+        for field, text in zip(fields, texts, strict=True)
+        if key_refusals.is_text(field)
     ]
     path = sf.concat_ws("/", *_parts(fields, spelling))
     path = _unless(reserved, partition_paths.reserved_message(names), path)
@@ -97,10 +99,10 @@ def written_partition_path(fields: Sequence[Field], spelling: Spelling, bytes_ma
     a value that is not UTF-8.
     """
     path = _if_utf8(fields, _of_length(fields, spelling, bytes_max))
-    mixed = [field.name for field in fields if errors.mixes_empty(field)]
+    mixed = [field.name for field in fields if key_refusals.mixes_empty(field)]
     if not mixed:
         return path
-    message = errors.empty_partition(mixed, column_names.plain(mixed[0]))
+    message = key_refusals.empty_partition(mixed, column_names.plain(mixed[0]))
     return _unless([sf.col(quoted(name)) == "" for name in mixed], message, path)
 
 
@@ -170,11 +172,11 @@ def _is_ambiguous(text: Column, fields: Sequence[Field]) -> Column:
 
 
 def _no_key(fields: Sequence[Field]) -> errors.InvalidRecordKey:
-    return errors.InvalidRecordKey(errors.missing_key([field.name for field in fields]))
+    return errors.InvalidRecordKey(key_refusals.missing_key([field.name for field in fields]))
 
 
 def _ambiguous(fields: Sequence[Field]) -> errors.InvalidRecordKey:
-    return errors.InvalidRecordKey(errors.ambiguous_key([field.name for field in fields]))
+    return errors.InvalidRecordKey(key_refusals.ambiguous_key([field.name for field in fields]))
 
 
 def _parts(fields: Sequence[Field], spelling: Spelling) -> list[Column]:
@@ -195,7 +197,7 @@ def _of_length(fields: Sequence[Field], spelling: Spelling, bytes_max: int) -> C
         error = partition_lengths.long_path(names, _VALUE, bytes_max)
         path = sf.when(size > bytes_max, _refused_with(error, size)).otherwise(path)
     for field, part in zip(fields, _parts(fields, spelling), strict=True):
-        if not errors.is_text(field):
+        if not key_refusals.is_text(field):
             continue
         # Short values need not be escaped once more: escapes take three bytes.
         room = partition_lengths.PART_BYTES_MAX - len(partition_paths.prefix(field.name, spelling).encode())
@@ -209,7 +211,7 @@ def _of_length(fields: Sequence[Field], spelling: Spelling, bytes_max: int) -> C
 
 def _if_utf8(fields: Sequence[Field], result: Column) -> Column:
     """``result``; evaluating it raises ``InvalidText`` for a row with a string in these fields that is not."""
-    for field in filter(errors.is_text, fields):
+    for field in filter(key_refusals.is_text, fields):
         column = sf.col(quoted(field.name))
         refused = _refused_with(
             text_checks.of_column(field.name, _VALUE), sf.left(sf.hex(column), sf.lit(_HEX_MAX))

@@ -9,16 +9,16 @@ from typing import Any, TypeAlias
 from pyspark.sql import SparkSession, functions as sf
 
 import chronolake
+from chronolake.indexes import partial_snapshots
+from chronolake.writing import column_names, conflict_retries, counts, key_refusals
 from chronolake_model.files import FileGroupName, FileSlice
 from chronolake_model.instants import Instant
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import Action, Operation
 from chronolake_spark import errors
-from chronolake_spark.common import column_names
 from chronolake_spark.driver import schema, spark_failures
-from chronolake_spark.read import partial_snapshots
-from chronolake_spark.write import conflict_retries, counts, instant_options, keys
+from chronolake_spark.write import instant_options, keys
 from chronolake_spark.write.instant_options import CommitOptions
 
 _LOG = logging.getLogger("chronolake.spark")
@@ -104,8 +104,8 @@ def _parts(spark: SparkSession, table: Table, values: Mapping[str, Any]) -> _Par
         )
     by_name = {field.name: field for field in table.schema}
     given = [by_name[name] for name in names if name in values]
-    if empty := [field.name for field in given if values[field.name] == "" and errors.mixes_empty(field)]:
-        raise errors.InvalidPartitionValue(errors.empty_partition(empty, column_names.plain(empty[0])))
+    if empty := [field.name for field in given if values[field.name] == "" and key_refusals.mixes_empty(field)]:
+        raise errors.InvalidPartitionValue(key_refusals.empty_partition(empty, column_names.plain(empty[0])))
     typed = [
         sf.lit(values[field.name]).try_cast(schema.type_of(field.type)).alias(field.name) for field in given
     ]

@@ -14,25 +14,18 @@ from pyspark.sql import DataFrame, SparkSession, functions as sf
 import chronolake
 from chronolake.slices import columns
 from chronolake.slices.merge import Existing
+from chronolake.writing import conflict_retries, counts
+from chronolake.writing.choices import Replaces
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import FILE_GROUPS_MAX, Instant, Plan
 from chronolake_model.markers import has_direct_markers
 from chronolake_model.tables import BUCKETS_MAX, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation
 from chronolake_spark import errors
-from chronolake_spark.common.choices import Replaces
 from chronolake_spark.driver import progress, schema
 from chronolake_spark.read import evolution, slice_frames
 from chronolake_spark.read.evolution import Versions
-from chronolake_spark.write import (
-    conflict_retries,
-    control_columns,
-    counts,
-    instant_options,
-    rollbacks,
-    shuffles,
-    writes,
-)
+from chronolake_spark.write import control_columns, instant_options, rollbacks, shuffles, writes
 from chronolake_spark.write.instant_options import InstantOptions
 from chronolake_spark.write.writes import WriteSettings
 

@@ -17,10 +17,11 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 import chronolake
 from chronolake.errors import SchemaChanged
+from chronolake.writing import writable_tables
 from chronolake_model.schemas import WIDER_TYPES, AddColumn, SchemaChange, WidenColumn
 from chronolake_model.tables import Field, SchemaField, Table
 from chronolake_spark.driver import schema
-from chronolake_spark.write import nested_types, writable_tables, writes
+from chronolake_spark.write import nested_types, writes
 
 _TRIES_MAX: Final = 5
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")

@@ -14,9 +14,9 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 import chronolake
+from chronolake.writing.choices import OnConflict
 from chronolake_model.tables import Table
 from chronolake_spark import errors
-from chronolake_spark.common.choices import OnConflict
 from chronolake_spark.driver import spark_internals
 
 _NOTHING_YET: Final = "0"

@@ -24,9 +24,12 @@ from pyspark.sql import Column, DataFrame, Observation, functions as sf
 from pyspark.sql.types import DataType
 
 import chronolake
+from chronolake.indexes import targets
 from chronolake.slices import columns, stored_slices
 from chronolake.slices.merge import Existing
 from chronolake.slices.stored_slices import NumberedGroup
+from chronolake.writing import arrow_tags, column_names, conflict_retries, counts, new_groups, writable_tables
+from chronolake.writing.choices import Replaces
 from chronolake_model import merge_modes
 from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
@@ -35,30 +38,24 @@ from chronolake_model.merge_modes import MergeMode
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation, State
 from chronolake_spark import errors
-from chronolake_spark.common import arrow_tags, column_names, text_checks
-from chronolake_spark.common.choices import Replaces
 from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_to_json
 from chronolake_spark.driver import progress, schema, spark_failures, spark_internals
-from chronolake_spark.index import locating, record_locating, targets
+from chronolake_spark.index import locating, record_locating
 from chronolake_spark.index.unique_keys import Treatment
 from chronolake_spark.read import evolution
 from chronolake_spark.write import (
     arrow_batches,
     casts,
-    conflict_retries,
     control_columns,
-    counts,
     data_source,
     instant_options,
     rollbacks,
     row_orders,
     shuffles,
     source_states,
-    writable_tables,
 )
 from chronolake_spark.write.instant_options import InstantOptions
-from chronolake_spark.write.tasks import new_groups
-from chronolake_spark.write.tasks.options import WRITE_OPTION, BatchOptions, Fetched, WriteOptions
+from chronolake_spark.write.options import WRITE_OPTION, BatchOptions, Fetched, WriteOptions
 
 
 def tagged(
@@ -361,7 +358,7 @@ def dry_run(df: DataFrame, table: Table, **how: Any) -> int:
     counted = Observation()
     rows = tagged(df, writable_tables.check(table), **how).observe(counted, sf.count(sf.lit(1)).alias("rows"))
     try:
-        rows.mapInArrow(text_checks.CheckedTexts(table), rows.schema).write.format("noop").mode(
+        rows.mapInArrow(data_source.CheckedTexts(table), rows.schema).write.format("noop").mode(
             "overwrite"
         ).save()
     except spark_failures.EXCEPTIONS as exc:

@@ -12,9 +12,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from chronolake.writing import column_names, csv_types
 from chronolake_model.schemas import DECIMAL_PRECISION_MAX, WIDER_TYPES
 from chronolake_spark import errors
-from chronolake_spark.common import column_names, csv_types
 from chronolake_spark.ingest.files import csv_profiles
 from chronolake_spark.ingest.files.csv_profiles import Profile, ValueKind, ValueSummary
 

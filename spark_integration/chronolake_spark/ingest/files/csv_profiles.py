@@ -29,9 +29,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronolake.writing import csv_types
+from chronolake.writing.csv_types import STRING
 from chronolake_model.schemas import DECIMAL_PRECISION_MAX
-from chronolake_spark.common import csv_types
-from chronolake_spark.common.csv_types import STRING
 
 _NUMBER: Final = "number"
 _NUMBER_VALUE = re.compile(r"-?[0-9]+(?:\.([0-9]{1,38}))?")

@@ -15,12 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronolake import _keys
-from chronolake.slices import arrow_types, columns, ordering_values
+from chronolake.slices import arrow_types, columns, errors, ordering_values
+from chronolake.writing import column_names, key_refusals, partition_lengths, text_checks
 from chronolake_model import partition_paths
 from chronolake_model.partition_paths import DEFAULT_PARTITION, Spelling
 from chronolake_model.tables import SchemaField, Table
-from chronolake_spark import errors
-from chronolake_spark.common import column_names, partition_lengths, text_checks
 
 _VECTORIZED: Final = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "string"})
 """The types of key fields whose texts Arrow makes without a call in Python for each value."""
@@ -102,10 +101,14 @@ class Tagging:
         if not fields or partition_paths.are_kept(self.table.properties):
             return pa.repeat(pa.scalar(""), count)
         names = [field.name for field in fields]
-        mixed = [field.name for field in fields if errors.mixes_empty(field)]
+        mixed = [field.name for field in fields if key_refusals.mixes_empty(field)]
         if any(pc.any(pc.equal(own[name], "")).as_py() for name in mixed):
-            raise errors.InvalidPartitionValue(errors.empty_partition(mixed, column_names.plain(mixed[0])))
-        if any(pc.any(pc.equal(own[f.name], DEFAULT_PARTITION)).as_py() for f in fields if errors.is_text(f)):
+            raise errors.InvalidPartitionValue(
+                key_refusals.empty_partition(mixed, column_names.plain(mixed[0]))
+            )
+        if any(
+            pc.any(pc.equal(own[f.name], DEFAULT_PARTITION)).as_py() for f in fields if key_refusals.is_text(f)
+        ):
             raise errors.InvalidPartitionValue(partition_paths.reserved_message(names))
         spelling = Spelling.of(self.table.properties)
         texts = [_keys.partition_texts(own[field.name], field.type) for field in fields]
@@ -129,7 +132,9 @@ def _record_keys(table: Table, texts: Sequence[pa.Array]) -> pa.Array:
         without = pc.is_null(keys)
         values = [text.filter(without)[0].as_py() for text in texts]
         names = list(table.record_key_fields)
-        raise errors.InvalidRecordKey(errors.ambiguous_key(names) if any(values) else errors.missing_key(names))
+        raise errors.InvalidRecordKey(
+            key_refusals.ambiguous_key(names) if any(values) else key_refusals.missing_key(names)
+        )
     return keys.cast(pa.string())
 
 

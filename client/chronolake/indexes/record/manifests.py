@@ -22,8 +22,8 @@ from typing import Final
 import msgspec
 
 from chronolake import storage
+from chronolake.indexes.record.entry_files import IndexFile
 from chronolake_model import decoding
-from chronolake_spark.index.record.entry_files import IndexFile
 from chronolake_storage.files import Files, StoredFile
 from chronolake_storage.guard import INDEX_FOLDER
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from chronolake.slices import columns
+from chronolake.writing.stored_groups import GroupNumber, StoredGroup
 from chronolake_model.tables import SchemaField
-from chronolake_spark.write.tasks.stored_groups import GroupNumber, StoredGroup
 
 
 class OpenedGroups:

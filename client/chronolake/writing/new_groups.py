@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-import chronolake
+from chronolake.indexes import partial_snapshots
+from chronolake.indexes.tables import BlockingTable
 from chronolake.slices.stored_slices import StoredSlice
+from chronolake.writing.choices import Replaces
 from chronolake_model.file_names import bucket_file_id, bucket_of, generation_of
 from chronolake_model.files import FileGroupName
 from chronolake_model.slices import ReplacedFileGroup
-from chronolake_spark.common.choices import Replaces
-from chronolake_spark.read import partial_snapshots
 
 
 def to_open(
@@ -44,7 +44,7 @@ def next_file_id(bucket: int, gone: Iterable[str]) -> str:
 
 
 def replaced_by(
-    replaces: Replaces | None, table: chronolake.Table, as_of: str, written_partitions: Iterable[str]
+    replaces: Replaces | None, table: BlockingTable, as_of: str, written_partitions: Iterable[str]
 ) -> list[FileGroupName]:
     """The file groups that a write to these partitions replaces, of those live as of a completion time."""
     if replaces is None:

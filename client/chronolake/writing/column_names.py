@@ -6,10 +6,9 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from chronolake.slices import columns
+from chronolake.slices import columns, errors
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark import errors
 
 _SIMILARITY: Final = 0.7
 """The least ratio of difflib at which a name counts as a misspelled one."""

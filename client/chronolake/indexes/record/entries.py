@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronolake import field_ids
+from chronolake.indexes.record import entry_files
 from chronolake.slices import columns, log_merge, stored_slices
 from chronolake.slices.log_merge import LatestChanges
 from chronolake.slices.slice_reader import SliceReader
 from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model import decoding
 from chronolake_model.files import Changes, FileSlice
-from chronolake_spark.index.record import entry_files
 
 TIME = "time"
 ENTRIES = entry_files.ENTRIES.append(pa.field(TIME, pa.string()))

@@ -20,20 +20,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import UNSET
 
-import chronolake
+from chronolake.indexes.tables import BlockingMarkers
 from chronolake.slices import base_files, columns, layouts, log_contents, merge, slice_reader
 from chronolake.slices.log_contents import LogFormat
 from chronolake.slices.merge import Decision, Existing
 from chronolake.slices.slice_reader import SliceReader
 from chronolake.slices.stored_slices import StoredSlice
+from chronolake.writing import log_appends, partial_updates, row_checks, written_files
+from chronolake.writing.stored_groups import GroupNumber, Lookup, StoredGroup, StoredGroups
+from chronolake.writing.task_markers import TaskMarkers
+from chronolake.writing.written_files import FileFormat
 from chronolake_model.file_names import base_file_name, log_file_name
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.markers import Marker, MarkerKind
 from chronolake_model.tables import SchemaField
-from chronolake_spark.write.tasks import log_appends, partial_updates, row_checks, written_files
-from chronolake_spark.write.tasks.stored_groups import GroupNumber, Lookup, StoredGroup, StoredGroups
-from chronolake_spark.write.tasks.task_markers import TaskMarkers
-from chronolake_spark.write.tasks.written_files import FileFormat
 from chronolake_storage.claims import Owner
 
 Outcome: TypeAlias = "tuple[Decision, WriteStat | None]"
@@ -112,7 +112,7 @@ def write(
     batches: Iterable[pa.RecordBatch],
     job: WriteJob,
     task: TaskAttempt,
-    markers: chronolake.Markers,
+    markers: BlockingMarkers,
     lookup: Lookup | None = None,
 ) -> WriteTaskResult:
     """Merge the rows of one task, which come file group by file group.

@@ -9,66 +9,48 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET
-from pyspark.sql import DataFrame, functions as sf
 
-import chronolake
+from chronolake.indexes import partial_snapshots
+from chronolake.indexes.tables import BlockingTable
 from chronolake.slices import column_stats, columns
 from chronolake_model.files import FileSlice
 from chronolake_model.filters import TEXT_CHARACTERS_MAX, And, Compare, ComparisonOperator, Filter
 from chronolake_model.tables import Table
-from chronolake_spark.driver import schema
-from chronolake_spark.read import evolution, partial_snapshots
-from chronolake_spark.read.evolution import Versions
 
 _UNORDERED: Final = ("float", "double", "boolean", "binary")
 """Types of keys whose ranges are not used: NaN and -0.0 are ordered in several ways, others have no order."""
-_COUNT, _LEAST, _GREATEST, _VALUES = "count", "least", "greatest", "values"
+COUNT, LEAST, GREATEST, VALUES = "count", "least", "greatest", "values"
+"""The columns of ranges: the last three have the number of the key field at their end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The file slices that may have a key of the rows, each numbered by its place. ``written`` reads them.
+    """The file slices that may have a key of the rows, each numbered by its place.
 
     ``rows`` is the number of rows. Those with new keys may go to any small file group that the table has as of
     the completion time ``fills_as_of``; without it, only to new ones. ``whole_partitions`` are those of which
     all slices are here.
     """
 
-    written: Versions
     slices: Sequence[FileSlice] = ()
     rows: int = 0
     fills_as_of: str | None = None
     whole_partitions: frozenset[str] = frozenset()
 
 
-def find(rows: DataFrame, table: chronolake.Table, definition: Table, as_of: str) -> Candidates:
-    """The candidates for tagged rows, which fit ``definition``, in the table as of a completion time."""
-    if partial_snapshots.last_completion(table, as_of) is None:
-        return Candidates(evolution.versions(table, definition, []))
-    ranges = _ranges(rows, definition)
+def find(ranges: pa.Table, table: BlockingTable, definition: Table, as_of: str) -> Candidates:
+    """The candidates for rows with these ranges, which fit ``definition``, as of a completion time.
+
+    ``ranges`` has by partition path the number of rows, and of each key field the least and the greatest value.
+    """
     paths = frozenset(ranges[columns.PARTITION_PATH].to_pylist())
     filter_ = _filter(definition, ranges)
-    slices = partial_snapshots.of_partitions(table, as_of, paths, filter_)
     return Candidates(
-        evolution.versions(table, definition, slices),
-        slices,
-        pc.sum(ranges[_COUNT]).as_py() or 0,
+        partial_snapshots.of_partitions(table, as_of, paths, filter_),
+        pc.sum(ranges[COUNT]).as_py() or 0,
         fills_as_of=as_of,
         whole_partitions=paths if filter_ is None else frozenset(),
     )
-
-
-def _ranges(rows: DataFrame, table: Table) -> pa.Table:
-    """By partition the number of rows, and of each key field the least and the greatest value."""
-    measures = [sf.count(sf.lit(1)).alias(_COUNT)]
-    for index, name in enumerate(table.record_key_fields):
-        column = sf.col(schema.quoted(name))
-        measures += [
-            sf.min(column).alias(f"{_LEAST}{index}"),
-            sf.max(column).alias(f"{_GREATEST}{index}"),
-            sf.count(column).alias(f"{_VALUES}{index}"),
-        ]
-    return rows.groupBy(columns.PARTITION_PATH).agg(*measures).toArrow()
 
 
 def _filter(table: Table, ranges: pa.Table) -> Filter | None:
@@ -76,12 +58,12 @@ def _filter(table: Table, ranges: pa.Table) -> Filter | None:
     types = {field.name: field.type for field in table.schema}
     parts: list[Filter] = []
     for index, name in enumerate(table.record_key_fields):
-        has_nulls = not ranges[f"{_VALUES}{index}"].equals(ranges[_COUNT])
+        has_nulls = not ranges[f"{VALUES}{index}"].equals(ranges[COUNT])
         if not len(ranges) or has_nulls or types[name].startswith(_UNORDERED):
             continue
         try:
-            least = column_stats.literal(pc.min(ranges[f"{_LEAST}{index}"]).as_py())
-            greatest = column_stats.literal(pc.max(ranges[f"{_GREATEST}{index}"]).as_py())
+            least = column_stats.literal(pc.min(ranges[f"{LEAST}{index}"]).as_py())
+            greatest = column_stats.literal(pc.max(ranges[f"{GREATEST}{index}"]).as_py())
         except (ValueError, OverflowError):  # a date or a time that Python does not have
             continue
         if least is UNSET or greatest is UNSET or _is_long(least) or _is_long(greatest):

@@ -13,11 +13,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronolake.indexes import bloom_filters
+from chronolake.indexes.bloom_filters import UnknownFilter
 from chronolake.slices import columns
 from chronolake.slices.slice_reader import SliceReader
 from chronolake.slices.stored_slices import StoredSlice
-from chronolake_spark.index.keys import bloom_filters
-from chronolake_spark.index.keys.bloom_filters import UnknownFilter
 
 LEAST: Final = b"hoodie_min_record_key"
 GREATEST: Final = b"hoodie_max_record_key"

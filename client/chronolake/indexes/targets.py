@@ -16,17 +16,16 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-import chronolake
 from chronolake import _keys
+from chronolake.indexes import assigner, partial_snapshots
+from chronolake.indexes.assigner import AssignableGroup, Share
+from chronolake.indexes.candidates import Candidates
+from chronolake.indexes.tables import BlockingTable
 from chronolake.slices import stored_slices
 from chronolake.slices.stored_slices import NumberedGroup
 from chronolake_model.file_sizes import FileSizes
 from chronolake_model.files import FileSlice
 from chronolake_model.vocabulary import Action, Direction, State, TableType, TimeOrder
-from chronolake_spark.index import assigner
-from chronolake_spark.index.assigner import AssignableGroup, Share
-from chronolake_spark.index.candidates import Candidates
-from chronolake_spark.read import partial_snapshots
 
 COMMITS_READ_MAX: Final = 20
 """The newest commits, one of which should be large enough to say how large a record is."""
@@ -64,7 +63,7 @@ class Targets:
         return flat.take(pa.array(chosen))
 
 
-def of(table: chronolake.Table, eligible: Candidates, profile: Profile) -> Targets:
+def of(table: BlockingTable, eligible: Candidates, profile: Profile) -> Targets:
     """The targets of rows with this profile."""
     inserts = {path: counts.upserts for (path, number), counts in profile.items() if number is None}
     touched = {number for _, number in profile if number is not None}
@@ -102,7 +101,7 @@ def of(table: chronolake.Table, eligible: Candidates, profile: Profile) -> Targe
     return Targets([*known, *new], slots)
 
 
-def records_per_group(table: chronolake.Table) -> int:
+def records_per_group(table: BlockingTable) -> int:
     """The records of a new file group at most."""
     return assigner.records_per_group(_sizes(table))
 
@@ -111,7 +110,7 @@ def _without_number(shares: Sequence[Share]) -> list[Share]:
     return [share for share in shares if share.number is None]
 
 
-def _sizes(table: chronolake.Table) -> FileSizes:
+def _sizes(table: BlockingTable) -> FileSizes:
     sizes = FileSizes.of(table.definition.properties)
     commits = table.instants(
         state=State.COMPLETED,
@@ -124,7 +123,7 @@ def _sizes(table: chronolake.Table) -> FileSizes:
     return msgspec.structs.replace(sizes, record_size=assigner.record_size(summaries, sizes))
 
 
-def _others(table: chronolake.Table, eligible: Candidates, paths: Set[str]) -> list[FileSlice]:
+def _others(table: BlockingTable, eligible: Candidates, paths: Set[str]) -> list[FileSlice]:
     """The slices of partitions that are no candidates, but may be small."""
     unknown = paths - eligible.whole_partitions
     if eligible.fills_as_of is None or not unknown:
@@ -137,7 +136,7 @@ def _others(table: chronolake.Table, eligible: Candidates, paths: Set[str]) -> l
     ]
 
 
-def _stored_groups(table: chronolake.Table, slices: Sequence[FileSlice]) -> dict[str, list[AssignableGroup]]:
+def _stored_groups(table: BlockingTable, slices: Sequence[FileSlice]) -> dict[str, list[AssignableGroup]]:
     """The sizes of file groups, which are numbered by their places, by partition path."""
     if not slices:
         return {}

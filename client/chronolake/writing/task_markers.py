@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import chronolake
+from chronolake.indexes.tables import BlockingMarkers
+from chronolake.slices import errors
 from chronolake_model.markers import MARKERS_MAX, Marker
-from chronolake_spark import errors
 
 
 class TaskMarkers:
     """Creates markers, each once."""
 
-    def __init__(self, markers: chronolake.Markers) -> None:
+    def __init__(self, markers: BlockingMarkers) -> None:
         self._markers = markers
         # In the order in which they were created.
         self._created: dict[Marker, None] = {}

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from chronolake.slices import errors
 from chronolake_model import base_paths
 from chronolake_model.base_paths import Kind
 from chronolake_model.file_names import PATH_BYTES_MAX
 from chronolake_model.markers import has_direct_markers
 from chronolake_model.tables import Table
-from chronolake_spark import errors
 
 PART_BYTES_MAX: Final = 255
 _FILE_NAME_BYTES: Final = len("/" + "f" * 36 + "-0_999999-999999-999999999_" + "9" * 20 + ".parquet")

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from chronolake.slices import columns
-from chronolake_spark.write.tasks.stored_groups import GroupNumber
+from chronolake.writing.stored_groups import GroupNumber
 
 HELD_BYTES_MAX: Final = 256 * 2**20
 """The bytes of rows that a task holds in memory before it spills."""

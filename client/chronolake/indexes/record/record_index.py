@@ -18,18 +18,17 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import chronolake
 from chronolake import storage
-from chronolake.errors import HistoryCleaned
-from chronolake.slices import arrow_types, slice_reader
+from chronolake.errors import ChronolakeError, HistoryCleaned
+from chronolake.indexes.record import entries as index_entries, entry_files, manifests
+from chronolake.indexes.record.entries import ChangedSlice
+from chronolake.indexes.record.entry_files import IndexFile, Merged
+from chronolake.indexes.record.manifests import Manifest, StoredManifests
+from chronolake.indexes.tables import BlockingTable
+from chronolake.slices import arrow_types, errors, slice_reader
 from chronolake.slices.base_files import TableFolder
 from chronolake.slices.slice_reader import SliceReader
 from chronolake_model.vocabulary import Direction, IndexType, TimeOrder
-from chronolake_spark import errors
-from chronolake_spark.index.record import entries as index_entries, entry_files, manifests
-from chronolake_spark.index.record.entries import ChangedSlice
-from chronolake_spark.index.record.entry_files import IndexFile, Merged
-from chronolake_spark.index.record.manifests import Manifest, StoredManifests
 from chronolake_storage.files import Files
 
 RECORDS_HERE_MAX: Final = 1_000_000
@@ -39,7 +38,7 @@ _ROUNDS_MAX: Final = 1_000
 """How many times changes are taken in by one call: an answer has those of 100,000 instants at most."""
 _NAMES_MAX: Final = 100
 """How many names of manifests are tried, where each is taken by one that cannot be used."""
-_LOG = logging.getLogger("chronolake.spark")
+_LOG = logging.getLogger("chronolake.writing")
 
 Distributed: TypeAlias = Callable[[SliceReader, Sequence[ChangedSlice], int], list[IndexFile]]
 """Writes index files with the entries of slices in the given number of shards, as a job of many processes."""
@@ -69,7 +68,7 @@ class _Missing:
 class RecordIndex:
     """The record index of a table. Processes may catch up at once."""
 
-    def __init__(self, table: chronolake.Table, files: Files | None = None) -> None:
+    def __init__(self, table: BlockingTable, files: Files | None = None) -> None:
         definition = table.definition
         self._table = table
         self.folder = TableFolder.of(definition.base_path, table.storage_options)
@@ -234,14 +233,14 @@ class RecordIndex:
         return SliceReader(self.folder, index_entries.LAYOUT, fields, ordering)
 
 
-def follow(table: chronolake.Table, distributed: Distributed) -> None:
+def follow(table: BlockingTable, distributed: Distributed) -> None:
     """Take a write into the index. After a failure, the next write or update of the index does it."""
     if table.definition.index.type is not IndexType.RECORD:
         return
     try:
         RecordIndex(table).catch_up(distributed=distributed)
-    except (chronolake.ChronolakeError, OSError) as failure:  # OSError: of Arrow's storage
-        _LOG.warning("%s: the record index was not updated after a write: %s", table.name, failure)
+    except (ChronolakeError, OSError) as failure:  # OSError: of Arrow's storage
+        _LOG.warning("%s: the record index was not updated after a write: %s", table.definition.name, failure)
 
 
 def _entries(reader: SliceReader, changed: Sequence[ChangedSlice]) -> Iterator[pa.Table]:

@@ -9,12 +9,12 @@ import msgspec
 
 from chronolake.slices.merge import Existing
 from chronolake.slices.stored_slices import NumberedGroup, StoredSlice
+from chronolake.writing.choices import Replaces
 from chronolake_model import decoding
 from chronolake_model.files import FileGroupName
 from chronolake_model.markers import MarkersType
 from chronolake_model.streams import StreamInstant
 from chronolake_model.tables import SchemaField, Table
-from chronolake_spark.common.choices import Replaces
 
 WRITE_OPTION: Final = "write"
 

@@ -1,16 +1,16 @@
-"""Tables that Spark writes. Some that were adopted from Hudi are not: a record could be stored twice."""
+"""Tables that are written. Some that were adopted from Hudi are not: a record could be stored twice."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
+from chronolake.slices import errors
 from chronolake_model.partition_paths import KEPT_KEYS_PROPERTY, KEPT_PROPERTY
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark import errors
-from chronolake_spark.index import locating
 
+_INDEXES: Final = (IndexType.BUCKET, IndexType.RECORD, IndexType.SIMPLE, IndexType.BLOOM)
 _NOT_WRITTEN: Final[Mapping[str, str]] = {
     KEPT_KEYS_PROPERTY: "its record keys are made in another way than Chronolake's",
     KEPT_PROPERTY: "its partition paths are made in another way than Chronolake's",
@@ -18,7 +18,7 @@ _NOT_WRITTEN: Final[Mapping[str, str]] = {
 
 
 def check(table: Table, *, only_inserts: bool = False) -> Table:
-    """``table``, if Spark can write tables of its kind. Raises ``TableMismatch``.
+    """``table``, if writers can write tables of its kind. Raises ``TableMismatch``.
 
     With ``only_inserts`` no record is looked up by its key.
     """
@@ -35,9 +35,9 @@ def check(table: Table, *, only_inserts: bool = False) -> Table:
                 f"use a writer of your own, or release it (chronolake hudi release {table.name}) and write it "
                 "with Hudi"
             )
-    if table.index.type in (IndexType.BUCKET, IndexType.RECORD) or table.index.type in locating.INDEXES:
+    if table.index.type in _INDEXES:
         return table
     raise errors.TableMismatch(
-        f"{table.name} has the index {table.index.type}, which this release of chronolake_spark does not "
+        f"{table.name} has the index {table.index.type}, which this release does not "
         "write: install one that does"
     )

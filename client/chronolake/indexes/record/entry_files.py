@@ -20,9 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chronolake import _keys
-from chronolake.slices import key_search
+from chronolake.slices import errors, key_search
 from chronolake.slices.base_files import TableFolder
-from chronolake_spark import errors
 
 KEY, PARTITION_PATH, FILE_ID = "key", "partition_path", "file_id"
 ENTRIES: Final = pa.schema([(KEY, pa.string()), (PARTITION_PATH, pa.string()), (FILE_ID, pa.string())])

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake.slices import columns
+from chronolake.slices import columns, errors
 from chronolake.slices.merge import Decision, Latest
 from chronolake_model import meta_columns
-from chronolake_spark import errors
 
 
 def check_required(rows: pa.Table, required: Sequence[str]) -> None:

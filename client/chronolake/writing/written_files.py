@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from chronolake.indexes.stored_keys import KeyCollector
 from chronolake.slices import base_files
 from chronolake.slices.base_files import TableFolder
 from chronolake.slices.column_stats import StatsCollector
+from chronolake.writing.task_markers import TaskMarkers
 from chronolake_model.files import ColumnStats
 from chronolake_model.markers import Marker
 from chronolake_model.tables import SchemaField
-from chronolake_spark.index.keys.stored_keys import KeyCollector
-from chronolake_spark.write.tasks.task_markers import TaskMarkers
 
 
 @dataclass(frozen=True, slots=True)

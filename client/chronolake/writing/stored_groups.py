@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-import chronolake
+from chronolake.indexes.tables import BlockingTable
 from chronolake.slices import stored_slices
 from chronolake.slices.stored_slices import StoredSlice
+from chronolake.writing import new_groups
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.slices import FILE_GROUPS_MAX, BucketName, FoundFileGroup
 from chronolake_model.tables import SchemaField
-from chronolake_spark.write.tasks import new_groups
 
 
 class GroupNumber(NamedTuple):
@@ -49,7 +49,7 @@ class ServerLookup:
     ``replaces`` if the write replaces the file groups that exist: then it opens the next ones.
     """
 
-    def __init__(self, table: chronolake.Table, as_of: str, *, replaces: bool) -> None:
+    def __init__(self, table: BlockingTable, as_of: str, *, replaces: bool) -> None:
         self._table = table
         self._as_of = as_of
         self._replaces = replaces

@@ -10,8 +10,7 @@ from collections.abc import Collection, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake.slices import columns
-from chronolake_spark import errors
+from chronolake.slices import columns, errors
 
 
 def completed(incoming: pa.Table, stored: pa.Table, kept: Sequence[str], required: Collection[str]) -> pa.Table:

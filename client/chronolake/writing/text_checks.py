@@ -6,31 +6,17 @@ Spark stores any bytes in a string. hudi-rs, Arrow and lookups then fail at the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from chronolake import _utf8
+from chronolake.slices import errors
 from chronolake_model.tables import Table
-from chronolake_spark import errors
 
 _ADVICE = (
     "decode the bytes by their encoding, as in decode(cast(c as binary), 'ISO-8859-1'), replace them, as in "
     "make_valid_utf8(c), or use a column of the type binary"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedTexts:
-    """The function of a Spark task that checks rows, and returns them."""
-
-    table: Table
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from checked(batches, self.table)
-        except errors.InvalidText as exc:
-            raise RuntimeError(errors.encoded(exc)) from exc
 
 
 def checked(batches: Iterable[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-import chronolake
+from chronolake.indexes.tables import BlockingTable
 from chronolake_model.files import FileGroupName, FileSlice
 from chronolake_model.filters import Filter
 from chronolake_model.scans import PARTITIONS_MAX
@@ -21,13 +21,13 @@ NUMBER: Final = "number"
 _Name = TypeVar("_Name")
 
 
-def last_completion(table: chronolake.Table, as_of: str) -> str | None:
+def last_completion(table: BlockingTable, as_of: str) -> str | None:
     """The last completion of the table at or before ``as_of``; None if there was none."""
     return table.file_groups(as_of=as_of).as_of
 
 
 def of_partitions(
-    table: chronolake.Table, as_of: str, paths: Iterable[str], filter_: Filter | None = None
+    table: BlockingTable, as_of: str, paths: Iterable[str], filter_: Filter | None = None
 ) -> list[FileSlice]:
     """The slices of partitions, with a filter only those that may have a matching record."""
     return [
@@ -37,7 +37,7 @@ def of_partitions(
     ]
 
 
-def of_file_groups(table: chronolake.Table, as_of: str, names: pa.Table) -> tuple[list[FileSlice], pa.Table]:
+def of_file_groups(table: BlockingTable, as_of: str, names: pa.Table) -> tuple[list[FileSlice], pa.Table]:
     """The slices of those of the file groups that are live. ``names`` has partition paths and file ids.
 
     With the slices come the same two columns of them, and their numbers: the places in the list.

@@ -1,1 +1,0 @@
-"""The part of a write that a task executes: it writes rows into file groups, without Spark."""
