@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from chronolake.indexes import bloom_filters
+from chronolake.writing import writable_tables
 from chronolake.writing.counts import RowCounts
 from chronolake_model.files import DataFile
 from chronolake_model.vocabulary import TableType
@@ -130,7 +131,7 @@ def interleaved(
     table: SparkTable, monkeypatch: pytest.MonkeyPatch, early: Callable[[], Any], late: Callable[[], Any]
 ) -> Any:
     """Once the early write has begun and has its snapshot, the late one runs from begin to end."""
-    begun = writes.refuse_another_schema
+    begun = writable_tables.refuse_another_schema
 
     def run_late(*args: Any) -> None:
         monkeypatch.setattr(writes, "refuse_another_schema", begun)

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake import AddColumn
 from chronolake.errors import WriteConflict
+from chronolake.writing import writable_tables
 from chronolake.writing.counts import RowCounts
 from chronolake_model.publication import PublicationState
 from chronolake_model.vocabulary import TableType
@@ -85,7 +86,7 @@ def test_without_ordering_field_the_later_commit_wins(spark: SparkSession, new_t
 
 def overtake(monkeypatch: pytest.MonkeyPatch, late: Callable[[], object]) -> None:
     """Let a late write run from begin to end once the next write has begun and has its snapshot."""
-    begun = writes.refuse_another_schema
+    begun = writable_tables.refuse_another_schema
 
     def overtaken(*args: Any) -> None:
         monkeypatch.setattr(writes, "refuse_another_schema", begun)

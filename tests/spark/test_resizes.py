@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake.slices import columns
-from chronolake.writing import conflict_retries
+from chronolake.writing import conflict_retries, writable_tables
 from chronolake_model.file_names import bucket_of
 from chronolake_model.vocabulary import Action, Operation, TableType
 from chronolake_spark import SparkTable, errors
@@ -94,7 +94,7 @@ def test_a_write_during_a_resize_is_written_again_by_the_new_number(
     table = new_table(sales(spark, range(0), 0), "id", buckets=2, type=type_)
     table.resize_buckets(3)  # of an empty table
     table.insert(sales(spark, range(10), 1))
-    begun = writes.refuse_another_schema
+    begun = writable_tables.refuse_another_schema
 
     def resize_first(*args: Any) -> None:
         monkeypatch.undo()

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from chronolake.slices import columns
-from chronolake.writing import conflict_retries
+from chronolake.writing import conflict_retries, writable_tables
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import IndexType, TableType
@@ -126,7 +126,7 @@ class Workload:
         So ``outer`` completes last: after a conflict it is done again, and the oracle applies it last.
         """
         with pytest.MonkeyPatch.context() as patches:
-            begun = writes.refuse_another_schema
+            begun = writable_tables.refuse_another_schema
 
             def run_inner(*args: Any) -> None:
                 patches.undo()

@@ -12,10 +12,12 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from chronolake.indexes.tables import BlockingTable
+from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.files import FileGroupName, FileSlice
 from chronolake_model.filters import Filter
 from chronolake_model.scans import PARTITIONS_MAX
 from chronolake_model.slices import FILE_GROUPS_MAX
+from chronolake_model.tables import SchemaField, Table
 
 NUMBER: Final = "number"
 _Name = TypeVar("_Name")
@@ -55,6 +57,21 @@ def of_file_groups(table: BlockingTable, as_of: str, names: pa.Table) -> tuple[l
         pa.array(range(len(slices)), pa.int32()),
     ]
     return slices, pa.table(live, names=[*names.column_names, NUMBER])
+
+
+def fields_of_slices(
+    table: BlockingTable, definition: Table, slices: Iterable[StoredSlice]
+) -> dict[int, list[SchemaField]]:
+    """The columns of the schema versions of the files of slices, and of the definition."""
+    used = {file.schema_version for slice_ in slices for file in slice_.files}
+    return {**fields_of_versions(table, definition, used), definition.schema_version: definition.schema}
+
+
+def fields_of_versions(
+    table: BlockingTable, definition: Table, used: Iterable[int]
+) -> dict[int, list[SchemaField]]:
+    """The columns of these schema versions, but for the definition's."""
+    return {version: table.schema(version).fields for version in {*used} - {definition.schema_version}}
 
 
 def _portions(names: list[_Name], size: int) -> Iterator[list[_Name]]:

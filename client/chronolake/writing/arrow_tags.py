@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from chronolake import _keys
 from chronolake.slices import arrow_types, columns, errors, ordering_values
-from chronolake.writing import column_names, key_refusals, partition_lengths, text_checks
+from chronolake.writing import column_names, conversions, key_refusals, partition_lengths, text_checks
 from chronolake_model import partition_paths
 from chronolake_model.partition_paths import DEFAULT_PARTITION, Spelling
 from chronolake_model.tables import SchemaField, Table
@@ -148,44 +148,13 @@ def tagging(table: Table, frame: pa.Schema, sources: Mapping[str, str], *, delet
     own = arrow_types.own_layout(table.schema)
     for name, source in sources.items():
         given, wanted = frame.field(source).type, own.field(name).type
-        if not _fits(given, wanted):
+        if not conversions.fits(given, wanted):
             raise errors.SchemaMismatch(
                 f"the frame does not fit {table.name}: its column {name} is {given}, and the table's is "
                 f"{wanted}; cast the column, or import chronolake_spark in the driver, which converts more",
                 {"column": name},
             )
     return Tagging(table, own, sources, deletes)
-
-
-def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a cast changes no value. Names of list elements do not count: Spark has others than Arrow."""
-    if pa.types.is_null(given) or _text(given) == _text(wanted):
-        return True
-    if (inner := _inner_types(given, wanted)) is not None:
-        return all(_fits(left, right) for left, right in inner)
-    if pa.types.is_timestamp(given) and pa.types.is_timestamp(wanted):
-        return bool((given.tz is None) == (wanted.tz is None) and given.unit == wanted.unit)
-    if pa.types.is_signed_integer(given) and pa.types.is_signed_integer(wanted):
-        return bool(given.bit_width <= wanted.bit_width)
-    return bool(pa.types.is_float32(given) and pa.types.is_float64(wanted))
-
-
-def _inner_types(given: pa.DataType, wanted: pa.DataType) -> list[tuple[pa.DataType, pa.DataType]] | None:
-    """The pairs of types within two lists, two maps, or two structs of the same fields; None for others."""
-    if pa.types.is_list(given) and pa.types.is_list(wanted):
-        return [(given.value_type, wanted.value_type)]
-    if pa.types.is_map(given) and pa.types.is_map(wanted):
-        return [(given.key_type, wanted.key_type), (given.item_type, wanted.item_type)]
-    if not (pa.types.is_struct(given) and pa.types.is_struct(wanted)):
-        return None
-    names = [[field.name for field in struct] for struct in (given, wanted)]
-    if names[0] != names[1]:
-        return None
-    return [(left.type, right.type) for left, right in zip(given, wanted, strict=True)]
-
-
-def _text(type_: pa.DataType) -> str:
-    return str(type_).replace(" not null", "").replace("large_", "")
 
 
 def _new_keys(count: int) -> pa.Array:

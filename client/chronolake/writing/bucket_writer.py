@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 from msgspec import UNSET
 
 from chronolake.indexes.tables import BlockingMarkers
-from chronolake.slices import base_files, columns, layouts, log_contents, merge, slice_reader
+from chronolake.slices import arrow_types, base_files, columns, layouts, log_contents, merge, slice_reader
 from chronolake.slices.log_contents import LogFormat
 from chronolake.slices.merge import Decision, Existing
 from chronolake.slices.slice_reader import SliceReader
-from chronolake.slices.stored_slices import StoredSlice
+from chronolake.slices.stored_slices import NumberedGroup, StoredSlice
 from chronolake.writing import log_appends, partial_updates, row_checks, written_files
 from chronolake.writing.stored_groups import GroupNumber, Lookup, StoredGroup, StoredGroups
 from chronolake.writing.task_markers import TaskMarkers
@@ -33,7 +33,8 @@ from chronolake.writing.written_files import FileFormat
 from chronolake_model.file_names import base_file_name, log_file_name
 from chronolake_model.files import ColumnStats, WriteStat
 from chronolake_model.markers import Marker, MarkerKind
-from chronolake_model.tables import SchemaField
+from chronolake_model.tables import SchemaField, Table
+from chronolake_model.vocabulary import IndexType
 from chronolake_storage.claims import Owner
 
 Outcome: TypeAlias = "tuple[Decision, WriteStat | None]"
@@ -82,6 +83,46 @@ class WriteJob:
     begins_with_logs: bool = False
     storage_options: Mapping[str, str] = field(default_factory=dict)
     owner: Owner | None = None
+
+    @classmethod
+    def of_table(
+        cls, table: Table, requested_time: str, storage_options: Mapping[str, str], **how: Any
+    ) -> WriteJob:
+        """A job of a write of whole rows of a table, as its definition says; ``how`` are further parameters."""
+        return cls(
+            base_path=table.base_path,
+            requested_time=requested_time,
+            # Not the frame's: its nested fields may not be nullable, where those of stored records have nulls.
+            schema=arrow_types.own_layout(table.schema),
+            fields=table.schema,
+            required=tuple(field.name for field in table.schema if not field.nullable),
+            ordering_fields=table.merge_fields,
+            log_format=LogFormat.of_table(table),
+            has_key_filters=table.index.type is IndexType.BLOOM,
+            looks_keys_up=table.index.type is not IndexType.BUCKET,
+            storage_options=storage_options,
+            owner=Owner(table.metastore_id, table.table_id, table.name),
+            **how,
+        )
+
+
+def stored_of(numbered: Iterable[NumberedGroup]) -> dict[GroupNumber, StoredSlice]:
+    """The slices that a write changes, by the file groups that its rows name."""
+    return {_number_of(group): group.slice_ for group in numbered if group.slice_ is not None}
+
+
+def new_file_ids_of(numbered: Iterable[NumberedGroup]) -> dict[GroupNumber, str]:
+    """The file ids of the file groups that a write opens."""
+    return {_number_of(group): group.file_id for group in numbered if group.slice_ is None}
+
+
+def rewritten(numbered: Iterable[NumberedGroup]) -> frozenset[GroupNumber]:
+    """The file groups whose base files are written again."""
+    return frozenset(_number_of(group) for group in numbered if group.rewrites)
+
+
+def _number_of(group: NumberedGroup) -> GroupNumber:
+    return GroupNumber(group.partition_path, group.number)
 
 
 @dataclass(frozen=True, slots=True)

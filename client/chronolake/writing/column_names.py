@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from chronolake.slices import columns, errors
+from chronolake_model import merge_modes
+from chronolake_model.merge_modes import MergeMode
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
 
@@ -29,12 +32,38 @@ def argument(text: str) -> str:
     return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
-def refuse_reserved(what: str, names: Sequence[str], *, are_of_files: bool = False) -> None:
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """How a caller changes the columns of its rows. The texts have the places of names."""
+
+    rename: str
+    add: str
+    drop_reserved: str
+    drop: str
+
+
+SPARK: Final = Advice(
+    rename="Rename it: .withColumnRenamed({given!r}, {name!r})",
+    add=", for example as null: .withColumn({name!r}, lit(None))",
+    drop_reserved="Drop them, as with df.drop({names}), or rename them",
+    drop="drop them, or write with merge_schema=True to add them to the table",
+)
+ARROW: Final = Advice(
+    rename="Rename it to {name!r}",
+    add=", for example {name} as null",
+    drop_reserved="Drop {names}, or rename them",
+    drop="drop them, or add them to the table by change_schema([AddColumn(…)])",
+)
+
+
+def refuse_reserved(
+    what: str, names: Sequence[str], *, are_of_files: bool = False, advice_of: Advice = SPARK
+) -> None:
     """Raise ``SchemaMismatch`` if columns of ``what``, a frame or files, have the names of meta columns."""
     reserved = [name for name in names if columns.is_reserved(name)]
     if not reserved:
         return
-    advice = f"Drop them, as with df.drop({', '.join(map(repr, reserved))}), or rename them"
+    advice = advice_of.drop_reserved.format(names=", ".join(map(repr, reserved)))
     if are_of_files:
         advice = "Leave them out of the files, or rename them"
     raise errors.SchemaMismatch(
@@ -45,12 +74,32 @@ def refuse_reserved(what: str, names: Sequence[str], *, are_of_files: bool = Fal
     )
 
 
-def refuse_others(table: Table, missing: Sequence[str], unknown: Sequence[str]) -> None:
+def sources_of(names: Sequence[str], wanted: Sequence[str], *, case_sensitive: bool) -> dict[str, str]:
+    """For each wanted column that is there, the frame's name of it."""
+    exact = {name: name for name in names}
+    if case_sensitive:
+        return {name: name for name in wanted if name in exact}
+    folded = {name.lower(): name for name in names}
+    names_in_frame = {name: exact.get(name) or folded.get(name.lower()) for name in wanted}
+    return {name: source for name, source in names_in_frame.items() if source is not None}
+
+
+def lacking(table: Table, sources: Collection[str]) -> list[str]:
+    """The columns that the rows of an upsert lack and whose stored values stay; none in other merge modes."""
+    if merge_modes.mode_of(table.ordering_field, table.properties) is not MergeMode.PARTIAL_UPDATE:
+        return []
+    needed = {*table.record_key_fields, *table.partition_fields, *sources}
+    return [field.name for field in table.schema if field.name not in needed]
+
+
+def refuse_others(
+    table: Table, missing: Sequence[str], unknown: Sequence[str], advice_of: Advice = SPARK
+) -> None:
     """Raise ``SchemaMismatch`` if a frame lacks columns of the table, or has others."""
-    refuse_reserved(f"the frame for {table.name}", unknown)
+    refuse_reserved(f"the frame for {table.name}", unknown, advice_of=advice_of)
     if missing or unknown:
         raise errors.SchemaMismatch(
-            _mismatch(table, missing, unknown), {"missing": list(missing), "unknown": list(unknown)}
+            _mismatch(table, missing, unknown, advice_of), {"missing": list(missing), "unknown": list(unknown)}
         )
 
 
@@ -60,13 +109,15 @@ def needed_for_delete(table: Table) -> list[str]:
     return [*table.record_key_fields, *([] if is_global else table.partition_fields)]
 
 
-def refuse_missing_of_delete(table: Table, missing: Sequence[str], names: Iterable[str]) -> None:
+def refuse_missing_of_delete(
+    table: Table, missing: Sequence[str], names: Iterable[str], advice_of: Advice = SPARK
+) -> None:
     """Raise ``SchemaMismatch`` if a frame, with these ``names``, lacks columns by which rows delete records."""
     if not missing:
         return
     own = {field.name.lower() for field in table.schema}
     renames = _renames(missing, [name for name in names if name.lower() not in own])
-    hints = "".join(f"; {_how_to_rename(*pair)}" for pair in renames.items())
+    hints = "".join(f"; {_how_to_rename(*pair, advice_of)}" for pair in renames.items())
     raise errors.SchemaMismatch(
         f"the frame does not fit {table.name}: it lacks the columns {', '.join(missing)}{hints}. "
         f"{_needs_of_delete(table)}",
@@ -100,17 +151,15 @@ def _needs_of_delete(table: Table) -> str:
     return f"{needs}. With the {ordering}, stored records with a larger value stay"
 
 
-def _mismatch(table: Table, missing: Sequence[str], unknown: Sequence[str]) -> str:
+def _mismatch(table: Table, missing: Sequence[str], unknown: Sequence[str], advice_of: Advice) -> str:
     parts = []
     renames = _renames(missing, unknown)
     if missing:
-        parts.append(f"lacks the columns {', '.join(missing)} ({_how_to_complete(table, missing, renames)})")
+        completion = _how_to_complete(table, missing, renames, advice_of)
+        parts.append(f"lacks the columns {', '.join(missing)} ({completion})")
     if unknown:
-        advice = "drop them, or write with merge_schema=True to add them to the table"
-        is_advised = set(unknown) > set(renames.values())
-        parts.append(
-            f"has columns that the table does not: {', '.join(unknown)}{f' ({advice})' if is_advised else ''}"
-        )
+        advice = f" ({advice_of.drop})" if set(unknown) > set(renames.values()) else ""
+        parts.append(f"has columns that the table does not: {', '.join(unknown)}{advice}")
     return f"the frame does not fit {table.name}: it {' and '.join(parts)}"
 
 
@@ -123,21 +172,22 @@ def _renames(missing: Sequence[str], unknown: Sequence[str]) -> dict[str, str]:
     return {name: folded[matches[0]] for name, matches in nearest.items() if matches}
 
 
-def _how_to_rename(name: str, given: str) -> str:
-    return f"did you mean {given}? Rename it: .withColumnRenamed({given!r}, {name!r})"
+def _how_to_rename(name: str, given: str, advice_of: Advice) -> str:
+    return f"did you mean {given}? {advice_of.rename.format(name=name, given=given)}"
 
 
-def _how_to_complete(table: Table, missing: Sequence[str], renames: Mapping[str, str]) -> str:
-    advice = [_how_to_rename(*pair) for pair in renames.items()]
+def _how_to_complete(
+    table: Table, missing: Sequence[str], renames: Mapping[str, str], advice_of: Advice
+) -> str:
+    advice = [_how_to_rename(*pair, advice_of) for pair in renames.items()]
     if others := [name for name in missing if name not in renames]:
-        advice.append(_how_to_add(table, others))
+        advice.append(_how_to_add(table, others, advice_of))
     return "; ".join(advice)
 
 
-def _how_to_add(table: Table, missing: Sequence[str]) -> str:
+def _how_to_add(table: Table, missing: Sequence[str], advice_of: Advice) -> str:
     places = {*table.record_key_fields, *table.partition_fields}
     if needed := [name for name in missing if name in places]:
         return f"add them, {', '.join(needed)} with the values of each row, which decide where it is stored"
     nullable = next((field.name for field in table.schema if field.nullable and field.name in missing), None)
-    example = "" if nullable is None else f", for example as null: .withColumn({nullable!r}, lit(None))"
-    return f"add them{example}"
+    return f"add them{'' if nullable is None else advice_of.add.format(name=nullable)}"

@@ -6,11 +6,12 @@ them are counted in its extra metadata, so that the sum is always the number of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
+from chronolake_model.files import WriteStat
 from chronolake_model.instants import Instant, WriteSummary
 
 READ: Final = "rows.read"
@@ -37,6 +38,21 @@ class RowCounts(msgspec.Struct, frozen=True):
     superseded: int
     unchanged: int
 
+    @classmethod
+    def of(cls, stats: Iterable[WriteStat], *, read: int, superseded: int, unchanged: int) -> RowCounts:
+        """The counts of a write of these files."""
+        stats = list(stats)
+        counts = cls(
+            read=read,
+            inserted=sum(stat.inserts for stat in stats),
+            updated=sum(stat.updates for stat in stats),
+            deleted=sum(stat.deletes for stat in stats),
+            superseded=superseded,
+            unchanged=unchanged,
+        )
+        assert counts.read == counts.accounted, f"rows are unaccounted for: {counts}"
+        return counts
+
     @property
     def accounted(self) -> int:
         """The sum of all counts except ``read``; it always equals ``read``."""
@@ -48,7 +64,7 @@ class RowCounts(msgspec.Struct, frozen=True):
 
 
 def row_counts(instant: Instant) -> RowCounts | None:
-    """The counts of the rows of a commit that was written through Spark; None for any other instant."""
+    """The counts of the rows of a commit that Spark or this client wrote; None for any other instant."""
     metadata = instant.extra_metadata
     if READ not in metadata:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 from chronolake.slices import columns, errors
 from chronolake.slices.merge import Decision, Latest
 from chronolake_model import meta_columns
+from chronolake_model.tables import Table
 
 
 def check_required(rows: pa.Table, required: Sequence[str]) -> None:
@@ -67,7 +69,7 @@ def _check_floating(values: pa.ChunkedArray, ordering_field: str) -> None:
 
 def repeated_keys(rows: pa.Table) -> errors.DuplicateKeys:
     """The error of a source that has several rows for one record."""
-    key, count = _repeated(rows)
+    key, count = repeated(rows)
     return errors.DuplicateKeys(
         f"{count} rows of the source change or insert the record with the key {key!r}: keep one of them in the "
         "source, or add conditions to the clauses",
@@ -75,28 +77,44 @@ def repeated_keys(rows: pa.Table) -> errors.DuplicateKeys:
     )
 
 
-def ambiguous_order(latest: Latest) -> errors.DuplicateKeys:
+ORDER_BY_SPARK: Final = (
+    "Order the rows with row_order (in SQL INSERT INTO … WITH (row_order = 'column')), keep one row of each "
+    "key, or use a table with an ordering field that distinguishes them"
+)
+ORDER_BY_FIELD: Final = (
+    "Keep one row of each key, or use a table with an ordering field that distinguishes them"
+)
+
+
+def ambiguous_order(latest: Latest, advice: str = ORDER_BY_SPARK) -> errors.DuplicateKeys:
     """The error of rows of one key that nothing orders."""
     return errors.DuplicateKeys(
         f"{latest.ambiguous} rows differ from another row of the frame with the same record key, and their "
-        f"order is not defined; for example {latest.ambiguous_key!r}. Order the rows with row_order (in SQL "
-        "INSERT INTO … WITH (row_order = 'column')), keep one row of each key, or use a table with an ordering "
-        "field that distinguishes them",
+        f"order is not defined; for example {latest.ambiguous_key!r}. {advice}",
         {"duplicates": latest.ambiguous, "record_key": latest.ambiguous_key},
     )
 
 
-def with_repeated(decision: Decision, rows: pa.Table, repeated: int) -> Decision:
+def existing_keys(table: Table, count: int, key: str | None) -> errors.DuplicateKeys:
+    """The error of an insert of keys that exist, or come twice."""
+    return errors.DuplicateKeys(
+        f"{count} of the rows to insert into {table.name} have a record key that the table, "
+        f"or the frame itself, has already; for example {key!r}. Use upsert, or duplicates='drop'",
+        {"duplicates": count, "record_key": key},
+    )
+
+
+def with_repeated(decision: Decision, rows: pa.Table, count: int) -> Decision:
     """``decision``, with repeated keys within the frame also counted as refused."""
-    sample, _ = _repeated(rows)
+    sample, _ = repeated(rows)
     return dataclasses.replace(
         decision,
-        duplicates=decision.duplicates + repeated,
+        duplicates=decision.duplicates + count,
         duplicate_key=decision.duplicate_key or sample,
     )
 
 
-def _repeated(rows: pa.Table) -> tuple[str, int]:
+def repeated(rows: pa.Table) -> tuple[str, int]:
     """A record key that several rows have, and their number."""
     counts = rows[columns.RECORD_KEY].value_counts()
     first = counts.filter(pc.greater(counts.field("counts"), 1))[0]

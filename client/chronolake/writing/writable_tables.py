@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from chronolake.slices import errors
+from chronolake_model.instants import Instant
 from chronolake_model.partition_paths import KEPT_KEYS_PROPERTY, KEPT_PROPERTY
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
@@ -41,3 +42,26 @@ def check(table: Table, *, only_inserts: bool = False) -> Table:
         f"{table.name} has the index {table.index.type}, which this release does not "
         "write: install one that does"
     )
+
+
+def refuse_another_schema(prepared: Table, instant: Instant) -> None:
+    """Raise ``SchemaMismatch`` when the schema changed while the rows were prepared for the one before.
+
+    What is completed later with a later schema, in the same file groups, the server takes for a conflict.
+    """
+    if instant.schema_version != prepared.schema_version:
+        raise errors.SchemaMismatch(
+            f"the schema of {prepared.name} was changed meanwhile, from version {prepared.schema_version} "
+            f"to version {instant.schema_version}; write the frame again",
+            {"schema_version": instant.schema_version},
+        )
+
+
+def in_present_buckets(definition: Table, instant: Instant) -> Table:
+    """The definition with the number of buckets that the table had when the instant began.
+
+    A resize may change the number at any time, also after the writer has read the definition.
+    """
+    if instant.buckets is None:
+        return definition
+    return definition.with_buckets(instant.buckets)

@@ -116,16 +116,6 @@ def null_of(field: Field) -> str:
     return f"cast(null as {ddl(field.type)}) as {quoted(field.name)}"
 
 
-def sources_of(names: Sequence[str], wanted: Sequence[str], *, case_sensitive: bool) -> dict[str, str]:
-    """For each wanted column that is there, the frame's name of it."""
-    exact = {name: name for name in names}
-    if case_sensitive:
-        return {name: name for name in wanted if name in exact}
-    folded = {name.lower(): name for name in names}
-    names_in_frame = {name: exact.get(name) or folded.get(name.lower()) for name in wanted}
-    return {name: source for name, source in names_in_frame.items() if source is not None}
-
-
 def refuse_no_frame(rows: DataFrame) -> None:
     """Raise ``TypeError`` for rows that are no DataFrame of Spark."""
     if not isinstance(rows, DataFrame):

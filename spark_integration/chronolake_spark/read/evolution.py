@@ -10,10 +10,10 @@ from pyspark.sql import Column, DataFrame, functions as sf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 import chronolake
+from chronolake.indexes import partial_snapshots
 from chronolake.slices import arrow_types, columns, slice_reader, stored_slices
 from chronolake.slices.base_files import TableFolder
 from chronolake.slices.slice_reader import SliceReader
-from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.files import FileSlice
 from chronolake_model.tables import NestedField, SchemaField, Table
 from chronolake_spark.driver import schema
@@ -67,20 +67,9 @@ class Versions:
 
 def versions(table: chronolake.Table, definition: Table, slices: Iterable[FileSlice]) -> Versions:
     """The schema versions of the files of ``slices``, for reading them with ``definition``."""
-    fields = _fields(table, definition, stored_slices.schema_versions(slices))
+    used = stored_slices.schema_versions(slices)
+    fields = partial_snapshots.fields_of_versions(table, definition, used)
     return Versions(definition, fields, table.storage_options)
-
-
-def fields_of_slices(
-    table: chronolake.Table, definition: Table, slices: Iterable[StoredSlice]
-) -> dict[int, list[SchemaField]]:
-    """The columns of the schema versions of the files of slices, and of the definition."""
-    used = {file.schema_version for slice_ in slices for file in slice_.files}
-    return {**_fields(table, definition, used), definition.schema_version: definition.schema}
-
-
-def _fields(table: chronolake.Table, definition: Table, used: Iterable[int]) -> dict[int, list[SchemaField]]:
-    return {version: table.schema(version).fields for version in {*used} - {definition.schema_version}}
 
 
 def _layout(fields: Iterable[SchemaField]) -> list[tuple[object, ...]]:

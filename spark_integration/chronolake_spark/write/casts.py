@@ -28,12 +28,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from chronolake.writing import csv_types
+from chronolake.writing import conversions, csv_types
 from chronolake_spark import errors
 from chronolake_spark.driver import schema
 from chronolake_spark.write import nested_types
 
-_VALUE_CHARS_MAX = 200
 _COMPLEX = (ArrayType, MapType, StructType)
 _TIMES = (DateType, TimestampType, TimestampNTZType)
 
@@ -158,12 +157,7 @@ def _from_strings(value: Column, name: str, target: DataType) -> Column:
         try:
             return csv_types.convert(strings, type_, stated=True)
         except csv_types.ValueMismatch as mismatch:
-            string = strings[mismatch.index].as_py()[:_VALUE_CHARS_MAX]
-            refusal = errors.SchemaMismatch(
-                f"column {name}: the string {string!r} does not fit {type_}; correct it, or cast the column "
-                "explicitly",
-                {"column": name, "value": string, "wanted": type_},
-            )
+            refusal = conversions.unfit_string(name, strings[mismatch.index].as_py(), type_)
             raise RuntimeError(errors.encoded(refusal)) from mismatch
 
     # Type hints are strings in this module, and Spark cannot derive the kind of the function from them.

@@ -13,7 +13,6 @@ from pyspark.sql import Column, DataFrame, functions as sf
 
 from chronolake.slices import columns
 from chronolake.writing import partition_lengths
-from chronolake_model.instants import Instant
 from chronolake_model.partition_paths import Spelling
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType
@@ -63,16 +62,6 @@ def _bucket(_java: object, fields: tuple[Field, ...], buckets: int | None) -> Co
 def _fields(table: Table, names: Sequence[str]) -> tuple[Field, ...]:
     by_name = {field.name: Field(field.name, field.type, field.nullable) for field in table.schema}
     return tuple(by_name[name] for name in names)
-
-
-def in_present_buckets(definition: Table, instant: Instant) -> Table:
-    """The definition with the number of buckets that the table had when the instant began.
-
-    A resize may change the number at any time, also after the driver has read the definition.
-    """
-    if instant.buckets is None:
-        return definition
-    return definition.with_buckets(instant.buckets)
 
 
 def in_buckets(rows: DataFrame, table: Table) -> DataFrame:

@@ -23,10 +23,16 @@ from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake.errors import ChronolakeError, RequestRefused, StorageFailed
-from chronolake.slices import arrow_types
-from chronolake.slices.log_contents import LogFormat
-from chronolake.slices.stored_slices import NumberedGroup, StoredSlice
-from chronolake.writing import arrow_tags, bucket_writer, new_groups, open_groups, task_rows, text_checks
+from chronolake.slices.stored_slices import StoredSlice
+from chronolake.writing import (
+    arrow_tags,
+    bucket_writer,
+    new_groups,
+    open_groups,
+    row_checks,
+    task_rows,
+    text_checks,
+)
 from chronolake.writing.bucket_writer import TaskAttempt, WriteJob, WriteTaskResult
 from chronolake.writing.counts import RowCounts
 from chronolake.writing.open_groups import OpenedGroups
@@ -41,7 +47,6 @@ from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_from_
 from chronolake_spark.driver import spark_internals
 from chronolake_spark.write import source_states
 from chronolake_spark.write.options import STREAM_TASK, WRITE_OPTION, BatchOptions, Fetched, WriteOptions
-from chronolake_storage.claims import Owner
 from pyspark_chronolake import DefaultSource
 
 FORMAT = "chronolake_file_groups"
@@ -247,11 +252,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         if not with_duplicates:
             return
         count, sample = sum(message.duplicates for message in with_duplicates), with_duplicates[0].duplicate_key
-        raise errors.DuplicateKeys(
-            f"{count} of the rows to insert into {self._options.table.name} have a record key that the table, "
-            f"or the frame itself, has already; for example {sample!r}. Use upsert, or duplicates='drop'",
-            {"duplicates": count, "record_key": sample},
-        )
+        raise row_checks.existing_keys(self._options.table, count, sample)
 
 
 def _give_up(write: chronolake.Write, refused: ChronolakeError) -> None:
@@ -264,46 +265,33 @@ def _job_of(options: WriteOptions, storage_options: dict[str, str]) -> WriteJob:
     has_buckets = table.index.type is IndexType.BUCKET
     if fetched is None:
         fetched = Fetched([], [], {table.schema_version: table.schema})
-    return WriteJob(
-        base_path=table.base_path,
-        requested_time=options.requested_time,
-        # Not the frame's: its nested fields may not be nullable, where those of stored records have nulls.
-        schema=arrow_types.own_layout(table.schema),
-        fields=table.schema,
-        required=tuple(field.name for field in table.schema if not field.nullable),
-        ordering_fields=table.merge_fields,
+    return WriteJob.of_table(
+        table,
+        options.requested_time,
+        storage_options,
         existing=options.existing,
         refuses_repeated_keys=options.refuses_repeated_keys,
         kept_columns=options.kept_columns,
         stored=_stored(options, fetched),
         versions=fetched.fields,
-        log_format=LogFormat.of_table(table),
         new_file_ids=_new_file_ids(options, fetched),
-        has_key_filters=table.index.type is IndexType.BLOOM,
-        looks_keys_up=not has_buckets,
         copies_records=options.resizes_to is not None,
         begins_with_logs=has_buckets and options.batch is not None and not options.batch.instant.blocking,
-        rewritten=frozenset(_numbered(group) for group in options.numbered if group.rewrites),
-        storage_options=storage_options,
-        owner=Owner(table.metastore_id, table.table_id, table.name),
+        rewritten=bucket_writer.rewritten(options.numbered),
     )
 
 
 def _stored(options: WriteOptions, fetched: Fetched) -> dict[GroupNumber, StoredSlice]:
     """The slices that the write changes, by the file groups that its rows name."""
     if options.table.index.type is not IndexType.BUCKET:
-        return {_numbered(group): group.slice_ for group in options.numbered if group.slice_ is not None}
+        return bucket_writer.stored_of(options.numbered)
     return {_group_of(slice_): slice_ for slice_ in fetched.slices}
 
 
 def _new_file_ids(options: WriteOptions, fetched: Fetched) -> dict[GroupNumber, str]:
     if options.table.index.type is not IndexType.BUCKET:
-        return {_numbered(group): group.file_id for group in options.numbered if group.slice_ is None}
+        return bucket_writer.new_file_ids_of(options.numbered)
     return {_group_of(name): name.file_id for name in fetched.new_groups}
-
-
-def _numbered(group: NumberedGroup) -> GroupNumber:
-    return GroupNumber(group.partition_path, group.number)
 
 
 def _group_of(name: StoredSlice | FileGroupName) -> GroupNumber:
@@ -317,16 +305,12 @@ def _stats_of(messages: Sequence[Message | None]) -> list[WriteStat]:
 
 def _row_counts(messages: Sequence[Message | None], stats: Sequence[WriteStat]) -> RowCounts:
     winners = [message for message in messages if message is not None]
-    counts = RowCounts(
+    return RowCounts.of(
+        stats,
         read=sum(message.rows for message in winners),
-        inserted=sum(stat.inserts for stat in stats),
-        updated=sum(stat.updates for stat in stats),
-        deleted=sum(stat.deletes for stat in stats),
         superseded=sum(message.superseded for message in winners),
         unchanged=sum(message.unchanged for message in winners),
     )
-    assert counts.read == counts.accounted, f"rows are unaccounted for: {counts}"
-    return counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
 import chronolake
+from chronolake.writing import column_names
 from chronolake_model.instants import Instant
 from chronolake_model.names import listed
 from chronolake_model.tables import Table
@@ -242,7 +243,7 @@ def _spelled(table: Table, source: DataFrame, clause: Clause) -> Clause:
 def _own_names(table: Table, source: DataFrame, names: Sequence[str]) -> dict[str, str]:
     """For each of the names that is a column of the table, its name there."""
     case_sensitive = source.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
-    return schema.sources_of([field.name for field in table.schema], names, case_sensitive=case_sensitive)
+    return column_names.sources_of([field.name for field in table.schema], names, case_sensitive=case_sensitive)
 
 
 def _check_names(table: Table, source: DataFrame, clause: Clause) -> None:

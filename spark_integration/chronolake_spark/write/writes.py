@@ -24,17 +24,15 @@ from pyspark.sql import Column, DataFrame, Observation, functions as sf
 from pyspark.sql.types import DataType
 
 import chronolake
-from chronolake.indexes import targets
+from chronolake.indexes import partial_snapshots, targets
 from chronolake.slices import columns, stored_slices
 from chronolake.slices.merge import Existing
 from chronolake.slices.stored_slices import NumberedGroup
 from chronolake.writing import arrow_tags, column_names, conflict_retries, counts, new_groups, writable_tables
 from chronolake.writing.choices import Replaces
-from chronolake_model import merge_modes
 from chronolake_model.files import Snapshot
 from chronolake_model.instants import Instant
 from chronolake_model.markers import MarkersType, has_direct_markers
-from chronolake_model.merge_modes import MergeMode
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import Action, IndexType, Operation, State
 from chronolake_spark import errors
@@ -196,8 +194,8 @@ def _run_once(
 ) -> Instant:
     counted = {conflict_retries.RETRIES: str(retries)} if retries else {}
     with _begun(table, settings) as write:
-        refuse_another_schema(definition, write.instant)
-        definition = control_columns.in_present_buckets(definition, write.instant)
+        writable_tables.refuse_another_schema(definition, write.instant)
+        definition = writable_tables.in_present_buckets(definition, write.instant)
         source_states.refuse_older(table, settings.computed_from, write.requested_time)
         if not has_direct_markers(definition, settings.markers):
             progress.begins_files(lambda: table.markers(write.requested_time))
@@ -210,7 +208,9 @@ def _run_once(
             tagged_rows = tagged_rows if has_limit else arrow_batches.guarded(tagged_rows)
             with _placed(tagged_rows, table, definition, as_of, settings) as (frame, numbered):
                 if numbered is not None:
-                    fields = evolution.fields_of_slices(table, definition, stored_slices.slices_of(numbered))
+                    fields = partial_snapshots.fields_of_slices(
+                        table, definition, stored_slices.slices_of(numbered)
+                    )
                     options = options.with_groups(numbered, fields)
                 save(frame, table, options, has_limit=has_limit)
         return write.refresh() if settings.batch is None else settings.batch.complete()
@@ -368,11 +368,7 @@ def dry_run(df: DataFrame, table: Table, **how: Any) -> int:
 
 def lacking(df: DataFrame, table: Table) -> list[str]:
     """The columns that the frame of an upsert lacks and whose stored values stay; none in other merge modes."""
-    if merge_modes.mode_of(table.ordering_field, table.properties) is not MergeMode.PARTIAL_UPDATE:
-        return []
-    own = [field.name for field in table.schema]
-    needed = {*table.record_key_fields, *table.partition_fields, *sources_of(df, own)}
-    return [name for name in own if name not in needed]
+    return column_names.lacking(table, sources_of(df, [field.name for field in table.schema]))
 
 
 def _sources(
@@ -409,7 +405,7 @@ def columns_of(row_order: Sequence[str | Column]) -> list[Column]:
 def sources_of(df: DataFrame, wanted: Sequence[str]) -> dict[str, str]:
     """For each wanted column that the frame has, its name there."""
     case_sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
-    return schema.sources_of(df.columns, wanted, case_sensitive=case_sensitive)
+    return column_names.sources_of(df.columns, wanted, case_sensitive=case_sensitive)
 
 
 def unknown_columns(df: DataFrame, table: Table, used: Sequence[Column]) -> list[str]:
@@ -447,19 +443,6 @@ def _flag(delete_when: Column | None) -> Column:
 def _fields(table: Table, names: list[str]) -> list[Field]:
     by_name = {field.name: field for field in table.schema}
     return [by_name[name] for name in names]
-
-
-def refuse_another_schema(prepared: Table, instant: Instant) -> None:
-    """Raise ``SchemaMismatch`` when the schema changed while the rows were prepared for the one before.
-
-    What is completed later with a later schema, in the same file groups, the server takes for a conflict.
-    """
-    if instant.schema_version != prepared.schema_version:
-        raise errors.SchemaMismatch(
-            f"the schema of {prepared.name} was changed meanwhile, from version {prepared.schema_version} "
-            f"to version {instant.schema_version}; write the frame again",
-            {"schema_version": instant.schema_version},
-        )
 
 
 def _has_completed(write: chronolake.Write) -> bool:
