@@ -13,11 +13,9 @@ import httpx
 import pytest
 
 import chronolake
-from chronolake import Field
-from chronolake_model.file_names import base_file_name
-from chronolake_model.files import WriteStat
 from chronolake_storage.guard import ICEBERG_FOLDER
 from tests.fix_server import ServerProcess
+from tests.server.iceberg_tables import commit, new_table
 
 READ_ONLY = "this catalog is read-only"
 
@@ -39,26 +37,6 @@ def rest(shared_server_url: str) -> Iterator[httpx.Client]:
 def table(client: chronolake.Client, tmp_path_factory: pytest.TempPathFactory) -> chronolake.Table:
     """A table with one commit, whose file does not exist."""
     return new_table(client, "ice.orders", tmp_path_factory.mktemp("tables") / "orders")
-
-
-def new_table(client: chronolake.Client, name: str, folder: Path) -> chronolake.Table:
-    schema = [Field("id", "bigint"), Field("value", "string")]
-    table = client.create_table(name, base_path=str(folder), schema=schema, record_key_fields=["id"])
-    table.claim_storage()
-    commit(table)
-    return table
-
-
-def commit(
-    table: chronolake.Table,
-    *,
-    has_field_ids: bool = True,
-    file_id: str = "00000000-0000-0000-0000-000000000000-0",
-) -> None:
-    """An instant with one base file of one file group."""
-    with table.begin() as write:
-        name = base_file_name(file_id, "0-0-0", write.requested_time)
-        write.add(WriteStat("", file_id, name, 100, 3, inserts=3, has_field_ids=has_field_ids))
 
 
 def error(answer: httpx.Response) -> tuple[int, str]:

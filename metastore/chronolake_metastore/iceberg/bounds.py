@@ -67,15 +67,18 @@ def statistics(column_stats: bytes | str | None, types: Mapping[int, str], recor
         if stats.nulls is not None:
             found.values[field_id] = records
             found.nulls[field_id] = stats.nulls
-        if (lower := bound(type_, stats.min)) is not None:
+        if (lower := bound(type_, stats.min, zero=-0.0)) is not None:
             found.lower[field_id] = lower
-        if (upper := bound(type_, stats.max)) is not None:
+        if (upper := bound(type_, stats.max, zero=0.0)) is not None:
             found.upper[field_id] = upper
     return found
 
 
-def bound(type_: str, literal: Literal | None) -> bytes | None:
-    """A bound that was reported as a literal; None if it is unknown, or not one of this type."""
+def bound(type_: str, literal: Literal | None, *, zero: float) -> bytes | None:
+    """A bound that was reported as a literal; None if it is unknown, or not one of this type.
+
+    ``zero`` is the bound of floating-point numbers that are zero: for Iceberg, -0.0 is before 0.0.
+    """
     if literal is None:
         return None
     try:
@@ -83,6 +86,8 @@ def bound(type_: str, literal: Literal | None) -> bytes | None:
         # Iceberg's bounds leave NaN out, which Spark puts after all other numbers.
         if isinstance(value, float) and math.isnan(value):
             return None
+        if isinstance(value, float) and value == 0.0:
+            value = zero
         return encoded(type_, stored(type_, value))
     except (ValueError, ArithmeticError, struct.error):
         return None

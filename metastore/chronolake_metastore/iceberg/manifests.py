@@ -138,7 +138,7 @@ def _entry(entry: ManifestEntry, snapshot_id: int, fields: tuple[PartitionField,
             "file_format": "PARQUET",
             "partition": {
                 f"p{partitions.FIRST_FIELD_ID + at}": value
-                for at, (_, value) in enumerate(zip(fields, entry.partition, strict=False))
+                for at, (_, value) in enumerate(zip(fields, entry.partition, strict=True))
             },
             "record_count": entry.records,
             "file_size_in_bytes": entry.size_bytes,

@@ -47,7 +47,6 @@ class PartitionField(msgspec.Struct, frozen=True):
 
     name: str
     source_id: int
-    column: str
     kind: LiteralKind
     type: str
 
@@ -90,7 +89,7 @@ def spec_of(definition: Definition) -> Spec:
         return Spec((), spelling)
     types = schemas.primitives(definition.schema)
     fields = tuple(
-        PartitionField(name, by_name[name].field_id, by_name[name].name, kind, types[by_name[name].field_id])
+        PartitionField(name, by_name[name].field_id, kind, types[by_name[name].field_id])
         for name, kind in zip(definition.partition_fields, kinds, strict=True)
     )
     return Spec(fields, spelling)
@@ -102,7 +101,7 @@ def field_documents(fields: tuple[PartitionField, ...]) -> list[dict[str, Any]]:
         {
             "source-id": field.source_id,
             "field-id": FIRST_FIELD_ID + number,
-            "name": field.column,
+            "name": field.name,
             "transform": "identity",
         }
         for number, field in enumerate(fields)
@@ -129,7 +128,8 @@ def stored(type_: str, value: Value) -> bool | int | float | str | Decimal:
             whole = _EXACT.scaleb(value, scale)
             if abs(whole) >= 10**precision or whole % 1:
                 raise ValueError(f"{value} has more digits than {type_}")
-            return value
+            # Avro takes no value with more decimal places than the type, even if they are zeros.
+            return _EXACT.scaleb(Decimal(int(whole)), -scale)
         case _:
             raise ValueError(f"{value!r} is no {type_}")
 
@@ -161,7 +161,7 @@ def avro_fields(fields: tuple[PartitionField, ...]) -> list[dict[str, Any]]:
     return [
         {
             "name": f"p{FIRST_FIELD_ID + number}",
-            "type": ["null", _avro_type(field.type)],
+            "type": ["null", _avro_type(field.type, f"decimal_{FIRST_FIELD_ID + number}")],
             "default": None,
             "field-id": FIRST_FIELD_ID + number,
         }
@@ -169,14 +169,15 @@ def avro_fields(fields: tuple[PartitionField, ...]) -> list[dict[str, Any]]:
     ]
 
 
-def _avro_type(type_: str) -> Any:
+def _avro_type(type_: str, name: str) -> Any:
+    """A type in Avro. ``name`` is that of a decimal, for two fields cannot define one name."""
     if not type_.startswith("decimal"):
         return _AVRO[type_]
     precision, scale = decimal_of(type_)
     size = next(size for size in range(1, 17) if 10**precision <= 2 ** (8 * size - 1))
     return {
         "type": "fixed",
-        "name": f"decimal_{precision}_{scale}",
+        "name": name,
         "size": size,
         "logicalType": "decimal",
         "precision": precision,
