@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import struct
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -14,12 +16,15 @@ import pytest
 
 import chronolake
 from chronolake import Field
-from chronolake_metastore.iceberg import bounds
+from chronolake_metastore import errors
+from chronolake_metastore.iceberg import bounds, building, catalog as catalogs, expiry
 from chronolake_metastore.iceberg.catalog import Catalog, LoadedTable
+from chronolake_metastore.iceberg.schemas import AmbiguousName
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers.iceberg_folders import IcebergFolders
+from chronolake_storage import claims
 from tests.server.iceberg_tables import commit, new_table
 from tests.store.shown import TESTER
 
@@ -86,6 +91,160 @@ def test_a_path_may_have_more_decimal_places_than_the_type_of_its_column(
     table = new_table(client, "ice.places", tmp_path / "places", **fields)
     commit(table, path="price=1.500")
     assert partitions_of(load(shared_dsn, table)) == [(0, {"p1000": Decimal("1.50")})]
+
+
+def test_files_between_a_savepoint_and_the_next_state_are_not_read(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(client, "ice.gap", tmp_path / "gap")
+    table.savepoint()
+    for _ in range(6):
+        commit(table)
+    table.clean(retain_commits=1)
+    monkeypatch.setattr(building, "ROWS", 4)
+    snapshots = load(shared_dsn, table).metadata["snapshots"]
+    assert [snapshot["summary"]["total-data-files"] for snapshot in snapshots] == ["1", "1"]
+
+
+def list_of(loaded: LoadedTable, at: int) -> Path:
+    """The manifest list of a snapshot."""
+    return Path(loaded.metadata["snapshots"][at]["manifest-list"].removeprefix("file://"))
+
+
+def test_the_files_of_a_snapshot_are_encoded_outside_of_the_event_loop(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(client, "ice.threads", tmp_path / "threads")
+    commit(table)
+    statistics, threads = bounds.statistics, set[int]()
+
+    def recorded(*args: Any) -> bounds.Statistics:
+        threads.add(threading.get_ident())
+        return statistics(*args)
+
+    monkeypatch.setattr(bounds, "statistics", recorded)
+    load(shared_dsn, table)
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+def test_a_request_that_waited_takes_the_answer_that_was_made_meanwhile(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(client, "ice.waiting", tmp_path / "waiting")
+    commit(table)
+    monkeypatch.setattr(catalogs, "BACKFILL_SECONDS", -1.0)
+
+    async def load_thrice(catalog: Catalog) -> list[LoadedTable]:
+        return await asyncio.gather(*(catalog.load(TESTER, table.name) for _ in range(3)))
+
+    first, *others = with_catalog(shared_dsn, load_thrice)
+    assert all(other is first for other in others)
+    assert len(first.metadata["snapshots"]) == 1
+
+
+def test_a_table_without_the_claim_of_its_folder_is_refused_before_its_snapshots_are_made(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(client, "ice.foreign", tmp_path / "foreign")
+    claim = tmp_path / "foreign" / claims.PATH
+    claim.write_text(json.dumps({**json.loads(claim.read_text()), "table_id": TESTER.request_id}))
+    monkeypatch.setattr(bounds, "statistics", None)
+    with pytest.raises(errors.ConfigurationError, match="claim"):
+        load(shared_dsn, table)
+
+
+def test_the_snapshots_of_a_table_with_an_ambiguous_name_are_made_once(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(client, "ice.ambiguous", tmp_path / "ambiguous")
+    commit(table, has_field_ids=False)
+    table.change_schema([chronolake.DropColumn("value"), chronolake.AddColumn("value", "string")])
+    commit(table, has_field_ids=False)
+
+    async def load_twice(catalog: Catalog) -> None:
+        with pytest.raises(AmbiguousName):
+            await catalog.load(TESTER, table.name)
+        monkeypatch.setattr(bounds, "statistics", None)
+        with pytest.raises(AmbiguousName):
+            await catalog.load(TESTER, table.name)
+
+    with_catalog(shared_dsn, load_twice)
+
+
+def test_a_snapshot_whose_list_was_removed_is_made_again(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path
+) -> None:
+    table = new_table(client, "ice.removed", tmp_path / "removed")
+    commit(table)
+    manifest_list = list_of(load(shared_dsn, table), 0)
+    content = manifest_list.read_bytes()
+    manifest_list.unlink()
+    load(shared_dsn, table)
+    assert manifest_list.read_bytes() == content
+
+
+async def expire_twice(catalog: Catalog, *names: str) -> None:
+    """Load tables, and let what they do not need expire."""
+    for name in names:
+        await catalog.load(TESTER, name)
+    await catalog.expire(TESTER)
+    await catalog.expire(TESTER)
+
+
+def test_a_database_that_lacks_the_event_of_the_claim_removes_nothing(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path
+) -> None:
+    table = new_table(client, "ice.behind", tmp_path / "behind")
+    commit(table)
+    manifest_list = list_of(load(shared_dsn, table), 0)
+    table.clean(retain_commits=1)
+    claim = tmp_path / "behind" / claims.PATH
+    stated = json.loads(claim.read_text())
+    claim.write_text(json.dumps({**stated, "log_head": {"version": 1_000, "hash": "ab"}}))
+    with_catalog(shared_dsn, lambda catalog: expire_twice(catalog, table.name))
+    assert manifest_list.exists()
+    claim.write_text(json.dumps(stated))
+    with_catalog(shared_dsn, lambda catalog: expire_twice(catalog, table.name))
+    assert not manifest_list.exists()
+
+
+def test_a_damaged_list_keeps_manifests_and_does_not_stop_the_expiry_of_other_tables(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path
+) -> None:
+    tables = [new_table(client, f"ice.{name}", tmp_path / name) for name in ("damaged", "sound")]
+    other = "00000001-0000-0000-0000-000000000000-0"
+    for table in tables:
+        commit(table, file_id=other)
+        commit(table, file_id=other)
+    loaded = [load(shared_dsn, table) for table in tables]
+    manifests = [
+        {Path(record["manifest_path"]).name for record in records_of(str(list_of(table, 0)))}
+        for table in loaded
+    ]
+    for table in tables:
+        table.clean(retain_commits=1)
+    list_of(loaded[0], -1).write_bytes(b"no avro")
+    with_catalog(shared_dsn, lambda catalog: expire_twice(catalog, *(table.name for table in tables)))
+    folders = [{file.name for file in list_of(table, 0).parent.iterdir()} for table in loaded]
+    assert manifests[0] <= folders[0]
+    assert not manifests[1] & folders[1]
+
+
+def test_the_expiry_keeps_the_newest_metadata_and_does_not_read_a_table_that_has_not_changed(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(client, "ice.unchanged", tmp_path / "unchanged")
+
+    async def use(catalog: Catalog) -> LoadedTable:
+        loaded = await catalog.load(TESTER, table.name)
+        await asyncio.to_thread(commit, table)
+        await expire_twice(catalog)
+        monkeypatch.setattr(expiry, "find_unneeded", None)
+        await catalog.expire(TESTER)
+        return loaded
+
+    assert Path(with_catalog(shared_dsn, use).location.removeprefix("file://")).exists()
 
 
 def test_the_bounds_of_zero_are_those_of_both_zeros() -> None:

@@ -11,21 +11,23 @@ from typing import Final, Protocol
 import msgspec
 
 from chronolake_metastore.iceberg import bounds, chunks, manifests, partitions, schemas
-from chronolake_metastore.iceberg.chunks import Chunk, ChunkTotals, Range, SnapshotIndex
+from chronolake_metastore.iceberg.chunks import Chunk, ChunkTotals, GroupRange, SnapshotIndex
 from chronolake_metastore.iceberg.manifests import IcebergManifest, ManifestEntry
 from chronolake_metastore.iceberg.partitions import PartitionValue, Spec
 from chronolake_metastore.queries.iceberg import TableStates
-from chronolake_metastore.store.iceberg import BaseFileOfStates, GroupKey, State
+from chronolake_metastore.store.files import FIRST, GroupKey
+from chronolake_metastore.store.iceberg import BaseFileOfStates, ServedState
 from chronolake_model.file_names import relative_path
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import TableType
 
 ROWS: Final = 10_000
-"""Files that are read at once."""
+"""The most files that are read at once."""
+_STATS: Final = 200_000
+"""About how many statistics of columns are read at once."""
+_ROWS_MIN: Final = 1_000
 CHANGED_MAX: Final = 2_000
 """With more changed file groups than this, all chunks are made anew."""
-_IN_LOOP_MAX: Final = 500
-"""The most files that are encoded in the event loop, and not in a thread."""
 WRITTEN_AT_ONCE: Final = 64
 
 
@@ -36,7 +38,7 @@ class Facts(Protocol):
         """The first file groups that changed in a range."""
 
     async def files(
-        self, state: State, parent: State | None, ranges: Sequence[Range], limit: int
+        self, state: ServedState, parent: ServedState | None, ranges: Sequence[GroupRange], limit: int
     ) -> list[BaseFileOfStates]:
         """The first files in ranges of file groups."""
 
@@ -112,8 +114,8 @@ class SnapshotBuilder:
         encoding: Encoding,
         facts: Facts,
         unwritten: Unwritten,
-        state: State,
-        parent: State | None,
+        state: ServedState,
+        parent: ServedState | None,
     ) -> None:
         self._encoding = encoding
         self._facts = facts
@@ -124,6 +126,7 @@ class SnapshotBuilder:
         self._changes: list[IcebergManifest] = []
         self._added, self._removed = ChunkTotals(), ChunkTotals()
         self._without_ids: set[int] = set()
+        self._rows = min(ROWS, max(_ROWS_MIN, _STATS // max(len(encoding.types), 1)))
         self._of_neighbour: dict[str, IcebergManifest] = {}
         """Its manifests without changes, by their names without the snapshot."""
 
@@ -158,17 +161,17 @@ class SnapshotBuilder:
         }
         positions = chunks.changed(old, groups)
         ranges = [chunks.range_of(old, found) for found in positions]
-        files = await self._facts.files(self._state, self._parent, ranges, ROWS) if ranges else []
-        if len(files) == ROWS:
+        files = await self._facts.files(self._state, self._parent, ranges, self._rows) if ranges else []
+        if len(files) == self._rows:
             return None
-        made = await self._encode(lambda: self._rebuilt(old, positions, ranges, files), len(files))
+        made = await asyncio.to_thread(self._rebuilt, old, positions, ranges, files)
         return None if _is_fragmented(made) else made
 
     def _rebuilt(
         self,
         old: Sequence[Chunk],
         positions: Sequence[range],
-        ranges: Sequence[Range],
+        ranges: Sequence[GroupRange],
         files: Sequence[BaseFileOfStates],
     ) -> list[Chunk]:
         made: list[Chunk] = []
@@ -187,21 +190,17 @@ class SnapshotBuilder:
         self._changes, self._added, self._removed = [], ChunkTotals(), ChunkTotals()
         self._without_ids.clear()
         made: list[Chunk] = []
-        after = chunks.FIRST
+        after = FIRST
         while True:
-            files = await self._facts.files(self._state, self._parent, [(after, None)], ROWS)
-            is_last = len(files) < ROWS
+            files = await self._facts.files(self._state, self._parent, [(after, None)], self._rows)
+            is_last = len(files) < self._rows
             if not is_last:
                 files = _whole_chunks(files)
                 after = files[-1].group
-            page = files
-            made += await self._encode(lambda page=page: self._chunks(page), len(page))  # type: ignore[misc]
+            made += await asyncio.to_thread(self._chunks, files)
             await self._unwritten.flush(WRITTEN_AT_ONCE)
             if is_last:
                 return made
-
-    async def _encode(self, work: Callable[[], list[Chunk]], files: int) -> list[Chunk]:
-        return work() if files <= _IN_LOOP_MAX else await asyncio.to_thread(work)
 
     def _chunks(self, files: Sequence[BaseFileOfStates]) -> list[Chunk]:
         """The chunks of a range of file groups; what the state has changed in it is written too."""

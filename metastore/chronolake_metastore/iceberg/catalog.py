@@ -7,7 +7,6 @@ before another one names it: manifests, then the list of the snapshot, then the 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,14 +18,16 @@ import msgspec
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.iceberg import building, documents, expiry, manifests, partitions
-from chronolake_metastore.iceberg.chunks import Range, SnapshotIndex
+from chronolake_metastore.iceberg import building, chunks, documents, expiry, manifests, partitions
+from chronolake_metastore.iceberg.chunks import GroupRange, SnapshotIndex
 from chronolake_metastore.iceberg.folders import MetadataFolder
+from chronolake_metastore.iceberg.schemas import AmbiguousName
 from chronolake_metastore.queries import iceberg as queries
 from chronolake_metastore.queries.iceberg import TableStates
 from chronolake_metastore.service.service import Service
-from chronolake_metastore.store.iceberg import BaseFileOfStates, GroupKey, State
-from chronolake_model import base_paths, decoding
+from chronolake_metastore.store.files import GroupKey
+from chronolake_metastore.store.iceberg import BaseFileOfStates, ServedState
+from chronolake_model import base_paths
 from chronolake_model.base_paths import Kind
 from chronolake_model.times import Micros
 
@@ -55,18 +56,22 @@ class LoadedTable(msgspec.Struct, frozen=True):
 class _Known(msgspec.Struct):
     """The state of a table in this process; ``snapshots`` are documents by their ids, made by ``types``.
 
-    ``unneeded`` are the names of files that the last look of the expiry found unneeded.
+    ``loaded`` is the table at ``version`` of its log; unless it is complete, older snapshots are missing.
+    ``unneeded`` are the files that the last look of the expiry found unneeded; ``expired`` are the version, and
+    the location of the metadata, that it looked at.
     """
 
     name: str
     lock: asyncio.Lock
     unneeded: frozenset[str] = frozenset()
+    expired: tuple[int, str] | None = None
     folder: MetadataFolder | None = None
     place: tuple[str, dict[str, str]] | None = None
     types: str = ""
     snapshots: dict[int, dict[str, Any]] = {}
     newest: SnapshotIndex | None = None
     version: int = -1
+    is_complete: bool = False
     loaded: LoadedTable | None = None
 
 
@@ -83,7 +88,7 @@ class _Facts:
         return await self._service.read(self._ctx, queries.changed, self._name, self._table, between, limit)
 
     async def files(
-        self, state: State, parent: State | None, ranges: Sequence[Range], limit: int
+        self, state: ServedState, parent: ServedState | None, ranges: Sequence[GroupRange], limit: int
     ) -> list[BaseFileOfStates]:
         return await self._service.read(
             self._ctx, queries.files, self._name, self._table, state, parent, ranges, limit
@@ -109,15 +114,22 @@ class Catalog:
         table, version = await self._service.read(ctx, queries.find, name)
         table.refuse_unfinished()
         known = self._known(table)
-        if known.loaded is not None and known.version == version:
-            return known.loaded
+        former = known.loaded
+        if former is not None and known.is_complete and known.version >= version:
+            return former
         async with known.lock:
-            # Another request may have made it while this one waited.
-            if known.loaded is not None and known.version == version:
-                return known.loaded
+            # Another request may have made it while this one waited. Older snapshots are for later ones.
+            present = known.loaded
+            is_new = known.is_complete or present is not former
+            if present is not None and is_new and known.version >= version:
+                return present
             async with self._builds:
                 try:
                     return await self._load(msgspec.structs.replace(ctx, table_id=table.table_id), name, known)
+                except AmbiguousName:
+                    # Its snapshots are written, and the next request does not make them again.
+                    known.loaded = None
+                    raise
                 except BaseException:
                     # It may name files that were not written.
                     known.types, known.loaded = "", None
@@ -133,16 +145,16 @@ class Catalog:
             if known.folder is None:
                 continue
             try:
-                found = await self._service.read(
-                    msgspec.structs.replace(ctx, table_id=table_id),
-                    queries.states,
-                    known.name,
-                    self._snapshots_max,
-                )
+                ctx = msgspec.structs.replace(ctx, table_id=table_id)
+                _, version = await self._service.read(ctx, queries.find, known.name)
+                now = version, "" if known.loaded is None else known.loaded.location
+                if known.expired == now and not known.unneeded:
+                    continue
+                found = await self._service.read(ctx, queries.states, known.name, self._snapshots_max)
                 unneeded = await expiry.find_unneeded(known.folder, found)
                 if gone := sorted(unneeded & known.unneeded):
                     await known.folder.remove(gone)
-                known.unneeded = unneeded - set(gone)
+                known.unneeded, known.expired = unneeded - set(gone), now
             except errors.NotFound:
                 # It was dropped or renamed: the next load, under its name, takes it up again.
                 self._tables.pop(table_id, None)
@@ -177,10 +189,16 @@ class Catalog:
             _Facts(self._service, ctx, name, found.table),
         )
         if known.types != types:
+            # A table whose base path is another one's is refused before its snapshots are made.
+            await known.folder.create(())
             known.types, known.newest = types, None
             known.snapshots = await maker.stored_snapshots(types)
         is_complete = await maker.make_missing(known)
-        metadata = documents.metadata(found, spec, location, maker.listed(known.snapshots), types)
+        try:
+            metadata = documents.metadata(found, spec, location, maker.listed(known.snapshots), types)
+        except AmbiguousName:
+            await maker.unwritten.flush()
+            raise
         content = msgspec.json.encode(metadata)
         digest = building.digest(content)
         file_name = f"{metadata['last-sequence-number']}-{digest}{expiry.METADATA_SUFFIX}"
@@ -191,9 +209,9 @@ class Catalog:
             f"{location}/{known.folder.path}/{file_name}",
             answered,
             documents.config(found),
-            hashlib.sha256(msgspec.json.encode(answered)).hexdigest()[:32],
+            building.digest(msgspec.json.encode(answered)),
         )
-        known.version = found.version if is_complete else -1
+        known.version, known.is_complete = found.version, is_complete
         return known.loaded
 
 
@@ -217,18 +235,21 @@ class _Maker:
 
     async def stored_snapshots(self, types: str) -> dict[int, dict[str, Any]]:
         """The snapshots in the newest metadata in storage that this server, or another one, has made."""
-        names = [name for name in await self._folder.names() if name.endswith(expiry.METADATA_SUFFIX)]
-        newest = max(names, key=lambda name: (expiry.snapshot_of(name), name), default=None)
+        names = frozenset(await self._folder.names())
+        of_metadata = [name for name in names if name.endswith(expiry.METADATA_SUFFIX)]
+        newest = max(of_metadata, key=lambda name: (expiry.snapshot_of(name), name), default=None)
         content = None if newest is None else await self._folder.read(newest)
         if content is None:
             return {}
         document = msgspec.json.decode(content)
         if document["properties"].get(documents.TYPES) != types:
             return {}
+        # A server that retains fewer snapshots may have removed the lists of older ones.
+        lists = {f"{self._location}/{name}" for name in names}
         return {
             snapshot["snapshot-id"]: snapshot
             for snapshot in document["snapshots"]
-            if snapshot["manifest-list"].startswith(f"{self._location}/")
+            if snapshot["manifest-list"] in lists
         }
 
     async def make_missing(self, known: _Known) -> bool:
@@ -263,7 +284,7 @@ class _Maker:
         content = await self._folder.read(snapshot["manifest-list"].rpartition("/")[2])
         if content is None:
             return None
-        return decoding.decode(manifests.index_of(content), SnapshotIndex)
+        return chunks.index_of(content)
 
     async def _make(self, known: _Known, at: int, neighbour: SnapshotIndex | None) -> SnapshotIndex:
         state = self._found.states[at]

@@ -14,12 +14,14 @@ from typing import Final
 
 import msgspec
 
+from chronolake_metastore.iceberg import manifests
 from chronolake_metastore.iceberg.manifests import IcebergManifest, Status
-from chronolake_metastore.store.iceberg import BaseFileOfStates, GroupKey, State
+from chronolake_metastore.store.files import FIRST, GroupKey
+from chronolake_metastore.store.iceberg import BaseFileOfStates, ServedState
+from chronolake_model import decoding
 
-Range = tuple[GroupKey, GroupKey | None]
+GroupRange = tuple[GroupKey, GroupKey | None]
 """The file groups after the first key, up to the second; to the end if that is None."""
-FIRST: Final[GroupKey] = ("", "")
 FILES: Final = 100
 """The number of files in a chunk on average."""
 FILES_MAX: Final = 4 * FILES
@@ -65,8 +67,8 @@ class SnapshotIndex(msgspec.Struct, frozen=True):
     were written.
     """
 
-    state: State
-    parent: State | None
+    state: ServedState
+    parent: ServedState | None
     chunks: list[Chunk]
     changes: list[IcebergManifest]
     added: ChunkTotals
@@ -86,6 +88,14 @@ class SnapshotIndex(msgspec.Struct, frozen=True):
             totals.add(chunk.totals)
         totals.add(self.added)
         return totals
+
+
+def index_of(manifest_list: bytes) -> SnapshotIndex | None:
+    """The index in a manifest list; None if the file is damaged."""
+    try:
+        return decoding.decode(manifests.index_of(manifest_list), SnapshotIndex)
+    except (ValueError, EOFError, KeyError, msgspec.DecodeError):
+        return None
 
 
 def is_end(group: GroupKey) -> bool:
@@ -118,7 +128,7 @@ def changed(chunks: Sequence[Chunk], groups: Iterable[GroupKey]) -> list[range]:
     return found
 
 
-def range_of(chunks: Sequence[Chunk], positions: range) -> Range:
+def range_of(chunks: Sequence[Chunk], positions: range) -> GroupRange:
     """The range of the chunks at these positions: the last chunk of all reaches to the end."""
     first = chunks[positions.start - 1].last if positions.start else FIRST
     return first, None if positions.stop == len(chunks) else chunks[positions.stop - 1].last

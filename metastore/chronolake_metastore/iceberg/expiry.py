@@ -1,7 +1,8 @@
 """Files of the catalog that no retained state of a table needs any more.
 
 The name of a file has the snapshot that first has it. A list needs its own snapshot; a manifest that is older
-than the retained snapshots may be carried by their lists; and the newest metadata is needed.
+than the retained snapshots may be carried by their lists; and the newest metadata is needed, for a server that
+restarts goes on from it.
 """
 
 from __future__ import annotations
@@ -9,11 +10,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from chronolake_metastore.iceberg import manifests
-from chronolake_metastore.iceberg.chunks import SnapshotIndex
+from chronolake_metastore.iceberg import chunks
 from chronolake_metastore.iceberg.folders import MetadataFolder
 from chronolake_metastore.queries.iceberg import TableStates
-from chronolake_model import decoding
 
 METADATA_SUFFIX: Final = ".metadata.json"
 LIST_PREFIX: Final = "snap-"
@@ -32,16 +31,20 @@ async def find_unneeded(folder: MetadataFolder, found: TableStates) -> frozenset
     Those of a state that is newer than ``found`` are among them: they are not when it is found.
     """
     retained = {int(state.time) for state in found.states}
-    newest = max(retained, default=0)
     names = await folder.names()
     metadata = {name for name in names if name.endswith(METADATA_SUFFIX)}
     lists = {name for name in names if name.startswith(LIST_PREFIX)}
     old_manifests = {name for name in names if snapshot_of(name) not in {-1, *retained}} - metadata - lists
     needed_lists = [name for name in lists if snapshot_of(name) in retained]
     unneeded = lists.difference(needed_lists)
+    newest = max(map(snapshot_of, metadata), key=lambda snapshot: (snapshot in retained, snapshot), default=0)
     unneeded |= {name for name in metadata if snapshot_of(name) != newest}
-    for name in needed_lists if old_manifests else ():
+    for name in needed_lists:
+        if not old_manifests:
+            break
         if (content := await folder.read(name)) is not None:
-            index = decoding.decode(manifests.index_of(content), SnapshotIndex)
+            if (index := chunks.index_of(content)) is None:
+                # It may name any of them.
+                return frozenset(unneeded)
             old_manifests.difference_update(manifest.path for manifest in index.manifests)
     return frozenset(unneeded | old_manifests)

@@ -11,8 +11,8 @@ from chronolake_metastore.domain.schemas import Schema
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import tables
 from chronolake_metastore.store import archived, iceberg as stored, instants, schemas
-from chronolake_metastore.store.files import changed_groups
-from chronolake_metastore.store.iceberg import GroupKey, State
+from chronolake_metastore.store.files import FIRST, GroupKey, changed_groups
+from chronolake_metastore.store.iceberg import ServedState
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.times import Micros
 
@@ -32,7 +32,7 @@ class TableStates(msgspec.Struct, frozen=True):
     table: Table
     version: int
     schemas: list[Schema]
-    states: list[State]
+    states: list[ServedState]
     savepoints: list[tuple[Micros, Micros]]
     last_completion: Micros | None
     is_whole: bool
@@ -80,7 +80,7 @@ async def changed(
 ) -> list[GroupKey]:
     """The first ``limit`` file groups that changed in a range (from, to]."""
     async with database.reading() as connection:
-        return await changed_groups(connection, table.table_id, between, ("", ""), limit)
+        return await changed_groups(connection, table.table_id, between, FIRST, limit)
 
 
 async def files(
@@ -88,8 +88,8 @@ async def files(
     database: Database,
     table_name: str,
     table: Table,
-    state: State,
-    parent: State | None,
+    state: ServedState,
+    parent: ServedState | None,
     ranges: Sequence[tuple[GroupKey, GroupKey | None]],
     limit: int,
 ) -> list[stored.BaseFileOfStates]:

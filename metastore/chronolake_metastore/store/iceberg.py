@@ -10,6 +10,7 @@ import msgspec
 
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
 from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.store.files import GroupKey
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_model.times import Micros
@@ -19,13 +20,16 @@ _VERSION: Final = "SELECT version FROM clock WHERE table_id = %(table_id)s"
 _SAVEPOINTS: Final = statements.load("iceberg/savepoints")
 _STATES: Final = statements.load("iceberg/states")
 _CUTS: Final = statements.load("iceberg/cuts")
-_FILES: Final = statements.load("iceberg/files")
+_IS_IN: Final = statements.load("iceberg/is_in")
+_FILES: Final = (
+    statements.load("iceberg/files")
+    .replace("{is_in_parent}", _IS_IN.replace("{state}", "parent"))
+    .replace("{is_in_state}", _IS_IN.replace("{state}", "state"))
+)
 _ACTIONS: Final = sorted(COMPLETED_WRITES | {Action.RESTORE})
 
-GroupKey = tuple[str, str]
 
-
-class State(msgspec.Struct, frozen=True):
+class ServedState(msgspec.Struct, frozen=True):
     """A state of a table as of ``time``, which an instant made.
 
     ``time`` is the instant's completion time; of a compaction, it may also be its requested time. The state
@@ -39,7 +43,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 class BaseFileOfStates(msgspec.Struct, frozen=True):
-    """A base file in a range of file groups, and whether a state and its parent have it: one, both or neither.
+    """A base file in a range of file groups, and whether a state and its parent have it: one or both.
 
     ``column_stats`` are JSON, by field id.
     """
@@ -69,7 +73,7 @@ async def version(connection: Reader, table_id: UUID) -> int:
     return int(rows.scalar_one())
 
 
-async def states(connection: Reader, table: Table, limit: int) -> list[State]:
+async def states(connection: Reader, table: Table, limit: int) -> list[ServedState]:
     """The newest ``limit`` states that the table serves, oldest first, and those that savepoints pin."""
     query = _STATES if table.definition.type is TableType.COPY_ON_WRITE else _CUTS
     named = {
@@ -80,7 +84,7 @@ async def states(connection: Reader, table: Table, limit: int) -> list[State]:
     }
     rows = await statements.execute(connection, query, named)
     return [
-        State(Micros(time), Micros(completed), Micros(requested), Operation(operation))
+        ServedState(Micros(time), Micros(completed), Micros(requested), Operation(operation))
         for time, completed, requested, operation in rows
     ]
 
@@ -94,8 +98,8 @@ async def savepoints(connection: Reader, table_id: UUID, limit: int) -> list[tup
 async def files(
     connection: Reader,
     table: Table,
-    state: State,
-    parent: State | None,
+    state: ServedState,
+    parent: ServedState | None,
     ranges: Sequence[tuple[GroupKey, GroupKey | None]],
     limit: int,
 ) -> list[BaseFileOfStates]:

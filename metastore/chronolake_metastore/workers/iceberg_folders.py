@@ -17,11 +17,15 @@ FILE_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
 class IcebergFolder:
-    """The folder of one table; see ``iceberg.catalog.MetadataFolder``."""
+    """The folder of one table; see ``iceberg.folders.MetadataFolder``.
 
-    def __init__(self, files: Files, guard: Guard) -> None:
+    ``guard`` permits files to be created. ``deletions`` also compares the log's head with the claim.
+    """
+
+    def __init__(self, files: Files, guard: Guard, deletions: Guard) -> None:
         self._files = files
         self._guard = guard
+        self._deletions = deletions
         self.path = f"{ICEBERG_FOLDER}/{guard.table_id}"
 
     async def names(self) -> list[str]:
@@ -47,7 +51,7 @@ class IcebergFolder:
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove files of the folder."""
-        await run(lambda: self._guard.remove_iceberg_files([f"{self.path}/{name}" for name in names]))
+        await run(lambda: self._deletions.remove_iceberg_files([f"{self.path}/{name}" for name in names]))
 
 
 class IcebergFolders:
@@ -61,6 +65,7 @@ class IcebergFolders:
         definition = table.definition
         place = Place(table.table_id, table.name, definition.base_path, definition.properties, definition.tick)
         files, owner, metastore = await self._storage.access(place)
-        # The log's head is not compared with the claim: all files are named by their content, so a database
-        # that lacks an event overwrites nothing.
-        return IcebergFolder(files, Guard(files, owner, metastore))
+        # All files are named by their content, so a database that lacks an event overwrites nothing. But it
+        # would delete what the states after that event need.
+        deletions = Guard(files, owner, metastore, log=metastore)
+        return IcebergFolder(files, Guard(files, owner, metastore), deletions)
