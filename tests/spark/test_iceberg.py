@@ -8,11 +8,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import chronolake
 from chronolake import Action, AddColumn, DropColumn, Field, RenameColumn, SchemaChange, WidenColumn
-from chronolake_model.files import FileGroupName
+from chronolake.hudi import adopting
+from chronolake.hudi.definitions import Options
+from chronolake.slices import columns
+from chronolake_model.file_names import base_file_name
+from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.partition_paths import partition_path
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType, TableService, TableType
@@ -20,6 +26,7 @@ from chronolake_spark import services
 from chronolake_spark.services import executing, jobs
 from tests.fix_s3 import KEYS, S3
 from tests.fix_server import ServerProcess
+from tests.hudi.stored_tables import unpacked
 from tests.spark import iceberg_readers
 from tests.spark.arrow_writes import row, upsert, write_rows
 from tests.spark.iceberg_readers import DuckDB, Reader
@@ -195,6 +202,78 @@ def compaction(table: chronolake.Table) -> str:
     table.services.plan(TableService.COMPACTION, force=True)
     [plan] = executing.waiting(table, list(jobs.SERVICES))
     return plan.requested_time
+
+
+FOREIGN: Final = {
+    "id": pa.int64(),
+    "value": pa.string(),
+    "ts": pa.int64(),
+    "day": pa.string(),
+    "count": pa.int32(),
+    "price": pa.decimal128(4, 2),
+    "tags": pa.list_(pa.struct({"name": pa.string(), "weights": pa.map_(pa.string(), pa.float64())})),
+    "gone": pa.string(),
+}
+"""The columns of SCHEMA in files without field ids."""
+LATER: Final = {
+    **{name: type_ for name, type_ in FOREIGN.items() if name != "value"},
+    "title": pa.string(),
+    "count": pa.int64(),
+    "note": pa.string(),
+}
+
+
+def write_without_ids(
+    table: chronolake.Table, types: dict[str, pa.DataType], *ids: int, group: int, **values: Any
+) -> None:
+    """An instant with a file as another engine writes it, of columns in an order of their own."""
+    file_id = f"{group:08d}-0000-0000-0000-000000000000-0"
+    with table.begin() as write:
+        name = base_file_name(file_id, "0-0-0", write.requested_time)
+        meta = dict.fromkeys(columns.META, "")
+        rows = [
+            {
+                **meta,
+                columns.RECORD_KEY: str(id),
+                columns.PARTITION_PATH: "day=a",
+                "id": id,
+                "ts": 1,
+                "day": "a",
+            }
+            | {"tags": TAGS, **values}
+            for id in ids
+        ]
+        layout = pa.schema([*reversed(types.items()), *((column, pa.string()) for column in columns.META)])
+        path = Path(table.definition.base_path, "day=a", name)
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(rows, layout), path)
+        stat = WriteStat("day=a", file_id, name, path.stat().st_size, len(rows), inserts=len(rows))
+        write.add(stat)
+
+
+def test_files_without_field_ids_have_the_rows_of_each_state(
+    new_table: NewTable, readers: list[Reader], shared_server_url: str
+) -> None:
+    table = new_table()
+    write_without_ids(table, FOREIGN, 11, 12, group=4, value="x", count=1, price=Decimal("1.5"), gone="g")
+    write(table, 1, 2, value="with ids", count=2)
+    table.change_schema([*CHANGES[:2], AddColumn("note", "string")])
+    write_without_ids(table, LATER, 13, 14, group=5, title="t", count=2**40, note="z")
+    upsert(table, row(11, group=4, path="day=a", id=11, day="a", ts=2, title="new", tags=TAGS))
+    loaded = iceberg_readers.load(shared_server_url, table.name)
+    assert len(loaded.metadata.snapshots) == 4
+    iceberg_readers.assert_same_states(table, loaded, readers)
+
+
+@pytest.mark.parametrize("name", ["cow8", "nested9", "evolved9"])
+def test_an_adopted_table_has_the_rows_of_each_state(
+    client: chronolake.Client, tmp_path: Path, readers: list[Reader], shared_server_url: str, name: str
+) -> None:
+    options = Options(name=f"iceberg.{name}", base_path=str(unpacked(name, tmp_path)))
+    table = client.table(adopting.adopt(client, options).table)
+    loaded = iceberg_readers.load(shared_server_url, table.name)
+    assert loaded.metadata.snapshots
+    iceberg_readers.assert_same_states(table, loaded, readers)
 
 
 def test_a_table_in_object_storage_is_read_with_the_credentials_of_the_reader(

@@ -21,6 +21,7 @@ from chronolake_model.column_types import (
     StructType,
 )
 from chronolake_model.columns import NestedField, SchemaField
+from chronolake_model.meta_columns import FIELD_IDS
 
 _PRIMITIVES: Final = {
     "boolean": "boolean",
@@ -121,12 +122,13 @@ class _Named(msgspec.Struct):
 def name_mapping(versions: Sequence[Schema]) -> list[dict[str, Any]]:
     """The columns of files without field ids, which were written with these versions.
 
-    Raises ``AmbiguousName`` if a name stood for two of them: readers have no other way to tell them apart.
+    Hudi's five are among them: pyiceberg refuses a file with a column that is not. Raises ``AmbiguousName`` if
+    a name stood for two columns: readers have no other way to tell them apart.
     """
     columns: dict[int, _Named] = {}
     for version in versions:
         _collect(version.fields, columns)
-    return _mapping(columns)
+    return _mapping(columns) + [{"field-id": id_, "names": [name]} for name, id_ in FIELD_IDS.items()]
 
 
 def _collect(fields: Iterable[SchemaField | NestedField], into: dict[int, _Named]) -> None:
