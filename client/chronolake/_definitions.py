@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from chronolake_hudi import publishable
 from chronolake_model.schemas import AddColumn, SchemaChange, TableSchema
 from chronolake_model.tables import CreateTable, SchemaField, Table
 from chronolake_model.vocabulary import Action, TableType
@@ -28,6 +27,8 @@ _LOG: Final = logging.getLogger(HUDI_LOGGER)
 
 def warn_of_new(table: CreateTable) -> None:
     """Warn if Hudi's readers will not see a table of this definition."""
+    from chronolake_hudi import publishable  # noqa: PLC0415  # slow
+
     # The server refuses what is no definition.
     with contextlib.suppress(ValueError, KeyError, StopIteration):
         _warn(table.name, publishable.unseen(table))
@@ -45,6 +46,8 @@ def warn_of_changes(
 
     ``former`` are the columns of its versions until now; those of the present one may be left out.
     """
+    from chronolake_hudi import publishable  # noqa: PLC0415  # slow
+
     # The server refuses what is no change.
     with contextlib.suppress(ValueError):
         _warn(table.name, publishable.unseen_after(table, changes, [table.schema, *former]))

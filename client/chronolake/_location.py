@@ -23,25 +23,14 @@ from chronolake_model.markers import (
     check_marker,
 )
 from chronolake_model.problems import ProblemCode
-from chronolake_model.publication import (
-    PUBLISH_PROPERTY,
-    PUBLISHER_PROPERTY,
-    HistoryFile,
-    HistoryInstant,
-    HistoryRange,
-    PublicationStep,
-    PublishedFile,
-    PublishedHistory,
-    Publisher,
-)
+from chronolake_model.publication import PUBLISH_PROPERTY, PUBLISHER_PROPERTY, Publisher
 from chronolake_model.storage import options_of
 from chronolake_model.tables import Table
 from chronolake_model.times import parse_time
-from chronolake_storage import guard as guards, opening, published_history, publishing, visibility
+from chronolake_storage import guard as guards, opening, visibility
 from chronolake_storage.claims import Owner, ensure_claim
 from chronolake_storage.errors import ClaimRefused
 from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, Metastore
-from chronolake_storage.published_history import HistoryListing, HistorySource
 
 
 class TableLocation:
@@ -143,80 +132,10 @@ class TableLocation:
         """The direct markers of an instant."""
         return StoredMarkers(self, requested_time)
 
-    def begin_publication(self, files_since: str | None) -> None:
-        """Claim the base path for publishing, see ``publishing.begin``. Raises ``StorageFailed``."""
-        self.claimed  # noqa: B018 - the folder is made
-        with storages.storage_failures():
-            publishing.begin(self.checked_storage.files, self.guard, files_since)
-
-    def hide_publication(self, was_published: bool) -> None:
-        """Hide the table from Hudi's readers, see ``publishing.hide``. Raises ``StorageFailed``."""
-        with storages.storage_failures():
-            publishing.hide(self.checked_storage.files, self.guard, was_published=was_published)
-
     def shown_by(self) -> str | None:
         """The file by which Hudi's readers find the table; None if there is none. Raises ``StorageFailed``."""
         with storages.storage_failures():
             return visibility.shown_by(self.storage.files, self._definition.table_id)
-
-    def publish(self, steps: Sequence[PublicationStep], is_hidden: bool) -> None:
-        """Execute steps of a publication. Raises ``StorageFailed``."""
-        with storages.storage_failures():
-            publishing.execute(self.checked_storage.files, self.guard, steps, is_hidden=is_hidden)
-
-    def find_publication(self, owned: publishing.Owned) -> publishing.Comparison:
-        """List ``.hoodie``, see ``publishing.find``. Raises ``StorageFailed``."""
-        with storages.storage_failures():
-            return publishing.find(self.checked_storage.files, owned)
-
-    def remove_publication(self, paths: Sequence[str]) -> None:
-        """Remove files of the publication. Raises ``StorageFailed``."""
-        with storages.storage_failures():
-            self.guard.remove_published(paths)
-
-    def find_history(self, written: PublishedHistory | None) -> HistoryListing:
-        """Compare the history of a publication, see ``published_history.find``. Raises ``StorageFailed``."""
-        with storages.storage_failures():
-            return published_history.find(self.checked_storage.files, written)
-
-    def write_history(self, range_: HistoryRange, source: HistorySource) -> HistoryFile:
-        """Write a file of the history, see ``published_history.write``. Raises ``StorageFailed``."""
-        with storages.storage_failures():
-            return published_history.write(self.checked_storage.files, range_, source)
-
-    def compare_history(self, name: str, instants: Sequence[HistoryInstant]) -> bool:
-        """Compare a file of the history, see ``published_history.differs``. Raises ``StorageFailed``."""
-        with storages.storage_failures():
-            return published_history.differs(self.checked_storage.files, name, instants)
-
-    def show_history(self, history: PublishedHistory) -> None:
-        """Let readers find a history, see ``published_history.show``. Raises ``StorageFailed``."""
-        with storages.storage_failures():
-            published_history.show(self.checked_storage.files, history)
-
-    def remove_archived(self, before: str) -> bool:
-        """Remove instants from the timeline, see ``published_history.remove_archived``."""
-        with storages.storage_failures():
-            return published_history.remove_archived(self.checked_storage.files, self.guard, before)
-
-    def remove_unused_history(self, history: PublishedHistory) -> None:
-        """Remove old files of a history, see ``published_history.remove_unused``. Raises ``StorageFailed``."""
-        with storages.storage_failures():
-            published_history.remove_unused(self.checked_storage.files, self.guard, history)
-
-    def compare_publication(
-        self, expected: Sequence[PublishedFile], comparison: publishing.Comparison
-    ) -> list[PublishedFile]:
-        """Find files that are missing or differ, see ``publishing.differing``. Raises ``StorageFailed``."""
-        with storages.storage_failures():
-            return publishing.differing(self.checked_storage.files, expected, comparison.stored)
-
-    def put_publication_right(
-        self, expected: Sequence[PublishedFile], comparison: publishing.Comparison
-    ) -> list[PublishedFile]:
-        """Write files that are missing or differ, see ``publishing.put_right``. Raises ``StorageFailed``."""
-        with storages.storage_failures():
-            return publishing.put_right(self.checked_storage.files, expected, comparison.stored)
 
     def find(self, files: Sequence[DeletedFile]) -> list[DeletedFile]:
         """The files that are in storage. Raises ``StorageFailed``."""

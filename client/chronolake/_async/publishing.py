@@ -11,6 +11,7 @@ from chronolake._async.transport import AsyncTransport
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._http import default_writer
 from chronolake._location import TableLocation
+from chronolake._published_location import PublishedLocation
 from chronolake_model import operations
 from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
@@ -147,24 +148,24 @@ class _Publisher:
 
     def __init__(self, transport: AsyncTransport, location: TableLocation, table: str) -> None:
         self._transport = transport
-        self._location = location
+        self._location = PublishedLocation(location)
         self._table = table
         self.publication: Publication | None = None
         self.has_changed_visibility = False
 
     async def begin(self, files_since: str | None) -> None:
-        await concurrency.run_blocking(self._location.begin_publication, files_since)
+        await concurrency.run_blocking(self._location.begin, files_since)
 
     async def hide(self, *, was_published: bool) -> None:
         self.has_changed_visibility = True
-        await concurrency.run_blocking(self._location.hide_publication, was_published)
+        await concurrency.run_blocking(self._location.hide, was_published)
 
     async def read_steps(self, after: int) -> PublicationSteps:
         return await self._transport.send(calls.timeline.publication_steps(self._table, after))
 
     async def execute_steps(self, page: PublicationSteps) -> None:
         self.has_changed_visibility |= publications.changes_visibility(page)
-        await concurrency.run_blocking(self._location.publish, page.steps, page.is_hidden)
+        await concurrency.run_blocking(self._location.execute, page.steps, page.is_hidden)
 
     async def report(self, report: ReportPublication) -> None:
         self.publication = await self._transport.send(
@@ -178,7 +179,7 @@ class _Publisher:
         return await self._transport.send(calls.timeline.publication_partitions(self._table, after))
 
     async def find(self, owned: Owned) -> Comparison:
-        return await concurrency.run_blocking(self._location.find_publication, owned)
+        return await concurrency.run_blocking(self._location.find, owned)
 
     async def plan_history(self, body: PlanHistory) -> HistoryPlan:
         return await self._transport.send(
@@ -207,11 +208,11 @@ class _Publisher:
         await concurrency.run_blocking(self._location.remove_unused_history, history)
 
     async def remove(self, paths: Sequence[str]) -> None:
-        await concurrency.run_blocking(self._location.remove_publication, paths)
+        await concurrency.run_blocking(self._location.remove, paths)
 
     async def compare(self, expected: Sequence[PublishedFile], comparison: Comparison) -> list[PublishedFile]:
-        return await concurrency.run_blocking(self._location.compare_publication, expected, comparison)
+        return await concurrency.run_blocking(self._location.compare, expected, comparison)
 
     async def put_right(self, expected: Sequence[PublishedFile], comparison: Comparison) -> list[PublishedFile]:
         self.has_changed_visibility |= PROPERTIES_PATH in [file.path for file in expected]
-        return await concurrency.run_blocking(self._location.put_publication_right, expected, comparison)
+        return await concurrency.run_blocking(self._location.put_right, expected, comparison)

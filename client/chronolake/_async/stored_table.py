@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from chronolake import calls
-from chronolake._async import arrow, deletions, orphans, publishing, sweeps
+from chronolake._async import arrow, deletions
 from chronolake._async.markers import AsyncDirectMarkers, AsyncMarkers, AsyncServerMarkers
 from chronolake._async.reading import AsyncReading
 from chronolake._async.services import AsyncServices
@@ -28,7 +29,9 @@ from chronolake_model.publication import Publication, TakePublicationLease
 from chronolake_model.readers import BeginReading, ReaderLease, RenewReading
 from chronolake_model.sweeps import Swept
 from chronolake_model.times import Moment, digits_of
-from chronolake_storage.publications import Inspection
+
+if TYPE_CHECKING:
+    from chronolake_storage.publications import Inspection
 
 
 class AsyncStoredTable:
@@ -151,6 +154,8 @@ class AsyncStoredTable:
         cleans: list[Instant] = []
         if execute and self._location.is_publication_off:
             # Until Hudi's readers find no table, the server keeps the files that they see.
+            from chronolake._async import publishing  # noqa: PLC0415  # slow
+
             await publishing.publish_if_possible(self._transport, self._location, self.name)
         while (clean := (await self._transport.send(call)).clean) is not None:
             if not execute:
@@ -267,6 +272,8 @@ class AsyncStoredTable:
         files is swept again later. Raises ``StorageFailed`` when the storage does not answer, and
         ``MetastoreMoved``, also if nothing is due.
         """
+        from chronolake._async import sweeps  # noqa: PLC0415  # slow
+
         return await sweeps.sweep(self._transport, self._location, self.name, grace_seconds)
 
     def planned_file_groups(self, requested_time: str) -> AsyncIterator[FileGroupName]:
@@ -321,6 +328,8 @@ class AsyncStoredTable:
         Of a table that is hidden because publication is off, only the file that shows it nevertheless differs.
         Nothing is changed. Without ``reads_contents``, only the listing is compared. Raises ``StorageFailed``.
         """
+        from chronolake._async import publishing  # noqa: PLC0415  # slow
+
         return await publishing.inspect(
             self._transport, self._location, self.name, reads_contents=reads_contents
         )
@@ -336,6 +345,8 @@ class AsyncStoredTable:
         call continues.
         """
         body = TakePublicationLease(publisher or default_writer(), lease_seconds)
+        from chronolake._async import publishing  # noqa: PLC0415  # slow
+
         return await publishing.publish(self._transport, self._location, self.name, body)
 
     @property
@@ -362,6 +373,8 @@ class AsyncStoredTable:
         The whole storage is listed once. A file that is written meanwhile is not reported, or is reported as
         pending. Raises ``StorageFailed``.
         """
+        from chronolake._async import orphans  # noqa: PLC0415  # slow
+
         return await orphans.find(self, self._transport, self._location)
 
     async def delete_orphans(self, report: Orphans, *, unknown_instants: bool = False) -> Orphans:
@@ -373,6 +386,8 @@ class AsyncStoredTable:
         """
         if report.table != self.name:
             raise ValueError(f"the report is for table {report.table}, not for {self.name}")
+        from chronolake._async import orphans  # noqa: PLC0415  # slow
+
         await deletions.refuse_on_copy(self._transport)
         return await orphans.delete(report, self._location, unknown_instants=unknown_instants)
 

@@ -10,7 +10,6 @@ from typing import Final, Self
 import msgspec
 
 from chronolake import calls, errors
-from chronolake._async import publishing
 from chronolake._async.lease import AsyncLeaseRenewal
 from chronolake._async.transport import AsyncTransport
 from chronolake._async.write import AsyncWrite
@@ -206,6 +205,8 @@ class AsyncStreamWriter:
             answer = await self._transport.send(call)
         done += answer.instants
         if done and self._location.is_client_publisher and not self._location.is_publication_off:
+            from chronolake._async import publishing  # noqa: PLC0415  # slow
+
             await publishing.publish_if_possible(self._transport, self._location, self._table)
         return done
 

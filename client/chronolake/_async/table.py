@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 import msgspec
 
 from chronolake import calls, errors
-from chronolake._async import publishing
 from chronolake._async.stream_writer import AsyncStreamWriter
 from chronolake._async.table_rows import AsyncTableRows
 from chronolake._async.timeline import AsyncTimeline
@@ -72,6 +71,8 @@ class AsyncTable(AsyncTableRows):
         self._adopt(msgspec.structs.replace(altered, took_over=self._definition.took_over))
         if PUBLISH_PROPERTY in body.set and self._location.is_client_publisher:
             # If it is off now, the table is hidden.
+            from chronolake._async import publishing  # noqa: PLC0415  # slow
+
             await publishing.publish_if_possible(self._transport, self._location, self.name)
         return self
 

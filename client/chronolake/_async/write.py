@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from chronolake import calls, errors
-from chronolake._async import publishing
 from chronolake._async.deletions import AsyncFileDeleter, marked_in_storage
 from chronolake._async.lease import AsyncLeaseRenewal
 from chronolake._async.transport import AsyncTransport
@@ -201,6 +200,8 @@ class AsyncWrite:
         instant = self._progress.update(answer)
         await self._delete_direct_markers()
         if self._location.is_client_publisher and not self._location.is_publication_off:
+            from chronolake._async import publishing  # noqa: PLC0415  # slow
+
             await publishing.publish_if_possible(self._transport, self._location, instant.table)
         return instant
 
@@ -467,9 +468,8 @@ async def finish_rollback(
     """
     if rolled_back.rolled_back_by is None:
         return False
-    instant = await transport.send(
-        calls.call(operations.timeline.GET_INSTANT, rolled_back.table, rolled_back.rolled_back_by)
-    )
+    call = calls.call(operations.timeline.GET_INSTANT, rolled_back.table, rolled_back.rolled_back_by)
+    instant = await transport.send(call)
     if instant.state is not State.INFLIGHT or instant.writer != writer:
         return False
     await _executed(AsyncWrite(transport, instant, location))

@@ -25,7 +25,6 @@ from chronolake.slices import (
     errors,
     key_search,
     layouts,
-    log_contents,
     log_merge,
     merge,
     stored_slices,
@@ -143,6 +142,8 @@ class SliceReader:
 
     def _log_contents(self, stored: StoredSlice, layout: pa.Schema) -> LogContents:
         layout = _with_columns(layout, self.ordering, columns.RECORD_KEY, columns.COMMIT_TIME)
+        from chronolake.slices import log_contents  # noqa: PLC0415  # slow, and many slices have no log files
+
         files = [(file, self.fields[file.schema_version]) for file in stored.logs]
         contents = log_contents.read(self.folder, files, layout, self.ordering_fields)
         return contents if self.keys is None else contents.only(self.keys)

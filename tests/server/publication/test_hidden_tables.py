@@ -12,6 +12,7 @@ import pytest
 import chronolake
 from chronolake import errors
 from chronolake._location import TableLocation
+from chronolake._published_location import PublishedLocation
 from chronolake._sync import publishing as publishers
 from chronolake.cli import main
 from chronolake_model.publication import PublicationState, ReportPublication
@@ -246,18 +247,18 @@ def test_a_server_hides_a_table_and_shows_it_again(following_table: PublishedTab
 
 def stall_before(monkeypatch: pytest.MonkeyPatch, name: str, then: Callable[[], object]) -> None:
     """Let a publisher stall at one method, once, while ``then`` happens."""
-    method = getattr(TableLocation, name)
+    method = getattr(PublishedLocation, name)
 
-    def stalled(self: TableLocation, *arguments: Any) -> Any:
-        is_meant = name != "publish" or any(
+    def stalled(self: PublishedLocation, *arguments: Any) -> Any:
+        is_meant = name != "execute" or any(
             file.path == publishing.PROPERTIES_PATH for step in arguments[0] for file in step.writes
         )
         if is_meant:
-            monkeypatch.setattr(TableLocation, name, method)
+            monkeypatch.setattr(PublishedLocation, name, method)
             then()
         return method(self, *arguments)
 
-    monkeypatch.setattr(TableLocation, name, stalled)
+    monkeypatch.setattr(PublishedLocation, name, stalled)
 
 
 def hidden_and_put_back(client: chronolake.Client, table: PublishedTable) -> None:
@@ -288,7 +289,7 @@ def test_a_publisher_that_stalls_before_it_shows_a_hidden_table_hides_it_again(
         assert len(client.table(table.table.name).clean(retain_commits=1)) == 1
         assert not is_shown(table)
 
-    stall_before(monkeypatch, "publish", hide_and_clean)
+    stall_before(monkeypatch, "execute", hide_and_clean)
     with pytest.raises(errors.PublicationFenced):
         table.table.publish(publisher="late")
     assert not is_shown(table)
@@ -309,7 +310,7 @@ def test_a_publisher_that_stalls_before_it_hides_a_shown_table_shows_it_again(
         other = client.table(table.table.name).alter(unset=["hudi.publish"])
         assert other.publish(publisher="another").is_visible
 
-    stall_before(monkeypatch, "hide_publication", show)
+    stall_before(monkeypatch, "hide", show)
     with pytest.raises(errors.PublicationFenced):
         table.table.publish(publisher="late")
     assert is_shown(table)
