@@ -12,32 +12,11 @@ Errors are in ``chronolake.errors``; the words and bodies shared with the server
 
 from __future__ import annotations
 
-from chronolake import errors
-from chronolake._async.client import AsyncClient, connect_async
-from chronolake._async.markers import AsyncMarkers
-from chronolake._async.reading import AsyncReading
-from chronolake._async.services import AsyncServices
-from chronolake._async.stream_writer import AsyncStreamWriter
-from chronolake._async.table import AsyncTable
-from chronolake._async.timeline import AsyncTimeline
-from chronolake._async.write import AsyncWrite
-from chronolake._filters import Column, col
-from chronolake._http import version as _version
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
-try:
-    from chronolake._sync.client import Client, connect
-    from chronolake._sync.markers import Markers
-    from chronolake._sync.reading import Reading
-    from chronolake._sync.services import Services
-    from chronolake._sync.stream_writer import StreamWriter
-    from chronolake._sync.table import Table
-    from chronolake._sync.timeline import Timeline
-    from chronolake._sync.write import Write
-except ModuleNotFoundError as exc:
-    if not (exc.name or "").startswith("chronolake._sync"):
-        raise
-    message = "the blocking client of this checkout is missing or old: run `make sync` in it"
-    raise ImportError(message, name=exc.name) from exc
+from chronolake import errors
+from chronolake._filters import Column, col
 from chronolake.errors import ChronolakeError
 from chronolake_model.cleans import CleanPreview
 from chronolake_model.cuts import Cut, TableAtCut
@@ -124,7 +103,25 @@ from chronolake_model.vocabulary import (
     View,
 )
 
-__version__ = _version()
+if TYPE_CHECKING:
+    from chronolake._async.client import AsyncClient, connect_async
+    from chronolake._async.markers import AsyncMarkers
+    from chronolake._async.reading import AsyncReading
+    from chronolake._async.services import AsyncServices
+    from chronolake._async.stream_writer import AsyncStreamWriter
+    from chronolake._async.table import AsyncTable
+    from chronolake._async.timeline import AsyncTimeline
+    from chronolake._async.write import AsyncWrite
+    from chronolake._sync.client import Client, connect
+    from chronolake._sync.markers import Markers
+    from chronolake._sync.reading import Reading
+    from chronolake._sync.services import Services
+    from chronolake._sync.stream_writer import StreamWriter
+    from chronolake._sync.table import Table
+    from chronolake._sync.timeline import Timeline
+    from chronolake._sync.write import Write
+
+    __version__: str
 
 __all__ = [
     "Action",
@@ -237,3 +234,39 @@ __all__ = [
     "errors",
     "parse_marker",
 ]
+
+_MODULES: Final = {
+    "connect": "_sync.client",
+    "connect_async": "_async.client",
+    **{
+        prefix + name: f"{package}.{module}"
+        for prefix, package in (("", "_sync"), ("Async", "_async"))
+        for name, module in (
+            ("Client", "client"),
+            ("Markers", "markers"),
+            ("Reading", "reading"),
+            ("Services", "services"),
+            ("StreamWriter", "stream_writer"),
+            ("Table", "table"),
+            ("Timeline", "timeline"),
+            ("Write", "write"),
+        )
+    },
+}
+
+
+def __getattr__(name: str) -> Any:
+    """An attribute of a client, imported at its first use: a program needs one of the two, if any."""
+    if name == "__version__":
+        return importlib.import_module(f"{__name__}._http").version()
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    try:
+        attribute = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    except ModuleNotFoundError as exc:
+        if not (exc.name or "").startswith("chronolake._sync"):
+            raise
+        message = "the blocking client of this checkout is missing or old: run `make sync` in it"
+        raise ImportError(message, name=exc.name) from exc
+    globals()[name] = attribute
+    return attribute
