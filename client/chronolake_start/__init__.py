@@ -23,6 +23,8 @@ def _start(command: str, module: str, *, extra: str = "") -> NoReturn:
     if sys.argv[1:] == ["--version"]:
         print(f"{command} {importlib.metadata.version('chronolake')}")
         sys.exit()
+    # The command line of httpx, which it imports with rich and Pygments where these are installed.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None: not to be imported
     sys.exit(_program(command, module, extra).main())
 
 

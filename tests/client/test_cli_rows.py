@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import subprocess
 import sys
 
 import pyarrow as pa
@@ -52,6 +53,21 @@ def test_head_shows_rows_in_four_forms(
     assert cli("head", orders.name, *columns, "--output", "arrow").code == 0
     with pa.ipc.open_stream(stdout.buffer.getvalue()) as stream:
         assert stream.read_all().to_pylist() == ALL
+
+
+def test_head_imports_only_what_it_needs(server_url: str, new_rows: NewTable) -> None:
+    table = new_rows()
+    write(table, (1, 10, "a", 1))
+    code = (
+        "import atexit, sys; from chronolake_start import client;"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); client()"
+    )
+    arguments = ("head", table.name, "--columns", "id", "--output", "csv", "--url", server_url)
+    ended = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+
+    others = {"asyncio", "chronolake._async", "chronolake.cli.tables", "chronolake_hudi", "click", "duckdb"}
+    assert ended.stdout == "id\n1\n"
+    assert {*others, "fastavro", "pandas", "polars", "rich"}.isdisjoint(ended.stderr.split())
 
 
 def test_head_says_which_columns_there_are(cli: Cli, orders: chronolake.Table) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from chronolake.cli import context, filters, options, output
 from chronolake_model.files import DataFile, FileSlice, Snapshot
 from chronolake_model.slices import FileGroupHistory, Partitions
 from chronolake_model.vocabulary import View
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PartitionOption = Annotated[
     str | None, typer.Option("--partition", metavar="PATH", help="Only this partition path.")

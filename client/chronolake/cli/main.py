@@ -2,46 +2,61 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Annotated, Final, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from chronolake import _http, errors
-from chronolake.cli import (
-    checks,
-    cleans,
-    context,
-    cuts,
-    events,
-    files,
-    health,
-    hudi,
-    instants,
-    namespaces,
-    options,
-    orphans,
-    outcomes,
-    output,
-    plugins,
-    rows,
-    savepoints,
-    schemas,
-    services,
-    snapshot,
-    streams,
-    sweeps,
-    tables,
-    timeline,
-    versions,
-)
+from chronolake.cli import context, options, output, plugins
 from chronolake_model import environment
 
 _MISSPELLED: Final = 0.6
 """A variable that is as like one of the client's is meant for it. Others may be those of a server."""
+
+_GROUPS: Final = {
+    "namespaces": "namespaces",
+    "tables": "tables",
+    "schema": "schemas",
+    "savepoint": "savepoints",
+    "services": "services",
+    "hudi": "hudi",
+    "archive": "hudi",
+}
+_COMMANDS: Final = {
+    "timeline": "timeline",
+    "instant": "instants",
+    "rollback": "instants",
+    "finish-rollbacks": "instants",
+    "streams": "streams",
+    "markers": "instants",
+    "conflicts": "instants",
+    "restore": "savepoints",
+    "head": "rows",
+    "query": "rows",
+    "diff": "versions",
+    "history": "versions",
+    "snapshot": "snapshot",
+    "cut": "cuts",
+    "changes": "snapshot",
+    "files": "files",
+    "partitions": "files",
+    "file-group": "files",
+    "clean": "cleans",
+    "health": "health",
+    "check": "checks",
+    "orphans": "orphans",
+    "sweep": "sweeps",
+    "events": "events",
+    "outcome": "outcomes",
+    "time": "timeline",
+}
+"""The commands and their modules, which are imported when a command line names them: all take a second."""
 
 
 class _Commands(TyperGroup):
@@ -78,44 +93,34 @@ def run(args: Sequence[str]) -> int:
 
 
 def app_for(args: Sequence[str]) -> typer.Typer:
-    """The commands, with the plug-ins that ``args`` may need."""
+    """The commands that ``args`` may need: the one that is named, or all, with the plug-ins."""
     app = typer.Typer(cls=_Commands, name="chronolake", no_args_is_help=True, pretty_exceptions_enable=False)
     app.callback(epilog=output.EXIT_CODES)(_common)
-    app.add_typer(namespaces.app())
-    app.add_typer(tables.app())
-    app.add_typer(schemas.app())
-    app.command("timeline")(options.with_common_options(timeline.timeline))
-    app.command("instant")(options.with_common_options(instants.instant))
-    app.command("rollback")(options.with_common_options(instants.rollback))
-    app.command("finish-rollbacks")(options.with_common_options(instants.finish_rollbacks))
-    app.command("streams")(options.with_common_options(streams.streams))
-    app.command("markers")(options.with_common_options(instants.markers))
-    app.command("conflicts")(options.with_common_options(instants.conflicts))
-    app.add_typer(savepoints.app())
-    app.command("restore")(options.with_common_options(savepoints.restore))
-    app.command("head")(options.with_common_options(rows.head))
-    app.command("query")(options.with_common_options(rows.query))
-    app.command("diff")(options.with_common_options(versions.diff))
-    app.command("history")(options.with_common_options(versions.history))
-    app.command("snapshot")(options.with_common_options(snapshot.snapshot))
-    app.command("cut")(options.with_common_options(cuts.cut))
-    app.command("changes")(options.with_common_options(snapshot.changes))
-    app.command("files")(options.with_common_options(files.files))
-    app.command("partitions")(options.with_common_options(files.partitions))
-    app.command("file-group")(options.with_common_options(files.file_group))
-    app.command("clean")(options.with_common_options(cleans.clean))
-    app.add_typer(services.app())
-    app.command("health")(options.with_common_options(health.health))
-    app.command("check")(options.with_common_options(checks.check))
-    app.command("orphans")(options.with_common_options(orphans.orphans))
-    app.add_typer(hudi.app())
-    app.add_typer(hudi.archive_app())
-    app.command("sweep")(options.with_common_options(sweeps.sweep))
-    app.command("events")(options.with_common_options(events.events))
-    app.command("outcome")(options.with_common_options(outcomes.outcome))
-    app.command("time")(options.with_common_options(timeline.time))
-    plugins.add_to(app, args)
+    named = _named_in(args)
+    for name, module in _GROUPS.items():
+        if named in (None, name):
+            app.add_typer(getattr(_module(module), "archive_app" if name == "archive" else "app")())
+    for name, module in _COMMANDS.items():
+        if named in (None, name):
+            app.command(name)(options.with_common_options(getattr(_module(module), name.replace("-", "_"))))
+    if named not in _COMMANDS:
+        plugins.add_to(app, args)
     return app
+
+
+def _named_in(args: Sequence[str]) -> str | None:
+    """The command or group of this program that a command line names first."""
+    words = iter(args)
+    for word in words:
+        if word == "--url":
+            next(words, None)
+        elif not word.startswith(("--url=", "--json")):
+            return word if word in _COMMANDS or word in _GROUPS else None
+    return None
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"chronolake.cli.{name}")
 
 
 def _print_version(is_given: bool) -> None:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich import box
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from chronolake import errors
 from chronolake.cli import advice, context
 from chronolake_model.cuts import is_json
 from chronolake_model.times import parse_time, to_datetime
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 OK = 0
 FAILED = 1
@@ -67,12 +66,19 @@ def json_document(value: object) -> str:
 
 def console() -> Console:
     """The console for readable output on stdout. Lines in a pipe may be long, for programs such as grep."""
+    from rich.console import Console  # noqa: PLC0415  # slow
+
     narrow = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Console(file=sys.stdout, highlight=False, width=None if narrow else _PIPED_WIDTH)
 
 
 def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
     """A readable table. ``name#`` is a column of numbers; only a ``name~`` column may be wrapped."""
+    from rich import box  # noqa: PLC0415  # slow
+    from rich.cells import cell_len  # noqa: PLC0415  # slow
+    from rich.table import Table  # noqa: PLC0415  # slow
+    from rich.text import Text  # noqa: PLC0415  # slow
+
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     cells = [[cell(value) for value in row] for row in rows]
     for number, column in enumerate(columns):
@@ -93,6 +99,8 @@ def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
 
 def print_table(to: Console, table: Table) -> None:
     """Print ``table``. A terminal that is too narrow wraps the lines, so that no value is cut off."""
+    from rich.console import Console  # noqa: PLC0415  # slow
+
     wide_enough = Console(file=to.file, highlight=False, width=max(to.width, width_min_of(table)))
     wide_enough.print(table)
 
@@ -104,6 +112,10 @@ def width_min_of(table: Table) -> int:
 
 def pairs_of(pairs: Iterable[tuple[str, Any]]) -> Table:
     """A table of names and values, one pair per line."""
+    from rich.cells import cell_len  # noqa: PLC0415  # slow
+    from rich.table import Table  # noqa: PLC0415  # slow
+    from rich.text import Text  # noqa: PLC0415  # slow
+
     pairs = list(pairs)
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True, min_width=max(cell_len(name) for name, _ in pairs))

@@ -79,6 +79,8 @@ def write(rows: pa.RecordBatchReader, form: Form, limit: int | None = None) -> N
             _write_csv(rows.schema.names, batches)
         case Form.ARROW:
             _write_arrow(rows.schema, batches)
+    # At the end of the process this would come after the threads that read ahead.
+    sys.stdout.flush()
 
 
 def text_of(value: Any) -> str:
