@@ -224,16 +224,14 @@ class ArchiveReader:
         of = table_id, wanted, after, skip, limit, bytes_max
         return self.of_runs(lambda runs: timeline_reading.page(runs, *of))
 
-    def latest_completion(self, table_id: UUID, before: Micros, until: Micros) -> Micros | None:
-        """The last completion up to a time, undone since or not, of instants requested before another time."""
-        return self.of_runs(lambda runs: timeline_reading.latest_completion(runs, table_id, before, until))
+    def latest_completion(self, table_id: UUID, until: Micros) -> Micros | None:
+        """The last completion up to a time, undone since or not."""
+        return self.of_runs(lambda runs: timeline_reading.latest_completion(runs, table_id, until))
 
-    def completions(
-        self, table_id: UUID, before: Micros, after: Micros, until: Micros, limit: int
-    ) -> list[ArchivedCompletion]:
-        """The first writes and restores that completed in (after, until], and were requested before a time."""
-        of = table_id, before, after, until, limit
-        return self.of_runs(lambda runs: timeline_reading.completions(runs, *of))
+    def completions(self, table_id: UUID, after: Micros, until: Micros, limit: int) -> list[ArchivedCompletion]:
+        """The first writes and restores that completed in (after, until], undone since or not."""
+        search = table_id, after, until, limit
+        return self.of_runs(lambda runs: timeline_reading.completions(runs, *search))
 
     def of_runs(self, read: Callable[[Sequence[RunReader]], T]) -> T:
         """The answer of ``read`` to all runs, in their order."""

@@ -81,24 +81,18 @@ def instants(
     return [by_time.get(time) for time in requested_times]
 
 
-def latest_completion(
-    runs: Sequence[RunReader], table_id: UUID, before: Micros, until: Micros
-) -> Micros | None:
-    """The last completion up to a time, undone since or not, of instants requested before another time."""
+def latest_completion(runs: Sequence[RunReader], table_id: UUID, until: Micros) -> Micros | None:
+    """The last completion up to a time, undone since or not."""
     for batch in _by_completion(runs, table_id, _range(None, until), is_descending=True):
-        times = batch.filter(_is_before(batch, before)).column(_COMPLETED)
-        if len(times):
-            return Micros(times[0].as_py())
+        if batch.num_rows:
+            return Micros(batch.column(_COMPLETED)[0].as_py())
     return None
 
 
 def completions(
-    runs: Sequence[RunReader], table_id: UUID, before: Micros, after: Micros, until: Micros, limit: int
+    runs: Sequence[RunReader], table_id: UUID, after: Micros, until: Micros, limit: int
 ) -> list[ArchivedCompletion]:
-    """The first writes and restores that completed in (after, until], and were requested before a time.
-
-    Also what was undone since.
-    """
+    """The first writes and restores that completed in (after, until], undone since or not."""
     found: list[ArchivedCompletion] = []
     for batch in _by_completion(runs, table_id, _range(after, until), is_descending=False):
         actions = present_action(batch.column("begun_as"), batch.column(_COMPLETED)).cast(pa.string())
@@ -106,9 +100,8 @@ def completions(
             pc.is_in(actions, pa.array(sorted(COMPLETED_WRITES | {Action.RESTORE}), pa.string())),
             pc.equal(_words(batch, "state"), State.ROLLED_BACK.value),
         )
-        mask = pc.and_(_is_before(batch, before), counts)
-        of_batch = batch.filter(mask).slice(0, limit - len(found))
-        names = actions.filter(mask).slice(0, limit - len(found)).to_pylist()
+        of_batch = batch.filter(counts).slice(0, limit - len(found))
+        names = actions.filter(counts).slice(0, limit - len(found)).to_pylist()
         columns = (of_batch.column(name).to_pylist() for name in (_REQUESTED, _COMPLETED, "state"))
         found += [
             ArchivedCompletion(Micros(requested), Micros(completed), Action(action), State(state))
@@ -187,10 +180,6 @@ def _words(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 def _is_within(times: pa.Array, wanted: range) -> pa.Array:
     return pc.and_(pc.greater_equal(times, wanted.start), pc.less(times, wanted.stop))
-
-
-def _is_before(batch: pa.RecordBatch, requested: Micros) -> pa.Array:
-    return pc.less(batch.column(_REQUESTED), requested)
 
 
 def _by_request(

@@ -138,11 +138,9 @@ class Timeline:
         border = await self.border() if may_be_later else None
         if border is None:
             return latest
-        end = border.first_event if until is None else min(until, border.first_event)
+        end = border.since if until is None else min(until, border.since)
         old = self.ask(
-            border,
-            ("latest completion", end),
-            lambda log: log.latest_completion(self.table_id, border.since, end),
+            border, ("latest completion", end), lambda log: log.latest_completion(self.table_id, end)
         )
         return max((time for time in (latest, old) if time is not None), default=None)
 
@@ -152,19 +150,21 @@ class Timeline:
         Those are left out that a restore had undone by then.
         """
         old = await self._completions(after, until)
-        since = await self._since()
-        found = await stored.completed_between(self.connection, self.table_id, after, until, limit, since)
-        if old:
-            found += await self._served_at(old, until, limit)
-        return sorted(found, key=lambda times: times[1])[:limit]
+        found = (await self._served_at(old, until, limit))[:limit]
+        if len(found) < limit:
+            newer = await self._in_database(after), until, limit - len(found)
+            found += await stored.completed_between(self.connection, self.table_id, *newer)
+        return found
 
     async def restores_between(self, after: Micros, until: Micros, limit: int) -> list[tuple[Micros, Micros]]:
         """Requested and completion times of the restores completed in (after, until], by completion time."""
         old = await self._completions(after, until)
-        since = await self._since()
-        found = await stored.restores_between(self.connection, self.table_id, after, until, limit, since)
-        found += [(done.requested, done.completed) for done in old if (done.action, done.state) == _RESTORED]
-        return sorted(found, key=lambda times: times[1])[:limit]
+        found = [(done.requested, done.completed) for done in old if (done.action, done.state) == _RESTORED]
+        found = found[:limit]
+        if len(found) < limit:
+            newer = await self._in_database(after), until, limit - len(found)
+            found += await stored.restores_between(self.connection, self.table_id, *newer)
+        return found
 
     async def nth_completion(self, after: Micros, until: Micros, nth: int) -> Micros | None:
         """When the ``nth`` of the writes and restores in (after, until] completed; None if there are fewer.
@@ -172,20 +172,16 @@ class Timeline:
         Instants that a restore has undone count too.
         """
         assert nth <= COMPLETIONS_MAX
-        old = [done.completed for done in await self._completions(after, until)]
-        since = await self._since()
-        # Each of the old ones may be before any of the others.
-        first = max(nth - len(old), 1)
-        times = await stored.completions(
-            self.connection, self.table_id, after, until, first, nth - first + 1, since
-        )
-        place, merged = nth - first, sorted([*old, *times])
-        is_there = place < len(merged) and (times or first == 1)
-        return merged[place] if is_there else None
+        old = await self._completions(after, until)
+        if nth <= len(old):
+            return old[nth - 1].completed
+        newer = await self._in_database(after), until, nth - len(old)
+        return await stored.nth_completion(self.connection, self.table_id, *newer)
 
-    async def _since(self) -> Micros | None:
+    async def _in_database(self, after: Micros) -> Micros:
+        """The time after which the database has all completions, of those after a time."""
         border = await self.border()
-        return None if border is None else border.since
+        return after if border is None else max(after, border.since)
 
     async def _completions(self, after: Micros, until: Micros) -> Sequence[ArchivedCompletion]:
         """The writes and restores of the archive that completed in (after, until], undone since or not.
@@ -193,13 +189,13 @@ class Timeline:
         The first ``COMPLETIONS_MAX`` at least, if there are more.
         """
         border = await self.border()
-        if border is None or after >= border.first_event:
+        if border is None or after >= border.since:
             return ()
         # The end of the table moves on between two runs of a query, and that of the archived part does not.
-        end = min(until, border.first_event)
+        end = min(until, border.since)
         # Pages that follow are in the answer for the first one.
         begin = self._begins[end] = min(self._begins.get(end, after), after)
-        search = self.table_id, border.since, begin, end, COMPLETIONS_MAX + 1
+        search = self.table_id, begin, end, COMPLETIONS_MAX + 1
         found = self.ask(border, ("completions", begin, end), lambda log: log.completions(*search))
         return found[bisect_right(found, after, key=lambda completion: completion.completed) :]
 

@@ -1,7 +1,7 @@
 """Pages of a timeline across the border of its instants.
 
-By requested time the instants of the archive come before those of the database. By completion time those that
-were pending at the border come from both; older ones are in the archive, newer ones in the database.
+The instants of the archive come before those of the database, by requested time and by completion time: those
+before the border have also ended before it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from chronolake_metastore.store.instants import Filter
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Direction, TimeOrder
 
-_ALL: Final = 1 << 31
-"""More than there are."""
 _SKIPPED_AT_ONCE: Final = 500
 
 
@@ -73,28 +71,13 @@ async def pages(
     if border is None:
         parts: list[_Part] = [_DatabasePart(timeline, wanted)]
     else:
-        newer = _narrow(wanted, requested_from=Micros(border.since - 1))
-        older = _narrow(wanted, requested_to=Micros(border.since - 1))
-        before = Micros(border.first_event - 1)
-        if wanted.active_only:
-            parts = [_DatabasePart(timeline, newer)]
-        elif wanted.order_by is TimeOrder.REQUESTED_TIME:
-            parts = [_ArchivePart(timeline, border, older, bounds), _DatabasePart(timeline, newer)]
-        else:
-            parts = [
-                _ArchivePart(timeline, border, _narrow(older, completed_to=border.since), bounds),
-                _BorderPart(
-                    _ArchivePart(
-                        timeline,
-                        border,
-                        _narrow(older, completed_from=border.since, completed_to=before),
-                        # As many as were pending at once.
-                        (_ALL, _ALL),
-                    ),
-                    _DatabasePart(timeline, _narrow(newer, completed_to=before)),
-                ),
-                _DatabasePart(timeline, _narrow(newer, completed_from=before)),
-            ]
+        before = Micros(border.since - 1)
+        newer, older = _narrow(wanted, requested_from=before), _narrow(wanted, requested_to=before)
+        if wanted.order_by is TimeOrder.COMPLETION_TIME:
+            newer, older = _narrow(newer, completed_from=before), _narrow(older, completed_to=before)
+        parts = [_DatabasePart(timeline, newer)]
+        if not wanted.active_only:
+            parts.insert(0, _ArchivePart(timeline, border, older, bounds))
     return Pages(parts if wanted.direction is Direction.ASCENDING else parts[::-1], wanted, after, skip)
 
 
@@ -127,15 +110,14 @@ class _ArchivePart:
         self._border = border
         self._bounds = bounds
         self._waiting: list[Instant] = []
+        self._last: Micros | None = None
         self._is_cut = True
         self.wanted = wanted
 
     async def fetch(self, after: Micros | None, number: int, skip: int) -> tuple[list[Instant], int]:
         skipped = 0
         while len(self._waiting) < number and self._is_cut:
-            if self._waiting:
-                after = place_of(self._waiting[-1], self.wanted.order_by)
-            skipped += self._read(after, skip - skipped)
+            skipped += self._read(after if self._last is None else self._last, skip - skipped)
         portion, self._waiting = self._waiting[:number], self._waiting[number:]
         return portion, skipped
 
@@ -147,9 +129,11 @@ class _ArchivePart:
         # Newer instants begin between two runs of a query: then a few more are left out of those.
         surplus = skip % _SKIPPED_AT_ONCE if wanted.direction is Direction.DESCENDING else 0
         if surplus:
-            limit, bytes_max = limit + _SKIPPED_AT_ONCE, _ALL
+            limit += _SKIPPED_AT_ONCE
         search = table_id, wanted, after, skip - surplus, limit, bytes_max
         page = self._timeline.ask(self._border, ("page", *search), lambda log: log.page_of_instants(*search))
+        if page.instants:
+            self._last = place_of(page.instants[-1], wanted.order_by)
         self._waiting += page.instants[surplus:]
         self._is_cut = page.is_cut
         return page.skipped + min(surplus, len(page.instants))
@@ -157,7 +141,7 @@ class _ArchivePart:
     def is_empty(self, after: Micros | None) -> bool:
         """Whether no instant in the archive passes the filter, as the filter alone shows."""
         wanted, border = self.wanted, self._border
-        if wanted.completed_from is not None and wanted.completed_from >= border.first_event - 1:
+        if wanted.completed_from is not None and wanted.completed_from >= border.since - 1:
             return True
         if after is not None:
             begin, end = (after, None) if wanted.direction is Direction.ASCENDING else (None, Micros(after - 1))
@@ -168,36 +152,6 @@ class _ArchivePart:
         return _is_none(wanted.requested_from, wanted.requested_to) or _is_none(
             wanted.completed_from, wanted.completed_to
         )
-
-
-class _BorderPart:
-    """Instants of the archive and of the database, in their order."""
-
-    def __init__(self, of_archive: _ArchivePart, of_database: _DatabasePart) -> None:
-        self._of_archive = of_archive
-        self._of_database = of_database
-        self._old: list[Instant] | None = None
-
-    async def fetch(self, after: Micros | None, number: int, skip: int) -> tuple[list[Instant], int]:
-        wanted = self._of_database.wanted
-        is_ascending = wanted.direction is Direction.ASCENDING
-        if self._old is None:
-            self._old, _ = await self._of_archive.fetch(after, _ALL, 0)
-        old = [
-            instant
-            for instant in self._old
-            if after is None or (place_of(instant, wanted.order_by) > after) == is_ascending
-        ]
-        # Each of the old ones may be before any of the others.
-        first = max(skip - len(old), 0)
-        new, skipped = await self._of_database.fetch(after, number + skip - first, first)
-        if skipped < first:
-            return [], skipped + len(old)
-        found = sorted(
-            [*old, *new], key=lambda instant: place_of(instant, wanted.order_by), reverse=not is_ascending
-        )
-        left_out = min(skip - first, len(found))
-        return found[left_out : left_out + number], first + left_out
 
 
 def _narrow(

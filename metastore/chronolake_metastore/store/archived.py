@@ -75,12 +75,6 @@ _FIRST_EVENT: Final = """
 _INSTANTS_FROM: Final = """
     SELECT micros(f.instants_from) FROM first_event f WHERE f.table_id = %(table_id)s::uuid
 """
-_INSTANTS_BORDER: Final = """
-    SELECT micros(f.instants_from), micros(e.time)
-    FROM first_event f
-    LEFT JOIN event e ON e.table_id = f.table_id AND e.version = f.version
-    WHERE f.table_id = %(table_id)s::uuid AND f.instants_from IS NOT NULL
-"""
 ResultT = TypeVar("ResultT")
 EventPlace = tuple[int, int]
 """A transaction and a position in it."""
@@ -249,13 +243,11 @@ class ArchivedLog(Protocol):
     ) -> ArchivedInstants:
         """Instants that pass the filter, in its order; as ``instants.page``."""
 
-    def latest_completion(self, table_id: UUID, before: Micros, until: Micros) -> Micros | None:
-        """The last completion up to a time, undone since or not, of instants requested before another time."""
+    def latest_completion(self, table_id: UUID, until: Micros) -> Micros | None:
+        """The last completion up to a time, undone since or not."""
 
-    def completions(
-        self, table_id: UUID, before: Micros, after: Micros, until: Micros, limit: int
-    ) -> list[ArchivedCompletion]:
-        """The first writes and restores that completed in (after, until], and were requested before a time."""
+    def completions(self, table_id: UUID, after: Micros, until: Micros, limit: int) -> list[ArchivedCompletion]:
+        """The first writes and restores that completed in (after, until], undone since or not."""
 
 
 class LogBorder(msgspec.Struct, frozen=True):
@@ -277,11 +269,10 @@ class InstantsBorder(msgspec.Struct, frozen=True):
     """The database has all instants of a table that were requested at a time or later.
 
     The timeline before ``since`` is that of the archive, even where the database still has rows. Its instants
-    have ended, and all of their events are before the time of ``first_event``.
+    have ended before ``since`` too.
     """
 
     since: Micros
-    first_event: Micros
     log: LogBorder
 
 
@@ -338,14 +329,12 @@ async def instants_from(connection: AsyncConnection, table_id: UUID) -> Micros |
 
 async def instants_border(connection: AsyncConnection, table_id: UUID) -> InstantsBorder | None:
     """The border of the instants of a table; None while the database has all of them."""
-    row = (await statements.execute(connection, _INSTANTS_BORDER, {"table_id": table_id})).one_or_none()
-    if row is None:
+    since = await instants_from(connection, table_id)
+    if since is None:
         return None
-    since, first_event = row
     log = await border(connection)
     assert log is not None, "instants leave after their events"
-    assert first_event is not None, "the last event of a table stays"
-    return InstantsBorder(since, first_event, log)
+    return InstantsBorder(since, log)
 
 
 async def border(connection: AsyncConnection) -> LogBorder | None:

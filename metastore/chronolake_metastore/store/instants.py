@@ -31,7 +31,7 @@ _ADD_BEGUN: Final = statements.load("instants/add_begun")
 _SAVE: Final = statements.load("instants/save")
 _LATEST_COMPLETION: Final = statements.load("instants/latest_completion")
 _COMPLETED_BETWEEN: Final = statements.load("instants/completed_between")
-_FIND_COMPLETIONS: Final = statements.load("instants/completions")
+_NTH_COMPLETION: Final = statements.load("instants/nth_completion")
 _FIND_COMPLETION_TIMES: Final = statements.load("instants/completion_times")
 _COLUMNS: Final[Sequence[Column[Any]]] = tuple(schema.instant.columns)
 # SQLAlchemy's names are a class of their own, which msgspec does not take for text.
@@ -240,16 +240,13 @@ async def completed_between(
     after: Micros,
     until: Micros,
     limit: int,
-    since: Micros | None = None,
 ) -> list[tuple[Micros, Micros]]:
     """Requested and completion times of the writes completed in (after, until], by completion time.
 
-    Those are left out that a restore had undone by then. Those requested before ``since`` are left out here and
-    in the functions below.
+    Those are left out that a restore had undone by then.
     """
     parameters = {
         "table_id": table_id,
-        "since": since,
         "after": after,
         "until": until,
         "actions": sorted(COMPLETED_WRITES),
@@ -259,30 +256,24 @@ async def completed_between(
     return [(Micros(requested), Micros(completed)) for requested, completed in rows]
 
 
-async def completions(
-    connection: AsyncConnection,
-    table_id: UUID,
-    after: Micros,
-    until: Micros,
-    first: int,
-    limit: int,
-    since: Micros | None = None,
-) -> list[Micros]:
-    """When writes and restores in (after, until] completed, in order, from the ``first``-th on.
+async def nth_completion(
+    connection: AsyncConnection, table_id: UUID, after: Micros, until: Micros, nth: int
+) -> Micros | None:
+    """When the ``nth`` of the writes and restores in (after, until] completed; None if there are fewer.
 
     Instants that a restore has undone count too.
     """
     parameters = {
         "table_id": table_id,
-        "since": since,
         "after": after,
         "until": until,
         "actions": sorted(COMPLETED_WRITES | {Action.RESTORE}),
-        "first": first,
-        "limit": limit,
+        "nth": nth,
     }
-    rows = await statements.execute(connection, _FIND_COMPLETIONS, parameters)
-    return [Micros(completed) for (completed,) in rows]
+    completed: Micros | None = (
+        await statements.execute(connection, _NTH_COMPLETION, parameters)
+    ).scalar_one_or_none()
+    return completed
 
 
 async def restores_between(
@@ -291,7 +282,6 @@ async def restores_between(
     after: Micros,
     until: Micros,
     limit: int,
-    since: Micros | None = None,
 ) -> list[tuple[Micros, Micros]]:
     """Requested and completion times of the restores completed in (after, until], by completion time."""
     columns = schema.instant.c
@@ -306,8 +296,6 @@ async def restores_between(
         .order_by(columns.completion_time)
         .limit(limit)
     )
-    if since is not None:
-        query = query.where(columns.requested_time >= to_datetime(since))
     return [(Micros(requested), Micros(completed)) for requested, completed in await connection.execute(query)]
 
 

@@ -16,6 +16,5 @@ FROM (
         AND i.undone_completion_time <= moment(%(until)s)
         AND restore.completion_time > moment(%(until)s)
 ) AS done
-WHERE %(since)s::bigint IS NULL OR done.requested_time >= moment(%(since)s::bigint)
 ORDER BY done.completed
 LIMIT %(limit)s

@@ -1,12 +1,11 @@
 -- The last completion time of a table up to a time, and whether the archive may have a later one. Instants that were undone
--- later count too. Those in the archive alone completed before the first event that is here.
+-- later count too. Those in the archive completed before the border.
 SELECT
     micros(latest.time),
     EXISTS (
         SELECT
         FROM first_event f
-        LEFT JOIN event e ON e.table_id = f.table_id AND e.version = f.version AND e.time <= latest.time
-        WHERE f.table_id = %(table_id)s AND f.instants_from IS NOT NULL AND e.version IS NULL
+        WHERE f.table_id = %(table_id)s AND f.instants_from > coalesce(latest.time, '-infinity')
     )
 FROM (
     SELECT greatest(

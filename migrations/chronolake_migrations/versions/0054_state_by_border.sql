@@ -1,0 +1,51 @@
+-- The archive has only completions before the border of the instants; the time of the first event is later.
+CREATE OR REPLACE FUNCTION chronolake.table_state(of_table uuid, in_transaction xid8, at_position bigint)
+    RETURNS TABLE (version bigint, "time" timestamptz, as_of timestamptz, schema_version int, is_known boolean)
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT
+        at.version,
+        at.time,
+        CASE
+            WHEN done.time IS NULL THEN at.time
+            -- A later completion may be in the archive alone.
+            WHEN done.time < f.instants_from THEN at.time
+            ELSE done.time
+        END,
+        (
+            SELECT max(s.schema_version)
+            FROM chronolake.schema_version s
+            WHERE s.table_id = of_table AND s.version <= at.version
+        ),
+        at.is_known
+    FROM (
+        SELECT
+            found.version,
+            e.time,
+            -- The search ends at the event before the first that is here. That one may be gone, and others after it.
+            f.version IS NULL
+            OR found.version >= f.version
+            OR coalesce((e.transaction_id, e.position) <= (in_transaction, at_position), false) AS is_known
+        FROM chronolake.clock c
+        CROSS JOIN LATERAL (SELECT chronolake.version_at(of_table, in_transaction, at_position)) AS found (version)
+        LEFT JOIN chronolake.first_event f ON f.table_id = c.table_id
+        LEFT JOIN chronolake.event e ON e.table_id = c.table_id AND e.version = found.version
+        WHERE c.table_id = of_table
+    ) AS at
+    LEFT JOIN chronolake.first_event f ON f.table_id = of_table
+    CROSS JOIN LATERAL (
+        SELECT greatest(
+            (
+                SELECT max(i.completion_time)
+                FROM chronolake.instant i
+                WHERE i.table_id = of_table AND i.completion_time <= at.time
+            ),
+            (
+                SELECT max(i.undone_completion_time)
+                FROM chronolake.instant i
+                WHERE i.table_id = of_table AND i.undone_completion_time <= at.time
+            )
+        )
+    ) AS done (time)
+    WHERE at.version > 0;
+END;
