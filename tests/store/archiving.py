@@ -64,7 +64,8 @@ def drop(dsn: str, files: Files, keep_seconds: int = 0) -> Dropped:
         return dropped
     write(dsn, files)
     again = drop_once(dsn, files, keep_seconds)
-    return msgspec.structs.replace(again, began=dropped.began, events=dropped.events + again.events)
+    events, instants = dropped.events + again.events, dropped.instants + again.instants
+    return msgspec.structs.replace(again, began=dropped.began, events=events, instants=instants)
 
 
 def thin(dsn: str, files: Files) -> int:

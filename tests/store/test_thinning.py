@@ -77,7 +77,7 @@ def test_what_the_state_does_not_need_leaves_and_the_rest_is_proved(
     dsn: str, history: History, archive: Files
 ) -> None:
     before = thinned.log(dsn)
-    gone = drop(dsn, archive)
+    gone = drop(dsn, archive).events
 
     after = thinned.log(dsn)
     assert all(after[table] - before[table] == set() for table in ("event_entry", "write_stat", "deleted_file"))
@@ -97,18 +97,18 @@ def test_what_the_state_does_not_need_leaves_and_the_rest_is_proved(
 
 def test_events_of_tables_that_are_not_published_leave(dsn: str, history: History, archive: Files) -> None:
     query(dsn, "DELETE FROM publication")
-    assert drop(dsn, archive) > 8
+    assert drop(dsn, archive).events > 8
     verify(dsn, archive)
 
 
 def test_events_of_a_hidden_table_leave(dsn: str, history: History, archive: Files) -> None:
     query(dsn, "UPDATE publication SET published_version = 1, hidden_at = now(), history = NULL")
-    assert drop(dsn, archive) > 8
+    assert drop(dsn, archive).events > 8
 
 
 def test_events_that_are_to_be_published_next_stay(dsn: str, history: History, archive: Files) -> None:
     query(dsn, "UPDATE publication SET published_version = 1, history = NULL")
-    assert drop(dsn, archive) == 0
+    assert drop(dsn, archive).events == 0
 
 
 def test_from_the_first_event_on_all_are_there(dsn: str, history: History, archive: Files) -> None:
@@ -183,7 +183,7 @@ def test_readers_get_the_answers_of_before(
 ) -> None:
     tampering.refuse(log_dsn, "shop.clicks")
     tampering.plan(log_dsn)
-    assert drop(log_dsn, archive) == 0
+    assert drop(log_dsn, archive).events == 0
     folder = tmp_path / "archive"
     before = [ask(log_dsn, folder, read) for read in test_border.READS]
     thinned.need_little(monkeypatch, share)
@@ -202,7 +202,7 @@ def test_auditors_are_told_that_a_state_has_left(
     present = "SELECT * FROM state_at(NULL)"
     before = query(log_dsn, present)
     thinned.need_little(monkeypatch, 1.0)
-    assert drop(log_dsn, archive) > 0
+    assert drop(log_dsn, archive).events > 0
 
     assert query(log_dsn, present) == before
     [[first]] = query(log_dsn, "SELECT min(transaction_id::text::bigint) FROM event")
@@ -363,7 +363,7 @@ def test_a_reader_that_began_before_keeps_the_rows_until_it_ends(
         [[events]] = reading.execute("SELECT count(*) FROM chronolake.event").fetchall()
         assert events == versions
     verify_either(dsn, archive)
-    assert drop(dsn, archive) > 0
+    assert drop(dsn, archive).events > 0
     verify(dsn, archive)
 
 
@@ -399,7 +399,7 @@ def test_writers_and_followers_go_on(dsn: str, history: History, archive: Files)
     try:
         left = 0
         for _ in range(4):
-            left += drop(dsn, archive)
+            left += drop(dsn, archive).events
             history.write("shop.clicks", 1, 2)
             history.pass_seconds(600)
             thinned.publish(dsn)
@@ -429,7 +429,7 @@ def test_a_restored_backup_reads_its_own_history_in_a_newer_archive(
         for _ in range(3):
             history.write("shop.clicks", 1)
         thinned.publish(dsn)
-        assert drop(dsn, archive) > 0
+        assert drop(dsn, archive).events > 0
 
     assert [ask(copy, folder, read) for read in (all_tables, all_of_table)] == before
     assert tampering.verify(copy, archive=archive).findings == []

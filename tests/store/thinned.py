@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 from psycopg import sql
 
+from chronolake_metastore.archive.dropping import Dropped
 from chronolake_metastore.domain import needed_events, tables
 from chronolake_metastore.domain.needed_events import Causes, Need
 from chronolake_storage.files import Files
@@ -121,13 +123,14 @@ def make(dsn: str, history: History) -> None:
     publish(dsn)
 
 
-def drop(dsn: str, archive: Files) -> int:
-    """Archive, then drop, until no transaction of another database is in the way; gives what left."""
-    events = 0
+def drop(dsn: str, archive: Files) -> Dropped:
+    """Archive, then drop, until no transaction of another database is in the way; counts all that left."""
+    left = Dropped([], None, 0, [])
     for _ in range(TRIES):
         archiving.write(dsn, archive)
         dropped = archiving.drop(dsn, archive)
-        events += dropped.events
+        events, instants = left.events + dropped.events, left.instants + dropped.instants
+        left = msgspec.structs.replace(dropped, events=events, instants=instants)
         if not dropped.waiting:
             break
-    return events
+    return left
