@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,12 @@ from chronolake_metastore.domain.cleans import Retention
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.needed_instants import InstantsHeldBy
 from chronolake_metastore.domain.plans import NewPlan
+from chronolake_metastore.domain.policies import Policies
 from chronolake_metastore.domain.results import StreamInstantResult, StreamResult
 from chronolake_metastore.proof import rebuilding
 from chronolake_metastore.queries import deletable
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import archive as stored, eras, needed_instants, thinning
+from chronolake_metastore.store import archive as stored, eras, needed_instants, services, thinning
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.deletable import Deletable, FindDeletableOrphans
 from chronolake_model.file_names import base_file_name, bucket_file_id
@@ -44,9 +45,9 @@ from chronolake_model.times import Micros, format_time, parse_time
 from chronolake_model.vocabulary import Action
 from chronolake_storage.files import Files
 from tests.store import archiving, shown, tampering, thinned
-from tests.store.archive_reads import reader_of
 from tests.store.history import History, file_of
 from tests.store.shown import TESTER
+from tests.store.test_border import ask
 from tests.store.thinned import drop, query
 
 TABLE = "shop.orders"
@@ -143,7 +144,7 @@ def test_an_instant_that_has_left_takes_no_command(dsn: str, history: History, a
 
 
 def test_a_file_of_a_failed_write_may_be_deleted_when_its_instant_has_left(
-    dsn: str, history: History, archive: Files
+    dsn: str, history: History, archive: Files, tmp_path: Path
 ) -> None:
     lost, kept = (
         query(dsn, f"SELECT instant_time(min(requested_time), 1000) FROM instant WHERE state = '{state}'")[0][0]
@@ -153,18 +154,14 @@ def test_a_file_of_a_failed_write_may_be_deleted_when_its_instant_has_left(
     never = DeletedFile("", base_file_name(bucket_file_id(0), "0-0-0", "20200101000000000"))
     body = FindDeletableOrphans([*files, never, DeletedFile("", file_of(kept, 2).file_name)])
 
-    async def ask() -> Deletable:
-        database = Database(Settings(dsn=dsn), lambda: reader_of(archive))
-        try:
-            return await deletable.find_deletable_orphans(TESTER, database, TABLE, body)
-        finally:
-            await database.close()
+    def orphans(database: Database) -> Awaitable[Deletable]:
+        return deletable.find_deletable_orphans(TESTER, database, TABLE, body)
 
-    before = asyncio.run(ask())
+    before = ask(dsn, None, orphans)
     assert [of.file_name for of in before.refused] == [of.file_name for of in body.files[2:]]
     let_leave(dsn, archive)
     assert parse_time(lost) not in rows_of(dsn)
-    assert asyncio.run(ask()) == before
+    assert ask(dsn, tmp_path / "archive", orphans) == before
 
 
 def test_a_job_is_restored_when_the_instants_of_its_checkpoints_have_left(
@@ -211,6 +208,43 @@ def test_a_file_group_exists_whose_only_instant_has_left(dsn: str, history: Hist
     assert time not in rows_of(dsn)
     plan = NewPlan([FileGroupName("", bucket_file_id(2))])
     history.done(instants.BeginInstant(TABLE, "w", Action.CLUSTERING, inflight=False, plan=plan))
+
+
+def test_a_name_is_refused_where_equal_instants_may_have_left(
+    dsn: str, history: History, archive: Files
+) -> None:
+    history.make_table("shop.clicks")
+    waiting = history.begin("shop.clicks")
+    for _ in range(4):
+        history.write(TABLE, 0, 1)
+        history.pass_seconds(4_000)
+        clean(history)
+    let_leave(dsn, archive)
+    first = border(dsn)
+    assert first is not None
+    assert parse_time(waiting) < first
+    history.done(tables.AlterTable(TABLE, new_name="shop.old"))
+    history.done(tables.AlterTable("shop.clicks", new_name="shop.new"))
+    for table, name in (("shop.new", TABLE), ("shop.old", "shop.clicks")):
+        refusal = history.refused(tables.AlterTable(table, new_name=name))
+        assert isinstance(refusal, errors.IllegalTransition)
+        assert refusal.context["instants"] == [waiting]
+
+
+def test_a_trigger_that_is_raised_counts_commits_that_have_left(
+    dsn: str, history: History, archive: Files
+) -> None:
+    [[table_id]] = query(dsn, "SELECT table_id FROM lake_table")
+    policy = Policies.of({"hoodie.clustering.async.max.commits": "9"}).clustering
+
+    async def count(database: Database) -> int:
+        async with database.reading() as connection:
+            return (await services.clustering_history(connection, table_id, policy)).since_requested.number
+
+    before = ask(dsn, None, count)
+    let_leave(dsn, archive)
+    assert [row[0] for row in rows_of(dsn).values()].count("commit") < before
+    assert ask(dsn, None, count) == before == 9
 
 
 def test_instants_that_a_savepoint_keeps_stay(dsn: str, history: History, archive: Files) -> None:

@@ -184,7 +184,8 @@ class FormerHolders(msgspec.Struct, frozen=True):
     """The other tables that had a name before: dropped under it, or renamed since.
 
     ``last_time`` is the last time that any of them has issued under the name. ``shared`` are the requested
-    times that the table which is to get the name has in common with them, where either instant is pending.
+    times that the table which is to get the name has in common with them, where either instant is pending;
+    or may have, where the other one would have left the database.
     """
 
     last_time: Micros | None = None
@@ -292,6 +293,7 @@ def refuse_rename(
         )
     if former.shared:
         what = f"it cannot be renamed to {name!r}, for a table that had this name has instants of equal times"
+        what += ", or may have had them before they left for the archive"
         raise _held(table, former.shared, what, "choose another name, or ")
 
 

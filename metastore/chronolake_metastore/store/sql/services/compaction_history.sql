@@ -26,28 +26,40 @@ WITH last AS MATERIALIZED (
         ) AS logs
 )
 SELECT
-    count(delta.completion_time) FILTER (WHERE since.place = 'completed'),
-    micros(min(delta.completion_time) FILTER (WHERE since.place = 'completed')),
-    count(delta.completion_time) FILTER (WHERE since.place = 'requested'),
-    micros(min(delta.completion_time) FILTER (WHERE since.place = 'requested')),
-    count(delta.completion_time) FILTER (WHERE since.place = 'logs'),
+    max(counted.number) FILTER (WHERE counted.place = 'completed'),
+    micros(min(counted.first) FILTER (WHERE counted.place = 'completed')),
+    max(counted.number) FILTER (WHERE counted.place = 'requested'),
+    micros(min(counted.first) FILTER (WHERE counted.place = 'requested')),
+    max(counted.number) FILTER (WHERE counted.place = 'logs'),
     micros((SELECT requested FROM last)),
     EXISTS (
         SELECT
         FROM instant i
         WHERE i.table_id = %(table_id)s::uuid AND i.state IN ('requested', 'inflight') AND i.operation = 'compact'
     )
-FROM last
-CROSS JOIN LATERAL (
-    VALUES ('completed', last.completed), ('requested', last.requested), ('logs', last.logs)
-) AS since (place, at)
-LEFT JOIN LATERAL (
-    SELECT i.completion_time
-    FROM instant i
-    WHERE i.table_id = %(table_id)s::uuid
-        AND i.completion_time > coalesce(since.at, moment(0))
-        AND i.action = 'deltacommit'
-        AND i.operation <> 'log_compact'
-    ORDER BY i.completion_time
-    LIMIT %(limit)s
-) AS delta ON true
+FROM (
+    SELECT
+        since.place,
+        -- Some delta commits have left PostgreSQL. The trigger was reached then, but it may count more now.
+        CASE WHEN count(f.table_id) > 0 THEN %(limit)s::bigint ELSE count(delta.completion_time) END AS number,
+        least(min(delta.completion_time), min(f.instants_from)) AS first
+    FROM last
+    CROSS JOIN LATERAL (
+        VALUES ('completed', last.completed), ('requested', last.requested), ('logs', last.logs)
+    ) AS since (place, at)
+    LEFT JOIN LATERAL (
+        SELECT i.completion_time
+        FROM instant i
+        WHERE i.table_id = %(table_id)s::uuid
+            AND i.completion_time > coalesce(since.at, moment(0))
+            AND i.action = 'deltacommit'
+            AND i.operation <> 'log_compact'
+        ORDER BY i.completion_time
+        LIMIT %(limit)s
+    ) AS delta ON true
+    LEFT JOIN first_event f
+        ON f.table_id = %(table_id)s::uuid
+        AND f.instants_from > coalesce(since.at, moment(0))
+        AND delta.completion_time IS NOT NULL
+    GROUP BY since.place
+) AS counted
