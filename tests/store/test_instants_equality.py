@@ -269,8 +269,10 @@ class Twice:
                     (compacted.last_requested, compacted.has_pending),
                     (clustered.since_requested.number, clustered.last_requested, clustered.has_pending),
                     (cleaned.since_requested.number, cleaned.has_pending, cleaned.savepoints),
-                    await services.log_groups(connection, table_id, None),
-                    await services.small_groups(connection, of_table, [""], policies.clustering, now.steady),
+                    groups(await services.log_groups(connection, table_id, None)),
+                    groups(
+                        await services.small_groups(connection, of_table, [""], policies.clustering, now.steady)
+                    ),
                     await services.last_runs(connection, [table_id]),
                     await services.cancelled_clusterings(connection, [table_id]),
                     await services.last_expired(connection, [table_id]),
@@ -292,6 +294,11 @@ class Twice:
         for history, database in zip(self.both, self.databases, strict=True):
             history._runner.run(database.close())
             history.__exit__(None, None, None)
+
+
+def groups(document: bytes) -> list[str]:
+    """The file groups of a document, which has them in any order."""
+    return sorted(map(repr, msgspec.json.decode(document)))
 
 
 def border_of(dsn: str, table: str) -> Micros | None:
