@@ -134,6 +134,10 @@ class NotPublished(Conflict):
         super().__init__(f"{table!r} is not published for Hudi's readers now: {reason}", table=table)
 
 
+class InstantsArchived(NotPublished):
+    """Instants that a publication needs have left the database."""
+
+
 class NotPublishedYet(Conflict):
     def __init__(self, table: str, version: int, published_version: int) -> None:
         super().__init__(

@@ -104,13 +104,13 @@ class TableLog:
         self.first = first
 
     def refuse_archived(self, table: Table, times: Iterable[Micros]) -> None:
-        """Raise ``NotPublished`` if the database no longer has instants of some requested times.
+        """Raise ``InstantsArchived`` if the database no longer has instants of some requested times.
 
         Those that a publication needs stay, but for one that begins again at the beginning of the log.
         """
         since = self.first.instants_from
         if since is not None and any(time < since for time in times):
-            raise errors.NotPublished(
+            raise errors.InstantsArchived(
                 table.name,
                 f"its instants before {format_time(since, table.definition.tick)} have left the database. Run "
                 "chronolake-metastore rebuild --with-instants, which brings them back from the archive",

@@ -74,6 +74,8 @@ RECORDED_A_SECOND: Final = 5
 OPEN_MAX: Final = 256
 """Tables whose storage stays open."""
 
+_NOT_HERE: Final = (errors.InstantsArchived, errors.ArchiveNotSet, errors.ArchiveUnavailable)
+"""Rows that the next step needs have left the database, and cannot be read."""
 _log = telemetry.logger(__name__)
 
 
@@ -262,6 +264,8 @@ class ServerPublisher:
             else:
                 # It is recorded as paused.
                 await self._take_lease(place)
+        except _NOT_HERE as exc:
+            await self._fail_without_archive(place, exc)
         except errors.NotPublished as exc:
             self._held.hold(table_id, held_tables.PAUSED if target.needs_storage else held_tables.UNTIL_ALTERED)
             self._held.warn(table_id, place.table, exc.detail)
@@ -271,8 +275,6 @@ class ServerPublisher:
             self._held.hold(table_id, held_tables.PAUSED)
         except errors.ConfigurationError as exc:
             await self._fail(place, exc)
-        except (errors.ArchiveNotSet, errors.ArchiveUnavailable) as exc:
-            await self._fail_without_archive(place, exc)
         else:
             self._held.release(table_id)
 
@@ -345,7 +347,7 @@ class ServerPublisher:
             await self._record(place, _folder_missing(place) if is_missing else str(failure))
 
     async def _fail_without_archive(self, place: Place, failure: errors.TimelineError) -> None:
-        """Hold a table whose events are only in the archive, unless its check or its history failed."""
+        """Hold a table whose rows are only in the archive, unless its check or its history failed."""
         if place.table_id not in self._unarchived:
             self._held.hold(place.table_id, held_tables.UNREACHABLE)
         await self._record(place, failure.detail)
@@ -394,12 +396,12 @@ class ServerPublisher:
             lease = msgspec.structs.replace(lease, is_new=False, has_history=False, history_is_due=False)
         try:
             await protocols.run(publications.publish(lease, is_check_due=is_check_due), execution)
-        except errors.NotPublished:
-            await execution.report_pause(lease)
-            raise
-        except (errors.ArchiveNotSet, errors.ArchiveUnavailable):
+        except _NOT_HERE:
             if execution.is_published:
                 self._unarchived[place.table_id] = time.monotonic()
+            raise
+        except errors.NotPublished:
+            await execution.report_pause(lease)
             raise
         if place.table_id not in self._unarchived:
             self._fenced.discard(place.table_id)

@@ -26,7 +26,7 @@ from chronolake_metastore.store.archived import ArchivedEvents
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers.publication_execution import Counts
 from chronolake_metastore.workers.publisher import ServerPublisher
-from chronolake_model.vocabulary import TableType
+from chronolake_model.vocabulary import GRACE_PROPERTY, TableType
 from chronolake_storage.publishing import TIMELINE_FOLDER
 from tests.fix_server import ServerProcess
 from tests.hudi.keyed_table import KeyedTable
@@ -36,6 +36,7 @@ from tests.server.publication.archived_tables import SHORT, active_times, archiv
 from tests.server.publication.late_tables import Archived, forget, publish, published_files
 from tests.store import archiving
 from tests.store.archive_reads import reader_of
+from tests.store.test_leaving_instants import LEAST, let_leave, rebuild
 
 
 @pytest.fixture
@@ -166,6 +167,32 @@ def test_history_is_written_and_merged_from_the_archive(
         (name[:17], content) for name, content in published.items() if name[:17] not in stay
     }
     assert levels == {0, 1, 2}
+
+
+def test_a_table_whose_instants_have_left_is_published_when_they_are_back(
+    server: ServerProcess, client: chronolake.Client, dsn: str, tmp_path: Path
+) -> None:
+    table = KeyedTable(client, tmp_path / "lake", properties={**SHORT, **LEAST, GRACE_PROPERTY: "0"})
+    for number in range(6):
+        table.upsert(row(number % 3, name=f"n{number}"))
+        table.table.clean(retain_commits=1)
+    archive = archiving.local(tmp_path / "archive")
+    server.stop()
+    left = let_leave(dsn, archive)
+    server.start()
+    table.table.alter(set={"hudi.publish": "true"})
+
+    publish(dsn, reader_of(archive), table)
+    failure = table.table.publication().failure
+    server.stop()
+    rebuild(dsn, archive, with_instants=True)
+    server.start()
+    publish(dsn, reader_of(archive), table)
+
+    assert left > 0
+    assert "chronolake-metastore rebuild --with-instants" in str(failure)
+    assert table.table.publication().is_visible
+    assert table.of_hudi_rs() == table.own_rows()
 
 
 def test_without_the_archive_a_late_table_is_held_with_the_reason(
