@@ -9,16 +9,12 @@ import msgspec
 
 from chronolake import calls, errors
 from chronolake._async.stream_writer import AsyncStreamWriter
-from chronolake._async.table_rows import AsyncTableRows
+from chronolake._async.table_writes import AsyncTableWrites
 from chronolake._async.timeline import AsyncTimeline
-from chronolake._async.write import AsyncWrite
-from chronolake._concurrency import awaiting as concurrency
 from chronolake._definitions import (
-    PUBLICATION_PAUSES,
     needs_former_schemas,
     warn_of_changes,
     with_schema,
-    write_action,
 )
 from chronolake._http import default_writer
 from chronolake._timeline_filter import PENDING, as_tuple, completion_calls
@@ -26,18 +22,13 @@ from chronolake.calls.timeline import InstantFilter
 from chronolake_model import operations
 from chronolake_model.checks import CheckResult
 from chronolake_model.cuts import AsOf
-from chronolake_model.files import FileGroupName
 from chronolake_model.instants import (
     LEASE_SECONDS_DEFAULT,
-    BeginInstant,
     CreateSavepoint,
     Instant,
-    Plan,
     ReleaseSavepoint,
     RestoreTable,
-    TakeInflight,
 )
-from chronolake_model.markers import MarkersType
 from chronolake_model.publication import PUBLISH_PROPERTY
 from chronolake_model.schemas import ChangeSchema, SchemaChange, TableSchema
 from chronolake_model.streams import OpenStream, Stream
@@ -46,7 +37,7 @@ from chronolake_model.times import Moment
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
 
 
-class AsyncTable(AsyncTableRows):
+class AsyncTable(AsyncTableWrites):
     """A table of the metastore. Tasks of one event loop may share it."""
 
     async def reload(self) -> AsyncTable:
@@ -101,119 +92,6 @@ class AsyncTable(AsyncTableRows):
     async def schema(self, schema_version: int) -> TableSchema:
         """One version of the schema. Raises ``SchemaNotFound``."""
         return await self._transport.send(calls.call(operations.catalog.GET_SCHEMA, self.name, schema_version))
-
-    async def begin(
-        self,
-        *,
-        action: Action | None = None,
-        operation: Operation = Operation.UNKNOWN,
-        writer: str | None = None,
-        lease_seconds: int = LEASE_SECONDS_DEFAULT,
-        inflight: bool = True,
-        plan: Plan | None = None,
-        markers: MarkersType | None = None,
-    ) -> AsyncWrite:
-        """Begin an instant; ``writer`` is user@host:pid unless given.
-
-        ``action`` is that of an ordinary write unless given: a commit for a copy-on-write table, a deltacommit
-        for a merge-on-read table. ``plan`` has the file groups that the instant will change; compaction, log
-        compaction and clustering need one. ``markers`` says where the markers of this write are kept; unless
-        given, the table's property ``markers.type`` does. Raises ``ActionNotSupported``, ``InvalidPlan``,
-        ``WriteConflict`` (another pending plan has one of the file groups), and ``TableNotFound`` when the
-        table was dropped.
-
-        Use the result as a context manager, ``async with await table.begin() as write``, which renews the
-        lease; see ``AsyncWrite``.
-        """
-        body = BeginInstant(
-            writer or default_writer(),
-            action or write_action(self.definition.type),
-            operation,
-            lease_seconds,
-            inflight,
-            plan,
-            markers=markers,
-        )
-        try:
-            return self._as_write(
-                await self._transport.send(calls.call(operations.timeline.BEGIN_INSTANT, self.name, body=body))
-            )
-        except errors.NotPublishedYet:
-            # The plan of a compaction is published before its execution begins.
-            body = msgspec.structs.replace(body, inflight=False)
-            requested = await self._transport.send(
-                calls.call(operations.timeline.BEGIN_INSTANT, self.name, body=body)
-            )
-            return await self.execute(requested.requested_time, writer=body.writer, lease_seconds=lease_seconds)
-
-    async def begin_many(
-        self,
-        count: int,
-        *,
-        action: Action | None = None,
-        operation: Operation = Operation.UNKNOWN,
-        writer: str | None = None,
-        lease_seconds: int = LEASE_SECONDS_DEFAULT,
-        inflight: bool = True,
-        markers: MarkersType | None = None,
-    ) -> list[AsyncWrite]:
-        """Begin ``count`` instants in one request, 1,000 at most; see ``begin``."""
-        body = BeginInstant(
-            writer or default_writer(),
-            action or write_action(self.definition.type),
-            operation,
-            lease_seconds,
-            inflight,
-            count=count,
-            markers=markers,
-        )
-        page = await self._transport.send(calls.timeline.begin_many(self.name, body))
-        return [self._as_write(instant) for instant in page.instants]
-
-    async def plan(
-        self,
-        action: Action,
-        file_groups: Iterable[FileGroupName] = (),
-        details: Mapping[str, str] | None = None,
-        *,
-        writer: str | None = None,
-        markers: MarkersType | None = None,
-    ) -> Instant:
-        """Plan a table service: the instant stays requested, without a lease, until ``execute``.
-
-        Raises ``ActionNotSupported``, ``InvalidPlan`` (a file group does not exist), and ``WriteConflict`` when
-        another pending plan has one of the file groups.
-        """
-        body = BeginInstant(
-            writer or default_writer(),
-            action,
-            inflight=False,
-            plan=Plan(list(file_groups), dict(details or {})),
-            markers=markers,
-        )
-        return await self._transport.send(calls.call(operations.timeline.BEGIN_INSTANT, self.name, body=body))
-
-    async def execute(
-        self,
-        requested_time: str,
-        *,
-        writer: str | None = None,
-        lease_seconds: int | None = None,
-    ) -> AsyncWrite:
-        """Execute a requested plan of this or another writer; the plan is in ``instant.plan`` of the result.
-
-        If the execution fails, see ``AsyncWrite``. Raises ``IllegalTransition`` when another writer executes or
-        has executed the plan, and ``NotPublishedYet`` when the plan of a compaction was not published for
-        Hudi's readers within 90 seconds.
-        """
-        body = TakeInflight(writer or default_writer(), lease_seconds)
-        call = calls.call(operations.timeline.TAKE_INFLIGHT, self.name, requested_time, body=body)
-        for seconds in PUBLICATION_PAUSES:
-            try:
-                return self._as_write(await self._transport.send(call))
-            except errors.NotPublishedYet:
-                await concurrency.sleep(seconds)
-        return self._as_write(await self._transport.send(call))
 
     async def open_stream(
         self,

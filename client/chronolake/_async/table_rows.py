@@ -75,7 +75,7 @@ class AsyncTableRows(AsyncTableFiles):
         columns: Sequence[str] | None = None,
     ) -> pd.DataFrame:
         """All rows as a frame of pandas with Arrow's types: integers with nulls stay integers."""
-        pandas = _library("pandas")
+        pandas = library("pandas")
         rows = await self.to_arrow(as_of, where=where, columns=columns)
         return rows.to_pandas(types_mapper=pandas.ArrowDtype)
 
@@ -87,7 +87,7 @@ class AsyncTableRows(AsyncTableFiles):
         columns: Sequence[str] | None = None,
     ) -> pl.LazyFrame:
         """The rows as a lazy frame of Polars: ``collect`` reads the columns that it needs, of this state."""
-        polars = _library("polars")
+        polars = library("polars")
         rows = await self._state_rows(as_of, where, columns)
         return polars.scan_pyarrow_dataset(_dataset_of(rows))
 
@@ -103,9 +103,9 @@ class AsyncTableRows(AsyncTableFiles):
 
         Each query reads the columns that it needs, of this state. SQL names it by the Python variable.
         """
-        library = _library("duckdb")
+        duckdb = library("duckdb")
         rows = await self._state_rows(as_of, where, columns)
-        return (connection or library.default_connection()).from_arrow(_dataset_of(rows))
+        return (connection or duckdb.default_connection()).from_arrow(_dataset_of(rows))
 
     async def to_dataset(
         self,
@@ -131,7 +131,7 @@ class AsyncTableRows(AsyncTableFiles):
         was inserted and deleted within the range is left out. Both ends are as in ``changes``, and ``where``
         holds for the state with which a record comes. Raises what ``to_batches`` raises.
         """
-        _library("pyarrow")
+        library("pyarrow")
         changes = await self.changes(from_, to)
         reader = await self._row_reader(_slices_of(changes), where, columns)
         return await concurrency.run_blocking(reader.changed_rows, changes)
@@ -148,7 +148,7 @@ class AsyncTableRows(AsyncTableFiles):
         ``from_`` is the earlier state. A record whose columns have the same values in both is left out. Raises
         what ``to_batches`` raises.
         """
-        _library("pyarrow")
+        library("pyarrow")
         from chronolake import _record_versions  # noqa: PLC0415  # an extra
 
         changes = await self.changes(from_, to)
@@ -165,7 +165,7 @@ class AsyncTableRows(AsyncTableFiles):
         in a table with buckets only in those of its bucket. Raises ``SchemaMismatch`` for another key, and
         ``HistoryCleaned`` if a clean runs meanwhile: a lease that ``follows`` prevents that (``reading``).
         """
-        _library("pyarrow")
+        library("pyarrow")
         from chronolake import _record_versions  # noqa: PLC0415  # an extra
 
         self._adopt(await self._transport.send(calls.call(operations.catalog.GET_TABLE, self.name)))
@@ -189,7 +189,7 @@ class AsyncTableRows(AsyncTableFiles):
     async def _state_rows(
         self, as_of: AsOf | None, where: Filter | str | None, columns: Sequence[str] | None
     ) -> StateRows:
-        _library("pyarrow")
+        library("pyarrow")
         while True:
             pruned_by = self.definition.schema_version
             snapshot = await self._snapshot_for(as_of, where)
@@ -231,7 +231,7 @@ def _slices_of(changes: Changes) -> list[FileSlice]:
     ]
 
 
-def _library(name: str) -> Any:
+def library(name: str) -> Any:
     """A library that is an extra. Raises ``ImportError`` that names the extra."""
     try:
         return importlib.import_module(name)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -46,6 +47,44 @@ def blocking_send(send: Callable[[Any], Awaitable[_Answer]]) -> Callable[[Any], 
         return asyncio.run_coroutine_threadsafe(sending(), _LOOP.get()).result()
 
     return send_by_loop
+
+
+def blocking_table(table: Any) -> Any:
+    """A table of this loop, for work that runs in ``run_blocking``: the loop runs its methods."""
+    return _Blocking(table, asyncio.get_running_loop())
+
+
+class _Blocking:
+    """An object of the client for an event loop, whose methods block."""
+
+    def __init__(self, target: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._target = target
+        self._loop = loop
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._target, name)
+        if not inspect.isroutine(value):
+            return value
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            return self._waited(value(*arguments, **named))
+
+        return call
+
+    def _waited(self, answer: Any) -> Any:
+        if isinstance(answer, AsyncIterator):
+            return iter(self._result(_all(answer)))
+        if inspect.iscoroutine(answer):
+            answer = self._result(answer)
+        is_of_client = type(answer).__module__.startswith("chronolake._async")
+        return _Blocking(answer, self._loop) if is_of_client else answer
+
+    def _result(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+
+async def _all(elements: AsyncIterator[Any]) -> list[Any]:
+    return [element async for element in elements]
 
 
 def reader_of(batches: AsyncGenerator[Any, None]) -> RecordBatches:

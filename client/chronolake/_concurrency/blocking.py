@@ -38,6 +38,11 @@ def blocking_send(send: Callable[[Any], _Answer]) -> Callable[[Any], _Answer]:
     return send
 
 
+def blocking_table(table: Any) -> Any:
+    """The table itself: its methods block."""
+    return table
+
+
 def reader_of(batches: Generator[Any, None, None]) -> RecordBatches:
     """Record batches of a stream that begins with their schema."""
     import pyarrow as pa  # noqa: PLC0415  # an extra, which the caller has loaded

@@ -54,6 +54,12 @@ def with_control_columns(batches: Iterable[pa.RecordBatch], table: Table) -> Ite
         yield rows
 
 
+def in_buckets(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
+    """Tagged rows in the buckets of the table."""
+    numbers = pa.array(_keys.buckets(_key_texts(table, batch), table.index.buckets), pa.int32())
+    return batch.set_column(batch.schema.get_field_index(columns.BUCKET), columns.BUCKET, numbers)
+
+
 def order_columns(table: Table) -> dict[str, str]:
     """The columns that order the rows of one key in one frame, and the columns of the table that they have.
 

@@ -48,17 +48,22 @@ def _cast(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray | Non
     try:
         result = values.cast(target)
         return None if not _is_string(target) and _changes(values, result.cast(values.type)) else result
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
 
 
 def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """The values without a dictionary, and texts and bytes with the offsets that tables have."""
     if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
+        decoded = [_texts(chunk.dictionary).take(chunk.indices) for chunk in values.chunks]
+        return pa.chunked_array(decoded, None if decoded else values.type.value_type)
     if pa.types.is_large_binary(values.type) or pa.types.is_binary_view(values.type):
         return values.cast(pa.binary())
     return values
+
+
+def _texts(values: pa.Array) -> pa.Array:
+    return values.cast(pa.large_string()) if pa.types.is_string_view(values.type) else values
 
 
 def _is_string(data_type: pa.DataType) -> bool:

@@ -233,7 +233,7 @@ class RecordIndex:
         return SliceReader(self.folder, index_entries.LAYOUT, fields, ordering)
 
 
-def follow(table: BlockingTable, distributed: Distributed) -> None:
+def follow(table: BlockingTable, distributed: Distributed | None = None) -> None:
     """Take a write into the index. After a failure, the next write or update of the index does it."""
     if table.definition.index.type is not IndexType.RECORD:
         return

@@ -1,0 +1,220 @@
+"""Rows that a caller gives to a write of the client: in Arrow, tagged, and checked before an instant begins.
+
+Memory holds some hundred megabytes of them. More are spilled to a file without a name on the local disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from chronolake.slices import arrow_types, columns, errors, merge
+from chronolake.slices.merge import Existing
+from chronolake.writing import arrow_tags, bucket_writer, column_names, conversions, row_checks, task_rows
+from chronolake.writing.choices import Replaces
+from chronolake.writing.column_names import ARROW
+from chronolake_model.tables import Table
+from chronolake_model.vocabulary import IndexType, Operation, TableType
+
+GivenRows: TypeAlias = Any
+"""Arrow, pandas or polars: a table, a frame or a reader; a dict of columns; or a list of dicts."""
+
+_KINDS: Final = "a table or reader of Arrow, a frame of pandas or polars, a dict of columns, or a list of dicts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowTreatment:
+    """How a write treats its rows.
+
+    ``replaces`` are the file groups that it replaces, None if it changes them. ``is_based_on_reads`` if it
+    conflicts with any change since its begin.
+    """
+
+    operation: Operation
+    existing: Existing = Existing.MERGE
+    replaces: Replaces | None = None
+    is_based_on_reads: bool = False
+
+    @property
+    def deletes(self) -> bool:
+        """Whether the rows delete records."""
+        return self.operation is Operation.DELETE
+
+
+class HeldRows:
+    """Batches that can be read several times."""
+
+    def __init__(self, bytes_max: int = task_rows.HELD_BYTES_MAX) -> None:
+        self._bytes_left = bytes_max
+        self._batches: list[pa.RecordBatch | int] = []
+        self._spill = task_rows.Spill()
+        self.count = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add a batch, before the first is read."""
+        self.count += len(batch)
+        self._bytes_left -= batch.nbytes
+        self._batches.append(batch if self._bytes_left >= 0 else self._spill.add(batch))
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            yield self._spill.read(batch) if isinstance(batch, int) else batch
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._spill.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """The rows of a write, which fit ``table``. The columns ``kept_columns`` keep their stored values."""
+
+    table: Table
+    treatment: RowTreatment
+    kept_columns: Sequence[str] = ()
+    rows: HeldRows = field(default_factory=HeldRows)
+
+
+def prepare(table: Table, given: GivenRows, treatment: RowTreatment) -> Incoming:
+    """The rows, tagged for ``table``. Close ``rows`` after use.
+
+    Raises ``SchemaMismatch``, ``InvalidRecordKey``, ``InvalidPartitionValue``, ``InvalidText``,
+    ``RequiredValueMissing``, ``InvalidOrderingValue``, ``DuplicateKeys``; ``ValueError`` if there are none, and
+    ``TypeError`` for what has no rows.
+    """
+    if table.index.type is IndexType.RECORD and table.partition_fields:
+        raise errors.TableMismatch(
+            f"{table.name} has a record index and partitions, between which records move: write it by Spark, "
+            "with chronolake_spark.table"
+        )
+    schema, batches = _batches_of(table, given, deletes=treatment.deletes)
+    sources = _sources(table, schema.names, treatment)
+    is_upsert = treatment.operation is Operation.UPSERT
+    incoming = Incoming(table, treatment, column_names.lacking(table, sources) if is_upsert else ())
+    try:
+        for batch in _tagged(table, batches, sources, deletes=treatment.deletes):
+            incoming.rows.add(batch)
+        if not incoming.rows.count and treatment.replaces is not Replaces.TABLE:
+            raise ValueError(f"there are no rows to write into {table.name}: nothing was changed")
+        _check(incoming)
+    except BaseException:
+        incoming.rows.close()
+        raise
+    return incoming
+
+
+def _batches_of(table: Table, given: GivenRows, *, deletes: bool) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    try:
+        rows = _in_arrow(table, given, deletes=deletes)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as exc:
+        raise errors.SchemaMismatch(f"the rows for {table.name} cannot be columns: {exc}") from exc
+    if isinstance(rows, pa.Table):
+        return rows.schema, rows.to_batches()
+    return rows.schema, rows
+
+
+def _in_arrow(table: Table, given: GivenRows, *, deletes: bool) -> pa.Table | pa.RecordBatchReader:
+    if isinstance(given, pa.Table | pa.RecordBatchReader):
+        return given
+    if isinstance(given, pa.RecordBatch):
+        return pa.Table.from_batches([given])
+    if type(given).__module__.startswith("pandas.") and hasattr(given, "columns"):
+        return pa.Table.from_pandas(given, preserve_index=False)
+    if hasattr(given, "collect") and hasattr(given, "collect_schema"):
+        given = given.collect()  # a lazy frame of polars
+    if hasattr(given, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(given)
+    if isinstance(given, Mapping):
+        return pa.table(dict(given))
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        return _of_list(table, given, deletes=deletes)
+    raise TypeError(f"rows are {_KINDS}, not {type(given).__name__}")
+
+
+def _of_list(table: Table, given: Sequence[Any], *, deletes: bool) -> pa.Table:
+    """A table of dicts; of deletes also of keys, if one column makes the key and finds the record."""
+    if not given:
+        return arrow_types.own_layout(table.schema).empty_table()
+    if all(isinstance(row, Mapping) for row in given):
+        names = dict.fromkeys(name for row in given for name in row)
+        return pa.table({name: [row.get(name) for row in given] for name in names})
+    needed = column_names.needed_for_delete(table)
+    if deletes and len(needed) == 1 and not any(isinstance(key, Mapping | tuple | list) for key in given):
+        return pa.table({needed[0]: list(given)})
+    raise TypeError(f"rows are {_KINDS}, not a list of {type(given[0]).__name__}")
+
+
+def _sources(table: Table, names: Sequence[str], treatment: RowTreatment) -> dict[str, str]:
+    """For each column of the table the frame's name of it; refuses missing and unknown columns."""
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise errors.SchemaMismatch(
+            f"the frame for {table.name} has the columns {', '.join(repeated)} more than once: rename or drop "
+            "them",
+            {"columns": repeated},
+        )
+    wanted = [field.name for field in table.schema]
+    if treatment.deletes:
+        needed = column_names.needed_for_delete(table)
+        wanted = list(dict.fromkeys([*needed, *table.partition_fields, *table.ordering_fields]))
+        sources = column_names.sources_of(names, wanted, case_sensitive=False)
+        column_names.refuse_some_of_ordering(table, sources)
+        missing = [name for name in needed if name not in sources]
+        column_names.refuse_missing_of_delete(table, missing, names, ARROW)
+        return sources
+    sources = column_names.sources_of(names, wanted, case_sensitive=False)
+    optional = column_names.lacking(table, sources) if treatment.operation is Operation.UPSERT else []
+    missing = [name for name in wanted if name not in sources and name not in optional]
+    known = set(sources.values())
+    column_names.refuse_others(table, missing, [name for name in names if name not in known], ARROW)
+    return sources
+
+
+def _tagged(
+    table: Table, batches: Iterable[pa.RecordBatch], sources: Mapping[str, str], *, deletes: bool
+) -> Iterator[pa.RecordBatch]:
+    fields = [field for field in table.schema if field.name in sources]
+    own = {field.name: field.name for field in fields}
+    tagging = arrow_tags.Tagging(table, arrow_types.own_layout(table.schema), own, deletes)
+    for batch in batches:
+        if not len(batch):
+            continue
+        given = {field.name: pa.chunked_array([batch.column(sources[field.name])]) for field in fields}
+        rows = pa.table({field.name: conversions.converted(given[field.name], field) for field in fields})
+        yield from tagging.tagged(rows).combine_chunks().to_batches()
+
+
+def _check(incoming: Incoming) -> None:
+    """Refuse rows that the writer of a file group would refuse without a look at stored records."""
+    table, existing = incoming.table, incoming.treatment.existing
+    has_log = table.type is TableType.MERGE_ON_READ
+    kept = incoming.kept_columns
+    required = [of.name for of in table.schema if not of.nullable and of.name not in kept]
+    is_global = table.index.type is IndexType.RECORD
+    for rows in _by_key(incoming.rows, is_global=is_global):
+        row_checks.check_required(rows, required)
+        row_checks.check_delete_flags(rows)
+        row_checks.check_ordering(rows, table.merge_fields if has_log else ())
+        latest = merge.latest_per_key(rows, table.merge_fields)
+        if existing is Existing.FAIL and len(latest.records) < len(rows):
+            key, _ = row_checks.repeated(rows)
+            raise row_checks.existing_keys(table, len(rows) - len(latest.records), key)
+        if latest.ambiguous:
+            raise row_checks.ambiguous_order(latest, row_checks.ORDER_BY_FIELD)
+
+
+def _by_key(rows: HeldRows, *, is_global: bool) -> Iterator[pa.Table]:
+    """The rows in portions, each of which has all rows of its keys."""
+    batches: Iterable[pa.RecordBatch] = rows
+    if is_global:  # A key may have another partition in each row.
+        batches = (_without_paths(batch) for batch in rows)
+    grouped = task_rows.by_file_group(batches)
+    runs = (run for batch in grouped for run in bucket_writer.runs_of(batch))
+    return (group for _, group in bucket_writer.file_groups(runs))
+
+
+def _without_paths(batch: pa.RecordBatch) -> pa.RecordBatch:
+    index = batch.schema.get_field_index(columns.PARTITION_PATH)
+    return batch.set_column(index, columns.PARTITION_PATH, pa.repeat(pa.scalar(""), len(batch)))

@@ -1,0 +1,266 @@
+"""Writes of rows by the client, without Spark and a JVM. Random histories are compared with a dictionary."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars
+import pyarrow as pa
+import pytest
+
+import chronolake
+from chronolake import Action, State
+from chronolake.slices import errors
+from chronolake.writing import local_writes, written_files
+from chronolake_model.tables import BucketIndex
+from chronolake_model.vocabulary import IndexType, TableType
+from tests.client.rows import NewTable, amounts
+
+BUCKETS = BucketIndex(IndexType.BUCKET, 2)
+INDEXES = [BUCKETS, BucketIndex(IndexType.SIMPLE)]
+Values = tuple[int, int | None, str, int]
+
+
+def rows_of(*values: Values) -> pa.Table:
+    """Rows with these ids, amounts, notes and ordering values: odd ids in one partition."""
+    ids, amounts_, notes, ts = zip(*values, strict=True)
+    days = [str(id_ % 2) for id_ in ids]
+    return pa.table({"id": ids, "amount": amounts_, "note": notes, "ts": ts, "day": days})
+
+
+def _writes(table: chronolake.Table) -> list[chronolake.Instant]:
+    return [instant for instant in table.instants() if instant.action is not Action.ROLLBACK]
+
+
+@pytest.mark.parametrize("index", INDEXES, ids=lambda index: str(index.type))
+@pytest.mark.parametrize("type_", TableType)
+def test_rows_are_inserted_updated_and_deleted_and_counted(
+    new_rows: NewTable, type_: TableType, index: BucketIndex
+) -> None:
+    table = new_rows(type=type_, index=index)
+    inserted = table.insert(rows_of((1, 10, "a", 1), (2, 20, "b", 1), (3, None, "c", 1)))
+    assert (inserted.instant.state, inserted.counts.inserted) == (State.COMPLETED, 3)
+    upserted = table.upsert(rows_of((1, 11, "a", 2), (4, 40, "d", 1)))
+    assert upserted.counts.read == upserted.counts.inserted + upserted.counts.updated == 2
+    assert amounts(table.to_arrow()) == {1: 11, 2: 20, 3: None, 4: 40}
+    late = table.upsert(rows_of((1, 12, "late", 0)))
+    deleted = table.delete([{"id": 2, "day": "0"}, {"id": 6, "day": "0"}], extra_metadata={"job": "7"})
+    assert (deleted.counts.deleted, deleted.counts.unchanged) == (1, 1)
+    assert deleted.instant.extra_metadata["job"] == "7"
+    assert amounts(table.to_arrow()) == {1: 11, 3: None, 4: 40}
+    assert amounts(table.to_arrow(late.instant)) == {1: 11, 2: 20, 3: None, 4: 40}
+    assert list(table.instants(pending=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "message"),
+    [
+        ({"amount": [1]}, errors.SchemaMismatch, "lacks the columns id, note, ts, day"),
+        (rows_of((1, 10, "a", 1)).append_column("extra", [[1]]), errors.SchemaMismatch, "does not: extra"),
+        (rows_of((1, 10, "a", 1)).set_column(0, "id", [[None]]), errors.InvalidRecordKey, "null or empty"),
+        (rows_of((1, 10, "a", 1)).set_column(1, "amount", [["x"]]), errors.SchemaMismatch, "'x' does not fit"),
+        (rows_of((1, 10, "a", 1)).set_column(1, "amount", [[1.5]]), errors.SchemaMismatch, "cannot hold"),
+        (rows_of((1, 10, "a", 1)).set_column(1, "amount", [[2**31]]), errors.SchemaMismatch, "cannot hold"),
+        (rows_of((1, 10, "a", 1)).set_column(3, "ts", [[None]]), errors.RequiredValueMissing, "not nullable"),
+        (rows_of((1, 10, "a", 1)).set_column(4, "day", [[""]]), errors.InvalidPartitionValue, "empty string"),
+        (rows_of((1, 10, "a", 1), (1, 11, "b", 1)), errors.DuplicateKeys, "order is not defined"),
+        (rows_of((1, 10, "a", 1)).slice(1), ValueError, "no rows to write"),
+        ([], ValueError, "no rows to write"),
+        (7, TypeError, "not int"),
+    ],
+)
+def test_rows_that_cannot_be_written_are_refused_before_an_instant_begins(
+    orders: chronolake.Table, rows: Any, error: type[Exception], message: str
+) -> None:
+    before = [instant.requested_time for instant in orders.instants()]
+    with pytest.raises(error, match=message):
+        orders.upsert(rows)
+    assert [instant.requested_time for instant in orders.instants()] == before
+
+
+def test_an_insert_of_keys_that_exist_is_rolled_back_or_drops_them(new_rows: NewTable) -> None:
+    table = new_rows(index=BUCKETS)
+    table.insert(rows_of((1, 10, "a", 1)))
+    with pytest.raises(errors.DuplicateKeys, match=r"1 of the rows to insert .* for example '1'"):
+        table.insert(rows_of((1, 11, "b", 2), (3, 30, "c", 2)))
+    assert _writes(table)[1].state is State.ROLLED_BACK
+    dropped = table.insert(rows_of((1, 11, "b", 2), (3, 30, "c", 2)), "drop")
+    assert (dropped.counts.inserted, dropped.counts.unchanged) == (1, 1)
+    assert amounts(table.to_arrow()) == {1: 10, 3: 30}
+    with pytest.raises(ValueError, match="'fail' or 'drop'"):
+        table.insert(rows_of((1, 11, "b", 2)), "skip")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda rows: pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(max_chunksize=1)),
+        lambda rows: rows.to_pandas(),
+        lambda rows: rows.to_pandas().iloc[::-1],
+        polars.from_arrow,
+        lambda rows: polars.from_arrow(rows).lazy(),
+        lambda rows: rows.to_pydict(),
+        lambda rows: rows.to_pylist(),
+        duckdb.from_arrow,
+    ],
+    ids=["reader", "pandas", "pandas with an index", "polars", "lazy polars", "dict", "dicts", "duckdb"],
+)
+def test_rows_come_from_each_library(new_rows: NewTable, given: Callable[[pa.Table], Any]) -> None:
+    table = new_rows(index=BUCKETS)
+    rows = rows_of((1, 10, "a", 1), (2, None, "b", 1))
+    result = table.upsert(given(rows))
+    assert result.counts.read == 2
+    assert sorted(table.to_arrow().to_pylist(), key=str) == sorted(rows.to_pylist(), key=str)
+
+
+def test_an_overwrite_replaces_the_partitions_of_its_rows_or_the_table(new_rows: NewTable) -> None:
+    table = new_rows(index=BUCKETS)
+    table.upsert(rows_of((1, 10, "a", 1), (2, 20, "b", 1)))
+    table.overwrite(rows_of((3, 30, "c", 1)), "dynamic")
+    assert amounts(table.to_arrow()) == {2: 20, 3: 30}
+    table.overwrite(rows_of((5, 50, "d", 1)), "all")
+    assert amounts(table.to_arrow()) == {5: 50}
+    table.overwrite([], "all")
+    assert amounts(table.to_arrow()) == {}
+    with pytest.raises(ValueError, match="no rows"):
+        table.overwrite([], "dynamic")
+
+
+@pytest.mark.parametrize("index", INDEXES, ids=lambda index: str(index.type))
+@pytest.mark.parametrize("type_", TableType)
+def test_no_row_of_writers_at_the_same_time_is_lost(
+    new_rows: NewTable, shared_server_url: str, type_: TableType, index: BucketIndex
+) -> None:
+    table = new_rows(type=type_, index=index)
+    table.upsert(rows_of((0, 0, "first", 0)))
+
+    def write(writer: int) -> None:
+        with chronolake.connect(shared_server_url) as client:
+            own = client.table(table.name)
+            for number in range(3):
+                id_ = 1 + writer + 2 * number
+                own.upsert(rows_of((id_, id_, "x", 1), (0, id_, "x", id_)), on_conflict="retry")
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(write, range(2)))
+    assert amounts(table.to_arrow()) == {0: 6, **{id_: id_ for id_ in range(1, 7)}}
+    assert list(table.instants(pending=True)) == []
+
+
+def test_a_write_that_loses_a_conflict_says_so_and_is_rolled_back(
+    new_rows: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_rows(type=TableType.COPY_ON_WRITE, index=BUCKETS)
+    table.upsert(rows_of((1, 10, "a", 1)))
+    write_files = local_writes.write
+
+    def write_after_another(*arguments: Any) -> local_writes.FilesToPublish:
+        files = write_files(*arguments)
+        monkeypatch.undo()
+        table.upsert(rows_of((1, 11, "b", 2)))
+        return files
+
+    monkeypatch.setattr(local_writes, "write", write_after_another)
+    with pytest.raises(chronolake.errors.WriteConflict, match="Nothing was written: run it again"):
+        table.upsert(rows_of((1, 12, "c", 3)))
+    monkeypatch.setattr(local_writes, "write", write_after_another)
+    retried = table.upsert(rows_of((1, 12, "c", 3)), on_conflict="retry")
+    assert retried.instant.extra_metadata["conflicts.retries"] == "1"
+    assert amounts(table.to_arrow()) == {1: 12}
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
+def test_a_write_that_is_interrupted_is_rolled_back_at_once(
+    new_rows: NewTable, monkeypatch: pytest.MonkeyPatch, failure: type[BaseException]
+) -> None:
+    table = new_rows(index=BUCKETS)
+    write_base_file = written_files.write_base_file
+
+    def fail(*arguments: Any) -> Any:
+        write_base_file(*arguments)
+        raise failure("now")
+
+    monkeypatch.setattr(written_files, "write_base_file", fail)
+    with pytest.raises(failure):
+        table.upsert(rows_of((1, 10, "a", 1)))
+    monkeypatch.undo()
+    [failed] = _writes(table)
+    assert failed.state is State.ROLLED_BACK
+    table.upsert(rows_of((1, 11, "a", 1)))
+    assert amounts(table.to_arrow()) == {1: 11}
+    [_] = Path(table.definition.base_path).rglob("*.parquet")
+
+
+def test_a_write_completes_beside_one_that_was_killed(new_rows: NewTable, shared_server_url: str) -> None:
+    table = new_rows(index=BUCKETS)
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.client.dying_row_writer", shared_server_url, table.name],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "here\n"
+        process.kill()
+    table.upsert(rows_of((1, 11, "a", 1)))
+    assert amounts(table.to_arrow()) == {1: 11}
+    [killed] = table.instants(pending=True)
+    assert killed.writer == "killed"
+    table.rollback(killed.requested_time, writer="killed")
+    [file] = Path(table.definition.base_path).rglob("*.parquet")
+    assert killed.requested_time not in file.name
+
+
+def test_changes_of_the_schema_and_of_the_number_of_buckets_are_seen(new_rows: NewTable) -> None:
+    table = new_rows(type=TableType.COPY_ON_WRITE, index=BUCKETS)
+    table.upsert(rows_of((1, 10, "a", 1), (2, 20, "b", 1)))
+    table.change_schema([chronolake.WidenColumn("amount", "bigint"), chronolake.RenameColumn("note", "text")])
+    rows = rows_of((1, 2**40, "c", 2)).rename_columns(["id", "amount", "text", "ts", "day"])
+    table.upsert(rows)
+    found = {row["id"]: (row["amount"], row["text"]) for row in table.to_arrow().to_pylist()}
+    assert found == {1: (2**40, "c"), 2: (20, "b")}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_client_for_an_event_loop_writes_rows_too(shared_server_url: str, new_rows: NewTable) -> None:
+    made = new_rows(index=BucketIndex(IndexType.SIMPLE))
+    async with chronolake.connect_async(shared_server_url) as client:
+        table = await client.table(made.name)
+        await table.upsert(rows_of((1, 10, "a", 1), (2, 20, "b", 1)))
+        result = await table.upsert(rows_of((1, 11, "a", 2), (3, 30, "c", 1)))
+        assert (result.counts.inserted, result.counts.updated) == (1, 1)
+        assert amounts(await table.to_arrow()) == {1: 11, 2: 20, 3: 30}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_cancelled_task_leaves_no_pending_instant(
+    shared_server_url: str, new_rows: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = new_rows(index=BUCKETS)
+    began, ended = threading.Event(), threading.Event()
+    write_files = local_writes.write
+
+    def slow(*arguments: Any) -> Any:
+        began.set()
+        ended.wait(30)
+        return write_files(*arguments)
+
+    monkeypatch.setattr(local_writes, "write", slow)
+    async with chronolake.connect_async(shared_server_url) as client:
+        task = asyncio.create_task((await client.table(made.name)).upsert(rows_of((1, 10, "a", 1))))
+        assert await asyncio.to_thread(began.wait, 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert [instant.state for instant in _writes(made)] == [State.ROLLED_BACK]
+        ended.set()
+    assert amounts(made.to_arrow()) == {}
