@@ -4,7 +4,9 @@ import importlib
 from pathlib import Path
 
 import psycopg
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine
 
@@ -76,6 +78,44 @@ def test_every_text_column_is_in_the_order_of_its_bytes(dsn: str) -> None:
             """
         ).fetchall()
     assert rows == []
+
+
+def test_keys_lose_their_era_in_each_partition_and_rows_stay(empty_database: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", chronolake_migrations.__path__[0])
+    config.attributes["dsn"] = empty_database
+    command.upgrade(config, "0054")
+    outcomes = (
+        "SELECT tableoid::regclass::text, request_id, convert_from(result, 'UTF8') FROM outcome ORDER BY 2"
+    )
+    keys = """
+        SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE conrelid::regclass::text ~ '^outcome' AND contype IN ('p', 'u') ORDER BY 1
+    """
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        connection.execute("SET search_path = chronolake")
+        for era in (1, 2):
+            if era == 2:
+                connection.execute("SELECT begin_era(2)")
+            connection.execute(
+                "INSERT INTO outcome (chain_id, number, code, request_id, hash, fingerprint, result) "
+                "VALUES (gen_random_uuid(), 1, 'no', %s, '', '', '{}')",
+                [f"key-{era}"],
+            )
+        before = connection.execute(outcomes).fetchall()
+
+        assert migrations.upgrade(empty_database).before == "0054"
+        connection.execute("SELECT begin_era(3)")
+
+        assert connection.execute(outcomes).fetchall() == before
+        assert connection.execute(keys).fetchall() == [
+            (f"outcome_{era}_{name}", definition)
+            for era in (1, 2, 3)
+            for name, definition in (
+                ("chain_unique", "UNIQUE (chain_id, number)"),
+                ("request_unique", "PRIMARY KEY (request_id)"),
+            )
+        ]
 
 
 def test_each_script_of_the_baseline_runs() -> None:

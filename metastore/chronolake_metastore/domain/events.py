@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.definitions import NewDefinition
-from chronolake_metastore.domain.lists import ListName, Sealed
+from chronolake_metastore.domain.lists import EMPTY, ListName, Sealed
 from chronolake_model import decoding
 from chronolake_model.columns import SchemaField
 from chronolake_model.files import FileGroupName
@@ -125,10 +125,10 @@ class PlannedWork(msgspec.Struct, frozen=True, omit_defaults=True):
     the table to this number of buckets.
     """
 
-    file_groups: Sealed[FileGroupName] = Sealed()
+    file_groups: Sealed[FileGroupName] = EMPTY
     details: dict[str, str] = {}
-    instants: Sealed[Micros] = Sealed()
-    files_to_delete: Sealed[str] = Sealed()
+    instants: Sealed[Micros] = EMPTY
+    files_to_delete: Sealed[str] = EMPTY
     by_markers: bool = False
     direct_markers: bool = False
     cleaned_before: Micros | None = None
@@ -218,7 +218,7 @@ class InstantCompleted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     summary: WriteSummary
     write_stats_digest: str
     extra_metadata: dict[str, str] = {}
-    replaced_file_groups: Sealed[FileGroupName] = Sealed()
+    replaced_file_groups: Sealed[FileGroupName] = EMPTY
     schema_version: int | None = None
     staged: list[int] = []
     cleaned_before: Micros | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -53,6 +53,8 @@ class Sealed(msgspec.Struct, Generic[ItemT], frozen=True, omit_defaults=True):
     first: list[ItemT] = []
 
 
+EMPTY: Final[Sealed[Any]] = Sealed()
+"""The list without entries, the default of each field. A payload leaves it out, because it is this object."""
 ListEntries = Mapping[ListName, Sequence[ListEntry]]
 """The entries of the lists that an event has."""
 NO_LIST_ENTRIES: Final[ListEntries] = {}
@@ -61,7 +63,7 @@ NO_LIST_ENTRIES: Final[ListEntries] = {}
 def seal(items: Sequence[ItemT]) -> Sealed[ItemT]:
     """The list with these items, as the payload has it."""
     if not items:
-        return Sealed()
+        return EMPTY
     entries = entries_of(items)
     return Sealed(len(items), digest(entries), list(items[: _first(entries)]))
 
