@@ -89,7 +89,8 @@ def _rest() -> list[str]:
         "",
         "Bodies and answers are JSON. A time is an instant time in UTC: 17 digits (`yyyyMMddHHmmssSSS`), or 20 "
         "for a table with a tick of a microsecond. A running server has the OpenAPI document at "
-        "`/openapi.json`; `chronolake-metastore openapi` prints it.",
+        "`/openapi.json`; `chronolake-metastore openapi` prints it. `GET /` lists the other addresses. Each "
+        "path that takes `GET` takes `HEAD`.",
         "",
         "A range (from, to] has times later than `from`, and at or before `to`. A list comes in pages: send "
         "`next_cursor` as `cursor` with the same other parameters, until it is null.",

@@ -115,6 +115,7 @@ def create_app(settings: Settings) -> Application:
 
     folders = IcebergFolders(database, settings.storage_endpoints)
     catalog = Catalog(service, folders.open, settings.iceberg_snapshots_max)
+    index = health.index_of(settings)
     iceberg = [iceberg_handlers.router(service, catalog)] if settings.iceberg_snapshots_max else []
 
     @asynccontextmanager
@@ -149,6 +150,7 @@ def create_app(settings: Settings) -> Application:
                 dependencies=callers.providers(service),
             ),
             *iceberg,
+            health.get_index,
             health.get_health,
             health.get_ready,
             health.get_metrics,
@@ -159,6 +161,7 @@ def create_app(settings: Settings) -> Application:
             "catching_up": Provide(lambda: catching_up, sync_to_thread=False),
             "probe": Provide(lambda: probe, sync_to_thread=False),
             "metrics": Provide(lambda: metrics, sync_to_thread=False),
+            "index": Provide(lambda: index, sync_to_thread=False),
         },
         lifespan=[lifespan],
         exception_handlers=iceberg_refusals.by_dialect(),

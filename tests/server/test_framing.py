@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import time
 from urllib.parse import urlsplit
 
 import httpx
 import msgspec
 import pytest
 
+import chronolake
 from chronolake_model.problems import Problem
 from tests.fix_server import ServerProcess
 from tests.server.rest import new_key, refused, succeeded, table_body
@@ -191,7 +193,7 @@ def test_colons_in_texts_do_not_count(shared_http: httpx.Client) -> None:
 
 
 NO_ADDRESSES = (
-    "/",
+    "//",
     "//v1/tables",
     "/v1//tables",
     "/v1/tables/",
@@ -247,16 +249,16 @@ def test_an_invalid_host_is_refused_at_every_path(shared_server: ServerProcess, 
 @pytest.mark.parametrize(
     ("path", "allowed"),
     [
-        ("/v1/tables", "GET, OPTIONS, POST"),
-        ("/v1/namespaces/a", "DELETE, GET, OPTIONS"),
-        ("/v1/tables/a.b/instants/20260101000000000/markers", "DELETE, GET, OPTIONS, POST"),
+        ("/v1/tables", "GET, HEAD, OPTIONS, POST"),
+        ("/v1/namespaces/a", "DELETE, GET, HEAD, OPTIONS"),
+        ("/v1/tables/a.b/instants/20260101000000000/markers", "DELETE, GET, HEAD, OPTIONS, POST"),
         ("/v1/tables/a.b/instants/20260101000000000/complete", "OPTIONS, POST"),
-        ("/v1/outcomes/a/b", "GET, OPTIONS"),
-        ("/health", "GET, OPTIONS"),
-        ("/openapi.json", "GET, OPTIONS"),
+        ("/v1/outcomes/a/b", "GET, HEAD, OPTIONS"),
+        ("/", "GET, HEAD, OPTIONS"),
+        ("/openapi.json", "GET, HEAD, OPTIONS"),
     ],
 )
-@pytest.mark.parametrize("method", ["OPTIONS", "HEAD", "PUT", "PATCH", "TRACE", "QUERY"])
+@pytest.mark.parametrize("method", ["OPTIONS", "PUT", "PATCH", "TRACE", "QUERY"])
 def test_a_refused_method_gets_the_allowed_methods(
     shared_http: httpx.Client, log: object, method: str, path: str, allowed: str
 ) -> None:
@@ -264,3 +266,34 @@ def test_a_refused_method_gets_the_allowed_methods(
 
     assert response.status_code == (204 if method == "OPTIONS" else 405)
     assert ", ".join(sorted(response.headers["allow"].split(", "))) == allowed
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/metrics", "/openapi.json", "/v1/tables", "/v1/time?a=b", "/v1/namespaces/nothing", "/iceberg/v1/a"],
+)
+def test_head_is_answered_like_get_without_the_body(shared_http: httpx.Client, log: object, path: str) -> None:
+    got, headed = shared_http.get(path), shared_http.head(path)
+
+    assert (headed.status_code, headed.content) == (got.status_code, b"")
+    assert headed.headers["content-type"] == got.headers["content-type"]
+
+
+def test_head_of_a_stream_without_end_ends(server: ServerProcess) -> None:
+    raw = b"HEAD /v1/events/stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    figures = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+    assert exchange(server, raw) == (200, b"")
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while b"\nchronolake_followers 0.0\n" not in exchange(server, figures)[1]:
+        assert time.monotonic() < deadline
+
+
+def test_the_index_names_the_version_and_paths_that_answer(shared_http: httpx.Client) -> None:
+    index = shared_http.get("/").json()
+
+    assert (index["name"], index["version"]) == ("chronolake", chronolake.__version__)
+    resources = {"api": "/time", "iceberg": "/v1/config"}
+    paths = [path + resources.get(name, "") for name, path in index["paths"].items()]
+    assert {shared_http.get(path).status_code for path in paths} == {200}
+    assert len(paths) == 6

@@ -32,6 +32,7 @@ from litestar.types import (
 
 from chronolake_metastore.api import callers, parameters, problems, requests
 from chronolake_metastore.api.callers import Caller
+from chronolake_metastore.api.iceberg import refusals
 from chronolake_metastore.service.service import Service
 
 _ENCODED_SLASH: Final = re.compile(rb"%2[fF]")
@@ -45,6 +46,8 @@ _ACTOR: Final = parameters.ACTOR_HEADER.lower()
 _IN_PATH: Final = re.compile(r"\{(\w+):str\}")
 _GIVEN: Final = frozenset({"data", "caller", "keyed_caller"})
 """Parameters of handlers beside those in the path."""
+_WITH_OWN_HEADS: Final = f"{refusals.PREFIX}/"
+"""Below this, handlers say which resources have a HEAD, as Iceberg's specification does."""
 _USUAL_HOST: Final = re.compile(rb"[0-9A-Za-z.:\[\]-]*")
 """Litestar decides about other hosts."""
 
@@ -71,6 +74,10 @@ class Application(Litestar):
                 return
             if http["method"] == HttpMethod.OPTIONS:
                 send = self._allowing_all_methods(http, cast("Send", send))
+            elif http["method"] == HttpMethod.HEAD and not http["path"].startswith(_WITH_OWN_HEADS):
+                # A copy: the log of requests tells what was sent.
+                scope = cast("HTTPScope", {**http, "method": HttpMethod.GET})
+                send = _without_body(cast("Send", send))
         await super().__call__(scope, receive, send)
 
     def _allowing_all_methods(self, scope: HTTPScope, send: Send) -> Send:
@@ -78,7 +85,7 @@ class Application(Litestar):
 
         async def telling(message: Message) -> None:
             if message["type"] == "http.response.start" and "path_template" in scope:
-                allowed = ", ".join(sorted(self._methods()[scope["path_template"]])).encode()
+                allowed = problems.allowed(self._methods()[scope["path_template"]]).encode()
                 headers = [pair for pair in message["headers"] if pair[0].lower() != b"allow"]
                 message["headers"] = [*headers, (b"allow", allowed)]
             await send(message)
@@ -240,6 +247,21 @@ async def _send(answer: Response[Any], status: int, send: Send) -> None:
     await send({"type": "http.response.body", "body": answer.content, "more_body": False})
 
 
+def _without_body(send: Send) -> Send:
+    """The answer to HEAD from that to GET: it ends before the body, also where that is a stream without end."""
+    has_ended = False
+
+    async def sending(message: Message) -> None:
+        nonlocal has_ended
+        if message["type"] != "http.response.body":
+            await send(message)
+        elif not has_ended:
+            has_ended = True
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    return sending
+
+
 def _headers(scope: HTTPScope) -> dict[str, str]:
     """The headers by their names in lower case; of a header that is there twice, the first."""
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed([*scope["headers"]])}
@@ -249,7 +271,7 @@ def _decoded_path(raw: bytes, decoded: str) -> str:
     """The path to route by. An encoded slash stays encoded, which no name and no time may hold."""
     if not raw.startswith(b"/"):
         return _NOWHERE
-    if (b"//" in raw or raw.endswith(b"/")) and not raw.startswith(_KEYS):
+    if raw != b"/" and (b"//" in raw or raw.endswith(b"/")) and not raw.startswith(_KEYS):
         # An empty part is a parameter that was left empty, and not the list that the path without it is.
         return _NOWHERE
     if _ENCODED_SLASH.search(raw) is None:

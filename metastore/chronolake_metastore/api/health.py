@@ -1,8 +1,10 @@
-"""/health, /ready and /metrics"""
+"""/, /health, /ready and /metrics"""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
+from typing import Final
 
 import msgspec
 from litestar import Response, get
@@ -11,8 +13,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import problems
+from chronolake_metastore.api.iceberg import refusals
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.queries import health as tables_health, publication, readiness, services
+from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
 from chronolake_model.times import MICROS_PER_SECOND
@@ -25,6 +29,36 @@ class Health(msgspec.Struct, frozen=True):
     """The process answers."""
 
     status: str = "ok"
+
+
+_PATHS: Final = {
+    "api": "/v1",
+    "openapi": "/openapi.json",
+    "iceberg": refusals.PREFIX,
+    "health": "/health",
+    "ready": "/ready",
+    "metrics": "/metrics",
+}
+
+
+class Index(msgspec.Struct, frozen=True):
+    """The version of a server, and the paths at which it answers; without `iceberg` its catalog is off."""
+
+    version: str
+    paths: dict[str, str]
+    name: str = "chronolake"
+
+
+def index_of(settings: Settings) -> Index:
+    """The index of a server with these settings."""
+    paths = {name: path for name, path in _PATHS.items() if name != "iceberg" or settings.iceberg_snapshots_max}
+    return Index(importlib.metadata.version("chronolake"), paths)
+
+
+@get("/", summary="What is at this address?", tags=TAGS)
+async def get_index(index: NamedDependency[Index]) -> Index:
+    """Answers with the version, and with the paths of the API, its OpenAPI document and others."""
+    return index
 
 
 @get("/health", summary="Is the process alive?", tags=TAGS)

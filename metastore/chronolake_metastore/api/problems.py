@@ -150,8 +150,13 @@ def _http(request: Request[Any, Any, Any], exc: HTTPException) -> Response[Probl
     detail = f"{request.method} {path}: {exc.detail}{_WHERE_TO_LOOK.get(code, '')}"
     response = answer(request, code, detail)
     for name, value in (exc.headers or {}).items():
-        response.headers[name] = value
+        response.headers[name] = allowed(value.split(", ")) if name.lower() == "allow" else value
     return response
+
+
+def allowed(methods: Iterable[str]) -> str:
+    """The header ``Allow``: a path that takes GET takes HEAD."""
+    return ", ".join(sorted({*methods, *(["HEAD"] if "GET" in methods else [])}))
 
 
 def _bug(request: Request[Any, Any, Any], exc: Exception) -> Response[Problem]:
