@@ -292,8 +292,12 @@ class _Maker:
         builder = building.SnapshotBuilder(self._encoding, self._facts, self.unwritten, state, parent)
         index = await builder.build(neighbour)
         parent_id = None if parent is None or parent.time == state.time else parent.time
-        text = msgspec.json.encode(index).decode()
-        content = manifests.write_list(index.manifests, self._location, state.time, parent_id, text)
+
+        def list_of_manifests() -> bytes:
+            text = msgspec.json.encode(index).decode()
+            return manifests.write_list(index.manifests, self._location, state.time, parent_id, text)
+
+        content = await asyncio.to_thread(list_of_manifests)
         list_name = f"snap-{state.time}-{building.digest(content)}.avro"
         self.unwritten.manifest_list(list_name, content)
         await self.unwritten.flush(building.WRITTEN_AT_ONCE)

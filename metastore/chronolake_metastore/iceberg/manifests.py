@@ -150,8 +150,9 @@ def _entry(entry: ManifestEntry, snapshot_id: int, fields: tuple[PartitionField,
     }
 
 
-def _map(values: Mapping[int, Any]) -> list[dict[str, Any]] | None:
-    return [{"key": key, "value": value} for key, value in values.items()] if values else None
+def _map(values: Mapping[int, Any]) -> tuple[str, list[dict[str, Any]]] | None:
+    """A map. It names its type, because fastavro would compare each value with the types of the union first."""
+    return ("array", [{"key": key, "value": value} for key, value in values.items()]) if values else None
 
 
 def _summary(field: PartitionField, values: set[PartitionValue]) -> PartitionSummary:
