@@ -294,7 +294,7 @@ class _Maker:
         parent_id = None if parent is None or parent.time == state.time else parent.time
 
         def list_of_manifests() -> bytes:
-            text = msgspec.json.encode(index).decode()
+            text = msgspec.json.encode(index)
             return manifests.write_list(index.manifests, self._location, state.time, parent_id, text)
 
         content = await asyncio.to_thread(list_of_manifests)

@@ -94,7 +94,7 @@ def index_of(manifest_list: bytes) -> SnapshotIndex | None:
     """The index in a manifest list; None if the file is damaged."""
     try:
         return decoding.decode(manifests.index_of(manifest_list), SnapshotIndex)
-    except (ValueError, EOFError, KeyError, msgspec.DecodeError):
+    except (ValueError, EOFError, KeyError, zlib.error, msgspec.DecodeError):
         return None
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import enum
 import functools
 import io
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -97,7 +99,7 @@ def describe(
 
 
 def write_list(
-    manifests: Iterable[IcebergManifest], folder: str, snapshot_id: int, parent_id: int | None, index: str
+    manifests: Iterable[IcebergManifest], folder: str, snapshot_id: int, parent_id: int | None, index: bytes
 ) -> bytes:
     """The manifest list of a snapshot."""
     records = [_manifest(manifest, folder) for manifest in manifests]
@@ -106,14 +108,15 @@ def write_list(
         "snapshot-id": str(snapshot_id),
         "parent-snapshot-id": "null" if parent_id is None else str(parent_id),
         "sequence-number": str(snapshot_id),
-        INDEX: index,
+        # Headers are not compressed, and each reader of the snapshot fetches them.
+        INDEX: base64.b64encode(zlib.compress(index)).decode(),
     }
     return _avro(_list_schema(), records, metadata)
 
 
-def index_of(content: bytes) -> str:
+def index_of(content: bytes) -> bytes:
     """The index in a manifest list."""
-    return str(fastavro.reader(io.BytesIO(content)).metadata[INDEX])
+    return zlib.decompress(base64.b64decode(fastavro.reader(io.BytesIO(content)).metadata[INDEX]))
 
 
 def _avro(schema: Any, records: list[dict[str, Any]], metadata: dict[str, str]) -> bytes:
