@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 import psycopg
 from hypothesis import HealthCheck, settings
@@ -22,6 +23,7 @@ from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.proof.archived_rows import ArchivedLogRows
 from chronolake_metastore.settings import Settings
+from chronolake_metastore.store import packed_results
 from chronolake_metastore.store.postgres.engine import Database
 from tests.store.dying import DyingSession
 
@@ -71,6 +73,18 @@ class DatabaseMachine(RuleBasedStateMachine):
     def sql(self, statement: str) -> list[Any]:
         cursor = self.admin.execute(statement.encode())
         return cursor.fetchall() if cursor.description else []
+
+    def recorded_outcomes(self) -> dict[tuple[UUID, int], tuple[str, str | None, bytes]]:
+        """Request id, code and result of each outcome in the database, by its place in a chain."""
+        rows = self.sql("""
+            SELECT chain_id, number, request_id, code, result,
+                table_id, version, chronolake.micros(recorded_at)
+            FROM chronolake.outcome
+        """)
+        return {
+            (chain_id, number): (request_id, code, packed_results.unpack(bytes(result), *place))
+            for chain_id, number, request_id, code, result, *place in rows
+        }
 
 
 def on_real_database(machine: type[_Machine], new_database: Callable[[], str]) -> type[_Machine]:

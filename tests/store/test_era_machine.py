@@ -194,8 +194,7 @@ class HistoryInEras(Promises):
     @override
     @invariant()
     def every_outcome_is_known_and_every_refusal_recorded_once(self) -> None:
-        rows = self.sql("SELECT chain_id, number, request_id, code, result FROM chronolake.outcome")
-        recorded = {row[:2]: (row[2], row[3], bytes(row[4])) for row in rows}
+        recorded = self.recorded_outcomes()
         refused = {request_id for (request_id,) in self.sql("SELECT request_id FROM chronolake.refusal")}
         content = archiving.content(self.archive)
         for row in content["outcome"]:

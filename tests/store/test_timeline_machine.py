@@ -225,8 +225,8 @@ class Promises(machines.DatabaseMachine):
 
     @invariant()
     def every_outcome_is_known_and_every_refusal_recorded_once(self) -> None:
-        recorded = self.sql("SELECT request_id, code, result FROM chronolake.outcome")
-        assert {row[0]: (row[1], bytes(row[2])) for row in recorded} == {
+        recorded = self.recorded_outcomes().values()
+        assert {request_id: (code, result) for request_id, code, result in recorded} == {
             request_id: outcome for request_id, (_, outcome) in self.outcomes.items()
         }
         refused = self.sql("SELECT request_id FROM chronolake.refusal ORDER BY position")
