@@ -55,6 +55,7 @@ _COMMANDS: Final = {
     "events": "events",
     "outcome": "outcomes",
     "time": "timeline",
+    "quickstart": "quickstart",
 }
 """The commands and their modules, which are imported when a command line names them: all take a second."""
 

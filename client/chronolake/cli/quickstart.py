@@ -1,0 +1,188 @@
+"""``chronolake quickstart``: a server of its own, with tables that have rows and a history."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+import chronolake
+from chronolake import errors
+from chronolake.cli import context, output
+from chronolake_model.file_names import base_file_name, write_token
+from chronolake_model.tables import BucketIndex, Field
+from chronolake_model.vocabulary import IndexType, Operation, TableType
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+ORDERS, STOCK = "quickstart.orders", "quickstart.stock"
+COMMITS: Final = 20
+ROWS_OF_COMMIT: Final = 50
+START_SECONDS_MAX: Final = 60.0
+_PORT: Final = 7077
+_STATUSES: Final = ("ordered", "paid", "sent", "returned")
+
+
+def quickstart(
+    folder: Annotated[
+        Path, typer.Option("--folder", help="Where the database and the tables are; made if it is missing.")
+    ] = Path("chronolake-quickstart"),
+    port: Annotated[int, typer.Option("--port", min=1, max=65_535, help="The port of the server.")] = _PORT,
+) -> None:
+    """Start a server with sample tables, and say what to try next. It runs until Ctrl-C; no Java is needed.
+
+    quickstart.orders has twenty commits, a lost conflict and a rollback; quickstart.stock is merge-on-read. A
+    second run starts the server with what is there.
+    """
+    _refuse_taken(port)
+    # A server must not outlive the command that started it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    home = folder.absolute()
+    with _server(home / "server", port) as (url, process), chronolake.connect(url) as client:
+        context.progress(f"A server runs at {url}, with PostgreSQL in {home / 'server'}.")
+        try:
+            make_tables(client, home / "tables")
+        except ImportError as exc:
+            context.fail(str(exc))
+        made = {"url": url, "tables": [ORDERS, STOCK]}
+        output.show(made, functools.partial(_print_next_steps, url=url))
+        sys.stdout.flush()
+        with contextlib.suppress(KeyboardInterrupt):
+            process.wait()
+
+
+def make_tables(client: chronolake.Client, folder: Path) -> None:
+    """Make the sample tables, unless they are there."""
+    client.create_namespace("quickstart", if_not_exists=True)
+    present = {table.name for table in client.tables("quickstart")}
+    if ORDERS not in present:
+        _make_orders(client, folder)
+    if STOCK not in present:
+        _make_stock(client, folder)
+
+
+def _make_orders(client: chronolake.Client, folder: Path) -> None:
+    orders = client.create_table(
+        ORDERS,
+        base_path=str(folder / "orders"),
+        schema=[
+            Field("id", "bigint"),
+            Field("status", "string"),
+            Field("amount", "double"),
+            Field("version", "bigint", nullable=False),
+        ],
+        record_key_fields=["id"],
+        ordering_field="version",
+        index=BucketIndex(IndexType.BUCKET, 2),
+    )
+    for number in range(COMMITS):
+        if number == COMMITS // 2:
+            _lose_a_conflict(orders, number)
+            orders.begin(writer="an interrupted job").rollback("it ended before it had written all files")
+        else:
+            orders.upsert(_orders_of(number))
+
+
+def _lose_a_conflict(orders: chronolake.Table, number: int) -> None:
+    """Two writers change the same files, and the one that completes last is refused and rolled back."""
+    slower = orders.begin(operation=Operation.UPSERT, writer="the slower of two writers")
+    orders.upsert(_orders_of(number))
+    changed = orders.snapshot().slices[0]
+    # It is refused, so its file is not needed.
+    name = base_file_name(changed.file_id, write_token(0, 0, 0), slower.requested_time)
+    slower.add(chronolake.WriteStat(changed.partition_path, changed.file_id, name, size_bytes=1, records=1))
+    try:
+        slower.complete()
+    except errors.WriteConflict:
+        slower.rollback("it lost a conflict")
+
+
+def _orders_of(number: int) -> list[dict[str, object]]:
+    """The rows of a commit: half of them are new, and the others update orders of the commit before."""
+    first = number * ROWS_OF_COMMIT // 2
+    return [
+        {"id": id_, "status": _STATUSES[(number + id_) % 4], "amount": id_ * 1.5, "version": number}
+        for id_ in range(first, first + ROWS_OF_COMMIT)
+    ]
+
+
+def _make_stock(client: chronolake.Client, folder: Path) -> None:
+    stock = client.create_table(
+        STOCK,
+        base_path=str(folder / "stock"),
+        schema=[Field("article", "string"), Field("pieces", "int"), Field("version", "bigint", nullable=False)],
+        record_key_fields=["article"],
+        ordering_field="version",
+        type=TableType.MERGE_ON_READ,
+        index=BucketIndex(IndexType.BUCKET, 1),
+    )
+    for number in range(3):
+        stock.upsert(
+            [
+                {"article": f"article {key}", "pieces": (key * 7 + number) % 40, "version": number}
+                for key in range(number * 5, 20)
+            ]
+        )
+
+
+def _print_next_steps(console: Console, url: str) -> None:
+    option = "" if url.endswith(f":{_PORT}") else f" --url {url}"
+    commands = (
+        (f"timeline {ORDERS}", "who wrote what, when; a conflict and a rollback"),
+        (f"head {ORDERS} --where \"status = 'paid'\"", "rows, now"),
+        (f"head {ORDERS} --as-of earliest", "rows after the first commit"),
+        (f"history {ORDERS} --key 60", "each version of one record"),
+        (f"diff {ORDERS} earliest latest", "what differs in two states"),
+        (f'query "from {ORDERS} select status, count(*) group by all"', "SQL, with the extra duckdb"),
+        (f"snapshot {STOCK}", "base files and log files"),
+    )
+    lines = [f"chronolake{option} {command}\n    {what}" for command, what in commands]
+    text = "\n".join(["", "Try in another terminal:", "", *lines, "", "Ctrl-C stops the server."])
+    console.print(text, markup=False, soft_wrap=True)
+
+
+def _refuse_taken(port: int) -> None:
+    """Fail if the port is taken: the tables would be made at another server."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as exc:
+        context.fail(f"the port {port} cannot be used ({exc.strerror}): give another one by --port")
+
+
+@contextlib.contextmanager
+def _server(folder: Path, port: int) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A server in a process of its own, and its URL."""
+    command = [sys.executable, "-c", "from chronolake_start import server; server()", "serve"]
+    command += ["--data-dir", str(folder), "--port", str(port), "--log-level", "warning"]
+    process = subprocess.Popen(command)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait_until_ready(url, process, command)
+        yield url, process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait_until_ready(url: str, process: subprocess.Popen[bytes], command: list[str]) -> None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    with chronolake.connect(url, retry_seconds=0) as client:
+        while process.poll() is None and time.monotonic() < deadline:
+            try:
+                client.time()
+            except (errors.ConnectionFailed, errors.ServerUnavailable):
+                time.sleep(0.1)
+            else:
+                return
+    context.fail(f"the server did not start: {shlex.join(command)}")
