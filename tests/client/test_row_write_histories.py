@@ -158,12 +158,13 @@ def test_a_table_has_the_records_that_were_written(
     assert list(history.table.instants(pending=True)) == []
 
 
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("type_", TableType)
 def test_a_table_with_a_record_index_has_the_records_that_were_written(
-    new_table: NewTable, type_: TableType
+    new_table: NewTable, type_: TableType, seed: int
 ) -> None:
-    draws = random.Random(str(type_))
-    definition = Definition(type_, IndexType.RECORD, (), "ts", {})
+    draws = random.Random(f"{type_} {seed}")
+    definition = Definition.drawn(draws, type_, IndexType.RECORD)
     history = History(draws, new_table(definition), definition)
     for _ in range(STEPS):
         history.step()

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake.indexes import candidates, partial_snapshots, stored_keys, targets
+from chronolake.indexes import arrow_unique_keys, candidates, partial_snapshots, stored_keys, targets
 from chronolake.indexes.candidates import Candidates
 from chronolake.indexes.record import entry_files
 from chronolake.indexes.record.record_index import RecordIndex
@@ -69,6 +69,47 @@ def located(
         eligible = candidates.find(_ranges(keys, definition), table, definition, as_of)
         existing = _stored(keys, table, definition, eligible.slices)
     return assigned(batches, keys, _numbers(keys, existing), table, eligible)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTreatment:
+    """How a write treats keys that are unique in the whole table.
+
+    It ``merges`` unless it inserts alone, and ``replaces`` partitions, or all of them. ``kept_columns`` keep
+    their stored values.
+    """
+
+    merges: bool
+    replaces: bool
+    replaces_all: bool
+    kept_columns: Sequence[str]
+
+
+def of_unique_keys(
+    batches: Iterable[pa.RecordBatch], table: BlockingTable, definition: Table, as_of: str, how: KeyTreatment
+) -> LocatedRows:
+    """As ``located``, in a table with partitions and a record index.
+
+    Raises ``DuplicateKeys`` for an overwrite of partitions whose keys others have, and ``SchemaMismatch`` for a
+    partial update that moves a record.
+    """
+    won = arrow_unique_keys.winners(batches, definition)
+    places, eligible = arrow_unique_keys.at_winners(won), Candidates()
+    covered = partial_snapshots.last_completion(table, as_of)
+    if covered is not None and not how.replaces_all:
+        slices, stored = _indexed(won, table, as_of, covered)
+        places = arrow_unique_keys.places(
+            won, stored, slices, table, definition, merges=how.merges, replaces=how.replaces
+        )
+        eligible = Candidates() if how.replaces else Candidates(slices, fills_as_of=as_of)
+    if how.kept_columns and len(places.deletes):
+        key = places.deletes[columns.RECORD_KEY][0].as_py()
+        raise arrow_unique_keys.partial_moves(definition, how.kept_columns, key)
+    placed = arrow_unique_keys.PlacedRows(batches, places)
+    names = [*_PLACE, columns.DELETE, columns.BUCKET]
+    keys = pa.concat_tables([pa.Table.from_batches([batch]).select(names) for batch in placed]).combine_chunks()
+    numbers = pa.table({_ROW: pa.array(np.arange(len(keys))), columns.BUCKET: keys[columns.BUCKET]})
+    return assigned(placed, keys, numbers, table, eligible)
 
 
 def assigned(

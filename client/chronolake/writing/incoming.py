@@ -85,11 +85,6 @@ def prepare(table: Table, given: GivenRows, treatment: RowTreatment) -> Incoming
     ``RequiredValueMissing``, ``InvalidOrderingValue``, ``DuplicateKeys``; ``ValueError`` if there are none, and
     ``TypeError`` for what has no rows.
     """
-    if table.index.type is IndexType.RECORD and table.partition_fields:
-        raise errors.TableMismatch(
-            f"{table.name} has a record index and partitions, between which records move: write it by Spark, "
-            "with chronolake_spark.table"
-        )
     schema, batches = _batches_of(table, given, deletes=treatment.deletes)
     sources = _sources(table, schema.names, treatment)
     is_upsert = treatment.operation is Operation.UPSERT

@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from chronolake.indexes import arrow_locating, partial_snapshots
+from chronolake.indexes import arrow_locating, arrow_unique_keys, partial_snapshots
+from chronolake.indexes.arrow_locating import KeyTreatment, LocatedRows
 from chronolake.indexes.tables import BlockingTable
 from chronolake.slices import stored_slices
+from chronolake.slices.merge import Existing
 from chronolake.slices.stored_slices import NumberedGroup
 from chronolake.writing import (
     arrow_tags,
@@ -22,6 +24,7 @@ from chronolake.writing import (
     writable_tables,
 )
 from chronolake.writing.bucket_writer import TaskAttempt, WriteJob
+from chronolake.writing.choices import Replaces
 from chronolake.writing.counts import RowCounts
 from chronolake.writing.incoming import Incoming
 from chronolake.writing.stored_groups import ServerLookup
@@ -88,7 +91,9 @@ def write(
         RowCounts.of(stats, read=written.rows, superseded=written.superseded, unchanged=written.unchanged),
         new_groups.replaced_by(treatment.replaces, table, as_of, paths),
         definition.schema_version,
-        is_based_on_reads=treatment.is_based_on_reads or bool(incoming.kept_columns),
+        is_based_on_reads=treatment.is_based_on_reads
+        or bool(incoming.kept_columns)
+        or arrow_unique_keys.depends_on_reads(definition),
         # An overwrite must not miss concurrent inserts into the partitions that it replaces.
         keys_looked_up=not has_buckets,
     )
@@ -104,9 +109,23 @@ def _placed(
             batches = (arrow_tags.in_buckets(batch, definition) for batch in incoming.rows)
         versions = {definition.schema_version: definition.schema}
         return {"stored": {}, "versions": versions}, batches
-    is_looked_up = incoming.treatment.replaces is None
-    located = arrow_locating.located(incoming.rows, table, definition, as_of, is_looked_up=is_looked_up)
+    located = _located(table, definition, incoming, as_of)
     return _of_groups(table, definition, located.groups), located.batches
+
+
+def _located(table: BlockingTable, definition: Table, incoming: Incoming, as_of: str) -> LocatedRows:
+    replaces = incoming.treatment.replaces
+    has_unique_keys = definition.index.type is IndexType.RECORD and bool(definition.partition_fields)
+    if not has_unique_keys or not incoming.rows.count:
+        is_looked_up = replaces is None
+        return arrow_locating.located(incoming.rows, table, definition, as_of, is_looked_up=is_looked_up)
+    how = KeyTreatment(
+        merges=incoming.treatment.existing is Existing.MERGE,
+        replaces=replaces is not None,
+        replaces_all=replaces is Replaces.TABLE,
+        kept_columns=incoming.kept_columns,
+    )
+    return arrow_locating.of_unique_keys(incoming.rows, table, definition, as_of, how)
 
 
 def _of_groups(table: BlockingTable, definition: Table, groups: Sequence[NumberedGroup]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from pyspark.sql import DataFrame
 
 import chronolake
+from chronolake.indexes import arrow_unique_keys
 from chronolake.slices import columns
 from chronolake_model import filter_text
 from chronolake_model.file_names import bucket_of
@@ -18,7 +19,6 @@ from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark.driver import progress
 from chronolake_spark.explain import explanations, of_reads
 from chronolake_spark.explain.explanations import Explanation
-from chronolake_spark.index import record_locating
 from chronolake_spark.write import writes
 
 WriteName: TypeAlias = Literal["insert", "upsert", "bulk_insert", "delete", "merge", "overwrite"]
@@ -117,7 +117,7 @@ def _conflicts(table: Table, operation: WriteName, *, is_based_on_reads: bool) -
             "of its partitions, before this one completes"
         )
     is_append = table.type is TableType.MERGE_ON_READ
-    is_based_on_reads = is_based_on_reads or record_locating.depends_on_reads(table)
+    is_based_on_reads = is_based_on_reads or arrow_unique_keys.depends_on_reads(table)
     if is_append and not is_based_on_reads:
         return "none: log files are appended. Two writes that open the same new file group conflict"
     reason = ", because it depends on what it read" if is_append else ""

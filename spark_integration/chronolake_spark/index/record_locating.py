@@ -25,7 +25,6 @@ from chronolake.slices.slice_reader import SliceReader
 from chronolake.writing.choices import Replaces
 from chronolake_model import decoding
 from chronolake_model.tables import Table
-from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark.driver import progress
 from chronolake_spark.index import locating, unique_keys
 from chronolake_spark.index.locating import Located
@@ -65,19 +64,6 @@ def follow(spark: SparkSession, table: chronolake.Table) -> None:
     """As ``record_index.follow``, with Spark jobs for many records."""
     index_folder = manifests.index_folder_of(table.definition.table_id)
     record_index.follow(table, distributed(spark, index_folder))
-
-
-def depends_on_reads(table: Table) -> bool:
-    """Whether each write depends on the records of the table.
-
-    A record that moves is deleted by a log file, and an append to the same file group by another writer would
-    bring it back.
-    """
-    return (
-        table.index.type is IndexType.RECORD
-        and table.type is TableType.MERGE_ON_READ
-        and bool(table.partition_fields)
-    )
 
 
 def _caught_up(index: RecordIndex, spark: SparkSession, until: str | None) -> Manifest | None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 
 import chronolake
-from chronolake.indexes import partial_snapshots
+from chronolake.indexes import arrow_unique_keys, partial_snapshots
 from chronolake.indexes.record import entry_files
 from chronolake.indexes.record.manifests import Manifest
 from chronolake.slices import columns
@@ -28,7 +28,6 @@ from chronolake.slices.merge import Existing
 from chronolake.writing.choices import Replaces
 from chronolake_model.files import FileSlice
 from chronolake_model.tables import Table
-from chronolake_spark import errors
 from chronolake_spark.driver import schema
 from chronolake_spark.index.locating import persisted
 from chronolake_spark.read import evolution, slice_frames
@@ -306,11 +305,7 @@ def _deletes(places: DataFrame, rows: DataFrame, table: Table) -> DataFrame:
 def _refuse_partial_moves(places: DataFrame, table: Table, kept_columns: Sequence[str]) -> None:
     """Refuse a partial update that moves a record: where it goes, its stored values are not known."""
     if moved := places.where(_MOVES).select(columns.RECORD_KEY).first():
-        raise errors.SchemaMismatch(
-            f"the frame lacks the columns {', '.join(kept_columns)} of {table.name}, and moves records to "
-            f"other partitions, for example {moved[0]!r}: give all columns of records that move",
-            {"missing": list(kept_columns), "record_key": moved[0]},
-        )
+        raise arrow_unique_keys.partial_moves(table, kept_columns, moved[0])
 
 
 def _refuse_keys_elsewhere(places: DataFrame, rows: DataFrame, table: Table) -> None:
@@ -318,14 +313,4 @@ def _refuse_keys_elsewhere(places: DataFrame, rows: DataFrame, table: Table) -> 
     replaced = rows.select(sf.col(columns.PARTITION_PATH).alias(_STORED_PATH)).distinct()
     elsewhere = places.where(_IS_STORED).join(replaced, _STORED_PATH, "left_anti").select(columns.RECORD_KEY)
     if example := elsewhere.first():
-        raise keys_elsewhere(table, elsewhere.count(), example[0])
-
-
-def keys_elsewhere(table: Table, count: int, key: str) -> errors.DuplicateKeys:
-    """The error of an overwrite that would leave a second record of ``count`` keys."""
-    return errors.DuplicateKeys(
-        f"{count} of the rows to write into partitions of {table.name} have a record key that a partition "
-        f"has which is not replaced, for example {key!r}, but keys are unique in the whole table. "
-        "Delete those records first, or upsert the rows",
-        {"duplicates": count, "record_key": key},
-    )
+        raise arrow_unique_keys.keys_elsewhere(table, elsewhere.count(), example[0])

@@ -24,7 +24,7 @@ from pyspark.sql import Column, DataFrame, Observation, functions as sf
 from pyspark.sql.types import DataType
 
 import chronolake
-from chronolake.indexes import partial_snapshots, targets
+from chronolake.indexes import arrow_unique_keys, partial_snapshots, targets
 from chronolake.slices import columns, stored_slices
 from chronolake.slices.merge import Existing
 from chronolake.slices.stored_slices import NumberedGroup
@@ -308,7 +308,7 @@ def options_of(
         existing=settings.existing,
         refuses_repeated_keys=settings.refuses_repeated_keys,
         replaces=settings.replaces,
-        is_based_on_reads=settings.is_based_on_reads or record_locating.depends_on_reads(definition),
+        is_based_on_reads=settings.is_based_on_reads or arrow_unique_keys.depends_on_reads(definition),
         kept_columns=list(settings.kept_columns),
         numbered=[],
         # An overwrite must not miss concurrent inserts into the partitions that it replaces.
