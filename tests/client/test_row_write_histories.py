@@ -14,6 +14,7 @@ import pytest
 
 import chronolake
 from chronolake import Field
+from chronolake.slices.errors import DuplicateKeys
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType, TableType
 from tests.spark import hudi_reader
@@ -89,17 +90,31 @@ class History:
             case "delete":
                 self.delete()
             case "partial" if has_partial_updates:
-                rows = [{**row, "value": None} for row in self.rows(2)]
+                rows = [{**row, "value": None} for row in self.rows(2) if not self.has_keys_elsewhere([row])]
+                if not rows:
+                    return
                 lacking = [{name: row[name] for name in row if name != "value"} for row in rows]
                 self.table.upsert(lacking)
                 self.oracle.update_partially(rows, ["value"])
             case "overwrite":
                 rows = self.rows(self.draws.randint(1, 3))
                 partitions: Literal["dynamic", "all"] = self.draws.choice(["dynamic", "all"])
-                self.table.overwrite(rows, partitions)
-                self.oracle.overwrite(rows, partitions)
+                if partitions == "dynamic" and self.has_keys_elsewhere(rows):
+                    with pytest.raises(DuplicateKeys, match="which is not replaced"):
+                        self.table.overwrite(rows, partitions)
+                else:
+                    self.table.overwrite(rows, partitions)
+                    self.oracle.overwrite(rows, partitions)
             case _:
                 pass
+
+    def has_keys_elsewhere(self, rows: list[Row]) -> bool:
+        """Whether a key of the rows is in a partition that they do not replace, and is unique in the table."""
+        oracle = self.oracle
+        replaced = {oracle.definition.partition_of(row) for row in rows}
+        stored = [oracle.state.get(oracle.definition.key_of(row)) for row in rows]
+        others = [row for row in stored if row and oracle.definition.partition_of(row) not in replaced]
+        return oracle.definition.has_unique_keys and bool(others)
 
     def delete(self) -> None:
         """Delete some records, with an ordering value or without."""

@@ -264,3 +264,26 @@ async def test_a_cancelled_task_leaves_no_pending_instant(
         assert [instant.state for instant in _writes(made)] == [State.ROLLED_BACK]
         ended.set()
     assert amounts(made.to_arrow()) == {}
+
+
+@pytest.mark.parametrize("type_", TableType)
+def test_a_record_of_a_key_that_is_unique_in_the_table_moves_to_another_partition(
+    new_rows: NewTable, type_: TableType
+) -> None:
+    table = new_rows(type=type_, index=BucketIndex(IndexType.RECORD))
+
+    def upsert(day: str, ts: int, amount: int) -> None:
+        table.upsert([{"id": 1, "amount": amount, "note": "a", "ts": ts, "day": day}])
+
+    def found() -> list[tuple[str, int]]:
+        return [(row["day"], row["amount"]) for row in table.to_arrow().to_pylist()]
+
+    upsert("1", 1, 10)
+    upsert("0", 3, 30)
+    assert found() == [("0", 30)]
+    upsert("1", 2, 20)
+    assert found() == [("0", 30)]
+    with pytest.raises(errors.DuplicateKeys, match="keys are unique in the whole table"):
+        table.overwrite([{"id": 1, "amount": 40, "note": "b", "ts": 4, "day": "1"}], "dynamic")
+    table.delete([1])
+    assert found() == []

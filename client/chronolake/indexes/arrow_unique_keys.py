@@ -49,10 +49,10 @@ class PlacedRows:
         schema: pa.Schema | None = None
         for batch in self._batches:
             index = pc.index_in(batch[columns.RECORD_KEY], value_set=self._places.keys)
-            batch = _with(batch, columns.PARTITION_PATH, self._places.paths.take(index))
-            batch = _with(batch, columns.BUCKET, self._places.numbers.take(index))
-            schema = batch.schema
-            yield batch
+            at_place = _with(batch, columns.PARTITION_PATH, self._places.paths.take(index))
+            placed = _with(at_place, columns.BUCKET, self._places.numbers.take(index))
+            schema = placed.schema
+            yield placed
         if schema is not None and len(self._places.deletes):
             yield from _in_layout(self._places.deletes, schema).to_batches()
 
@@ -88,7 +88,8 @@ def places(
     """The places of the keys of ``won``.
 
     ``stored`` has the locations of keys in ``slices`` by the index: partition path, key and number. ``merges``
-    unless the write inserts alone. Raises ``DuplicateKeys`` if it ``replaces`` partitions, and others have keys.
+    unless the write inserts alone. Raises ``DuplicateKeys`` if it ``replaces`` partitions, and others have one
+    of the keys.
     """
     keys, paths = _texts(won, columns.RECORD_KEY), _texts(won, columns.PARTITION_PATH)
     at = pc.index_in(keys, value_set=_texts(stored, columns.RECORD_KEY))

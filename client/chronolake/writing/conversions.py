@@ -46,10 +46,17 @@ def converted(values: pa.ChunkedArray, field: SchemaField) -> pa.ChunkedArray:
 def _cast(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray | None:
     """The values in another type; None if one would change."""
     try:
-        result = values.cast(target)
+        result = _decimals(values, target).cast(target)
         return None if not _is_string(target) and _changes(values, result.cast(values.type)) else result
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
+
+
+def _decimals(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    """Integers that are to be decimals, as those of the largest precision: Arrow wants room for any integer."""
+    if pa.types.is_integer(values.type) and pa.types.is_decimal(target):
+        return values.cast(pa.decimal128(38, target.scale))
+    return values
 
 
 def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -130,9 +137,20 @@ def unfit_string(name: str, value: str, type_: str) -> errors.SchemaMismatch:
 def _nested(values: pa.ChunkedArray, field: SchemaField, target: pa.DataType) -> pa.ChunkedArray:
     parts = [_reordered(chunk, target) for chunk in values.chunks]
     ordered = pa.chunked_array(parts, parts[0].type if parts else target)
-    if not fits(ordered.type, target):
+    if not _may_fit(ordered.type, target):
         raise _mismatch(field, values.type)
-    return ordered.cast(target)
+    try:
+        return ordered.cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
+        raise _mismatch(field, values.type) from exc
+
+
+def _may_fit(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a cast changes no value, or fails: as ``fits``, and for integers and strings of all kinds."""
+    if (inner := _inner_types(given, wanted)) is not None:
+        return all(_may_fit(left, right) for left, right in inner)
+    are_integers = pa.types.is_integer(given) and pa.types.is_integer(wanted)
+    return are_integers or (_is_string(given) and _is_string(wanted)) or fits(given, wanted)
 
 
 def _reordered(values: pa.Array, target: pa.DataType) -> pa.Array:

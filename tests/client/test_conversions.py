@@ -1,0 +1,74 @@
+"""Conversions of columns in Arrow to the types of a table: no value changes."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import polars
+import pyarrow as pa
+import pytest
+
+from chronolake.slices.errors import SchemaMismatch
+from chronolake.writing import conversions
+from chronolake_model.tables import SchemaField
+
+
+def converted(type_: str, values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    column = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
+    result: list[Any] = conversions.converted(column, SchemaField("v", type_, field_id=1)).to_pylist()
+    return result
+
+
+def of_polars(values: list[Any]) -> pa.ChunkedArray:
+    return pa.RecordBatchReader.from_stream(polars.DataFrame({"v": values})).read_all()["v"]
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "expected"),
+    [
+        ("int", pa.array([1.0, None]), [1, None]),
+        ("int", pa.array(["12", "-3"]), [12, -3]),
+        ("int", pa.nulls(1), [None]),
+        ("bigint", pa.array([1], pa.uint64()), [1]),
+        ("float", pa.array([0.5, None]), [0.5, None]),
+        ("decimal(10,2)", pa.array([12]), [Decimal("12.00")]),
+        ("decimal(4,2)", pa.array([1.25]), [Decimal("1.25")]),
+        ("date", pa.array([0], pa.timestamp("us")), [date(1970, 1, 1)]),
+        ("string", pa.array(["a", None]).dictionary_encode(), ["a", None]),
+        ("string", pa.array([1]), ["1"]),
+        ("array<string>", of_polars([["a", None], None]), [["a", None], None]),
+        ("array<int>", pa.array([[1]]), [[1]]),
+        ("struct<y:bigint,x:string>", of_polars([{"x": "a", "y": 1}]), [{"y": 1, "x": "a"}]),
+    ],
+)
+def test_a_value_that_the_type_holds_is_converted(type_: str, values: pa.Array, expected: list[Any]) -> None:
+    assert converted(type_, values) == expected
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "message"),
+    [
+        ("int", pa.array([1.5]), "cannot hold every value"),
+        ("int", pa.array([2**40]), "cannot hold every value"),
+        ("int", pa.array(["1.5"]), "the string '1.5' does not fit int"),
+        ("int", pa.array([True]), "cast it yourself"),
+        ("float", pa.array([0.1]), "cannot hold every value"),
+        ("double", pa.array([2**60 + 1]), "cannot hold every value"),
+        ("decimal(10,2)", pa.array([10**9]), "cannot hold every value"),
+        ("decimal(4,2)", pa.array([Decimal("1.255")]), "cannot hold every value"),
+        ("date", pa.array([1], pa.timestamp("us")), "cannot hold every value"),
+        ("timestamp", pa.array([0], pa.timestamp("us")), "give it a time zone"),
+        ("timestamp", pa.array([1], pa.timestamp("ns", "UTC")), "cannot hold every value"),
+        ("timestamp", pa.array([1]), "with its unit"),
+        ("string", pa.array([b"x"]), "convert it to strings yourself"),
+        ("string", pa.array([1.5]), "convert it to strings yourself"),
+        ("array<int>", pa.array([[2**40]]), "cannot hold every value"),
+        ("array<float>", pa.array([[0.1]]), "cannot hold every value"),
+        ("struct<a:int>", pa.array([{"a": 1, "c": 2}]), "cannot hold every value"),
+    ],
+)
+def test_a_value_that_would_change_is_refused(type_: str, values: pa.Array, message: str) -> None:
+    with pytest.raises(SchemaMismatch, match=message):
+        converted(type_, values)
