@@ -44,6 +44,11 @@ def test_a_result_that_was_packed_before_is_read() -> None:
     assert unpack(PACKED, *PLACE) == COMPLETED
 
 
+@pytest.mark.parametrize("changed", [PACKED + b"\0", PACKED[:-1]])
+def test_a_packed_result_that_was_changed_stays_packed(changed: bytes) -> None:
+    assert unpack(changed, *PLACE) == changed
+
+
 @pytest.fixture
 def shop(dsn: str) -> Iterator[History]:
     with History(dsn) as history:

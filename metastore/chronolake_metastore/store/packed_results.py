@@ -48,9 +48,11 @@ def unpack(stored: bytes, table_id: UUID | None, version: int | None, recorded_a
         return stored
     decompressor = zlib.decompressobj(_WINDOW_BITS, _dictionary(table_id, version, recorded_at))
     try:
-        return decompressor.decompress(stored[len(_FORM) :], BYTES_MAX)
+        result = decompressor.decompress(stored[len(_FORM) :], BYTES_MAX + 1)
     except zlib.error:
         return stored
+    # Bytes that are missing, or follow the end, were changed.
+    return result if decompressor.eof and not decompressor.unused_data else stored
 
 
 def _dictionary(table_id: UUID | None, version: int | None, recorded_at: Micros | None) -> bytes:
