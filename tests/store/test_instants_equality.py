@@ -1,4 +1,4 @@
-"""Random histories, each played twice: in one of them instants and files leave, and all answers are the same."""
+"""Random histories, each played twice: in one instants and files leave, and all answers are the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ from chronolake_metastore.domain.cleans import Retention
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.domain.policies import Policies
-from chronolake_metastore.queries import file_groups as group_queries, files as file_queries, slices as slice_queries
+from chronolake_metastore.queries import (
+    file_groups as group_queries,
+    files as file_queries,
+    slices as slice_queries,
+)
 from chronolake_metastore.queries.slices import SliceSelection
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import catalog, cleans as stored_cleans, file_groups, partitions, services

@@ -130,6 +130,7 @@ def test_cleaned_files_leave_with_their_cleans_and_come_back(
     before = files_of(dsn)
     let_leave(dsn, archive)
     after, first = files_of(dsn), border(dsn)
+    assert first is not None
     left = [before[key] for key in before.keys() - after.keys()]
     assert len(left) > 5
     assert all(cleaned_by is not None and cleaned_by < first for cleaned_by, _ in left)
@@ -149,7 +150,8 @@ def test_a_file_that_must_stay_and_was_deleted_is_found(dsn: str, history: Histo
     for version, ordinal, _ in (min(kept), max(kept)):
         [[row]] = query(
             dsn,
-            f"DELETE FROM file WHERE version = {version} AND ordinal = {ordinal} RETURNING to_jsonb(file)::text",
+            f"DELETE FROM file WHERE version = {version} AND ordinal = {ordinal}"
+            " RETURNING to_jsonb(file)::text",
         )
         assert len(tampering.verify(dsn, archive=archive).findings) == 1
         query(dsn, f"INSERT INTO file SELECT * FROM jsonb_populate_record(NULL::file, '{row}')")

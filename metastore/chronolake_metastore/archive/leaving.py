@@ -1,6 +1,7 @@
 """Instants leave PostgreSQL: first it is announced that the timeline before a time is in the archive alone.
 
-Then rows are deleted, of instants and of the files that cleans among them have deleted. All their events have left before, so the archive has proved to have them.
+Then rows are deleted, of instants and of the files that cleans among them have deleted. All their events have
+left before, so the archive has proved to have them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import needed_events as needs, needed_instants as domain
 from chronolake_metastore.domain.needed_instants import InstantBorder
 from chronolake_metastore.proof.replay import Progress
-from chronolake_metastore.store import archive, eras, needed_events, needed_files, needed_instants as stored, thinning
+from chronolake_metastore.store import (
+    archive,
+    eras,
+    needed_events,
+    needed_files,
+    needed_instants as stored,
+    thinning,
+)
 from chronolake_metastore.store.needed_files import FilePeriod
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Transaction

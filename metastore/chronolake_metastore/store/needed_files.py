@@ -1,4 +1,4 @@
-"""The statements by which the rows of cleaned files leave PostgreSQL: those of files cleaned before ``instants_from``."""
+"""The statements by which rows of files leave PostgreSQL: those that were cleaned before ``files_from``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
--- Files that were cleaned before the border of the instants may have left the database, so the files of a moment before it are
--- null, unless the table can be read as of that moment.
+ALTER TABLE chronolake.first_event ADD COLUMN files_from timestamptz;
+
+COMMENT ON COLUMN chronolake.first_event.files_from IS
+    'Files that cleans before this time have deleted may have left PostgreSQL; null if none have. It is at most instants_from.';
+
+-- Of a moment before that time the files of a table are null, unless the table can be read as of the moment.
 CREATE OR REPLACE FUNCTION chronolake.tables_as_of(at timestamptz)
     RETURNS TABLE (
         table_name text,
@@ -74,7 +78,7 @@ BEGIN ATOMIC
     ) AS live
     CROSS JOIN LATERAL (
         -- The files that have left the database were cleaned, and were in no slice since the table can be read.
-        SELECT f.instants_from IS NULL OR at >= coalesce(t.cleaned_before, '-infinity') OR at >= f.instants_from AS has_files
+        SELECT f.files_from IS NULL OR at >= coalesce(t.cleaned_before, '-infinity') OR at >= f.files_from AS has_files
     ) AS known
     WHERE t.created_at <= at AND (t.dropped_at IS NULL OR t.dropped_at > at)
     ORDER BY 1, t.created_at;

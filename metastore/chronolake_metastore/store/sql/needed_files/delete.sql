@@ -5,7 +5,7 @@ WITH next AS MATERIALIZED (
     FROM first_event b
     JOIN file f
         ON f.table_id = b.table_id
-        AND f.superseded_at < b.instants_from
+        AND f.superseded_at < b.files_from
         AND f.superseded_at >= moment(%(superseded_at)s::bigint)
     WHERE b.table_id = %(table_id)s::uuid
         AND (f.superseded_at, f.version, f.ordinal, f.live_from)

@@ -1,9 +1,9 @@
--- Whether the row of a file f leaves: a clean before the border b.instants_from has deleted the file. All that decides it is
+-- Whether the row of a file f leaves: a clean before the border b.files_from has deleted the file. All that decides it is
 -- final. No state that the table is served as of has the file, for the clean came after it had left the latest slices.
 (
-    f.cleaned_by < b.instants_from
-    AND f.superseded_at < b.instants_from
-    AND f.requested_time < b.instants_from
+    f.cleaned_by < b.files_from
+    AND f.superseded_at < b.files_from
+    AND f.requested_time < b.files_from
     -- The first file of a partition stays: it shows when the partition began.
     AND EXISTS (
         SELECT
@@ -24,7 +24,7 @@
             WHERE last.table_id = f.table_id
                 AND last.operation IN ('compact', 'log_compact', 'cluster')
                 AND last.operation = service.operation
-                AND last.requested_time < b.instants_from
+                AND last.requested_time < b.files_from
                 AND last.completion_time IS NOT NULL
         )
     )

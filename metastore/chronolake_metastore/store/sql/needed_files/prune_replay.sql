@@ -3,7 +3,7 @@ DELETE FROM pg_temp.file
 WHERE ctid = ANY (ARRAY(
     SELECT f.ctid
     FROM first_event b
-    JOIN pg_temp.file f ON f.table_id = b.table_id AND f.superseded_at < b.instants_from
+    JOIN pg_temp.file f ON f.table_id = b.table_id AND f.superseded_at < b.files_from
     WHERE {leaves}
         AND NOT EXISTS (
             SELECT
