@@ -11,5 +11,5 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Show no files of a moment before the border of the instants."""
+    """Add the border of the files, and show none of a moment before it."""
     execute("versions/0056_files_leave.sql")
