@@ -35,7 +35,14 @@ from chronolake_metastore.domain.results import StreamInstantResult, StreamResul
 from chronolake_metastore.proof import rebuilding
 from chronolake_metastore.queries import deletable
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import archive as stored, eras, needed_files, needed_instants, services, thinning
+from chronolake_metastore.store import (
+    archive as stored,
+    eras,
+    needed_files,
+    needed_instants,
+    services,
+    thinning,
+)
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.deletable import Deletable, FindDeletableOrphans
 from chronolake_model.file_names import base_file_name, bucket_file_id
@@ -159,7 +166,7 @@ def test_a_file_that_must_stay_and_was_deleted_is_found(dsn: str, history: Histo
 
 
 def test_a_cleaned_file_that_appears_again_after_its_row_has_left_may_be_deleted(
-    dsn: str, history: History, archive: Files
+    dsn: str, history: History, archive: Files, tmp_path: Path
 ) -> None:
     before = names_of(dsn)
     let_leave(dsn, archive)
@@ -167,14 +174,10 @@ def test_a_cleaned_file_that_appears_again_after_its_row_has_left_may_be_deleted
     live = sorted(name for name, is_live in before.items() if is_live)
     body = FindDeletableOrphans([DeletedFile("", name) for name in (*left, *live)])
 
-    async def ask() -> Deletable:
-        database = Database(Settings(dsn=dsn), lambda: reader_of(archive))
-        try:
-            return await deletable.find_deletable_orphans(TESTER, database, TABLE, body)
-        finally:
-            await database.close()
+    def orphans(database: Database) -> Awaitable[Deletable]:
+        return deletable.find_deletable_orphans(TESTER, database, TABLE, body)
 
-    assert [of.file_name for of in asyncio.run(ask()).refused] == live
+    assert [of.file_name for of in ask(dsn, tmp_path / "archive", orphans).refused] == live
 
 
 def test_an_instant_that_has_left_takes_no_command(dsn: str, history: History, archive: Files) -> None:
