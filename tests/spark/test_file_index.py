@@ -16,7 +16,6 @@ from chronolake_model.files import DataFile
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import SparkTable, errors, row_counts
 from chronolake_spark.index import locating
-from chronolake_spark.write import writes
 
 pytestmark = pytest.mark.spark
 NewTable = Callable[..., SparkTable]
@@ -134,11 +133,11 @@ def interleaved(
     begun = writable_tables.refuse_another_schema
 
     def run_late(*args: Any) -> None:
-        monkeypatch.setattr(writes, "refuse_another_schema", begun)
+        monkeypatch.setattr(writable_tables, "refuse_another_schema", begun)
         begun(*args)
         late()
 
-    monkeypatch.setattr(writes, "refuse_another_schema", run_late)
+    monkeypatch.setattr(writable_tables, "refuse_another_schema", run_late)
     return early()
 
 

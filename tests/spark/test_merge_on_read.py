@@ -15,7 +15,6 @@ from chronolake.writing.counts import RowCounts
 from chronolake_model.publication import PublicationState
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import SparkTable, errors, row_counts
-from chronolake_spark.write import writes
 
 pytestmark = pytest.mark.spark
 NewTable = Callable[..., SparkTable]
@@ -89,11 +88,11 @@ def overtake(monkeypatch: pytest.MonkeyPatch, late: Callable[[], object]) -> Non
     begun = writable_tables.refuse_another_schema
 
     def overtaken(*args: Any) -> None:
-        monkeypatch.setattr(writes, "refuse_another_schema", begun)
+        monkeypatch.setattr(writable_tables, "refuse_another_schema", begun)
         begun(*args)
         late()
 
-    monkeypatch.setattr(writes, "refuse_another_schema", overtaken)
+    monkeypatch.setattr(writable_tables, "refuse_another_schema", overtaken)
 
 
 def test_of_two_inserts_of_one_key_at_the_same_time_one_is_refused(

@@ -13,7 +13,7 @@ from chronolake.writing import conflict_retries, writable_tables
 from chronolake_model.file_names import bucket_of
 from chronolake_model.vocabulary import Action, Operation, TableType
 from chronolake_spark import SparkTable, errors
-from chronolake_spark.write import resizes, writes
+from chronolake_spark.write import resizes
 
 pytestmark = pytest.mark.spark
 
@@ -101,7 +101,7 @@ def test_a_write_during_a_resize_is_written_again_by_the_new_number(
         begun(*args)
         table.resize_buckets(4)
 
-    monkeypatch.setattr(writes, "refuse_another_schema", resize_first)
+    monkeypatch.setattr(writable_tables, "refuse_another_schema", resize_first)
     retried = table.upsert(sales(spark, range(5, 15), 2), on_conflict="retry")
     assert retried.extra_metadata[conflict_retries.RETRIES] == "1"
     assert amounts(table.read()) == dict.fromkeys(range(5), 1) | dict.fromkeys(range(5, 15), 2)

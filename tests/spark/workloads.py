@@ -19,7 +19,6 @@ from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import SparkTable, errors
 from chronolake_spark.tables import Partitions
-from chronolake_spark.write import writes
 from tests.spark import hudi_reader
 from tests.spark.oracle import Definition, Key, Oracle, Row, State
 
@@ -134,7 +133,7 @@ class Workload:
                 self._note("within")
                 self._run(inner)
 
-            patches.setattr(writes, "refuse_another_schema", run_inner)
+            patches.setattr(writable_tables, "refuse_another_schema", run_inner)
             self._overlaps = True
             self._run(outer)
             self._overlaps = False
