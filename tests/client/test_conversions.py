@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pandas
 import polars
 import pyarrow as pa
 import pytest
 
 from chronolake.slices.errors import SchemaMismatch
-from chronolake.writing import conversions
+from chronolake.writing import conversions, python_values
 from chronolake_model.tables import SchemaField
 
 
@@ -72,3 +73,33 @@ def test_a_value_that_the_type_holds_is_converted(type_: str, values: pa.Array, 
 def test_a_value_that_would_change_is_refused(type_: str, values: pa.Array, message: str) -> None:
     with pytest.raises(SchemaMismatch, match=message):
         converted(type_, values)
+
+
+DAY, NOON, NOON_UTC = date(2024, 1, 1), datetime(2024, 1, 1, 12), datetime(2024, 1, 1, 12, tzinfo=UTC)
+NANOSECONDS = pandas.Timestamp("2024-01-01 00:00:00.123456789")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([DAY, None, NOON], "is a time without a zone, and another value is a date"),
+        ([NOON, DAY], "is a date, and another value is a time without a zone"),
+        ([NOON_UTC, NOON], "another value is a time with a zone"),
+        ([NOON, NOON_UTC], "another value is a time without a zone"),
+        ([NANOSECONDS], "has nanoseconds"),
+        ([{"a": NANOSECONDS}], "column v.a: .* has nanoseconds"),
+        ([{"a": DAY}, None, {"a": NOON}], "column v.a: .* another value is a date"),
+        ([[DAY], [NOON]], "another value is a date"),
+    ],
+)
+def test_times_that_arrow_would_change_are_refused(values: list[Any], message: str) -> None:
+    with pytest.raises(SchemaMismatch, match=message):
+        python_values.table_of({"v": values})
+
+
+def test_times_of_one_kind_are_taken() -> None:
+    columns = {"v": iter([NOON, None]), "w": [{"a": DAY, "b": NOON_UTC}, None], "x": pa.array([1, 2])}
+    assert python_values.table_of(columns).to_pylist() == [
+        {"v": NOON, "w": {"a": DAY, "b": NOON_UTC}, "x": 1},
+        {"v": None, "w": None, "x": 2},
+    ]

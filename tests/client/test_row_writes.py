@@ -8,10 +8,12 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas
 import polars
 import pyarrow as pa
 import pytest
@@ -24,6 +26,8 @@ from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType, TableType
 from tests.client.rows import NewTable, amounts
 
+NOON = datetime(2024, 1, 1, 12)
+NANOSECONDS = pandas.Timestamp("2024-01-01 00:00:00.123456789")
 BUCKETS = BucketIndex(IndexType.BUCKET, 2)
 INDEXES = [BUCKETS, BucketIndex(IndexType.SIMPLE)]
 Values = tuple[int, int | None, str, int]
@@ -74,6 +78,9 @@ def test_rows_are_inserted_updated_and_deleted_and_counted(
         (rows_of((1, 10, "a", 1), (1, 11, "b", 1)), errors.DuplicateKeys, "order is not defined"),
         (rows_of((1, 10, "a", 1)).slice(1), ValueError, "no rows to write"),
         ([], ValueError, "no rows to write"),
+        ({"note": [date(2024, 1, 1), NOON]}, errors.SchemaMismatch, "note: .* is a time without a zone"),
+        ([{"note": date(2024, 1, 1)}, {"note": NOON}], errors.SchemaMismatch, "note: .* is a time without"),
+        (pandas.DataFrame({"note": [None, NANOSECONDS]}, dtype=object), errors.SchemaMismatch, "microseconds"),
         (7, TypeError, "not int"),
     ],
 )

@@ -13,7 +13,15 @@ import pyarrow as pa
 
 from chronolake.slices import arrow_types, columns, errors, merge
 from chronolake.slices.merge import Existing
-from chronolake.writing import arrow_tags, bucket_writer, column_names, conversions, row_checks, task_rows
+from chronolake.writing import (
+    arrow_tags,
+    bucket_writer,
+    column_names,
+    conversions,
+    python_values,
+    row_checks,
+    task_rows,
+)
 from chronolake.writing.choices import Replaces
 from chronolake.writing.column_names import ARROW
 from chronolake_model.tables import Table
@@ -117,13 +125,14 @@ def _in_arrow(table: Table, given: GivenRows, *, deletes: bool) -> pa.Table | pa
     if isinstance(given, pa.RecordBatch):
         return pa.Table.from_batches([given])
     if type(given).__module__.startswith("pandas.") and hasattr(given, "columns"):
+        python_values.refuse_changed_times(given.items())
         return pa.Table.from_pandas(given, preserve_index=False)
     if hasattr(given, "collect") and hasattr(given, "collect_schema"):
         given = given.collect()  # a lazy frame of polars
     if hasattr(given, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(given)
     if isinstance(given, Mapping):
-        return pa.table(dict(given))
+        return python_values.table_of(given)
     if isinstance(given, Sequence) and not isinstance(given, str | bytes):
         return _of_list(table, given, deletes=deletes)
     raise TypeError(f"rows are {_KINDS}, not {type(given).__name__}")
@@ -135,10 +144,10 @@ def _of_list(table: Table, given: Sequence[Any], *, deletes: bool) -> pa.Table:
         return arrow_types.own_layout(table.schema).empty_table()
     if all(isinstance(row, Mapping) for row in given):
         names = dict.fromkeys(name for row in given for name in row)
-        return pa.table({name: [row.get(name) for row in given] for name in names})
+        return python_values.table_of({name: [row.get(name) for row in given] for name in names})
     needed = column_names.needed_for_delete(table)
     if deletes and len(needed) == 1 and not any(isinstance(key, Mapping | tuple | list) for key in given):
-        return pa.table({needed[0]: list(given)})
+        return python_values.table_of({needed[0]: given})
     raise TypeError(f"rows are {_KINDS}, not a list of {type(given[0]).__name__}")
 
 

@@ -1,0 +1,65 @@
+"""Columns of Python values in Arrow. Values that Arrow would change without an error are refused."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from chronolake.slices import errors
+
+_NO_TIMES: Final = frozenset({type(None), bool, int, float, str, bytes, Decimal})
+
+
+def table_of(columns: Mapping[str, Any]) -> pa.Table:
+    """A table of these columns. Raises ``SchemaMismatch`` as ``refuse_changed_times``."""
+    held = {name: list(of) if isinstance(of, Iterator) else of for name, of in columns.items()}
+    refuse_changed_times(held.items())
+    return pa.table(held)
+
+
+def refuse_changed_times(columns: Iterable[tuple[Any, Any]]) -> None:
+    """Raise ``SchemaMismatch`` for times that Arrow would change.
+
+    Arrow cuts nanoseconds off. It gives one type to dates, times with a zone and times without one: a date
+    loses the hours of the others, or a time is moved to another zone.
+    """
+    for name, values in columns:
+        if isinstance(values, pa.Array | pa.ChunkedArray) or getattr(values, "dtype", object) != object:
+            continue
+        kinds: dict[str, str] = {}
+        for place, value in _times(values, str(name)):
+            if getattr(value, "nanosecond", 0):
+                raise _refused(place, f"{value!r} has nanoseconds, and tables store microseconds")
+            kind = _kind(value)
+            if (other := kinds.setdefault(place, kind)) != kind:
+                raise _refused(place, f"{value!r} is {kind}, and another value is {other}: give only one kind")
+
+
+def _times(values: Iterable[Any], place: str) -> Iterator[tuple[str, datetime.date]]:
+    """Dates and times in the values, also within structs and lists, with the column or field."""
+    if _NO_TIMES.issuperset(map(type, values)):
+        return
+    for value in values:
+        if isinstance(value, datetime.date):
+            if value == value:  # NaT of pandas is a datetime, and a null
+                yield place, value
+        elif isinstance(value, Mapping):
+            for name, part in value.items():
+                yield from _times((part,), f"{place}.{name}")
+        elif isinstance(value, list | tuple | np.ndarray):
+            yield from _times(value, place)
+
+
+def _kind(value: datetime.date) -> str:
+    if not isinstance(value, datetime.datetime):
+        return "a date"
+    return "a time without a zone" if value.tzinfo is None else "a time with a zone"
+
+
+def _refused(place: str, why: str) -> errors.SchemaMismatch:
+    return errors.SchemaMismatch(f"column {place}: {why}", {"column": place})
