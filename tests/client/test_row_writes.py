@@ -78,6 +78,8 @@ def test_rows_are_inserted_updated_and_deleted_and_counted(
         (rows_of((1, 10, "a", 1), (1, 11, "b", 1)), errors.DuplicateKeys, "order is not defined"),
         (rows_of((1, 10, "a", 1)).slice(1), ValueError, "no rows to write"),
         ([], ValueError, "no rows to write"),
+        ([{"id": 1, "note": "a"}, {"id": 2}], errors.SchemaMismatch, "dict 1 lacks note, which dict 0 has"),
+        ([{"id": 1}, {"id": 2, "note": "a"}], errors.SchemaMismatch, "dict 0 lacks note, which dict 1 has"),
         ({"note": [date(2024, 1, 1), NOON]}, errors.SchemaMismatch, "note: .* is a time without a zone"),
         ([{"note": date(2024, 1, 1)}, {"note": NOON}], errors.SchemaMismatch, "note: .* is a time without"),
         (pandas.DataFrame({"note": [None, NANOSECONDS]}, dtype=object), errors.SchemaMismatch, "microseconds"),

@@ -33,10 +33,11 @@ _LOG: Final = logging.getLogger("chronolake.writing")
 class AsyncTableWrites(AsyncTableRows):
     """The methods of ``AsyncTable`` that begin instants and write rows.
 
-    Rows are a table or a reader of Arrow, a frame of pandas or polars, a dict of columns, or a list of dicts.
-    They are checked before the instant begins, and held in memory up to some hundred megabytes, beyond that on
-    the local disk; the keys of all rows are in memory, unless the table has a bucket index. The write is one
-    instant, by the rules of writes by Spark. After a failure, or when the task is cancelled, it is rolled back.
+    Rows are a table or a reader of Arrow, a frame of pandas or polars, a dict of columns, or a list of dicts
+    with the same keys. They are checked before the instant begins, and held in memory up to some hundred
+    megabytes, beyond that on the local disk; the keys of all rows are in memory, unless the table has a bucket
+    index. The write is one instant, by the rules of writes by Spark. After a failure, or when the task is
+    cancelled, it is rolled back.
 
     ``extra_metadata`` is published with the instant. With ``on_conflict="retry"`` a write that lost a conflict
     is written again, up to ten times with growing pauses. ``markers`` overrides where the table keeps markers.

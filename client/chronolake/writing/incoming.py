@@ -143,12 +143,25 @@ def _of_list(table: Table, given: Sequence[Any], *, deletes: bool) -> pa.Table:
     if not given:
         return arrow_types.own_layout(table.schema).empty_table()
     if all(isinstance(row, Mapping) for row in given):
-        names = dict.fromkeys(name for row in given for name in row)
-        return python_values.table_of({name: [row.get(name) for row in given] for name in names})
+        for number, row in enumerate(given):
+            _refuse_other_columns(table, number, row, given[0])
+        return python_values.table_of({name: [row[name] for row in given] for name in given[0]})
     needed = column_names.needed_for_delete(table)
     if deletes and len(needed) == 1 and not any(isinstance(key, Mapping | tuple | list) for key in given):
         return python_values.table_of({needed[0]: given})
     raise TypeError(f"rows are {_KINDS}, not a list of {type(given[0]).__name__}")
+
+
+def _refuse_other_columns(table: Table, number: int, row: Mapping[str, Any], first: Mapping[str, Any]) -> None:
+    """Raise ``SchemaMismatch`` for a dict with other columns than the first: a null would erase a value."""
+    if row.keys() != first.keys():
+        column = min(row.keys() ^ first.keys(), key=str)
+        lacking, having = (number, 0) if column in first else (0, number)
+        raise errors.SchemaMismatch(
+            f"the dicts for {table.name} have different columns: dict {lacking} lacks {column}, which dict "
+            f"{having} has; give None for a null, or write dicts with other columns on their own",
+            {"columns": [column]},
+        )
 
 
 def _sources(table: Table, names: Sequence[str], treatment: RowTreatment) -> dict[str, str]:
