@@ -75,7 +75,8 @@ def test_a_value_that_would_change_is_refused(type_: str, values: pa.Array, mess
         converted(type_, values)
 
 
-DAY, NOON, NOON_UTC = date(2024, 1, 1), datetime(2024, 1, 1, 12), datetime(2024, 1, 1, 12, tzinfo=UTC)
+DAY, NOON_UTC = date(2024, 1, 1), datetime(2024, 1, 1, 12, tzinfo=UTC)
+NOON = NOON_UTC.replace(tzinfo=None)
 NANOSECONDS = pandas.Timestamp("2024-01-01 00:00:00.123456789")
 
 

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType, TableType
 from tests.client.rows import NewTable, amounts
 
-NOON = datetime(2024, 1, 1, 12)
+NOON = datetime(2024, 1, 1, 12, tzinfo=UTC).replace(tzinfo=None)
 NANOSECONDS = pandas.Timestamp("2024-01-01 00:00:00.123456789")
 BUCKETS = BucketIndex(IndexType.BUCKET, 2)
 INDEXES = [BUCKETS, BucketIndex(IndexType.SIMPLE)]
@@ -137,8 +137,14 @@ def test_an_overwrite_replaces_the_partitions_of_its_rows_or_the_table(new_rows:
     assert amounts(table.to_arrow()) == {2: 20, 3: 30}
     table.overwrite(rows_of((5, 50, "d", 1)), "all")
     assert amounts(table.to_arrow()) == {5: 50}
-    table.overwrite([], "all")
+    reader = rows_of((7, 70, "e", 1)).to_reader()
+    reader.read_all()
+    with pytest.raises(ValueError, match="gives no rows: it may have been read before"):
+        table.overwrite(reader, "all")
+    assert amounts(table.to_arrow()) == {5: 50}
+    table.overwrite(polars.DataFrame(schema=rows_of((5, 50, "d", 1)).column_names), "all")
     assert amounts(table.to_arrow()) == {}
+    table.overwrite([], "all")
     with pytest.raises(ValueError, match="no rows"):
         table.overwrite([], "dynamic")
 
@@ -206,6 +212,21 @@ def test_a_write_that_is_interrupted_is_rolled_back_at_once(
     table.upsert(rows_of((1, 11, "a", 1)))
     assert amounts(table.to_arrow()) == {1: 11}
     [_] = Path(table.definition.base_path).rglob("*.parquet")
+
+
+@pytest.mark.parametrize("failure", [chronolake.errors.ConnectionFailed("now"), OSError("now")])
+def test_a_write_that_has_completed_raises_nothing(
+    new_rows: NewTable, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    table = new_rows(index=BUCKETS)
+
+    def fail(*_arguments: Any) -> Any:
+        raise failure
+
+    monkeypatch.setattr(chronolake.Write, "refresh", fail)
+    monkeypatch.setattr(chronolake.Table, "finish_rollbacks", fail)
+    result = table.insert(rows_of((1, 10, "a", 1)), extra_metadata={"job": "7"})
+    assert result.instant == table.instant(result.instant.requested_time)
 
 
 def test_a_write_completes_beside_one_that_was_killed(new_rows: NewTable, shared_server_url: str) -> None:

@@ -221,9 +221,9 @@ class AsyncTableWrites(AsyncTableRows):
     ) -> WriteResult:
         """Replace the partitions that ``rows`` has rows of (``dynamic``), or the whole table (``all``).
 
-        With ``all`` there may be no rows, which empties the table. Rows that are computed from the table must
-        be of its newest state: what completes before the instant begins is replaced. At most 10,000 file groups
-        can be replaced at once.
+        With ``all`` there may be no rows, which empties the table; a reader must give some. Rows that are
+        computed from the table must be of its newest state: what completes before the instant begins is
+        replaced. At most 10,000 file groups can be replaced at once.
         """
         if partitions not in ("dynamic", "all"):
             raise ValueError(f"partitions is 'dynamic' or 'all', not {partitions!r}")
@@ -284,14 +284,14 @@ class AsyncTableWrites(AsyncTableRows):
             except errors.ChronolakeError:
                 if not await _has_completed(write):
                     raise
-        return local_writes.WriteResult(await write.refresh(), files.counts)
+        return local_writes.WriteResult(write.instant, files.counts)
 
     async def _finish_after_write(self) -> None:
         """Delete the files of earlier writes whose process was killed, and update the record index."""
         if self._location.is_client_executor:
             try:
                 await self.finish_rollbacks()
-            except errors.ChronolakeError as failure:
+            except (errors.ChronolakeError, OSError) as failure:
                 _LOG.warning("%s: pending rollbacks could not be finished: %s", self.name, failure)
         if self.definition.index.type is IndexType.RECORD:
             from chronolake.indexes.record import record_index  # noqa: PLC0415

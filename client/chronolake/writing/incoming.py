@@ -100,13 +100,23 @@ def prepare(table: Table, given: GivenRows, treatment: RowTreatment) -> Incoming
     try:
         for batch in _tagged(table, batches, sources, deletes=treatment.deletes):
             incoming.rows.add(batch)
-        if not incoming.rows.count and treatment.replaces is not Replaces.TABLE:
-            raise ValueError(f"there are no rows to write into {table.name}: nothing was changed")
+        if not incoming.rows.count:
+            _check_no_rows(table, given, treatment)
         _check(incoming)
     except BaseException:
         incoming.rows.close()
         raise
     return incoming
+
+
+def _check_no_rows(table: Table, given: GivenRows, treatment: RowTreatment) -> None:
+    if treatment.replaces is not Replaces.TABLE:
+        raise ValueError(f"there are no rows to write into {table.name}: nothing was changed")
+    if not (hasattr(given, "__len__") or hasattr(given, "collect")):
+        raise ValueError(
+            f"the {type(given).__name__} for {table.name} gives no rows: it may have been read before. To "
+            "empty the table, give an empty list; nothing was changed"
+        )
 
 
 def _batches_of(table: Table, given: GivenRows, *, deletes: bool) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:

@@ -29,7 +29,7 @@ def refuse_changed_times(columns: Iterable[tuple[Any, Any]]) -> None:
     loses the hours of the others, or a time is moved to another zone.
     """
     for name, values in columns:
-        if isinstance(values, pa.Array | pa.ChunkedArray) or getattr(values, "dtype", object) != object:
+        if isinstance(values, pa.Array | pa.ChunkedArray) or getattr(values, "dtype", "object") != "object":
             continue
         kinds: dict[str, str] = {}
         for place, value in _times(values, str(name)):
@@ -46,7 +46,7 @@ def _times(values: Iterable[Any], place: str) -> Iterator[tuple[str, datetime.da
         return
     for value in values:
         if isinstance(value, datetime.date):
-            if value == value:  # NaT of pandas is a datetime, and a null
+            if type(value).__name__ != "NaTType":  # the null of pandas, which is a datetime too
                 yield place, value
         elif isinstance(value, Mapping):
             for name, part in value.items():
