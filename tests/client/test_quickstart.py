@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +27,15 @@ def free_port() -> int:
         return port
 
 
-def test_the_sample_tables_have_rows_and_a_history(client: chronolake.Client, cli: Cli, tmp_path: Path) -> None:
+@pytest.fixture
+def client(client: chronolake.Client) -> Iterator[chronolake.Client]:
+    """The samples have the same names in all tests."""
+    yield client
+    for table in client.tables("quickstart"):
+        client.drop_table(table.name)
+
+
+def test_the_sample_tables_have_rows_and_a_history(client: chronolake.Client, tmp_path: Path) -> None:
     quickstart.make_tables(client, tmp_path)
     orders, stock = client.table(quickstart.ORDERS), client.table(quickstart.STOCK)
     states = [instant.state for instant in orders.instants() if instant.action is chronolake.Action.COMMIT]
@@ -37,6 +48,39 @@ def test_the_sample_tables_have_rows_and_a_history(client: chronolake.Client, cl
     assert (len(stock.to_arrow()), orders.check().findings) == (20, [])
     quickstart.make_tables(client, tmp_path)
     assert len(list(orders.instants())) == len(states) + 2
+
+
+def test_tables_of_an_interrupted_run_are_made_again(
+    client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quickstart, "COMMITS", 2)
+
+    def interrupt(number: int) -> list[dict[str, object]]:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as interrupted, pytest.raises(KeyboardInterrupt):
+        interrupted.setattr(quickstart, "_orders_of", interrupt)
+        quickstart.make_tables(client, tmp_path)
+    quickstart.make_tables(client, tmp_path)
+    orders = client.table(quickstart.ORDERS)
+    assert (len(orders.to_arrow()), orders.check().findings) == (75, [])
+
+
+def test_a_server_that_ends_by_itself_is_a_failure_and_the_hints_show_rows(
+    client: chronolake.Client, cli: Cli, server_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.contextmanager
+    def dead_server(folder: Path, port: int) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+        with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as process:
+            yield server_url, process
+
+    monkeypatch.setattr(quickstart, "_server", dead_server)
+    monkeypatch.setattr(quickstart, "COMMITS", 2)
+    ended = cli("quickstart", "--folder", str(tmp_path), "--port", str(free_port()))
+    hint = re.search(r"head quickstart.orders --as-of (\S+)", ended.out)
+    assert hint is not None
+    assert (ended.code, "exit code 3" in ended.err) == (1, True)
+    assert len(client.table(quickstart.ORDERS).to_arrow(hint[1])) == 50
 
 
 def test_a_port_that_is_taken_is_refused(cli: Cli) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import shlex
 import signal
 import socket
@@ -21,7 +22,7 @@ from chronolake import errors
 from chronolake.cli import context, output
 from chronolake_model.file_names import base_file_name, write_token
 from chronolake_model.tables import BucketIndex, Field
-from chronolake_model.vocabulary import IndexType, Operation, TableType
+from chronolake_model.vocabulary import Action, IndexType, Operation, TableType
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,6 +32,8 @@ COMMITS: Final = 20
 ROWS_OF_COMMIT: Final = 50
 START_SECONDS_MAX: Final = 60.0
 _PORT: Final = 7077
+_COMPLETE: Final = "quickstart.complete"
+"""The property that a sample table gets last: without it the table was interrupted, and is made again."""
 _STATUSES: Final = ("ordered", "paid", "sent", "returned")
 
 
@@ -56,23 +59,28 @@ def quickstart(
         except ImportError as exc:
             context.fail(str(exc))
         made = {"url": url, "tables": [ORDERS, STOCK]}
-        output.show(made, functools.partial(_print_next_steps, url=url))
+        first = _first_completion_time(client.table(ORDERS))
+        output.show(made, functools.partial(_print_next_steps, url=url, first=first))
         sys.stdout.flush()
         with contextlib.suppress(KeyboardInterrupt):
-            process.wait()
+            context.fail(f"the server ended by itself, with exit code {process.wait()}")
 
 
 def make_tables(client: chronolake.Client, folder: Path) -> None:
-    """Make the sample tables, unless they are there."""
+    """Make the sample tables, unless they are there; what an interrupted run has left is dropped."""
     client.create_namespace("quickstart", if_not_exists=True)
-    present = {table.name for table in client.tables("quickstart")}
-    if ORDERS not in present:
-        _make_orders(client, folder)
-    if STOCK not in present:
-        _make_stock(client, folder)
+    present = {table.name: table for table in client.tables("quickstart")}
+    for name, make in ((ORDERS, _make_orders), (STOCK, _make_stock)):
+        table = present.get(name)
+        if table is not None and _COMPLETE in table.definition.properties:
+            continue
+        if table is not None:
+            context.progress(f"{name} is not complete, as an earlier run was interrupted: it is made again.")
+            client.drop_table(name)
+        make(client, folder).alter(set={_COMPLETE: "true"})
 
 
-def _make_orders(client: chronolake.Client, folder: Path) -> None:
+def _make_orders(client: chronolake.Client, folder: Path) -> chronolake.Table:
     orders = client.create_table(
         ORDERS,
         base_path=str(folder / "orders"),
@@ -85,6 +93,7 @@ def _make_orders(client: chronolake.Client, folder: Path) -> None:
         record_key_fields=["id"],
         ordering_field="version",
         index=BucketIndex(IndexType.BUCKET, 2),
+        reuse_base_path=True,
     )
     for number in range(COMMITS):
         if number == COMMITS // 2:
@@ -92,6 +101,7 @@ def _make_orders(client: chronolake.Client, folder: Path) -> None:
             orders.begin(writer="an interrupted job").rollback("it ended before it had written all files")
         else:
             orders.upsert(_orders_of(number))
+    return orders
 
 
 def _lose_a_conflict(orders: chronolake.Table, number: int) -> None:
@@ -117,7 +127,7 @@ def _orders_of(number: int) -> list[dict[str, object]]:
     ]
 
 
-def _make_stock(client: chronolake.Client, folder: Path) -> None:
+def _make_stock(client: chronolake.Client, folder: Path) -> chronolake.Table:
     stock = client.create_table(
         STOCK,
         base_path=str(folder / "stock"),
@@ -126,6 +136,7 @@ def _make_stock(client: chronolake.Client, folder: Path) -> None:
         ordering_field="version",
         type=TableType.MERGE_ON_READ,
         index=BucketIndex(IndexType.BUCKET, 1),
+        reuse_base_path=True,
     )
     for number in range(3):
         stock.upsert(
@@ -134,16 +145,23 @@ def _make_stock(client: chronolake.Client, folder: Path) -> None:
                 for key in range(number * 5, 20)
             ]
         )
+    return stock
 
 
-def _print_next_steps(console: Console, url: str) -> None:
+def _first_completion_time(table: chronolake.Table) -> str:
+    """A time as of which the table has rows; at ``earliest`` it is empty."""
+    commits = table.timeline.completed().by_completion_time().where(action=Action.COMMIT)
+    return next(iter(commits)).completion_time or ""
+
+
+def _print_next_steps(console: Console, url: str, first: str) -> None:
     option = "" if url.endswith(f":{_PORT}") else f" --url {url}"
     commands = (
         (f"timeline {ORDERS}", "who wrote what, when; a conflict and a rollback"),
         (f"head {ORDERS} --where \"status = 'paid'\"", "rows, now"),
-        (f"head {ORDERS} --as-of earliest", "rows after the first commit"),
+        (f"head {ORDERS} --as-of {first}", "rows after the first commit"),
         (f"history {ORDERS} --key 60", "each version of one record"),
-        (f"diff {ORDERS} earliest latest", "what differs in two states"),
+        (f"diff {ORDERS} {first} latest", "what differs in two states"),
         (f'query "from {ORDERS} select status, count(*) group by all"', "SQL, with the extra duckdb"),
         (f"snapshot {STOCK}", "base files and log files"),
     )
@@ -157,7 +175,9 @@ def _refuse_taken(port: int) -> None:
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as exc:
-        context.fail(f"the port {port} cannot be used ({exc.strerror}): give another one by --port")
+        # The text of create_server itself says it twice.
+        reason = os.strerror(exc.errno or 0)
+        context.fail(f"the port {port} cannot be used ({reason}): give another one by --port")
 
 
 @contextlib.contextmanager
