@@ -74,8 +74,10 @@ def test_strangers_are_let_in_when_that_is_wanted(dsn: str, new_server: Callable
     assert httpx.get(f"{server.url}/ready").status_code == 200
 
 
-def test_a_port_that_is_taken_is_refused(shared_dsn: str, taken_port: int) -> None:
-    assert str(taken_port) in complaint(run("serve", "--dsn", shared_dsn, "--port", str(taken_port)))
+def test_a_port_that_is_taken_is_refused_before_a_database_is_made(tmp_path: Path, taken_port: int) -> None:
+    folder = tmp_path / "server"
+    ended = run("serve", "--data-dir", str(folder), "--port", str(taken_port))
+    assert (str(taken_port) in complaint(ended), folder.exists()) == (True, False)
 
 
 def test_a_second_server_at_the_same_port_is_refused(shared_server: ServerProcess) -> None:

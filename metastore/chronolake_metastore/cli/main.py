@@ -57,6 +57,7 @@ def _common(
 def serve(settings: Settings) -> None:
     """Serve the REST API until stopped (Ctrl-C, SIGTERM)."""
     serving.refuse_anonymous_network(settings)
+    serving.refuse_taken_port(settings)
     source = source_of(settings)
     if source.embedded is not None if settings.migrate is None else settings.migrate:
         serving.migrate(source.dsn)

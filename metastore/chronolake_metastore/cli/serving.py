@@ -49,7 +49,8 @@ def run(settings: Settings, embedded: EmbeddedPostgres | None = None) -> None:
 
     Raises ``ConfigurationError`` or ``DatabaseUnavailable`` at the start.
     """
-    _refuse_taken_port(settings)
+    # Again: another server may have started while the database was made.
+    refuse_taken_port(settings)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings, embedded))
 
@@ -116,7 +117,8 @@ async def _keep_running(embedded: EmbeddedPostgres) -> None:
             _log.error("the embedded PostgreSQL has ended and does not start; trying again", reason=str(exc))
 
 
-def _refuse_taken_port(settings: Settings) -> None:
+def refuse_taken_port(settings: Settings) -> None:
+    """Raise ``ConfigurationError`` when another process listens at the port."""
     # granian shares ports (SO_REUSEPORT): a second server by mistake would go unnoticed.
     with socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
