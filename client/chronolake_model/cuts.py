@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import msgspec
 
@@ -13,6 +13,14 @@ from chronolake_model.times import Moment, Tick
 
 CUT_TABLES_MAX: Final = 100
 """The most tables that a request for a cut names; a namespace may have more, in pages."""
+
+
+class DefinedTable(Protocol):
+    """A table of the client, which has a definition."""
+
+    @property
+    def definition(self) -> Table:
+        """The definition."""
 
 
 class TableAtCut(msgspec.Struct, frozen=True):
@@ -44,18 +52,20 @@ class Cut(msgspec.Struct, frozen=True):
     tables: list[TableAtCut]
     next_cursor: str | None = None
 
-    def table(self, table: Table | str) -> TableAtCut:
+    def table(self, table: DefinedTable | Table | str) -> TableAtCut:
         """The state of a table, found by its id, or of the one that has this name in the cut.
 
-        Raises ``ValueError`` if the cut does not have it.
+        The table is one of the client or its definition. Raises ``ValueError`` if the cut does not have it.
         """
+        if not isinstance(table, (Table, str)):
+            table = table.definition
         for state in self.tables:
             if table == state.table if isinstance(table, str) else table.table_id == state.table_id:
                 return state
         name = table if isinstance(table, str) else f"{table.name} ({table.table_id})"
         raise ValueError(f"the cut at {self.position} does not have the table {name}: take a cut that has it")
 
-    def as_of(self, table: Table | str) -> str:
+    def as_of(self, table: DefinedTable | Table | str) -> str:
         """The completion time, in digits, to read a table as of; see ``table``."""
         return self.table(table).as_of
 

@@ -54,9 +54,18 @@ class InstantTimes(Protocol):
         """When it completed, in digits; None if it has not."""
 
 
-Moment = str | datetime | InstantTimes
-"""A time as callers give it: an instant's digits, an ISO 8601 date or time as text, an aware datetime, or an
-instant."""
+@runtime_checkable
+class HasInstant(Protocol):
+    """The result of a write, which is given as the time of its instant."""
+
+    @property
+    def instant(self) -> InstantTimes:
+        """The instant."""
+
+
+Moment = str | datetime | InstantTimes | HasInstant
+"""A time as callers give it: an instant's digits, an ISO 8601 date or time as text, an aware datetime, an
+instant, or the result of a write."""
 
 
 class Tick(enum.StrEnum):
@@ -96,6 +105,8 @@ def format_time(time: Micros, tick: Tick = Tick.MILLISECOND) -> str:
 def digits_of(moment: Moment) -> str:
     """A time in digits; the words of ``Bound`` stay as they are. An instant is its completion time.
 
+    The result of a write stands for its instant.
+
     Raises ``ValueError`` for a text that is no time, for a datetime without a time zone, which would be another
     time on another machine, and for an instant that has not completed; ``TypeError`` for another type.
     """
@@ -103,6 +114,7 @@ def digits_of(moment: Moment) -> str:
         return moment if moment in list(Bound) else _digits_of_text(moment)
     if isinstance(moment, datetime):
         return _digits_of_datetime(moment)
+    moment = _instant_of(moment)
     if not isinstance(moment, InstantTimes):
         raise TypeError(
             f"a time is a text, an aware datetime or an instant, not {type(moment).__name__}: give {TIME_FORMS}"
@@ -114,7 +126,12 @@ def digits_of(moment: Moment) -> str:
 
 def requested_digits_of(moment: Moment) -> str:
     """As ``digits_of``, but an instant is its requested time, also if it has not completed."""
+    moment = _instant_of(moment)
     return moment.requested_time if isinstance(moment, InstantTimes) else digits_of(moment)
+
+
+def _instant_of(moment: Moment) -> Moment:
+    return moment.instant if isinstance(moment, HasInstant) else moment
 
 
 def _digits_of_datetime(moment: datetime) -> str:

@@ -28,6 +28,7 @@ def test_readers_of_all_kinds_read_as_of_a_cut(
     client: chronolake.Client, namespace: str, tables: list[chronolake.Table]
 ) -> None:
     orders, items, empty = tables
+    assert repr(orders) == f"<Table {namespace}.orders (id bigint, name string), key ['id']>"
     publish(orders, 0)
     publish(items, 0)
     cut = client.cut(namespace)
@@ -37,7 +38,8 @@ def test_readers_of_all_kinds_read_as_of_a_cut(
     for table in (orders, items):
         assert len(table.snapshot(cut).slices) == 1
         assert table.snapshot_arrow(cut).num_rows == 1
-        assert table.changes(cut).from_ == cut.as_of(table.definition)
+        assert table.changes(cut).from_ == cut.as_of(table.definition) == cut.as_of(table)
+        assert cut.table(table) == cut.table(table.name)
         assert len(table.changes(to=cut).instants) == len(table.changes(cut).instants) == 1
         with table.reading(cut) as reading:
             assert reading.as_of == cut.as_of(table.name)

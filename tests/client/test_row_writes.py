@@ -60,7 +60,7 @@ def test_rows_are_inserted_updated_and_deleted_and_counted(
     assert (deleted.counts.deleted, deleted.counts.unchanged) == (1, 1)
     assert deleted.instant.extra_metadata["job"] == "7"
     assert amounts(table.to_arrow()) == {1: 11, 3: None, 4: 40}
-    assert amounts(table.to_arrow(late.instant)) == {1: 11, 2: 20, 3: None, 4: 40}
+    assert amounts(table.to_arrow(late)) == {1: 11, 2: 20, 3: None, 4: 40}
     assert list(table.instants(pending=True)) == []
 
 

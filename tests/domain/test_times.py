@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from types import SimpleNamespace
 from typing import NamedTuple
 from uuid import UUID
 
@@ -101,6 +102,8 @@ def test_an_instant_is_its_completion_time_and_where_requested_times_are_meant_i
     assert digits_of(completed) == "20260101000001000"
     assert [requested_digits_of(each) for each in (pending, completed)] == ["20260101000000000"] * 2
     assert requested_digits_of("2026-01-01") == "20260101000000000"
+    result = SimpleNamespace(instant=completed)
+    assert (digits_of(result), requested_digits_of(result)) == ("20260101000001000", "20260101000000000")
     with pytest.raises(ValueError, match="the instant 20260101000000000 has not completed"):
         digits_of(pending)
 

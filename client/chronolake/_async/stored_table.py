@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from chronolake import calls
 from chronolake._async import arrow, deletions
 from chronolake._async.markers import AsyncDirectMarkers, AsyncMarkers, AsyncServerMarkers
@@ -52,6 +54,11 @@ class AsyncStoredTable:
         self._definition = definition
         metastore = RestMetastore(concurrency.blocking_send(self._transport.send), definition)
         self._location = TableLocation(definition, self._storage_options, metastore)
+
+    @override
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{field.name} {field.type}" for field in self._definition.schema)
+        return f"<{type(self).__name__} {self.name} ({columns}), key {self._definition.record_key_fields}>"
 
     @property
     def name(self) -> str:

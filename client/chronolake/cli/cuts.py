@@ -25,7 +25,8 @@ def cut(
 ) -> None:
     """Show the states of many tables at one position of the log.
 
-    With --output json it is a text that --as-of and the other options for times take.
+    With --json it is a text that --as-of and the other options for times take, as in
+    chronolake head shop.orders --as-of "$(chronolake cut shop --json)".
     """
     if namespace is not None and table:
         raise typer.BadParameter("give a namespace or --table, not both", param_hint="--table")
