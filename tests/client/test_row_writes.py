@@ -229,6 +229,26 @@ def test_a_write_that_has_completed_raises_nothing(
     assert result.instant == table.instant(result.instant.requested_time)
 
 
+def test_a_write_without_an_answer_to_its_completion_says_which_instant_may_have_completed(
+    new_rows: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_rows(index=BUCKETS)
+    command = chronolake.Write._command
+
+    def lose_answer(*arguments: Any, **options: Any) -> Any:
+        if arguments[1:]:
+            command(*arguments, **options)
+        raise chronolake.errors.ConnectionFailed("now")
+
+    monkeypatch.setattr(chronolake.Write, "_command", lose_answer)
+    monkeypatch.setattr(chronolake.Write, "refresh", lose_answer)
+    with pytest.raises(chronolake.errors.ConnectionFailed) as raised:
+        table.insert(rows_of((1, 10, "a", 1)))
+    [written] = _writes(table)
+    assert written.state is State.COMPLETED
+    assert f"{written.requested_time} of {table.name} may have completed" in raised.value.__notes__[0]
+
+
 def test_a_write_completes_beside_one_that_was_killed(new_rows: NewTable, shared_server_url: str) -> None:
     table = new_rows(index=BUCKETS)
     with subprocess.Popen(

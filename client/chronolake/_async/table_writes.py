@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Literal
@@ -281,8 +280,8 @@ class AsyncTableWrites(AsyncTableRows):
                     based_on_reads=files.is_based_on_reads,
                     keys_looked_up=files.keys_looked_up,
                 )
-            except errors.ChronolakeError:
-                if not await _has_completed(write):
+            except errors.ChronolakeError as failure:
+                if not await _has_completed(write, failure):
                     raise
         return local_writes.WriteResult(write.instant, files.counts)
 
@@ -299,11 +298,17 @@ class AsyncTableWrites(AsyncTableRows):
             await concurrency.run_blocking(record_index.follow, concurrency.blocking_table(self))
 
 
-async def _has_completed(write: AsyncWrite) -> bool:
+async def _has_completed(write: AsyncWrite, failure: errors.ChronolakeError) -> bool:
     """Whether the instant is published although its completion failed: the answer may have been lost."""
-    with contextlib.suppress(errors.ChronolakeError):
+    try:
         return (await write.refresh()).state is State.COMPLETED
-    return False
+    except errors.ChronolakeError:
+        if not isinstance(failure, errors.RequestRefused | errors.StorageFailed):
+            failure.add_note(
+                f"chronolake: instant {write.requested_time} of {write.table} may have completed: look at its "
+                "state before you write the rows again"
+            )
+        return False
 
 
 def _treatment(
