@@ -68,6 +68,7 @@ def test_a_value_that_the_type_holds_is_converted(type_: str, values: pa.Array, 
         ("array<int>", pa.array([[2**40]]), "cannot hold every value"),
         ("array<float>", pa.array([[0.1]]), "cannot hold every value"),
         ("struct<a:int>", pa.array([{"a": 1, "c": 2}]), "cannot hold every value"),
+        ("struct<x:int>", pa.array([{"x": 1, "X": 2}]), "cannot hold every value"),
     ],
 )
 def test_a_value_that_would_change_is_refused(type_: str, values: pa.Array, message: str) -> None:

@@ -159,7 +159,7 @@ def _reordered(values: pa.Array, target: pa.DataType) -> pa.Array:
     if not (pa.types.is_struct(given) and pa.types.is_struct(target)):
         return values
     by_name = {field.name.lower(): field.name for field in given}
-    if set(by_name) != {field.name.lower() for field in target}:
+    if len(by_name) < given.num_fields or set(by_name) != {field.name.lower() for field in target}:
         return values
     parts = [_reordered(pc.struct_field(values, by_name[field.name.lower()]), field.type) for field in target]
     fields = [pa.field(field.name, part.type) for field, part in zip(target, parts, strict=True)]
