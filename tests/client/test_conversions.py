@@ -36,6 +36,8 @@ def of_polars(values: list[Any]) -> pa.ChunkedArray:
         ("float", pa.array([0.5, None]), [0.5, None]),
         ("decimal(10,2)", pa.array([12]), [Decimal("12.00")]),
         ("decimal(4,2)", pa.array([1.25]), [Decimal("1.25")]),
+        ("decimal(10,2)", pa.array([n / 100 for n in range(1000)]), [Decimal(n) / 100 for n in range(1000)]),
+        ("decimal(4,1)", pa.array([0.1], pa.float32()), [Decimal("0.1")]),
         ("date", pa.array([0], pa.timestamp("us")), [date(1970, 1, 1)]),
         ("string", pa.array(["a", None]).dictionary_encode(), ["a", None]),
         ("string", pa.array([1]), ["1"]),
@@ -69,6 +71,8 @@ def test_a_value_that_the_type_holds_is_converted(type_: str, values: pa.Array, 
         ("array<float>", pa.array([[0.1]]), "cannot hold every value"),
         ("struct<a:int>", pa.array([{"a": 1, "c": 2}]), "cannot hold every value"),
         ("struct<x:int>", pa.array([{"x": 1, "X": 2}]), "cannot hold every value"),
+        ("decimal(4,2)", pa.array([1.155]), "cannot hold every value"),
+        ("decimal(4,2)", pa.array([1.15 + 1e-15]), "cannot hold every value"),
     ],
 )
 def test_a_value_that_would_change_is_refused(type_: str, values: pa.Array, message: str) -> None:
