@@ -43,6 +43,8 @@ def of_polars(values: list[Any]) -> pa.ChunkedArray:
         ("string", pa.array([1]), ["1"]),
         ("array<string>", of_polars([["a", None], None]), [["a", None], None]),
         ("array<int>", pa.array([[1]]), [[1]]),
+        ("array<double>", pa.array([[1], None]), [[1.0], None]),
+        ("array<decimal(4,2)>", pa.array([[Decimal("1.5")]]), [[Decimal("1.50")]]),
         ("struct<y:bigint,x:string>", of_polars([{"x": "a", "y": 1}]), [{"y": 1, "x": "a"}]),
     ],
 )
@@ -69,6 +71,10 @@ def test_a_value_that_the_type_holds_is_converted(type_: str, values: pa.Array, 
         ("string", pa.array([1.5]), "convert it to strings yourself"),
         ("array<int>", pa.array([[2**40]]), "cannot hold every value"),
         ("array<float>", pa.array([[0.1]]), "cannot hold every value"),
+        ("array<float>", pa.array([[2**24 + 1]]), "cannot hold every value"),
+        ("array<double>", pa.array([[2**53 + 1]]), "cannot hold every value"),
+        ("array<decimal(4,2)>", pa.array([[Decimal("1.125")]]), "cannot hold every value"),
+        ("array<decimal(4,2)>", pa.array([[Decimal("123.5")]]), "cannot hold every value"),
         ("struct<a:int>", pa.array([{"a": 1, "c": 2}]), "cannot hold every value"),
         ("struct<x:int>", pa.array([{"x": 1, "X": 2}]), "cannot hold every value"),
         ("decimal(4,2)", pa.array([1.155]), "cannot hold every value"),
@@ -109,3 +115,7 @@ def test_times_of_one_kind_are_taken() -> None:
         {"v": NOON, "w": {"a": DAY, "b": NOON_UTC}, "x": 1},
         {"v": None, "w": None, "x": 2},
     ]
+
+
+def test_integers_of_python_beyond_64_bits_are_decimals() -> None:
+    assert python_values.table_of({"v": [2**70, None, -1]})["v"].to_pylist() == [2**70, None, -1]

@@ -153,11 +153,12 @@ def _nested(values: pa.ChunkedArray, field: SchemaField, target: pa.DataType) ->
 
 
 def _may_fit(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a cast changes no value, or fails: as ``fits``, and for integers and strings of all kinds."""
+    """Whether a cast changes no value, or fails: as ``fits``, and for integers, decimals and strings."""
     if (inner := _inner_types(given, wanted)) is not None:
         return all(_may_fit(left, right) for left, right in inner)
-    are_integers = pa.types.is_integer(given) and pa.types.is_integer(wanted)
-    return are_integers or (_is_string(given) and _is_string(wanted)) or fits(given, wanted)
+    are_exact = pa.types.is_integer(given) and (pa.types.is_integer(wanted) or pa.types.is_floating(wanted))
+    are_exact = are_exact or (pa.types.is_decimal(given) and pa.types.is_decimal(wanted))
+    return are_exact or (_is_string(given) and _is_string(wanted)) or fits(given, wanted)
 
 
 def _reordered(values: pa.Array, target: pa.DataType) -> pa.Array:

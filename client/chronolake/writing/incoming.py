@@ -122,7 +122,7 @@ def _check_no_rows(table: Table, given: GivenRows, treatment: RowTreatment) -> N
 def _batches_of(table: Table, given: GivenRows, *, deletes: bool) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     try:
         rows = _in_arrow(table, given, deletes=deletes)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as exc:
+    except (ValueError, OverflowError, pa.ArrowTypeError, pa.ArrowNotImplementedError) as exc:
         raise errors.SchemaMismatch(f"the rows for {table.name} cannot be columns: {exc}") from exc
     if isinstance(rows, pa.Table):
         return rows.schema, rows.to_batches()

@@ -12,14 +12,16 @@ import pyarrow as pa
 
 from chronolake.slices import errors
 
+_LARGEST_DECIMAL: Final = pa.decimal128(38, 0)
+"""The type of integers beyond 64 bits, which Arrow does not infer."""
 _NO_TIMES: Final = frozenset({type(None), bool, int, float, str, bytes, Decimal})
 
 
 def table_of(columns: Mapping[str, Any]) -> pa.Table:
-    """A table of these columns. Raises ``SchemaMismatch`` as ``refuse_changed_times``."""
+    """A table of these columns. Raises ``SchemaMismatch`` as ``refuse_changed_times``, and ``InvalidText``."""
     held = {name: list(of) if isinstance(of, Iterator) else of for name, of in columns.items()}
     refuse_changed_times(held.items())
-    return pa.table(held)
+    return pa.table({name: _array(name, values) for name, values in held.items()})
 
 
 def refuse_changed_times(columns: Iterable[tuple[Any, Any]]) -> None:
@@ -38,6 +40,17 @@ def refuse_changed_times(columns: Iterable[tuple[Any, Any]]) -> None:
             kind = _kind(value)
             if (other := kinds.setdefault(place, kind)) != kind:
                 raise _refused(place, f"{value!r} is {kind}, and another value is {other}: give only one kind")
+
+
+def _array(name: str, values: Any) -> Any:
+    if not isinstance(values, list):
+        return values
+    try:
+        return pa.array(values)
+    except OverflowError:
+        return pa.array(values, _LARGEST_DECIMAL)
+    except UnicodeError as exc:
+        raise errors.InvalidText(f"column {name}: {exc}", {"column": name}) from exc
 
 
 def _times(values: Iterable[Any], place: str) -> Iterator[tuple[str, datetime.date]]:
