@@ -123,15 +123,31 @@ def test_a_query_finds_nan_greater_than_all_numbers(cli: Cli, new_rows: NewTable
 def test_a_query_that_fails_ends_with_the_reason(cli: Cli, orders: chronolake.Table) -> None:
     refused = cli("query", f"select note::int from {orders.name}")
     assert (refused.code, "Could not convert string" in refused.err) == (1, True)
-    assert "nothing.of_it" in cli("query", "select * from nothing.of_it").err
+    for unknown in ("nothing.of_it", "of_it", f"{orders.name}_old@2026"):
+        said = cli("query", f"from {unknown}").err
+        assert f"there is no table {unknown.removesuffix('@2026')}; the server has " in said
+    assert "no_column" in cli("query", f"select no_column from {orders.name}").err
+    for sql in (f"delete from {orders.name}", f"update {orders.name} set id = 1"):
+        refused = cli("query", sql)
+        assert (refused.code, "query only reads" in refused.err) == (2, True)
+    refused = cli("query", f"from {orders.name}@yesterday")
+    assert (refused.code, "'yesterday' is no time" in refused.err) == (2, True)
     refused = cli("query", "create table t (id int)")
     assert (refused.code, refused.err) == (2, "Error: the text is not a query: it has no rows\n")
+
+
+def test_a_time_that_may_be_mistyped_is_noted(cli: Cli, orders: chronolake.Table, first: str) -> None:
+    assert "after 2020-01-01 00:00:00.000" in cli("head", orders.name, "--as-of", "2020-01-01").err
+    future = cli("query", f"from {orders.name}@9000-01-01", "-o", "csv")
+    assert (future.code, "is in the future" in future.err) == (0, True)
+    assert cli("head", orders.name, "--as-of", first).err == ""
 
 
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
         ("from a.b@20260101, c@latest where x='d@1'", """from a."b@20260101", "c@latest" where x='d@1'"""),
+        ("from a.b@today join c", 'from a."b@today" join c'),
         ("from b@2026-01-31T12:00:00.5Z)", 'from "b@2026-01-31T12:00:00.5Z")'),
         ('select @x, "e@1" /* f@1 */ -- g@1', 'select @x, "e@1" /* f@1 */ -- g@1'),
     ],

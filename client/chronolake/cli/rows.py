@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Set
@@ -13,6 +14,7 @@ import chronolake
 from chronolake import errors
 from chronolake.cli import context, files, filters, options, output, row_output
 from chronolake_model.names import split_table_name
+from chronolake_model.times import format_time, from_datetime, parse_time
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,11 +28,15 @@ _FIRST_ROWS_MAX: Final = 100_000
 _AT: Final = re.compile(
     r"""
       '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/ | \$\$.*?\$\$
-    | (?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)?)@(?P<time>\d[\dTZ:.+-]*\b|earliest\b|latest\b)
+    | (?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)?)@(?P<time>\d[\dTZ:.+-]*\b|[^\W\d]\w*)
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""Parts of SQL that are left as they are, and the name of a table with a time."""
+"""Parts of SQL that are left as they are, and the name of a table with a time, or with a word for one."""
+_WRITES: Final = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE_INTO"})
+_NO_TABLE: Final = re.compile(r'Table with name "?([^" ]+)"? does not exist')
+_NAMED_MAX: Final = 20
+"""Tables that a message names."""
 
 
 def head(
@@ -51,6 +57,7 @@ def head(
     """Show the first rows of a table, now or as of a time. Needs the extra arrow, and no Java."""
     with context.client() as client:
         lake_table = client.table(table)
+        _note_time(client, lake_table, as_of)
         wanted = None if where is None else filters.parsed(where, lake_table)
         try:
             rows = lake_table.to_batches(
@@ -84,8 +91,10 @@ def query(
         context.fail("this needs duckdb: pip install 'chronolake[duckdb]'")
     text = with_times_quoted(sql)
     with context.client() as client, duckdb.connect(config=_CONFIG) as connection:
+        unknown: list[str] = []
         try:
-            register(client, connection, text)
+            _refuse_writes(connection, text)
+            unknown = register(client, connection, text)
             result = connection.sql(text)
             if result is None:
                 context.fail("the text is not a query: it has no rows", exit_code=output.USAGE)
@@ -93,6 +102,8 @@ def query(
             row_output.write(rows, row_output.form_of(form), limit)
         except BrokenPipeError:
             raise
+        except duckdb.CatalogException as exc:
+            context.fail(_with_tables(client, str(exc), unknown))
         # Rows are computed while they are written: then PyArrow reports what DuckDB could not do.
         except (duckdb.Error, pa.ArrowException, OSError) as exc:
             context.fail(str(exc))
@@ -110,8 +121,46 @@ def with_times_quoted(sql: str) -> str:
     return _AT.sub(quoted, sql)
 
 
-def register(client: chronolake.Client, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Make the tables that a query names known to DuckDB; it finds others itself, or refuses them."""
+def _note_time(client: chronolake.Client, table: chronolake.Table, as_of: str | None) -> None:
+    """Print a note if a time is before the table has anything, or in the future: it may be mistyped."""
+    if as_of is None or not as_of.isdigit():
+        return
+    created_at, time = from_datetime(table.definition.created_at), parse_time(as_of)
+    # An adopted table has older instants.
+    if time < created_at and not list(table.instants(completed_to=as_of, limit=1)):
+        made = output.utc(format_time(created_at))
+        context.progress(
+            f"Note: {table.name} was made at {made} UTC, after {output.utc(as_of)}: it has no rows."
+        )
+    elif time > parse_time(client.time().latest):
+        context.progress(f"Note: {output.utc(as_of)} UTC is in the future: these are the newest rows.")
+
+
+def _refuse_writes(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    if any(statement.type.name in _WRITES for statement in connection.extract_statements(sql)):
+        context.fail(
+            "query only reads: write by Table.upsert, insert, delete or overwrite in Python, or by Spark",
+            exit_code=output.USAGE,
+        )
+
+
+def _with_tables(client: chronolake.Client, reason: str, unknown: list[str]) -> str:
+    """A message of DuckDB; if it is about a table that the server does not have, those that it has."""
+    missing = _NO_TABLE.search(reason)
+    name = next((name for name in unknown if missing and missing[1] in (name, name.split(".")[-1])), None)
+    if name is None:
+        return reason
+    names = [table.name for table in itertools.islice(client.tables(), _NAMED_MAX + 1)]
+    listed = ", ".join(names[:_NAMED_MAX]) + (", and others" if len(names) > _NAMED_MAX else "")
+    return f"there is no table {name.partition('@')[0]}; the server has {listed or 'no tables'}"
+
+
+def register(client: chronolake.Client, connection: duckdb.DuckDBPyConnection, sql: str) -> list[str]:
+    """Make the tables that a query names known to DuckDB, and return the names of those that are not found.
+
+    DuckDB finds them itself, or refuses them.
+    """
+    unknown: list[str] = []
     serialized = connection.execute("select json_serialize_sql(?)", [sql]).fetchone()
     assert serialized is not None
     tree = json.loads(serialized[0])
@@ -120,14 +169,18 @@ def register(client: chronolake.Client, connection: duckdb.DuckDBPyConnection, s
         name, _, time = parts[-1].partition("@")
         table = _found(client, [*parts[:-1], name], expressions)
         if table is None:
+            unknown.append(".".join(parts))
             continue
+        as_of = options.read_time(time) if time else None
+        _note_time(client, table, as_of)
         if any(_HAS_NAN.search(field.type) for field in table.definition.schema):
             # PyArrow, to which DuckDB passes filters, has NaN greater than nothing.
             connection.execute("set disabled_optimizers = 'filter_pushdown'")
-        connection.register(f"rows_{number}", table.to_dataset(options.read_time(time) if time else None))
+        connection.register(f"rows_{number}", table.to_dataset(as_of))
         if len(parts) > 1:
             connection.execute(f"create schema if not exists {_quoted(parts[0])}")
         connection.execute(f"create view {'.'.join(map(_quoted, parts))} as from rows_{number}")
+    return unknown
 
 
 def _names_in(node: object) -> Iterator[tuple[str, ...]]:
