@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from chronolake_model.schemas import AddColumn, SchemaChange, TableSchema
-from chronolake_model.tables import CreateTable, SchemaField, Table
+from chronolake_model.tables import CreateTable, Field, SchemaField, Table
 from chronolake_model.vocabulary import Action, TableType
 
 PUBLICATION_PAUSES: Final = (0.05, 0.1, 0.2, 0.5, *[1.0] * 90)
@@ -23,6 +23,16 @@ In all more than the lease of a publisher, which runs on after its server was ki
 """
 HUDI_LOGGER: Final = "chronolake.hudi"
 _LOG: Final = logging.getLogger(HUDI_LOGGER)
+
+
+def fields_of(schema: Iterable[Field]) -> list[Field]:
+    """The columns of a new table. Raises ``TypeError`` for a schema of another kind, as of PyArrow."""
+    fields = list(schema)
+    if all(isinstance(field, Field) for field in fields):
+        return fields
+    given = type(schema)
+    name = f"a list of {type(fields[0]).__name__}" if given is list else f"{given.__module__}.{given.__name__}"
+    raise TypeError(f"schema is a list of chronolake.Field, as [Field('id', 'bigint')], not {name}")
 
 
 def warn_of_new(table: CreateTable) -> None:

@@ -134,8 +134,14 @@ class Retries:
         self._tries += 1
         seconds = self._endpoint.patience_seconds if self._retry_seconds is None else self._retry_seconds
         if self._tries == _LOGGED_TRY and seconds > FIRST_ANSWER_SECONDS:
-            _LOG.info("%s; the request is sent again for %.0f s", failure, seconds)
-        return pause if time.monotonic() + pause < self._begun + seconds else None
+            _LOG.warning("%s; the request is sent again for %.0f s", failure, seconds)
+        passed = time.monotonic() - self._begun
+        if passed + pause < seconds:
+            return pause
+        if self._tries > 1 and isinstance(failure, errors.ConnectionFailed):
+            retried = f"retried for {passed:.0f} s; retry_seconds of the client sets how long"
+            failure.args = (f"{failure} ({retried})",)
+        return None
 
 
 @contextlib.contextmanager

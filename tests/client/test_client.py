@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import chronolake
@@ -54,6 +56,17 @@ def test_a_table_keeps_the_definition_it_was_made_with(client: chronolake.Client
     assert loaded.partition_fields == ["day"]
     assert loaded.tick is chronolake.Tick.MICROSECOND
     assert loaded.properties == {"team": "blue"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "given"),
+    [(pa.schema([("id", pa.int64())]), r"pyarrow\.lib\.Schema"), ({"id": "bigint"}, r"builtins\.dict")],
+)
+def test_a_schema_of_another_kind_is_refused_with_the_one_that_is_taken(
+    client: chronolake.Client, schema: Any, given: str
+) -> None:
+    with pytest.raises(TypeError, match=rf"a list of chronolake\.Field, .* not {given}"):
+        client.create_table("a.b", base_path="/a", schema=schema, record_key_fields=["id"])
 
 
 def test_a_table_that_exists_is_refused_unless_that_is_welcome(

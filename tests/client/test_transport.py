@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -66,6 +67,20 @@ def test_a_failure_has_advice_until_the_server_has_answered() -> None:
     assert "chronolake-metastore serve" in str(first)
     assert str(later) == "no answer from http://answers-once.example: Connection refused"
     assert not first.is_final
+
+
+def test_the_last_failure_says_for_how_long_it_was_retried_and_a_warning_came_before(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter((0.0, 1.0, 2.0, 3.0, 58.0))
+    monkeypatch.setattr(_http, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    retries = _http.Retries(_http.Endpoint("http://gone.example", 1, 58))
+    failure = errors.ConnectionFailed("no answer")
+    pauses = [retries.pause_after(failure) for _ in range(4)]
+
+    assert (pauses[0] is None, pauses[-1]) == (False, None)
+    assert str(failure) == "no answer (retried for 58 s; retry_seconds of the client sets how long)"
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 def test_an_unknown_host_is_not_tried_again_unless_the_caller_gave_a_time() -> None:

@@ -12,7 +12,7 @@ from chronolake._async.table import AsyncTable
 from chronolake._async.transport import AsyncTransport
 from chronolake._async.write import AsyncWrite
 from chronolake._concurrency import awaiting as concurrency
-from chronolake._definitions import warn_of_new
+from chronolake._definitions import fields_of, warn_of_new
 from chronolake._event_stream import page_size
 from chronolake._http import endpoint_of
 from chronolake_model import operations, tables as model
@@ -185,7 +185,7 @@ class AsyncClient:
         body = CreateTable(
             name=name,
             base_path=base_path,
-            schema=[NewField.of(field) for field in schema],
+            schema=[NewField.of(field) for field in fields_of(schema)],
             record_key_fields=listed(record_key_fields),
             type=TableType(type),
             partition_fields=listed(partition_fields),
