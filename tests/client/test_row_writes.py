@@ -133,6 +133,17 @@ def test_rows_come_from_each_library(new_rows: NewTable, given: Callable[[pa.Tab
     assert sorted(table.to_arrow().to_pylist(), key=str) == sorted(rows.to_pylist(), key=str)
 
 
+def test_maps_are_dicts_or_pairs_as_they_are_read(new_rows: NewTable) -> None:
+    schema = [chronolake.Field("id", "bigint"), chronolake.Field("sizes", "map<string,int>")]
+    table = new_rows(schema=schema, index=BUCKETS, partition_fields=[], ordering_field=None)
+    rows = [{"id": 1, "sizes": [("a", 1), ("b", None)]}, {"id": 2, "sizes": None}]
+    table.upsert([{"id": 1, "sizes": {"a": 1, "b": None}}, {"id": 2, "sizes": None}])
+    table.upsert(table.to_arrow().to_pylist())
+    assert sorted(table.to_arrow().to_pylist(), key=str) == rows
+    with pytest.raises(errors.SchemaMismatch, match="column sizes: a key or value in it is not"):
+        table.upsert([{"id": 1, "sizes": {"a": 1.5}}])
+
+
 def test_an_overwrite_replaces_the_partitions_of_its_rows_or_the_table(new_rows: NewTable) -> None:
     table = new_rows(index=BUCKETS)
     table.upsert(rows_of((1, 10, "a", 1), (2, 20, "b", 1)))

@@ -142,7 +142,7 @@ def _in_arrow(table: Table, given: GivenRows, *, deletes: bool) -> pa.Table | pa
     if hasattr(given, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(given)
     if isinstance(given, Mapping):
-        return python_values.table_of(given)
+        return python_values.table_of(given, table.schema)
     if isinstance(given, Sequence) and not isinstance(given, str | bytes):
         return _of_list(table, given, deletes=deletes)
     raise TypeError(f"rows are {_KINDS}, not {type(given).__name__}")
@@ -155,7 +155,7 @@ def _of_list(table: Table, given: Sequence[Any], *, deletes: bool) -> pa.Table:
     if all(isinstance(row, Mapping) for row in given):
         for number, row in enumerate(given):
             _refuse_other_columns(table, number, row, given[0])
-        return python_values.table_of({name: [row[name] for row in given] for name in given[0]})
+        return python_values.table_of({name: [row[name] for row in given] for name in given[0]}, table.schema)
     needed = column_names.needed_for_delete(table)
     if deletes and len(needed) == 1 and not any(isinstance(key, Mapping | tuple | list) for key in given):
         return python_values.table_of({needed[0]: given})

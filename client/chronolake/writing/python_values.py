@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from chronolake.slices import errors
+from chronolake.slices import arrow_types, errors
+from chronolake_model import column_types
+from chronolake_model.tables import SchemaField
 
 _LARGEST_DECIMAL: Final = pa.decimal128(38, 0)
 """The type of integers beyond 64 bits, which Arrow does not infer."""
 _NO_TIMES: Final = frozenset({type(None), bool, int, float, str, bytes, Decimal})
 
 
-def table_of(columns: Mapping[str, Any]) -> pa.Table:
-    """A table of these columns. Raises ``SchemaMismatch`` as ``refuse_changed_times``, and ``InvalidText``."""
+def table_of(columns: Mapping[str, Any], schema: Iterable[SchemaField] = ()) -> pa.Table:
+    """A table of these columns; those that are maps in ``schema`` are dicts or lists of pairs.
+
+    Raises ``SchemaMismatch`` as ``refuse_changed_times``, and ``InvalidText``.
+    """
     held = {name: list(of) if isinstance(of, Iterator) else of for name, of in columns.items()}
     refuse_changed_times(held.items())
-    return pa.table({name: _array(name, values) for name, values in held.items()})
+    types = {field.name.lower(): arrow_types.of(column_types.parse(field.type)) for field in schema}
+    return pa.table({name: _array(name, values, types.get(str(name).lower())) for name, values in held.items()})
 
 
 def refuse_changed_times(columns: Iterable[tuple[Any, Any]]) -> None:
@@ -42,15 +48,26 @@ def refuse_changed_times(columns: Iterable[tuple[Any, Any]]) -> None:
                 raise _refused(place, f"{value!r} is {kind}, and another value is {other}: give only one kind")
 
 
-def _array(name: str, values: Any) -> Any:
+def _array(name: str, values: Any, type_: pa.DataType | None) -> Any:
     if not isinstance(values, list):
         return values
     try:
+        if type_ is not None and pa.types.is_map(type_):
+            return _maps(name, values, type_)
         return pa.array(values)
     except OverflowError:
         return pa.array(values, _LARGEST_DECIMAL)
     except UnicodeError as exc:
         raise errors.InvalidText(f"column {name}: {exc}", {"column": name}) from exc
+
+
+def _maps(name: str, values: Sequence[Any], type_: pa.MapType) -> pa.Array:
+    """Maps, whose type Arrow does not infer. It would change a value of another type: 1.5 to 1 for an int."""
+    pairs = [list(value.items()) if isinstance(value, Mapping) else value for value in values]
+    maps = pa.array(pairs, type_)
+    if maps.to_pylist() != pairs:
+        raise _refused(name, f"a key or value in it is not of the type {type_}")
+    return maps
 
 
 def _times(values: Iterable[Any], place: str) -> Iterator[tuple[str, datetime.date]]:
