@@ -35,14 +35,7 @@ from chronolake_metastore.domain.results import StreamInstantResult, StreamResul
 from chronolake_metastore.proof import rebuilding
 from chronolake_metastore.queries import deletable
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import (
-    archive as stored,
-    eras,
-    needed_files,
-    needed_instants,
-    services,
-    thinning,
-)
+from chronolake_metastore.store import archive as stored, eras, needed_instants, services, thinning
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.deletable import Deletable, FindDeletableOrphans
 from chronolake_model.file_names import base_file_name, bucket_file_id
@@ -128,56 +121,6 @@ def test_instants_leave_and_all_else_is_proved(dsn: str, history: History, archi
     assert rows_of(dsn) == before
     assert border(dsn) is None
     assert tampering.verify(dsn, archive=archive).findings == []
-
-
-def test_cleaned_files_leave_with_their_cleans_and_come_back(
-    dsn: str, history: History, archive: Files, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(needed_files, "DELETED_AT_ONCE", 3)
-    before = files_of(dsn)
-    let_leave(dsn, archive)
-    after, first = files_of(dsn), border(dsn)
-    assert first is not None
-    left = [before[key] for key in before.keys() - after.keys()]
-    assert len(left) > 5
-    assert all(cleaned_by is not None and cleaned_by < first for cleaned_by, _ in left)
-    assert after.items() <= before.items()
-    assert min(before) in after, "the first file of the partition"
-    assert tampering.verify(dsn, archive=archive).findings == []
-
-    rebuild(dsn, archive)
-    assert files_of(dsn) == after
-    rebuild(dsn, archive, with_instants=True)
-    assert files_of(dsn) == before
-
-
-def test_a_file_that_must_stay_and_was_deleted_is_found(dsn: str, history: History, archive: Files) -> None:
-    let_leave(dsn, archive)
-    kept = files_of(dsn)
-    for version, ordinal, _ in (min(kept), max(kept)):
-        [[row]] = query(
-            dsn,
-            f"DELETE FROM file WHERE version = {version} AND ordinal = {ordinal}"
-            " RETURNING to_jsonb(file)::text",
-        )
-        assert len(tampering.verify(dsn, archive=archive).findings) == 1
-        query(dsn, f"INSERT INTO file SELECT * FROM jsonb_populate_record(NULL::file, '{row}')")
-    assert files_of(dsn) == kept
-
-
-def test_a_cleaned_file_that_appears_again_after_its_row_has_left_may_be_deleted(
-    dsn: str, history: History, archive: Files, tmp_path: Path
-) -> None:
-    before = names_of(dsn)
-    let_leave(dsn, archive)
-    left = sorted(before.keys() - names_of(dsn).keys())
-    live = sorted(name for name, is_live in before.items() if is_live)
-    body = FindDeletableOrphans([DeletedFile("", name) for name in (*left, *live)])
-
-    def orphans(database: Database) -> Awaitable[Deletable]:
-        return deletable.find_deletable_orphans(TESTER, database, TABLE, body)
-
-    assert [of.file_name for of in ask(dsn, tmp_path / "archive", orphans).refused] == live
 
 
 def test_an_instant_that_has_left_takes_no_command(dsn: str, history: History, archive: Files) -> None:
@@ -460,16 +403,3 @@ def rows_of(dsn: str) -> dict[Micros, tuple[Any, ...]]:
     """The rows of the instants by their requested times."""
     rows = query(dsn, "SELECT micros(requested_time), action, to_jsonb(i)::text FROM instant i")
     return {Micros(time): tuple(row) for time, *row in rows}
-
-
-def files_of(dsn: str) -> dict[tuple[int, int, Micros], tuple[Micros | None, str]]:
-    """The rows of the files, with the clean of each, by their keys: the first file has the lowest one."""
-    rows = query(
-        dsn, "SELECT version, ordinal, micros(live_from), micros(cleaned_by), to_jsonb(f)::text FROM file f"
-    )
-    return {(version, ordinal, time): (cleaned_by, row) for version, ordinal, time, cleaned_by, row in rows}
-
-
-def names_of(dsn: str) -> dict[str, bool]:
-    """The names of the files, and whether each is live."""
-    return dict(query(dsn, "SELECT file_name, superseded_at IS NULL FROM file"))

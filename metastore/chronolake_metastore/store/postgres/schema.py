@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 SCHEMA: Final = "chronolake"
 BASELINE: Final = "0052"
 """The first revision of the database. Databases of earlier ones were made by development versions."""
-REVISION: Final = "0056"
+REVISION: Final = "0055"
 """The revision of the database that this server knows."""
 
 metadata: Final = MetaData(schema=SCHEMA)
