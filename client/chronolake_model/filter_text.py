@@ -271,6 +271,8 @@ class _Parser:
                 f"at character {token.place + 1} begins a text whose end, {token.text}, is missing"
             )
         text = repr(token.text[:_SHOWN_CHARS]) if token.text else "the end"
+        if token.text == "=" and expected.startswith("a value"):
+            text += " (one = is enough)"
         raise ValueError(f"at character {token.place + 1}: expected {expected}; found {text}")
 
 

@@ -197,7 +197,9 @@ async def range_of(
     else:
         requested_end = await _end_of_range(timeline, table, until)
         if start > requested_end:
-            raise errors.InvalidParameter("the range (from, to] ends before it begins", parameter="to")
+            raise errors.InvalidParameter(
+                "the range (from, to] ends before it begins: give the earlier time first", parameter="to"
+            )
         end = await timeline.latest_completion(requested_end) or BEFORE_ALL
     # The start is never in the future: a reader that continues from it would miss the completions until then.
     return min(start, end), end
