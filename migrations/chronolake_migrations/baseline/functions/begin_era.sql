@@ -15,6 +15,7 @@ BEGIN
     FOREACH log_table IN ARRAY ARRAY['event', 'event_entry', 'write_stat', 'deleted_file', 'outcome', 'refusal'] LOOP
         part := format('%s_%s', log_table, new_era);
         EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES IN (%s)', part, log_table, new_era);
+        PERFORM add_keys(log_table, part);
         PERFORM finish_partition(log_table, part);
         EXECUTE format('ALTER TABLE %I ALTER COLUMN era SET DEFAULT %s', log_table, new_era);
     END LOOP;

@@ -12,11 +12,7 @@ BEGIN ATOMIC
         CASE
             WHEN done.time IS NULL THEN at.time
             -- A later completion may be in the archive alone.
-            WHEN f.instants_from IS NOT NULL AND NOT EXISTS (
-                SELECT
-                FROM chronolake.event e
-                WHERE e.table_id = of_table AND e.version = f.version AND e.time <= done.time
-            ) THEN at.time
+            WHEN done.time < f.instants_from THEN at.time
             ELSE done.time
         END,
         (

@@ -16,6 +16,7 @@ BEGIN
                 'CREATE TABLE %I (LIKE %I INCLUDING CONSTRAINTS INCLUDING DEFAULTS INCLUDING INDEXES INCLUDING STORAGE)',
                 part, log_table
             );
+            PERFORM add_keys(log_table, part);
             -- It spares the scan of the rows when the table is attached.
             EXECUTE format('ALTER TABLE %I ADD CONSTRAINT era_is_last CHECK (era = %s)', part, last_era);
         END IF;
@@ -56,6 +57,7 @@ CREATE FUNCTION chronolake.thin_eras(first_era int, last_era int) RETURNS void
 DECLARE
     log_table text;
     part text;
+    key text;
     present int;
 BEGIN
     LOCK TABLE clock IN EXCLUSIVE MODE;
@@ -79,6 +81,11 @@ BEGIN
         END LOOP;
         part := format('%s_%s', log_table, last_era);
         EXECUTE format('ALTER TABLE %I RENAME TO %I', log_table || '_needed', part);
+        FOR key IN SELECT c.conname FROM pg_constraint c WHERE c.conrelid = part::regclass AND c.contype IN ('p', 'u') LOOP
+            EXECUTE format(
+                'ALTER TABLE %I RENAME CONSTRAINT %I TO %I', part, key, replace(key, log_table || '_needed', part)
+            );
+        END LOOP;
         EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES IN (%s)', log_table, part, last_era);
         EXECUTE format('ALTER TABLE %I DROP CONSTRAINT era_is_last', part);
         PERFORM finish_partition(log_table, part);

@@ -6,9 +6,7 @@ CREATE TABLE chronolake.deleted_file (
     era            int              NOT NULL,
     requested_time timestamptz      NOT NULL,
     partition_path text COLLATE "C" NOT NULL,
-    file_name      text COLLATE "C" NOT NULL,
-    -- The key does not begin with table_id, so that the planner uses the index below for queries by instant.
-    CONSTRAINT deleted_file_order PRIMARY KEY (version, table_id, ordinal, era)
+    file_name      text COLLATE "C" NOT NULL
 ) PARTITION BY LIST (era);
 
 CREATE INDEX deleted_file_of_instant ON chronolake.deleted_file

@@ -21,9 +21,6 @@ CREATE TABLE chronolake.event (
     answers_hash   bytea,
     -- As json it has two thirds of the bytes of jsonb.
     payload        json             NOT NULL,
-    -- The order across tables: position alone is not the order of commits.
-    CONSTRAINT event_order PRIMARY KEY (transaction_id, position, era),
-    CONSTRAINT event_version_unique UNIQUE (table_id, version, era),
     CONSTRAINT event_version_positive CHECK (version >= 1),
     CONSTRAINT event_hash_length CHECK (length(hash) = 32)
 ) PARTITION BY LIST (era);

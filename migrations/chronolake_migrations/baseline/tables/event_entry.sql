@@ -7,8 +7,7 @@ CREATE TABLE chronolake.event_entry (
     era            int              NOT NULL,
     version        bigint           NOT NULL,
     partition_path text COLLATE "C",
-    name           text COLLATE "C" NOT NULL,
-    CONSTRAINT event_entry_order PRIMARY KEY (table_id, instant, list, ordinal, era)
+    name           text COLLATE "C" NOT NULL
 ) PARTITION BY LIST (era);
 
 COMMENT ON TABLE chronolake.event_entry IS

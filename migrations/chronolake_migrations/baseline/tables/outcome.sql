@@ -16,8 +16,6 @@ CREATE TABLE chronolake.outcome (
     fingerprint   bytea            NOT NULL,
     answer_digest bytea,
     result        bytea            NOT NULL,
-    CONSTRAINT outcome_request_unique PRIMARY KEY (request_id, era),
-    CONSTRAINT outcome_chain_unique UNIQUE (chain_id, number, era),
     -- A refusal may concern no table.
     CONSTRAINT outcome_version_of_table CHECK ((table_id IS NULL) = (version IS NULL)),
     CONSTRAINT outcome_success_has_table CHECK (code IS NOT NULL OR table_id IS NOT NULL),
@@ -35,9 +33,9 @@ COMMENT ON COLUMN chronolake.outcome.fingerprint IS
 COMMENT ON COLUMN chronolake.outcome.version IS 'The version of the table''s log right after the command.';
 COMMENT ON COLUMN chronolake.outcome.code IS 'The code of a refusal; null for a success.';
 COMMENT ON COLUMN chronolake.outcome.result IS
-    'The result or the refusal as JSON, with its kind and revision in "type". Answers are rendered from it.';
+    'A refusal as JSON, or the result of a success: JSON too, packed where it is short. It has its kind and revision in "type". The events say what a success changed.';
 COMMENT ON COLUMN chronolake.outcome.dialect IS 'The form of the first answer; null for a command of a worker.';
-COMMENT ON COLUMN chronolake.outcome.answer_digest IS 'SHA-256 of the bytes of the first answer.';
+COMMENT ON COLUMN chronolake.outcome.answer_digest IS 'The first 16 bytes of SHA-256 of the bytes of the first answer.';
 COMMENT ON COLUMN chronolake.outcome.address IS
     'The address that the connection came from; that of the proxy, if there is one.';
 COMMENT ON COLUMN chronolake.outcome.chain_id IS

@@ -16,7 +16,6 @@ CREATE TABLE chronolake.refusal (
     code           text COLLATE "C" NOT NULL,
     detail         text COLLATE "C" NOT NULL,
     context        jsonb            NOT NULL,
-    CONSTRAINT refusal_request_unique PRIMARY KEY (request_id, era),
     CONSTRAINT refusal_version_of_table CHECK ((table_id IS NULL) = (version IS NULL)),
     CONSTRAINT refusal_detail_bounded CHECK (length(detail) <= 1000),
     CONSTRAINT refusal_context_bounded CHECK (octet_length(context::text) <= 16384)

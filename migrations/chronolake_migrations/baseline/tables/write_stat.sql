@@ -17,7 +17,6 @@ CREATE TABLE chronolake.write_stat (
     file_name      text COLLATE "C" NOT NULL,
     -- json and not jsonb, because the digest in the event covers the numbers as they are written here.
     column_stats   json,
-    CONSTRAINT write_stat_order PRIMARY KEY (table_id, version, ordinal, era),
     CONSTRAINT write_stat_kind CHECK (kind IN ('base', 'log'))
 ) PARTITION BY LIST (era);
 

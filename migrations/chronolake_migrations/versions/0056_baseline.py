@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from chronolake_migrations.scripts import execute
 
-revision = "0052"
+revision = "0056"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -43,6 +43,7 @@ OBJECTS = (
     "tables/refusal",
     "tables/era",
     "tables/first_event",
+    "functions/add_keys",
     "functions/finish_partition",
     "functions/begin_era",
     "tables/metastore",
