@@ -85,5 +85,5 @@ def pyarrow() -> Any:
         import pyarrow  # noqa: PLC0415  # an extra
         import pyarrow.ipc  # noqa: PLC0415
     except ImportError as exc:
-        raise ImportError("answers as Arrow need pyarrow: pip install '.[arrow]'") from exc
+        raise ImportError("answers as Arrow need pyarrow: pip install 'chronolake[arrow]'") from exc
     return pyarrow

@@ -138,5 +138,5 @@ def _pyarrow() -> Any:
     try:
         import pyarrow.fs  # noqa: PLC0415  # an extra
     except ImportError as exc:
-        raise ImportError("data files need pyarrow: pip install '.[arrow]'") from exc
+        raise ImportError("data files need pyarrow: pip install 'chronolake[arrow]'") from exc
     return pyarrow.fs

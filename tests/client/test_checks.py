@@ -358,7 +358,7 @@ def test_without_pyarrow_the_terminal_names_the_extra(
     ran = cli("check", table.name)
 
     assert ran.code == output.FAILED
-    assert "pip install '.[arrow]'" in ran.err
+    assert "pip install 'chronolake[arrow]'" in ran.err
 
 
 def test_the_terminal_shows_each_finding_and_its_remedy(cli: Cli, orders: chronolake.Table) -> None:

@@ -51,7 +51,7 @@ def test_a_plug_in_that_cannot_be_imported_names_the_package_to_install(
     ran = run("greet")
 
     assert ran.code == output.FAILED
-    assert "pip install '.[spark-local]'" in ran.err
+    assert "pip install 'chronolake[spark-local]'" in ran.err
     assert "Traceback" not in ran.err
     assert "greet" in run("--help").out
 

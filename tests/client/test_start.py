@@ -36,7 +36,7 @@ def test_the_server_names_its_extra_where_it_is_not_installed() -> None:
     [line] = ended.stderr.splitlines()
     assert ended.returncode == 2
     assert "litestar is not installed" in line
-    assert "pip install '.[server]'" in line
+    assert "pip install 'chronolake[server]'" in line
 
 
 @pytest.mark.parametrize("command", ["chronolake", "chronolake-metastore"])

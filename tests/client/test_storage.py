@@ -163,7 +163,7 @@ def test_unknown_options_are_refused() -> None:
 def test_without_pyarrow_the_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.fs", None)
 
-    with pytest.raises(ImportError, match=r"pip install '\.\[arrow\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'chronolake\[arrow\]'"):
         storages.open_filesystem("/lake/orders")
 
 

@@ -246,7 +246,7 @@ def test_a_missing_file_is_reported(heads_folder: Folder) -> None:
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
 
-    with pytest.raises(errors.ConfigurationError, match=r"pip install .\.\[storage\]"):
+    with pytest.raises(errors.ConfigurationError, match=r"pip install .chronolake\[storage\]"):
         object_storage.open_folder("s3://lake/heads")
 
 

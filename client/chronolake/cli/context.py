@@ -86,7 +86,7 @@ def fail(message: str, *, exit_code: int = 1) -> NoReturn:
 
 def fail_without(extras: str, exc: ImportError) -> NoReturn:
     """End the command because a package of these extras is not installed."""
-    fail(f"{exc}: the command needs the extras of pip install '.[{extras}]', in a checkout of Chronolake")
+    fail(f"{exc}: the command needs the extras of pip install 'chronolake[{extras}]'")
 
 
 def note(*, url: str | None, wants_json: bool) -> None:

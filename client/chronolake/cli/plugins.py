@@ -71,7 +71,7 @@ def _add_absent(app: typer.Typer, name: str, reason: Exception) -> None:
         context.note(url=None, wants_json="--json" in ctx.args)
         _fail_absent(name, reason)
 
-    absent.__doc__ = "Not installed: pip install '.\\[spark-local]'"
+    absent.__doc__ = "Not installed: pip install 'chronolake\\[spark-local]'"
     # All options are accepted, so that the message is always the same.
     settings = {"ignore_unknown_options": True, "allow_extra_args": True}
     app.command(name.rpartition(" ")[2], context_settings=settings)(absent)
@@ -79,5 +79,6 @@ def _add_absent(app: typer.Typer, name: str, reason: Exception) -> None:
 
 def _fail_absent(name: str, reason: Exception) -> NoReturn:
     context.fail(
-        f"`chronolake {name}` cannot be loaded ({reason}); install it with: pip install '.[spark-local]'"
+        f"`chronolake {name}` cannot be loaded ({reason}); install it with: "
+        "pip install 'chronolake[spark-local]'"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import os
 import shlex
 import signal
@@ -34,6 +35,8 @@ START_SECONDS_MAX: Final = 60.0
 _PORT: Final = 7077
 _COMPLETE: Final = "quickstart.complete"
 """The property that a sample table gets last: without it the table was interrupted, and is made again."""
+_PACKAGES: Final = ("litestar", "pyarrow", "obstore", "numpy")
+"""A package of each extra that the server and the writes need."""
 _STATUSES: Final = ("ordered", "paid", "sent", "returned")
 
 
@@ -48,16 +51,14 @@ def quickstart(
     quickstart.orders has twenty commits, a lost conflict and a rollback; quickstart.stock is merge-on-read. A
     second run starts the server with what is there.
     """
+    _refuse_without_packages()
     _refuse_taken(port)
     # A server must not outlive the command that started it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     home = folder.absolute()
     with _server(home / "server", port) as (url, process), chronolake.connect(url) as client:
         context.progress(f"A server runs at {url}, with PostgreSQL in {home / 'server'}.")
-        try:
-            make_tables(client, home / "tables")
-        except ImportError as exc:
-            context.fail(str(exc))
+        make_tables(client, home / "tables")
         made = {"url": url, "tables": [ORDERS, STOCK]}
         first = _first_completion_time(client.table(ORDERS))
         output.show(made, functools.partial(_print_next_steps, url=url, first=first))
@@ -168,6 +169,13 @@ def _print_next_steps(console: Console, url: str, first: str) -> None:
     lines = [f"chronolake{option} {command}\n    {what}" for command, what in commands]
     text = "\n".join(["", "Try in another terminal:", "", *lines, "", "Ctrl-C stops the server."])
     console.print(text, markup=False, soft_wrap=True)
+
+
+def _refuse_without_packages() -> None:
+    """Fail before a server makes a database, if the tables could not be written to it."""
+    for package in _PACKAGES:
+        if importlib.util.find_spec(package) is None:
+            context.fail(f"{package} is not installed: pip install 'chronolake[server,arrow]'")
 
 
 def _refuse_taken(port: int) -> None:

@@ -46,7 +46,7 @@ def home(environment: Mapping[str, str] = os.environ) -> str | None:
         what = f"JAVA_HOME ({configured}) has none" if configured else "there is no Java on this machine"
     raise errors.JavaNotFound(
         f"Spark runs on Java 17 or 21, but {what}. Install one (Debian: "
-        "apt-get install openjdk-17-jre-headless), or take it as a wheel: pip install '.[jdk]'; "
+        "apt-get install openjdk-17-jre-headless), or take it as a wheel: pip install 'chronolake[jdk]'; "
         "JAVA_HOME selects the one to use"
     )
 
