@@ -8,13 +8,17 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from chronolake_model import column_types
 from chronolake_model.schemas import AddColumn, SchemaChange, TableSchema
 from chronolake_model.tables import CreateTable, Field, SchemaField, Table
 from chronolake_model.vocabulary import Action, TableType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PUBLICATION_PAUSES: Final = (0.05, 0.1, 0.2, 0.5, *[1.0] * 90)
 """Seconds between the tries to execute a compaction whose plan is not published yet.
@@ -25,14 +29,28 @@ HUDI_LOGGER: Final = "chronolake.hudi"
 _LOG: Final = logging.getLogger(HUDI_LOGGER)
 
 
-def fields_of(schema: Iterable[Field]) -> list[Field]:
-    """The columns of a new table. Raises ``TypeError`` for a schema of another kind, as of PyArrow."""
+def fields_of(schema: Iterable[Field] | pa.Schema) -> list[Field]:
+    """The columns of a new table. Raises ``TypeError`` for a schema of another kind, or of Arrow's types."""
     fields = list(schema)
     if all(isinstance(field, Field) for field in fields):
         return fields
+    if type(schema).__module__.startswith("pyarrow."):
+        return [_field_of(field) for field in fields]
     given = type(schema)
     name = f"a list of {type(fields[0]).__name__}" if given is list else f"{given.__module__}.{given.__name__}"
-    raise TypeError(f"schema is a list of chronolake.Field, as [Field('id', 'bigint')], not {name}")
+    raise TypeError(
+        f"schema is a list of chronolake.Field, as [Field('id', 'bigint')], or a pyarrow.Schema, not {name}"
+    )
+
+
+def _field_of(field: pa.Field) -> Field:
+    from chronolake.slices import arrow_types  # noqa: PLC0415  # PyArrow
+
+    try:
+        type_ = column_types.spell(arrow_types.column_type(field.type))
+    except ValueError as exc:
+        raise TypeError(f"the field {field.name!r} of the schema cannot be a column: {exc}") from exc
+    return Field(field.name, type_, nullable=field.nullable)
 
 
 def warn_of_new(table: CreateTable) -> None:

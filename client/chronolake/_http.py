@@ -26,7 +26,7 @@ from chronolake_model import decoding
 from chronolake_model.backoff import Backoff
 from chronolake_model.environment import URL_VARIABLE
 from chronolake_model.files import ARROW
-from chronolake_model.problems import Problem
+from chronolake_model.problems import Problem, ProblemCode
 
 URL_DEFAULT = "http://127.0.0.1:7077"
 
@@ -319,6 +319,8 @@ def error_of(response: httpx.Response) -> errors.ChronolakeError:
     except msgspec.DecodeError:
         error = _unexpected(response, "not a problem document; is it a Chronolake server?")
     else:
+        if problem.code == ProblemCode.ROUTE_NOT_FOUND:
+            problem = msgspec.structs.replace(problem, detail=problem.detail + _path_advice(response))
         error = errors.error_of(problem)
     if isinstance(error, errors.ServerUnavailable):
         error.retry_after_seconds = _retry_after_seconds(response)
@@ -345,11 +347,17 @@ def _unexpected(response: httpx.Response, why: str) -> errors.ChronolakeError:
         title=f"HTTP {response.status_code} {response.reason_phrase}".strip(),
         status=response.status_code,
         code=errors.UNEXPECTED_ANSWER,
-        detail=f"{response.request.url} answered {excerpt!r}: {why}",
+        detail=f"{response.request.url} answered {excerpt!r}: {why}{_path_advice(response)}",
     )
     message = f"{problem.title}: {problem.detail}"
     unavailable = response.status_code in _UNAVAILABLE_STATUS
     return errors.ServerUnavailable(message, problem) if unavailable else errors.ServerError(message, problem)
+
+
+def _path_advice(response: httpx.Response) -> str:
+    """Advice if the URL of the server has a path, which comes before that of the call."""
+    of_server = response.request.url.raw_path.decode("ascii").partition("?")[0].rpartition("/v1/")[0]
+    return f"; the URL of the server has the path {of_server}: is it right without it?" if of_server else ""
 
 
 def _retry_after_seconds(response: httpx.Response) -> float:

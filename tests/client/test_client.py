@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -60,13 +61,58 @@ def test_a_table_keeps_the_definition_it_was_made_with(client: chronolake.Client
 
 @pytest.mark.parametrize(
     ("schema", "given"),
-    [(pa.schema([("id", pa.int64())]), r"pyarrow\.lib\.Schema"), ({"id": "bigint"}, r"builtins\.dict")],
+    [
+        ({"id": "bigint"}, r"a list of chronolake\.Field, .* not builtins\.dict"),
+        (pa.schema([("at", pa.time64("us"))]), r"'at' .* no column type holds the values of Arrow's time64"),
+    ],
 )
 def test_a_schema_of_another_kind_is_refused_with_the_one_that_is_taken(
     client: chronolake.Client, schema: Any, given: str
 ) -> None:
-    with pytest.raises(TypeError, match=rf"a list of chronolake\.Field, .* not {given}"):
+    with pytest.raises(TypeError, match=given):
         client.create_table("a.b", base_path="/a", schema=schema, record_key_fields=["id"])
+
+
+def test_rows_of_arrow_are_read_as_written_from_a_table_of_their_schema(
+    client: chronolake.Client, namespace: str, tmp_path: Path
+) -> None:
+    rows = pa.table(
+        {
+            "id": pa.array([1, 2**64 - 1], pa.uint64()),
+            "small": pa.array([1, 255], pa.uint8()),
+            "text": pa.array(["a", None]).dictionary_encode(),
+            "bytes": pa.array([b"a", b"b"], pa.large_binary()),
+            "day": pa.array([0, 86_400_000], pa.date64()),
+            "at": pa.array([1_000, None], pa.timestamp("ns", "Europe/Zurich")),
+            "wall": pa.array([1, 2], pa.timestamp("ms")),
+            "price": pa.array([1, 2], pa.decimal256(10, 2)),
+            "tags": pa.array([["a"], None], pa.large_list(pa.large_string())),
+            "parts": pa.array([{"odd name": 1.5}, None], pa.struct([("odd name", pa.float32())])),
+            "counts": pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int16())),
+        },
+    )
+    schema = rows.schema.set(0, rows.schema.field("id").with_nullable(False))
+
+    table = client.create_table(
+        f"{namespace}.typed", base_path=str(tmp_path / "typed"), schema=schema, record_key_fields=["id"]
+    )
+    table.insert(rows)
+
+    assert [field.type for field in table.definition.schema] == [
+        "decimal(20,0)",
+        "smallint",
+        "string",
+        "binary",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+        "decimal(10,2)",
+        "array<string>",
+        "struct<`odd name`:float>",
+        "map<string,smallint>",
+    ]
+    assert [field.name for field in table.definition.schema if not field.nullable] == ["id"]
+    assert table.to_arrow().select(rows.column_names).sort_by("id").to_pylist() == rows.to_pylist()
 
 
 def test_a_table_that_exists_is_refused_unless_that_is_welcome(
@@ -217,3 +263,11 @@ async def test_any_number_of_completion_times_is_looked_up(server_url: str, tabl
         assert await (await client.table(table.name)).completion_times(requested_times) == completion_times
     with pytest.raises(errors.InvalidRequest):
         table.completion_times(["yesterday"])
+
+
+@pytest.mark.parametrize("path", ["/v1", "/lake/"])
+def test_a_path_in_the_url_of_the_server_is_named_where_nothing_is_found(server_url: str, path: str) -> None:
+    with chronolake.connect(server_url + path) as wrong, pytest.raises(errors.RouteNotFound) as refused:
+        wrong.time()
+
+    assert f"has the path {path.rstrip('/')}: is it right without it?" in str(refused.value)

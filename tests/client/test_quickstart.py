@@ -83,10 +83,14 @@ def test_a_server_that_ends_by_itself_is_a_failure_and_the_hints_show_rows(
     assert len(client.table(quickstart.ORDERS).to_arrow(hint[1])) == 50
 
 
-def test_a_port_that_is_taken_is_refused(cli: Cli) -> None:
+def test_a_port_that_is_taken_is_refused_and_a_server_on_it_is_named(cli: Cli, server_url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         refused = cli("quickstart", "--port", str(listening.getsockname()[1]))
+    of_server = cli("quickstart", "--port", server_url.rpartition(":")[2])
+
     assert (refused.code, "give another one by --port" in refused.err) == (1, True)
+    assert "another program listens there" in refused.err
+    assert (of_server.code, "a Chronolake server listens there" in of_server.err) == (1, True)
 
 
 @pytest.mark.slow

@@ -58,6 +58,12 @@ def test_the_configuration_lists_endpoints_that_read(rest: httpx.Client) -> None
     ]
 
 
+def test_a_client_at_the_url_of_the_server_is_told_that_of_the_catalog(shared_http: httpx.Client) -> None:
+    refused = shared_http.get("/v1/config", params={"warehouse": "lake"})
+
+    assert (refused.status_code, "with /iceberg at its end" in refused.json()["detail"]) == (404, True)
+
+
 def test_namespaces_and_tables_are_listed(rest: httpx.Client, table: chronolake.Table) -> None:
     assert ["ice"] in rest.get("/namespaces").json()["namespaces"]
     assert rest.get("/namespaces", params={"parent": "ice"}).json()["namespaces"] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from chronolake import calls, errors
 from chronolake._async import events, write
@@ -33,6 +33,9 @@ from chronolake_model.tables import (
     NewField,
 )
 from chronolake_model.times import Bound, Tick
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 from chronolake_model.vocabulary import IndexType, TableType
 
 
@@ -159,7 +162,7 @@ class AsyncClient:
         name: str,
         *,
         base_path: str,
-        schema: Sequence[Field],
+        schema: Sequence[Field] | pa.Schema,
         record_key_fields: Sequence[str],
         type: TableType = TableType.COPY_ON_WRITE,
         partition_fields: Sequence[str] = (),
@@ -175,11 +178,13 @@ class AsyncClient:
         A local ``base_path`` may be relative, begin with ``~`` or have links in it: the table gets the absolute
         path that it resolves to on this machine. It may not overlap another table's. With ``reuse_base_path``
         the table takes the base path over from dropped tables, whose files are never deleted. One record key or
-        partition field may be given as a text, and an index by its type. A warning is logged before if Hudi's
+        partition field may be given as a text, an index by its type, and the schema as one of PyArrow: a column
+        gets the type that holds all values of its Arrow type. A warning is logged before if Hudi's
         readers will not see the table, with the reason.
 
-        Raises ``ValueError`` unless ``name`` is ``namespace.table``, ``TableExists``, ``BasePathTaken``,
-        ``NamespaceNotFound``, ``InvalidTable``.
+        Raises ``ValueError`` unless ``name`` is ``namespace.table``, ``TypeError`` for a schema of another kind
+        or with types that no column has, ``TableExists``, ``BasePathTaken``, ``NamespaceNotFound``,
+        ``InvalidTable``.
         """
         split_table_name(name)
         body = CreateTable(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import importlib.util
 import os
@@ -33,6 +34,7 @@ COMMITS: Final = 20
 ROWS_OF_COMMIT: Final = 50
 START_SECONDS_MAX: Final = 60.0
 _PORT: Final = 7077
+_LISTENER_SECONDS: Final = 2.0
 _COMPLETE: Final = "quickstart.complete"
 """The property that a sample table gets last: without it the table was interrupted, and is made again."""
 _PACKAGES: Final = ("litestar", "pyarrow", "obstore", "numpy")
@@ -185,7 +187,20 @@ def _refuse_taken(port: int) -> None:
     except OSError as exc:
         # The text of create_server itself says it twice.
         reason = os.strerror(exc.errno or 0)
-        context.fail(f"the port {port} cannot be used ({reason}): give another one by --port")
+        listening = f"; {_listener(port)} listens there" if exc.errno == errno.EADDRINUSE else ""
+        context.fail(f"the port {port} cannot be used ({reason}{listening}): give another one by --port")
+
+
+def _listener(port: int) -> str:
+    """The program that has the port. A Chronolake server without its database is one too."""
+    url = f"http://127.0.0.1:{port}"
+    with chronolake.connect(url, timeout_seconds=_LISTENER_SECONDS, retry_seconds=0) as client:
+        try:
+            client.time()
+        except errors.ChronolakeError as exc:
+            if exc.problem is None or exc.code == errors.UNEXPECTED_ANSWER:
+                return "another program"
+    return "a Chronolake server"
 
 
 @contextlib.contextmanager

@@ -9,8 +9,17 @@ import pyarrow as pa
 
 from chronolake import field_ids
 from chronolake_model import column_types
-from chronolake_model.column_types import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType
+from chronolake_model.column_types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
 from chronolake_model.meta_columns import META
+from chronolake_model.schemas import DECIMAL_PRECISION_MAX
 from chronolake_model.tables import SchemaField
 
 _PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
@@ -57,6 +66,60 @@ def of(data_type: DataType) -> pa.DataType:
             return pa.struct([pa.field(field.name, of(field.type)) for field in fields])
         case _:
             assert_never(data_type)
+
+
+def column_type(data_type: pa.DataType) -> DataType:
+    """The column type that holds all values of an Arrow type, as rows of it are written.
+
+    Raises ``ValueError`` if there is none.
+    """
+    if pa.types.is_dictionary(data_type):
+        return column_type(data_type.value_type)
+    if pa.types.is_nested(data_type):
+        return _nested_column_type(data_type)
+    if pa.types.is_decimal(data_type) and data_type.precision <= DECIMAL_PRECISION_MAX and data_type.scale >= 0:
+        return DecimalType(data_type.precision, data_type.scale)
+    if pa.types.is_uint64(data_type):
+        return DecimalType(20, 0)
+    for name, is_one in _HELD_BY.items():
+        if any(test(data_type) for test in is_one):
+            return PrimitiveType(name)
+    raise _unknown(data_type)
+
+
+def _nested_column_type(data_type: pa.DataType) -> DataType:
+    if pa.types.is_struct(data_type):
+        return StructType(tuple(StructField(field.name, column_type(field.type)) for field in data_type))
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
+        return ArrayType(column_type(data_type.value_type))
+    if pa.types.is_map(data_type):
+        return MapType(column_type(data_type.key_type), column_type(data_type.item_type))
+    raise _unknown(data_type)
+
+
+def _unknown(data_type: pa.DataType) -> ValueError:
+    return ValueError(f"no column type holds the values of Arrow's {data_type}")
+
+
+def _is_time_with_zone(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(data_type) and data_type.tz is not None)
+
+
+_HELD_BY: Final[Mapping[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
+    "boolean": (pa.types.is_boolean,),
+    "tinyint": (pa.types.is_int8,),
+    "smallint": (pa.types.is_int16, pa.types.is_uint8),
+    "int": (pa.types.is_int32, pa.types.is_uint16),
+    "bigint": (pa.types.is_int64, pa.types.is_uint32),
+    "float": (pa.types.is_float32,),
+    "double": (pa.types.is_float64,),
+    "string": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    "binary": (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view),
+    "date": (pa.types.is_date,),
+    "timestamp": (_is_time_with_zone,),
+    "timestamp_ntz": (pa.types.is_timestamp,),
+}
+"""The kinds of Arrow types whose values a column type holds, the first that fits."""
 
 
 def without_small_integers(schema: pa.Schema) -> pa.Schema:

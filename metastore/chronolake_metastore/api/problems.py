@@ -32,6 +32,9 @@ _WHERE_TO_LOOK: Final = {
     ProblemCode.ROUTE_NOT_FOUND: "; GET /openapi.json lists all addresses",
     ProblemCode.METHOD_NOT_ALLOWED: "; the header Allow lists the methods",
 }
+_ICEBERG_PATHS: Final = ("/v1/config", "/v1/oauth/tokens")
+"""The first requests of Iceberg's clients."""
+_OF_ICEBERG: Final = "; the URL for Iceberg's clients is that of this server with /iceberg at its end"
 _PARAMETERS: Final = {
     "data": "body",
     "states": "state",
@@ -147,7 +150,8 @@ def _http(request: Request[Any, Any, Any], exc: HTTPException) -> Response[Probl
     if code is None:
         code = ProblemCode.INVALID_REQUEST if exc.status_code < 500 else ProblemCode.INTERNAL_ERROR
     path = parameters.path_as_sent(request.scope)
-    detail = f"{request.method} {path}: {exc.detail}{_WHERE_TO_LOOK.get(code, '')}"
+    advice = _OF_ICEBERG if path in _ICEBERG_PATHS else _WHERE_TO_LOOK.get(code, "")
+    detail = f"{request.method} {path}: {exc.detail}{advice}"
     response = answer(request, code, detail)
     for name, value in (exc.headers or {}).items():
         response.headers[name] = allowed(value.split(", ")) if name.lower() == "allow" else value

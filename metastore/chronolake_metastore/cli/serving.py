@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import gc
+import http.client
 import ipaddress
 import json
 import signal
@@ -31,6 +34,9 @@ REQUEST_CONNECTIONS: Final = 1_024
 
 _CONNECTION_BUFFER_BYTES = 64 * 1024
 """Buffer of a connection, for bytes not yet read or written. The headers of a request must fit into it."""
+
+_LISTENER_SECONDS: Final = 2.0
+_INDEX_BYTES_MAX: Final = 10_000
 
 _log = telemetry.logger(__name__)
 
@@ -125,9 +131,25 @@ def refuse_taken_port(settings: Settings) -> None:
         try:
             probe.bind((settings.host, settings.port))
         except OSError as exc:
+            listening = f"; {_listener(settings)} listens there" if exc.errno == errno.EADDRINUSE else ""
             raise errors.ConfigurationError(
-                f"cannot listen at {settings.host}:{settings.port} ({exc.strerror}); choose another with --port"
+                f"cannot listen at {settings.host}:{settings.port} ({exc.strerror}{listening}); choose another "
+                "port with --port"
             ) from exc
+
+
+def _listener(settings: Settings) -> str:
+    """The program that has the port: a Chronolake server says so at ``/``."""
+    connection = http.client.HTTPConnection(settings.host, settings.port, timeout=_LISTENER_SECONDS)
+    try:
+        with contextlib.closing(connection):
+            connection.request("GET", "/")
+            index = json.loads(connection.getresponse().read(_INDEX_BYTES_MAX))
+    except (OSError, ValueError, http.client.HTTPException):
+        return "another program"
+    if isinstance(index, dict) and index.get("name") == "chronolake":
+        return "a Chronolake server"
+    return "another program"
 
 
 def _is_loopback(host: str) -> bool:
