@@ -22,7 +22,7 @@ from prometheus_client import Metric
 
 import chronolake_model
 from chronolake.cli import main as client_cli, output
-from chronolake_metastore.api import health
+from chronolake_metastore.api import forms, health
 from chronolake_metastore.app import create_app
 from chronolake_metastore.cli import main as server_cli
 from chronolake_metastore.domain import definitions, events, lists, proof
@@ -42,6 +42,9 @@ from docs import (
 FOLDER: Final = Path(__file__).parent / "reference"
 Json = dict[str, Any]
 
+_MARKDOWN: Final = forms.Markup(
+    link=lambda name: f"[{name}](#{name.lower()})", constant=lambda value: f"`{value}`"
+)
 _WRITTEN_BY: Final = "<!-- Written by docs/generate.py: change the code, then run `make docs`. -->\n"
 _MODULES: Final = (
     health,
@@ -99,7 +102,7 @@ def _rest() -> list[str]:
         "the first answer, byte for byte, also if it was a refusal. See "
         "[Outcomes](../concepts/log.md#outcomes-and-idempotency).",
     ]
-    for tag, operations in _by_tag(openapi).items():
+    for tag, operations in forms.by_tag(openapi).items():
         lines += ["", f"## {tag}"]
         for method, path, operation in operations:
             lines += _operation(method, path, operation, about[method, path])
@@ -107,14 +110,6 @@ def _rest() -> list[str]:
     for name, schema in sorted(openapi["components"]["schemas"].items()):
         lines += _schema(name, schema)
     return [*lines, *_problem_codes()]
-
-
-def _by_tag(openapi: Json) -> dict[str, list[tuple[str, str, Json]]]:
-    by_tag: dict[str, list[tuple[str, str, Json]]] = {}
-    for path, methods in openapi["paths"].items():
-        for method, operation in methods.items():
-            by_tag.setdefault(operation["tags"][0], []).append((method.upper(), path, operation))
-    return by_tag
 
 
 def _handler_docstrings(app: Litestar) -> dict[tuple[str, str], str]:
@@ -135,9 +130,9 @@ def _operation(method: str, path: str, operation: Json, about: str) -> Iterator[
         yield from ("", *markdown_text.table(("parameter", "in", "form", "meaning"), rows))
     if body := operation.get("requestBody"):
         optional = "" if body["required"] else "; may be left out"
-        yield from ("", f"Body: {_form(_content(body))}{optional}.")
+        yield from ("", f"Body: {forms.form(forms.content(body), _MARKDOWN)}{optional}.")
     answers = (
-        (status, _forms(response), _meaning(status, response))
+        (status, forms.forms(response, _MARKDOWN), forms.meaning(status, response))
         for status, response in sorted(operation["responses"].items())
         if status != "414"
     )
@@ -153,29 +148,7 @@ def _parameter(parameter: Json) -> tuple[str, str]:
         "schema_version": "The version of the schema, a number from 1.",
         "key": "The request's idempotency key, percent-encoded. A key of slashes only cannot be looked up.",
     }.get(parameter["name"], "")
-    return _form(parameter["schema"]) + required, meaning
-
-
-def _content(holder: Json) -> Json:
-    schema: Json = next(iter(holder["content"].values()))["schema"]
-    return schema
-
-
-def _forms(answer: Json) -> str:
-    """All forms of an answer."""
-    content: Json = answer.get("content", {})
-    return (
-        " or ".join(
-            _form(media["schema"]) if name.endswith("json") else f"`{name}`" for name, media in content.items()
-        )
-        or "nothing"
-    )
-
-
-def _meaning(status: str, answer: Json) -> str:
-    if status == "200" and not answer["description"].startswith("Request fulfilled"):
-        return str(answer["description"])
-    return "done" if status.startswith("2") else str(answer["description"])
+    return forms.form(parameter["schema"], _MARKDOWN) + required, meaning
 
 
 def _schema(name: str, schema: Json) -> Iterator[str]:
@@ -188,7 +161,12 @@ def _schema(name: str, schema: Json) -> Iterator[str]:
         return
     defaults = _defaults(name)
     rows = (
-        (f"`{field}`", _form(form), defaults.get(field, "required"), form.get("description", ""))
+        (
+            f"`{field}`",
+            forms.form(form, _MARKDOWN),
+            defaults.get(field, "required"),
+            form.get("description", ""),
+        )
         for field, form in _in_order(name, schema["properties"])
     )
     yield from ("", *markdown_text.table(("field", "form", "default", "meaning"), rows))
@@ -219,38 +197,6 @@ def _in_order(name: str, properties: Mapping[str, Json]) -> Iterable[tuple[str, 
     tag = model.__struct_config__.tag_field
     names = (*([] if tag is None else [tag]), *model.__struct_encode_fields__)
     return ((field, properties[field]) for field in names)
-
-
-def _form(schema: Json) -> str:
-    """The form of a value: a name of a body, a list of something, a plain type with its bounds."""
-    if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()})"
-    for several in ("oneOf", "anyOf", "allOf"):
-        if several in schema:
-            return " or ".join(_form({**_bounds_of(schema), **variant}) for variant in schema[several])
-    match schema.get("type"):
-        case "array":
-            return f"list of {_form(schema['items'])}"
-        case "object" if schema.get("additionalProperties") == {"type": "string"}:
-            return "object of strings"
-        case "null":
-            return "null"
-        case kind:
-            word = f"`{schema['const']}`" if "const" in schema else schema.get("format", kind)
-            return f"{word}{_bounds(schema)}"
-
-
-def _bounds_of(schema: Json) -> Json:
-    return {name: schema[name] for name in ("minimum", "maximum", "minLength", "maxLength") if name in schema}
-
-
-def _bounds(schema: Json) -> str:
-    if "minimum" in schema and "maximum" in schema:
-        return f", {schema['minimum']:.0f} to {schema['maximum']:.0f}"
-    if "maxLength" in schema:
-        return f", {schema.get('minLength', 0)} to {schema['maxLength']} characters"
-    return ""
 
 
 def _defaults(name: str) -> dict[str, str]:

@@ -20,6 +20,7 @@ from chronolake_metastore.api import (
     cuts,
     deletable,
     deletions,
+    docs,
     events,
     file_groups,
     files,
@@ -154,6 +155,7 @@ def create_app(settings: Settings) -> Application:
             health.get_health,
             health.get_ready,
             health.get_metrics,
+            docs.get_docs,
         ],
         dependencies={
             "database": Provide(lambda: database, sync_to_thread=False),
@@ -172,6 +174,7 @@ def create_app(settings: Settings) -> Application:
             version="1",
             description="The timeline of lakehouse tables: who wrote what, in which order, what is visible.",
             use_handler_docstrings=True,
+            operation_id_creator=openapi.operation_id,
             openapi_router=openapi.router(),
             render_plugins=[JsonRenderPlugin(path="/")],
         ),

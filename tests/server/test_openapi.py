@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +54,28 @@ def test_the_document_that_is_served_is_the_one_that_is_printed(
     shared_http: httpx.Client, document: dict[str, Any]
 ) -> None:
     assert shared_http.get("/openapi.json").json() == document
+
+
+def test_the_page_of_the_api_has_all_of_the_document_and_loads_nothing(
+    shared_http: httpx.Client, document: dict[str, Any]
+) -> None:
+    answer = shared_http.get("/docs")
+    page = answer.text
+    anchors = re.findall(r'<article id="([^"]+)"', page)
+    operations = [operation for methods in document["paths"].values() for operation in methods.values()]
+
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert sorted(anchors) == sorted(
+        [*document["components"]["schemas"], *(f"operation-{of['operationId']}" for of in operations)]
+    )
+    assert {name for name in re.findall(r'href="#([^"]+)"', page)} == set(anchors)
+    assert re.findall(r'(?:src|href)="(?!#)([^"]*)"', page) == ["/openapi.json"]
+    [style] = re.findall("<style>(.*)</style>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert answer.headers["content-security-policy"].startswith(
+        f"default-src 'none'; style-src 'sha256-{digest}'; "
+    )
+    assert re.findall("<script|style=| on[a-z]+=", page) == []
 
 
 @pytest.mark.parametrize("path", ["/cleans", "/savepoints"])

@@ -34,6 +34,7 @@ class Health(msgspec.Struct, frozen=True):
 _PATHS: Final = {
     "api": "/v1",
     "openapi": "/openapi.json",
+    "docs": "/docs",
     "iceberg": refusals.PREFIX,
     "health": "/health",
     "ready": "/ready",

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from litestar import Request, Router
 from litestar.exceptions import NotFoundException
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import OpenAPI, Operation, RequestBody
 
@@ -37,17 +38,9 @@ _RETRY_AFTER: Final = {
     "required": True,
 }
 _ADDRESS_TOO_LONG: Final = {"description": "The address is longer than 65,534 bytes. The answer has no body."}
-_EVENT: Final[Json] = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "string", "description": "The event's cursor."},
-        "event": {"type": "string", "description": "The event's type."},
-        "data": {
-            "type": "string",
-            "contentMediaType": "application/json",
-            "contentSchema": {"$ref": "#/components/schemas/LoggedEvent"},
-        },
-    },
+_EVENTS: Final[Json] = {
+    "type": "string",
+    "description": "Server-sent events: `id` is the cursor, `event` the type, `data` a `LoggedEvent` as JSON.",
 }
 _BINARY: Final[Json] = {"schema": {"type": "string", "format": "binary"}}
 _EVENT_STREAM: Final = "text/event-stream"
@@ -66,6 +59,12 @@ class OptionalBody(Operation):
     def __post_init__(self) -> None:
         if isinstance(self.request_body, RequestBody):
             self.request_body.required = False
+
+
+def operation_id(handler: HTTPRouteHandler, method: object, path: object) -> str:
+    """The name of a handler, as generators of clients take it for the name of a method: ``beginInstant``."""
+    first, *words = handler.handler_name.split("_")
+    return first + "".join(word.title() for word in words)
 
 
 def router() -> Router:
@@ -136,4 +135,4 @@ def _add_other_answers(path: str, responses: Json) -> None:
     if path == operations.files.GET_PUBLISHED.path:
         responses["200"]["content"] = {ARROW: _BINARY}
     if path == operations.catalog.FOLLOW_EVENTS.path:
-        responses["200"]["content"] = {_EVENT_STREAM: {"schema": _EVENT}}
+        responses["200"]["content"] = {_EVENT_STREAM: {"schema": _EVENTS}}
