@@ -198,9 +198,9 @@ def states_at(dsn: str, position: str | None) -> dict[str, tuple[int, str]]:
 
 
 @pytest.mark.parametrize("position", ["", "x", "e30", "WyIxIl0", "WyJhIiwxXQ", "WyI5OTk5OTkiLDFd", "-1", "ééé"])
-def test_auditors_get_no_state_at_what_is_no_position(server: ServerProcess, position: str) -> None:
+def test_auditors_get_no_state_at_what_is_no_position(shared_dsn: str, position: str) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="position"):
-        states_at(server.dsn, position)
+        states_at(shared_dsn, position)
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,9 @@ def test_a_request_names_at_most_ten_thousand_times(shared_http: httpx.Client, t
     "time", ["00010101000000001", "22550605234734740991", "99991231235959999", "99991231235959999999"]
 )
 def test_a_refusal_of_a_time_far_away_is_proved_as_it_was_recorded(
-    dsn: str, http: httpx.Client, time: str
+    shared_dsn: str, shared_http: httpx.Client, table: rest.Table, time: str
 ) -> None:
-    table = rest.make_table(http)
-
-    answer = http.post(f"/v1/tables/{table.name}/instants/{time}/heartbeat", json={"writer": "w"})
+    answer = shared_http.post(f"/v1/tables/{table.name}/instants/{time}/heartbeat", json={"writer": "w"})
 
     assert answer.status_code == 404, answer.text
-    run("verify", "--dsn", dsn).check_returncode()
+    run("verify", "--dsn", shared_dsn).check_returncode()

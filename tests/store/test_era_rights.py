@@ -44,14 +44,30 @@ def archive(tmp_path: Path) -> Files:
     return archiving.local(tmp_path / "archive")
 
 
-@pytest.fixture
-def taken_over(dsn: str) -> Iterator[str]:
-    """The DSN of a login that may do what servers may, and nothing else."""
+@pytest.fixture(scope="module")
+def login(postgres: str, template: str) -> Iterator[str]:
+    """A login that may do what servers may, and nothing else."""
     login = sql.Identifier(LOGIN)
-    with psycopg.connect(dsn, autocommit=True) as connection:
+    with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE chronolake_server").format(login))
-        yield conninfo.make_conninfo(dsn, user=LOGIN)
+    yield LOGIN
+    with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(sql.SQL("DROP ROLE {}").format(login))
+
+
+@pytest.fixture
+def taken_over(dsn: str, login: str) -> str:
+    """The DSN of that login."""
+    return conninfo.make_conninfo(dsn, user=login)
+
+
+@pytest.fixture(scope="module")
+def ended_era(shared_dsn: str, login: str) -> str:
+    """The DSN of that login for a log whose first era has ended, for tests whose statements are refused."""
+    with History(shared_dsn) as history:
+        make_history(history)
+    begin_era(shared_dsn, 2)
+    return conninfo.make_conninfo(shared_dsn, user=login)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +93,8 @@ def taken_over(dsn: str) -> Iterator[str]:
         EVENT.format(column="instant", value="now()", type="'EraArchived'"),
     ],
 )
-def test_the_login_of_a_server_may_not(dsn: str, history: History, taken_over: str, abuse: str) -> None:
-    begin_era(dsn, 2)
-    with psycopg.connect(taken_over) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+def test_the_login_of_a_server_may_not(ended_era: str, abuse: str) -> None:
+    with psycopg.connect(ended_era) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute(abuse.encode())
 
 
