@@ -33,6 +33,7 @@ from chronolake_model import checks
 from chronolake_model.problems import ProblemCode
 from docs import (
     audit_reference,
+    hudi_cli_reference,
     markdown_text,
     option_reference,
     property_reference,
@@ -69,6 +70,7 @@ def pages() -> dict[str, str]:
         "rest.md": _rest(),
         "settings.md": _settings(),
         "cli.md": _cli(),
+        "hudi-cli.md": hudi_cli_reference.lines(),
         "events.md": _events(),
         "metrics.md": _metrics(),
         "audit.md": audit_reference.lines(),

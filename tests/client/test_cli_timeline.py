@@ -31,6 +31,38 @@ def test_the_timeline_shows_the_newest_first_and_applies_the_filters(cli: Cli, t
     assert times("--active-only") == times()
 
 
+def test_statistics_count_live_files_and_the_records_written_for_each_that_changed(
+    cli: Cli, table: chronolake.Table
+) -> None:
+    publish(table, 0)
+    publish(table, 0)
+    publish(table, 1)
+
+    shown = cli("stats", table.name, "--json").json
+    [sizes] = shown["file_sizes"]
+    written = shown["write_amplification"]
+
+    live = [slice_.base_file for slice_ in table.snapshot().slices]
+    assert (sizes["kind"], sizes["files"]) == ("base", 2)
+    assert sizes["total_bytes"] == sum(file.size_bytes for file in live if file is not None)
+    assert shown["total"] == sum(of["records"] for of in written) / sum(of["changed"] for of in written)
+    assert f"write amplification of these 3: {shown['total']:.2f}" in cli("stats", table.name).out
+
+
+def test_a_file_group_is_found_by_the_name_of_a_file_whose_parts_are_shown_too(
+    cli: Cli, table: chronolake.Table
+) -> None:
+    publish(table)
+    file = table.snapshot().slices[0].base_file
+    assert file is not None
+    name = file.path.rpartition("/")[2]
+
+    assert cli("file-name", file.path, "--json").json["file_id"] == table.snapshot().slices[0].file_id
+    assert cli("file-group", table.name, name, "--json").json["slices"][0]["base_file"]["path"] == file.path
+    refused = cli("file-name", "orders.parquet")
+    assert (refused.code, "is neither" in refused.err) == (2, True)
+
+
 def test_the_timeline_for_people_never_breaks_a_time(cli: Cli, table: chronolake.Table) -> None:
     instant = publish(table)
 

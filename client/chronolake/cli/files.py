@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chronolake.cli import context, filters, options, output
+from chronolake_model.file_names import parse_file_name
 from chronolake_model.files import DataFile, FileSlice, Snapshot
 from chronolake_model.slices import FileGroupHistory, Partitions
 from chronolake_model.vocabulary import View
@@ -66,11 +68,18 @@ def partitions(table: options.TableArgument, as_of: AsOfOption = None) -> None:
 
 def file_group(
     table: options.TableArgument,
-    file_id: Annotated[str, typer.Argument(metavar="FILE_ID", help="The file group.", show_default=False)],
+    file_id: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE_ID", help="The file group, or the name of a file of it.", show_default=False
+        ),
+    ],
     partition: Annotated[str, typer.Option("--partition", metavar="PATH", help="Its partition path.")] = "",
     as_of: AsOfOption = None,
 ) -> None:
     """Show all slices of a file group, newest last, and the instant that replaced the group."""
+    with contextlib.suppress(ValueError):
+        file_id = parse_file_name(file_id).file_id
     with context.client() as client:
         history = client.table(table).file_group(file_id, partition, as_of)
     output.show(history, lambda console: _print_file_group(console, history))

@@ -47,6 +47,8 @@ _COMMANDS: Final = {
     "files": "files",
     "partitions": "files",
     "file-group": "files",
+    "file-name": "statistics",
+    "stats": "statistics",
     "clean": "cleans",
     "health": "health",
     "check": "checks",
