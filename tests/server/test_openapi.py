@@ -156,3 +156,15 @@ def test_a_line_feed_after_a_text_is_refused(type_: object, text: str) -> None:
 def test_the_document_has_the_pattern_that_the_decoder_was_made_of() -> None:
     assert document_pattern(decoder_pattern(TABLE_NAME_PATTERN)) == TABLE_NAME_PATTERN
     assert document_pattern("^a+$") == "^a+$"
+
+
+def test_each_value_has_a_type_that_generators_of_clients_know(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    properties = {
+        name: form for schema in schemas.values() for name, form in schema.get("properties", {}).items()
+    }
+
+    assert schemas["WriteStat"]["properties"]["size_bytes"]["format"] == "int64"
+    assert schemas["Action"]["type"] == "string"
+    assert schemas["Scan"]["properties"]["partition_paths"]["type"] == ["array", "null"]
+    assert [name for name, form in properties.items() if form.get("enum") and "type" not in form] == []

@@ -25,16 +25,24 @@ def form(schema: Json, markup: Markup) -> str:
     for several in ("oneOf", "anyOf", "allOf"):
         if several in schema:
             return " or ".join(form({**_bounds_of(schema), **variant}, markup) for variant in schema[several])
+    return _plain(schema, markup) + _bounds(schema)
+
+
+def _plain(schema: Json, markup: Markup) -> str:
     match schema.get("type"):
         case "array":
-            return f"list of {form(schema['items'], markup)}"
+            words = f"list of {form(schema['items'], markup)}"
+        case ["array", "null"]:
+            words = f"list of {form(schema['items'], markup)} or null"
         case "object" if schema.get("additionalProperties") == {"type": "string"}:
-            return "object of strings"
-        case "null":
-            return "null"
+            words = "object of strings"
+        case "integer":
+            words = "integer"
+        case "string" if schema.get("enum"):
+            words = " or ".join(map(markup.constant, schema["enum"]))
         case kind:
-            word = markup.constant(schema["const"]) if "const" in schema else schema.get("format", kind)
-            return f"{word}{_bounds(schema)}"
+            words = markup.constant(schema["const"]) if "const" in schema else str(schema.get("format", kind))
+    return words
 
 
 def content(holder: Json) -> Json:

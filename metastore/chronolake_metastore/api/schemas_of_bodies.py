@@ -19,6 +19,7 @@ from chronolake_model.names import document_pattern
 
 Json = dict[str, Any]
 
+_INT32_MAX: Final = 2**31 - 1
 _REFERENCE: Final = "#/components/schemas/{name}"
 
 
@@ -55,8 +56,26 @@ def _polished(schema: Any) -> Any:
                 polished["pattern"] = PATTERNS.get(documented, documented)
             if isinstance(text := polished.get("description"), str):
                 polished["description"] = inspect.cleandoc(text)
-            return polished
+            return _for_generators(polished)
         case list():
             return [_polished(value) for value in schema]
+        case _:
+            return schema
+
+
+def _for_generators(schema: Json) -> Json:
+    """``schema`` as generators of clients understand it; it says the same.
+
+    Without a format Java has 32 bits for an integer, and without a type Go has any value for a word of a list.
+    Of a list that may be null openapi-generator makes Java that does not compile, unless its type says so.
+    """
+    if schema.get("type") == "integer" and schema.get("maximum", _INT32_MAX + 1) > _INT32_MAX:
+        return {**schema, "format": "int64"}
+    if "type" not in schema and schema.get("enum") and all(isinstance(word, str) for word in schema["enum"]):
+        return {**schema, "type": "string"}
+    match schema.get("anyOf"):
+        case [{"type": "array"} as values, {"type": "null"}] | [{"type": "null"}, {"type": "array"} as values]:
+            outside = {name: value for name, value in schema.items() if name != "anyOf"}
+            return {**values, **outside, "type": ["array", "null"]}
         case _:
             return schema
