@@ -25,15 +25,17 @@ def form(schema: Json, markup: Markup) -> str:
     for several in ("oneOf", "anyOf", "allOf"):
         if several in schema:
             return " or ".join(form({**_bounds_of(schema), **variant}, markup) for variant in schema[several])
-    return _plain(schema, markup) + _bounds(schema)
+    match schema.get("type"):
+        case [kind, "null"]:
+            return f"{form({**schema, 'type': kind}, markup)} or null"
+        case _:
+            return _plain(schema, markup) + _bounds(schema)
 
 
 def _plain(schema: Json, markup: Markup) -> str:
     match schema.get("type"):
         case "array":
             words = f"list of {form(schema['items'], markup)}"
-        case ["array", "null"]:
-            words = f"list of {form(schema['items'], markup)} or null"
         case "object" if schema.get("additionalProperties") == {"type": "string"}:
             words = "object of strings"
         case "integer":

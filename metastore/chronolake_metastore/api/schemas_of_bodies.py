@@ -67,15 +67,16 @@ def _for_generators(schema: Json) -> Json:
     """``schema`` as generators of clients understand it; it says the same.
 
     Without a format Java has 32 bits for an integer, and without a type Go has any value for a word of a list.
-    Of a list that may be null openapi-generator makes Java that does not compile, unless its type says so.
+    Of a list that may be null openapi-generator makes Java that does not compile, and of a text a class of its
+    own, unless the type says so.
     """
     if schema.get("type") == "integer" and schema.get("maximum", _INT32_MAX + 1) > _INT32_MAX:
         return {**schema, "format": "int64"}
     if "type" not in schema and schema.get("enum") and all(isinstance(word, str) for word in schema["enum"]):
         return {**schema, "type": "string"}
     match schema.get("anyOf"):
-        case [{"type": "array"} as values, {"type": "null"}] | [{"type": "null"}, {"type": "array"} as values]:
+        case [{"type": str(kind)} as values, {"type": "null"}] if "enum" not in values:
             outside = {name: value for name, value in schema.items() if name != "anyOf"}
-            return {**values, **outside, "type": ["array", "null"]}
+            return {**values, **outside, "type": [kind, "null"]}
         case _:
             return schema
