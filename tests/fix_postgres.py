@@ -37,7 +37,14 @@ def postgres() -> Iterator[str]:
     folder = tempfile.mkdtemp(prefix="chronolake-test-")
     # It stops when the process ends, and the folder can go only then; atexit runs in reverse order.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    yield embedded.start(Path(folder)).dsn
+    dsn = embedded.start(Path(folder)).dsn
+    # Tests kill processes, never the machine, so the pages of the kernel survive. Each DROP DATABASE, and each
+    # commit, would wait for the disk.
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for setting in ("fsync", "full_page_writes"):
+            connection.execute(f"ALTER SYSTEM SET {setting} = off")
+        connection.execute("SELECT pg_reload_conf()")
+    yield dsn
 
 
 @pytest.fixture(scope="session")
