@@ -9,6 +9,8 @@ STAMP := $(VENV)/.installed
 # The blocking client is generated: git ignores it (docs/decisions/0035-one-client.md).
 SYNC := client/chronolake/_sync/__init__.py
 READY := $(STAMP) $(SYNC)
+# Else each process of the tests compiles all modules again, and each worker rewrites the assertions of all tests.
+export PYTHONDONTWRITEBYTECODE :=
 
 # Spark wants Java 17 or 21. Where there is none, a Java runtime that ships as a wheel joins the environment.
 JAVA_FOUND := $(shell "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(17|21)\.' && echo yes)
