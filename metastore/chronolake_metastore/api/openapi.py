@@ -112,6 +112,7 @@ def _complete_operation(path: str, operation: Json) -> None:
     responses = operation["responses"]
     responses.get("204", {}).pop("content", None)
     _add_other_answers(path, responses)
+    _allow_several_kinds(responses)
     responses["414"] = dict(_ADDRESS_TOO_LONG)
     takes_key = any(parameter["name"] == KEY_HEADER for parameter in operation.get("parameters", ()))
     for status, response in responses.items():
@@ -122,6 +123,14 @@ def _complete_operation(path: str, operation: Json) -> None:
             headers["Retry-After"] = _RETRY_AFTER
         if not headers:
             del response["headers"]
+
+
+def _allow_several_kinds(responses: Json) -> None:
+    """Say ``anyOf`` of an answer of several kinds: Java takes every kind for a match, and refuses ``oneOf``."""
+    for response in responses.values():
+        for media in response.get("content", {}).values():
+            if "oneOf" in media["schema"]:
+                media["schema"] = {"anyOf": media["schema"]["oneOf"]}
 
 
 def _add_other_answers(path: str, responses: Json) -> None:
