@@ -38,11 +38,11 @@ from rich.table import Column, Table
 import chronolake
 import chronolake_spark
 from chronolake.cli import main as command_line, output
+from chronolake.ingest import source_files
+from chronolake.ingest.request import IngestRequest, check_columns
 from chronolake_model.instants import Instant
 from chronolake_model.publication import PublicationState
 from chronolake_model.vocabulary import Direction, State, TimeOrder
-from chronolake_spark.ingest import source_files
-from chronolake_spark.ingest.request import IngestRequest, check_columns
 
 HOME = Path(".demo").absolute()
 SERVER_START_SECONDS = 120

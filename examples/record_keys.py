@@ -12,8 +12,8 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from chronolake_spark.ingest import source_files
-from chronolake_spark.ingest.files.formats import Format
+from chronolake.ingest import source_files
+from chronolake.ingest.formats import Format
 
 PAIR_COLUMNS_MAX = 16
 """Pairs are tried among this many first columns."""

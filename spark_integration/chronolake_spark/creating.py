@@ -10,12 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 import chronolake
-from chronolake.writing import choices
-from chronolake_hudi import log_blocks
-from chronolake_hudi.errors import UnsupportedFormat
+from chronolake.writing import choices, movable_keys
 from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, MergeMode
 from chronolake_model.names import split_table_name
-from chronolake_model.tables import Field, index_of
+from chronolake_model.tables import index_of
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import errors
 from chronolake_spark.driver import schema, spark_failures
@@ -54,7 +52,7 @@ def create_table(  # noqa: PLR0913  # one keyword per part of a table's definiti
     type_, index_type = choices.of("type", type, TableType), choices.of("index", index, IndexType)
     mode = (properties or {}).get(MERGE_MODE_PROPERTY)  # The server refuses one that it does not know.
     ordering = [] if ordering_field is None or mode == MergeMode.COMMIT_TIME else [ordering_field]
-    refuse_unmovable(name, fields, type_, index_type, partition_fields, ordering)
+    movable_keys.check(name, fields, type_, index_type, partition_fields, ordering)
     return client.create_table(
         name,
         base_path=base_path,
@@ -86,31 +84,4 @@ def _struct(given: Schema) -> StructType:
             ) from exc
         raise errors.SchemaMismatch(
             f"{given!r} is no schema: give df.schema, a frame, or DDL like 'id long, price double'"
-        ) from exc
-
-
-def refuse_unmovable(
-    name: str,
-    fields: Sequence[Field],
-    type_: TableType,
-    index: IndexType,
-    partition_fields: Sequence[str],
-    merge_fields: Sequence[str],
-) -> None:
-    """Refuse an ordering field whose values deletes in log files cannot have: a record that moves needs one.
-
-    Raises ``SchemaMismatch``.
-    """
-    ordering = next((field for field in fields if field.name in merge_fields), None)
-    is_concerned = index is IndexType.RECORD and type_ is TableType.MERGE_ON_READ and partition_fields
-    if ordering is None or not is_concerned:
-        return
-    try:
-        log_blocks.wrapper_of(ordering.type)
-    except UnsupportedFormat as exc:
-        raise errors.SchemaMismatch(
-            f"records of {name} cannot move between its partitions: log files of Hudi cannot hold deletes "
-            f"with ordering values of type {ordering.type}, as {ordering.name} has. Order by a column of "
-            "another type, make the table copy-on-write, or take an index other than record",
-            {"column": ordering.name},
         ) from exc

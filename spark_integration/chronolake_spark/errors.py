@@ -61,6 +61,8 @@ from chronolake.slices.errors import (
     RecordIndexDamaged as RecordIndexDamaged,
     RequiredValueMissing as RequiredValueMissing,
     SchemaMismatch as SchemaMismatch,
+    SourceChanged as SourceChanged,
+    SourceUnreadable as SourceUnreadable,
     TableMismatch as TableMismatch,
 )
 from chronolake_model import decoding
@@ -97,22 +99,6 @@ class ServiceStopped(LocalError):
     """The execution of a table service was stopped before its end. Its plan returns to requested."""
 
     CODE = "service-stopped"
-
-
-class SourceUnreadable(LocalError):
-    """The files to ingest are missing, or not readable as what they seem to be."""
-
-    CODE = "source-unreadable"
-
-
-class SourceChanged(LocalError):
-    """The rows to write changed meanwhile.
-
-    Files changed while they were loaded or later, and the table has no ordering field to find older rows; or a
-    frame gave other rows when Spark computed it again.
-    """
-
-    CODE = "source-changed"
 
 
 class FrameOutdated(LocalError):

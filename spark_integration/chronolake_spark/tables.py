@@ -169,8 +169,8 @@ class SparkTable(ServicedTable):
         refused: the rows of a DataFrame have no order of their own. Rows that are the same count as one.
         In a table with the merge mode ``partial-update``, columns that the frame lacks keep their values.
         ``delete_when`` may use columns that the table does not have. ``chronolake_spark.row_counts`` gives the
-        result of each row. ``file_states`` are the files that ``df`` reads, each with its
-        ``source_states.state_of_file``: when one has changed by then, the instant is rolled back.
+        result of each row. ``file_states`` are the files that ``df`` reads, each with its state by
+        ``chronolake.ingest.loaded_files``: when one has changed by then, the instant is rolled back.
         Raises ``SchemaMismatch``, ``InvalidRecordKey``, ``RequiredValueMissing``, ``DuplicateKeys``,
         ``SourceChanged``.
         """

@@ -17,7 +17,11 @@ import chronolake
 import chronolake_spark
 from chronolake.cli import main as command_line
 from chronolake.errors import TableNotFound
-from chronolake_spark import SparkTable, table as spark_table
+from chronolake.ingest.arrow_engine import ArrowEngine
+from chronolake.ingest.job import IngestEngine, IngestJob
+from chronolake.ingest.request import IngestRequest
+from chronolake_spark import SparkTable
+from chronolake_spark.ingest.spark_engine import SparkEngine
 from chronolake_spark.sql import views
 from chronolake_spark.write import shuffles
 from tests.fix_server import ServerProcess
@@ -104,13 +108,33 @@ def name(request: pytest.FixtureRequest) -> str:
     return f"ingest.{re.sub(r'[^a-z_]', '_', request.node.name)}"
 
 
+@pytest.fixture(params=["arrow", pytest.param("spark", marks=pytest.mark.spark)])
+def engine(request: pytest.FixtureRequest) -> str:
+    """The engine of ``chronolake ingest``. All of them keep the same promises."""
+    if request.param == "spark":
+        request.getfixturevalue("spark")
+    return str(request.param)
+
+
 @pytest.fixture
-def run(shared_server_url: str, tmp_path: Path, name: str, spark: SparkSession) -> Callable[..., int]:
+def job_of(
+    engine: str, client: chronolake.Client, request: pytest.FixtureRequest
+) -> Callable[[IngestRequest], IngestJob]:
+    """Makes the job of a request."""
+    of_engine: IngestEngine = ArrowEngine()
+    if engine == "spark":
+        of_engine = SparkEngine(request.getfixturevalue("spark"), client)
+    return lambda wanted: IngestJob(client, of_engine, wanted)
+
+
+@pytest.fixture
+def run(shared_server_url: str, tmp_path: Path, name: str, engine: str) -> Callable[..., int]:
     """Runs ``chronolake ingest`` on the test's folder ``in``; returns the exit code."""
 
     def run(*options: str) -> int:
         source = [] if "--source" in options else ["--source", str(tmp_path / "in")]
         common = ["--url", shared_server_url, "--json", "--base-path", str(tmp_path / "table")]
+        common += [] if "--engine" in options else ["--engine", engine]
         return command_line.run(["ingest", "--table", name, *source, *common, *options])
 
     (tmp_path / "in").mkdir()
@@ -137,6 +161,6 @@ def ingest(
 
 
 @pytest.fixture
-def table(spark: SparkSession, client: chronolake.Client, name: str) -> Callable[[], SparkTable]:
+def table(client: chronolake.Client, name: str) -> Callable[[], chronolake.Table]:
     """The table, once there is one."""
-    return lambda: spark_table(spark, name, client=client)
+    return lambda: client.table(name)

@@ -28,12 +28,12 @@ import chronolake
 import chronolake_spark
 from chronolake import Field
 from chronolake.cli import main as command_line
+from chronolake.ingest import job
 from chronolake.slices import columns
 from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, MergeMode
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType, State, TableType, TimeOrder
 from chronolake_spark import SparkTable
-from chronolake_spark.ingest import job
 from tests.client.gateway import Gateway
 from tests.examples import ALL
 from tests.spark import hudi_reader
@@ -154,7 +154,7 @@ def load(
     files = ["--table", name, "--base-path", base_path, "--source", str(source), "--one-commit-per-file"]
     meaning = ["--key", ",".join(KEY), "--ordering", "revision", "--op-column", "op", *layout.options()]
     with Publishing(client.url, name) as gateway:
-        assert command_line.run(["ingest", "--url", gateway.url, *files, *meaning]) == 0
+        assert command_line.run(["ingest", "--engine", "spark", "--url", gateway.url, *files, *meaning]) == 0
     table = chronolake_spark.table(spark, name, client=client)
     commits = list(table.metastore.instants(state=State.COMPLETED, order_by=TimeOrder.COMPLETION_TIME))
     assert [commit.extra_metadata[job.SOURCE] for commit in commits] == names

@@ -26,8 +26,10 @@ def priced(spark: SparkSession, price: int) -> DataFrame:
     return spark.range(len(IDS)).withColumn("price", sf.lit(price))
 
 
-def rows_of(table: SparkTable) -> list[tuple[Any, ...]]:
+def rows_of(table: SparkTable | chronolake.Table) -> list[tuple[Any, ...]]:
     """The rows that a reader sees."""
+    if isinstance(table, chronolake.Table):
+        return sorted(tuple(row.values()) for row in table.to_arrow().to_pylist())
     return sorted(tuple(row) for row in table.read().collect())
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import chronolake
 from chronolake.cli import main as command_line
+from chronolake.ingest import source_files
 from chronolake.writing import choices, counts
 from chronolake.writing.choices import Replaces
 from chronolake_model.markers import MarkersType
@@ -20,7 +21,6 @@ from chronolake_model.times import digits_of
 from chronolake_model.vocabulary import IndexType, Operation
 from chronolake_spark import create_table, errors
 from chronolake_spark.common import format_options
-from chronolake_spark.ingest import source_files
 from chronolake_spark.tables import SparkTable
 from chronolake_spark.write import (
     casts,

@@ -11,15 +11,14 @@ import msgspec
 import pytest
 
 from chronolake import storage
+from chronolake.ingest import arrivals
+from chronolake.ingest.arrivals import Arrival, ArrivalLog, FollowOptions
 from chronolake_model.tables import BucketIndex, Table
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import errors
 from chronolake_spark.ingest import follow_job
 from chronolake_spark.ingest.arrivals_source import ArrivalsReader
-from chronolake_spark.ingest.files import arrivals
-from chronolake_spark.ingest.files.arrivals import Arrival, ArrivalLog
-from chronolake_spark.ingest.follow_job import FollowOptions
 from tests.fix_s3 import S3
 
 LATER = 2**40

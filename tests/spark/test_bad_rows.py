@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chronolake_spark import SparkTable, errors
-from chronolake_spark.ingest import csv_files, row_scans
-from chronolake_spark.ingest.csv_files import ReadOptions, TargetColumn
-from chronolake_spark.ingest.files import bad_rows, json_files, parquet_files
-from chronolake_spark.ingest.files.bad_rows import BadRows
-from chronolake_spark.ingest.files.formats import Format
-from chronolake_spark.ingest.files.set_aside import SetAside
+import chronolake
+from chronolake.ingest import bad_rows, csv_files, json_files, parquet_files, row_scans
+from chronolake.ingest.bad_rows import BadRows
+from chronolake.ingest.csv_files import ReadOptions, TargetColumn
+from chronolake.ingest.formats import Format
+from chronolake.ingest.set_aside import SetAside
+from chronolake_spark import errors
 from tests.client.test_utf8 import TEXT
 from tests.spark.prices import Ingest, rows_of
 
@@ -273,12 +273,11 @@ def _write_parquet(folder: Path) -> None:
     pq.write_table(pa.table(one), folder / "b.parquet")
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("write", [_write_csv, _write_json, _write_parquet])
 def test_bad_rows_are_set_aside_and_all_others_are_loaded(
     run: Callable[..., int],
     ingest: Ingest,
-    table: Callable[[], SparkTable],
+    table: Callable[[], chronolake.Table],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     write: Callable[[Path], None],
@@ -303,7 +302,7 @@ def test_bad_rows_are_set_aside_and_all_others_are_loaded(
     rows: list[dict[str, Any]] = [json.loads(line) for line in aside.read_text().splitlines()]
     assert len(rows) == 3
     assert all(row["file"].startswith(str(tmp_path / "in" / "a.")) and row["problem"] for row in rows)
-    [instant] = table().metastore.timeline.completed()
+    [instant] = table().timeline.completed()
     assert instant.extra_metadata["ingest.set_aside"] == "3"
     assert len(ingest(*options)["skipped"]) == 2
 
@@ -317,7 +316,6 @@ def test_bad_records_of_an_array_of_json_are_reported_with_what_sets_them_aside(
     assert str(refused.value).splitlines()[-1].startswith("2 bad rows; write each record on a line of its own")
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("begin", [b"[", b"\xef\xbb\xbf\n ["])
 def test_an_array_of_json_is_refused_at_the_beginning_with_bad_rows(
     run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path, begin: bytes
@@ -332,7 +330,6 @@ def test_an_array_of_json_is_refused_at_the_beginning_with_bad_rows(
     assert "Starting Spark" not in shown
 
 
-@pytest.mark.spark
 def test_a_file_for_bad_rows_that_the_next_ingest_would_load_is_refused(
     run: Callable[..., int], tmp_path: Path
 ):

@@ -7,11 +7,11 @@ import shlex
 import msgspec
 import pytest
 
+from chronolake.ingest import csv_advice
 from chronolake.writing import column_names
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
-from chronolake_spark.ingest.files import csv_advice
 from tests.spark.definitions import definition
 
 

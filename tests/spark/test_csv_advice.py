@@ -8,12 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from chronolake.ingest import csv_advice, csv_files, request as ingest_request
+from chronolake.ingest.csv_files import ReadOptions, TargetColumn
+from chronolake.ingest.request import IngestRequest
 from chronolake.writing import csv_types
 from chronolake_spark import errors
-from chronolake_spark.ingest import csv_files, request as ingest_request
-from chronolake_spark.ingest.csv_files import ReadOptions, TargetColumn
-from chronolake_spark.ingest.files import csv_advice
-from chronolake_spark.ingest.request import IngestRequest
 from tests.spark.definitions import definition
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from chronolake.ingest import csv_files, json_files, text_files
+from chronolake.ingest.csv_files import ReadOptions, TargetColumn
 from chronolake_spark import errors
-from chronolake_spark.ingest import csv_files
-from chronolake_spark.ingest.csv_files import ReadOptions, TargetColumn
-from chronolake_spark.ingest.files import json_files, text_files
 
 
 @pytest.fixture

@@ -10,11 +10,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
+from chronolake.ingest import csv_advice, csv_files, csv_profiles
+from chronolake.ingest.csv_files import ReadOptions
 from chronolake.writing import csv_types
 from chronolake_spark import errors
-from chronolake_spark.ingest import csv_files
-from chronolake_spark.ingest.csv_files import ReadOptions
-from chronolake_spark.ingest.files import csv_advice, csv_profiles
 
 
 @pytest.fixture

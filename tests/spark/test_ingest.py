@@ -15,19 +15,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 import chronolake
 from chronolake.errors import NamespaceNotFound, TableNotFound
-from chronolake_spark import SparkTable, errors
-from chronolake_spark.ingest import source_files
-from chronolake_spark.ingest.files import loaded_files
-from chronolake_spark.ingest.job import IngestJob
-from chronolake_spark.ingest.request import IngestRequest
+from chronolake.ingest import loaded_files, source_files
+from chronolake.ingest.job import IngestJob
+from chronolake.ingest.request import IngestRequest
+from chronolake_spark import errors
 from tests.spark.prices import Ingest, rows_of
-
-pytestmark = pytest.mark.spark
-
 
 CSV = 'id,name,price\n1,"a, ""quoted""\nline",1.5\n2,b,\n'
 
@@ -37,7 +32,7 @@ JSON = '{"id": 1, "name": "a, \\"quoted\\"\\nline", "price": 1.5}\n{"id": 2, "na
 
 @pytest.mark.parametrize(("file", "text"), [("a.csv", CSV), ("a.jsonl", JSON)], ids=["csv", "json"])
 def test_text_with_quotes_and_line_breaks_is_read_whole(
-    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path, file: str, text: str
+    ingest: Ingest, table: Callable[[], chronolake.Table], tmp_path: Path, file: str, text: str
 ):
     (tmp_path / "in" / file).write_text(text)
     result = ingest("--key", "id")
@@ -48,7 +43,7 @@ def test_text_with_quotes_and_line_breaks_is_read_whole(
 
 @pytest.mark.parametrize(("type_", "logs"), [("copy_on_write", 0), ("merge_on_read", 1)])
 def test_later_files_correct_earlier_ones(
-    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path, type_: str, logs: int
+    ingest: Ingest, table: Callable[[], chronolake.Table], tmp_path: Path, type_: str, logs: int
 ):
     (tmp_path / "in" / "2.csv").write_text("id,n,op\n1,12,u\n2,0,D\n3,30,\n")
     (tmp_path / "in" / "1.csv").write_text("id,n,op\n1,10,u\n2,20,u\n")
@@ -56,13 +51,15 @@ def test_later_files_correct_earlier_ones(
     result = ingest("--key", "id", "--op-column", "op", *options)
 
     assert rows_of(table()) == [(1, 12), (3, 30)]
-    [slice_] = table().metastore.snapshot().slices
+    [slice_] = table().snapshot().slices
     assert len(slice_.log_files) == logs
     assert [commit["source"] for commit in result["commits"]] == ["1.csv", "2.csv"]
     assert result["commits"][1]["deletes"] == 1
 
 
-def test_a_second_run_ingests_only_new_files(ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path):
+def test_a_second_run_ingests_only_new_files(
+    ingest: Ingest, table: Callable[[], chronolake.Table], tmp_path: Path
+):
     (tmp_path / "in" / "1.csv").write_text("id,n\n1,10\n")
     ingest("--key", "id", "--one-commit-per-file")
     (tmp_path / "in" / "2.csv").write_text("id,n\n1,11\n")
@@ -75,7 +72,7 @@ def test_a_second_run_ingests_only_new_files(ingest: Ingest, table: Callable[[],
 
 
 def test_a_file_that_the_table_has_is_passed_over_in_a_larger_batch_too(
-    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
+    ingest: Ingest, table: Callable[[], chronolake.Table], tmp_path: Path
 ) -> None:
     folder = tmp_path / "in"
     (folder / "a.csv").write_text("id,v\n1,old\n2,old\n")
@@ -90,7 +87,7 @@ def test_a_file_that_the_table_has_is_passed_over_in_a_larger_batch_too(
 
 
 def test_files_that_the_metadata_of_one_commit_cannot_name_become_several_commits(
-    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ingest: Ingest, table: Callable[[], chronolake.Table], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loaded_files, "METADATA_BYTES_MAX", 600)
     for number in range(5):
@@ -103,17 +100,18 @@ def test_files_that_the_metadata_of_one_commit_cannot_name_become_several_commit
     assert len(ingest()["skipped"]) == 5
 
 
-def test_partitions_may_be_derived(ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path):
+@pytest.mark.parametrize("engine", [pytest.param("spark", marks=pytest.mark.spark)], indirect=True)
+def test_partitions_may_be_derived(ingest: Ingest, table: Callable[[], chronolake.Table], tmp_path: Path):
     (tmp_path / "in" / "a.csv").write_text("id,day\n1,2026-10-31\n2,2026-11-01\n")
     ingest("--key", "id", "--partition", "month=date_format(day, 'yyyy-MM')")
 
-    slices = table().metastore.snapshot().slices
+    slices = table().snapshot().slices
     assert {slice_.partition_path for slice_ in slices} == {"month=2026-10", "month=2026-11"}
-    assert table().read().columns == ["id", "day", "month"]
+    assert [field.name for field in table().definition.schema] == ["id", "day", "month"]
 
 
 def test_a_folder_of_several_formats_is_refused_as_a_pattern_is(
-    run: Callable[..., int], ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
+    run: Callable[..., int], ingest: Ingest, table: Callable[[], chronolake.Table], tmp_path: Path
 ):
     folder = tmp_path / "in"
     for number in range(2):
@@ -134,7 +132,7 @@ def test_a_folder_of_several_formats_is_refused_as_a_pattern_is(
 
 
 def test_columns_are_matched_by_name_in_any_order(
-    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
+    ingest: Ingest, table: Callable[[], chronolake.Table], tmp_path: Path
 ) -> None:
     (tmp_path / "in" / "1.csv").write_text("id,name,price\n1,a,10.0\n")
     (tmp_path / "in" / "2.csv").write_text("\ufeffprice,id,name\n1.5,2,b\n")
@@ -151,7 +149,7 @@ ODD_NAMES = ("a [1]", "b {x,y}", "c * ?", "d %20 #é")
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_names_of_files_are_no_patterns(
-    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path, suffix: str
+    ingest: Ingest, table: Callable[[], chronolake.Table], tmp_path: Path, suffix: str
 ) -> None:
     content = {"csv": "id\n{}\n", "jsonl": '{{"id": {}}}\n'}
     for number, name in enumerate(ODD_NAMES):
@@ -166,14 +164,17 @@ def test_names_of_files_are_no_patterns(
 
 
 def test_of_two_ingests_that_would_make_a_table_both_succeed(
-    spark: SparkSession, client: chronolake.Client, table: Callable[[], SparkTable], tmp_path: Path, name: str
+    job_of: Callable[[IngestRequest], IngestJob],
+    table: Callable[[], chronolake.Table],
+    tmp_path: Path,
+    name: str,
 ) -> None:
     requests = []
     for number in range(2):
         file = tmp_path / f"{number}.csv"
         file.write_text(f"id,n\n{number},1\n")
         requests.append(IngestRequest(name, str(file), ("id",), str(tmp_path / "table")))
-    jobs = [IngestJob(client, spark, request) for request in requests]
+    jobs = list(map(job_of, requests))
     # Both find no table, and mean to make one.
     both = [(job, job.prepare()) for job in jobs]
     for job, prepared in both:
@@ -206,7 +207,7 @@ def test_a_failed_ingest_leaves_neither_a_table_nor_a_namespace_and_the_next_try
 
 
 def test_an_empty_table_that_a_killed_ingest_left_is_taken_over(
-    spark: SparkSession, client: chronolake.Client, ingest: Ingest, tmp_path: Path, name: str
+    client: chronolake.Client, ingest: Ingest, tmp_path: Path, name: str
 ) -> None:
     file = tmp_path / "in" / "a.csv"
     file.write_text("id,n\n1,10\n")
@@ -220,7 +221,7 @@ def test_an_empty_table_that_a_killed_ingest_left_is_taken_over(
 def test_a_changed_file_is_loaded_again_only_on_request(
     run: Callable[..., int],
     ingest: Ingest,
-    table: Callable[[], SparkTable],
+    table: Callable[[], chronolake.Table],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
@@ -243,11 +244,15 @@ def test_a_changed_file_is_loaded_again_only_on_request(
 
 
 def test_a_file_that_changes_while_it_is_loaded_is_rolled_back(
-    spark: SparkSession, client: chronolake.Client, ingest: Ingest, tmp_path: Path, name: str
+    job_of: Callable[[IngestRequest], IngestJob],
+    client: chronolake.Client,
+    ingest: Ingest,
+    tmp_path: Path,
+    name: str,
 ) -> None:
     file = tmp_path / "in" / "a.csv"
     file.write_text("id,n\n1,10\n")
-    job = IngestJob(client, spark, IngestRequest(name, str(file), ("id",), str(tmp_path / "table")))
+    job = job_of(IngestRequest(name, str(file), ("id",), str(tmp_path / "table")))
     prepared = job.prepare()
     file.write_text("id,n\n1,11\n")
 
@@ -261,7 +266,7 @@ def test_a_file_that_changes_while_it_is_loaded_is_rolled_back(
 def test_an_ordering_field_keeps_newer_values_from_a_file_that_changed(
     run: Callable[..., int],
     ingest: Ingest,
-    table: Callable[[], SparkTable],
+    table: Callable[[], chronolake.Table],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
@@ -280,15 +285,30 @@ def test_an_ordering_field_keeps_newer_values_from_a_file_that_changed(
     ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
 )
 def test_an_ingest_that_is_stopped_while_it_writes_rolls_back(
-    shared_server_url: str, client: chronolake.Client, tmp_path: Path, number: signal.Signals, code: int
+    shared_server_url: str,
+    client: chronolake.Client,
+    tmp_path: Path,
+    number: signal.Signals,
+    code: int,
+    engine: str,
 ) -> None:
-    name = f"ingest.stopped_{number.name}"
+    name = f"ingest.stopped_{number.name}_{engine}"
     lines = "".join(f"{number},{number * 7919 % 300_007}\n" for number in range(300_000))
     (tmp_path / "large.csv").write_text(f"id,n\n{lines}")
     command = [sys.executable, "-c", "from chronolake.cli.main import main; main()"]
     where = ["--url", shared_server_url, "--table", name, "--base-path", str(tmp_path / "t")]
     with subprocess.Popen(
-        [*command, "ingest", *where, "--source", str(tmp_path / "large.csv"), "--key", "id"],
+        [
+            *command,
+            "ingest",
+            *where,
+            "--source",
+            str(tmp_path / "large.csv"),
+            "--key",
+            "id",
+            "--engine",
+            engine,
+        ],
         stderr=subprocess.PIPE,
         text=True,
     ) as ingesting:
@@ -305,12 +325,14 @@ def test_an_ingest_that_is_stopped_while_it_writes_rolls_back(
     assert not list((tmp_path / "t").rglob("*.parquet"))
 
 
+@pytest.mark.spark
 def test_an_ingest_whose_jvm_is_stopped_with_it_ends_as_one_that_is_interrupted(
     shared_server_url: str, tmp_path: Path
 ) -> None:
     for number in range(200):
         (tmp_path / f"{number}.csv").write_text("id,n\n" + f"{number},1\n" * 10_000)
     command = [sys.executable, "-c", "from chronolake.cli.main import main; main()", "ingest", "--key", "id"]
+    command += ["--engine", "spark"]
     where = ["--url", shared_server_url, "--table", "ingest.group", "--base-path", str(tmp_path / "t")]
     with subprocess.Popen(
         [*command, *where, "--source", str(tmp_path)],

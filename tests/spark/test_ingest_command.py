@@ -14,22 +14,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql.types import StructType
 from rich.console import Console
 
 import chronolake
 from chronolake.cli import main as command_line, output
+from chronolake.ingest import request as ingest_request
+from chronolake.ingest.job import Prepared
+from chronolake.ingest.request import Batch, IngestRequest
 from chronolake_model.tables import BucketIndex, Field, SchemaField, Table
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark.driver import spark_failures
 from chronolake_spark.errors import SchemaMismatch, TableMismatch
-from chronolake_spark.ingest import command, request as ingest_request
-from chronolake_spark.ingest.job import Prepared
-from chronolake_spark.ingest.request import Batch, IngestRequest
+from chronolake_spark.ingest import command
 
-ID_ONLY = StructType().add("id", "long")
-ID_DAY_OP = StructType().add("id", "long").add("day", "date").add("op", "string")
+ID_ONLY = [Field("id", "bigint")]
+ID_DAY_OP = [*ID_ONLY, Field("day", "date"), Field("op", "string")]
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def run(shared_server_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     def run(*options: str, key: str = "id") -> int:
         where = ["--key", key, "--url", shared_server_url, "--table", "ingest.t", "--source", str(tmp_path)]
-        return command_line.run(["ingest", *where, *options])
+        return command_line.run(["ingest", "--engine", "spark", *where, *options])
 
     monkeypatch.setattr("chronolake_spark.driver.sessions.borrowed", interrupted)
     return run
@@ -72,7 +72,7 @@ def test_the_started_step_and_its_interruption_are_reported_on_stderr(
 
     assert run(*options) == 130
     shown = capsys.readouterr()
-    assert shown.err.startswith(f"Starting Spark to {step} 2 CSV files ...\n")
+    assert shown.err.startswith(f"Starting Spark to {step} 2 CSV files (--engine spark) ...\n")
     assert shown.err.endswith("Interrupted while Spark started or stopped.\n")
     assert shown.out == ""
 
@@ -190,18 +190,18 @@ def test_options_that_do_not_fit_an_existing_table_are_refused(options: dict[str
 
 
 @pytest.mark.parametrize(
-    ("struct", "message"),
+    ("columns", "message"),
     [
         (ID_ONLY, "have no column called day, which shop.other has; .* --partition 'day=EXPRESSION'"),
         (ID_DAY_OP, "op; add them .*--merge-schema.* shop.other --add 'op:string'`.* --op-column"),
     ],
 )
-def test_files_that_do_not_fit_an_existing_table_are_refused(struct: StructType, message: str) -> None:
+def test_files_that_do_not_fit_an_existing_table_are_refused(columns: list[Field], message: str) -> None:
     fields = [SchemaField("ID", "bigint", field_id=1), SchemaField("day", "date", field_id=2)]
     table = msgspec.structs.replace(table_at("/lake/t"), schema=fields, partition_fields=["day"])
 
     with pytest.raises(SchemaMismatch, match=message):
-        ingest_request.check_fits(table, struct, IngestRequest("shop.other", "a.csv", ()))
+        ingest_request.check_fits(table, columns, IngestRequest("shop.other", "a.csv", ()))
     request = IngestRequest("shop.other", "a.csv", (), op_column="op")
     ingest_request.check_fits(table, ID_DAY_OP, request)
 

@@ -15,15 +15,12 @@ import pytest
 
 import chronolake
 from chronolake_model.schemas import RenameColumn
-from chronolake_spark import SparkTable
 from tests.spark import hudi_reader
 from tests.spark.prices import Ingest, rows_of
 
-pytestmark = pytest.mark.spark
-
 
 def test_values_of_unusual_types_of_files_keep_their_meaning(
-    ingest: Ingest, run: Callable[..., int], table: Callable[[], SparkTable], tmp_path: Path
+    ingest: Ingest, run: Callable[..., int], table: Callable[[], chronolake.Table], tmp_path: Path
 ):
     columns = {
         "id": pa.array([1]),
@@ -56,7 +53,7 @@ def test_values_of_unusual_types_of_files_keep_their_meaning(
 def test_new_columns_of_the_files_are_added_to_the_table_on_request(
     run: Callable[..., int],
     ingest: Ingest,
-    table: Callable[[], SparkTable],
+    table: Callable[[], chronolake.Table],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
@@ -88,7 +85,7 @@ def test_new_columns_of_the_files_are_added_to_the_table_on_request(
 def test_numbers_written_in_several_ways_are_noted_and_order_no_rows(
     run: Callable[..., int],
     ingest: Ingest,
-    table: Callable[[], SparkTable],
+    table: Callable[[], chronolake.Table],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
@@ -106,7 +103,7 @@ def test_numbers_written_in_several_ways_are_noted_and_order_no_rows(
 def test_the_types_of_a_table_are_stated_and_shown_and_no_later_value_is_bent_to_them(
     run: Callable[..., int],
     ingest: Ingest,
-    table: Callable[[], SparkTable],
+    table: Callable[[], chronolake.Table],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
@@ -138,7 +135,7 @@ def write_rows(file: Path, rows: list[dict[str, Any]]) -> None:
 def test_strings_become_the_types_of_the_table_as_in_csv(
     run: Callable[..., int],
     ingest: Ingest,
-    table: Callable[[], SparkTable],
+    table: Callable[[], chronolake.Table],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     suffix: str,
@@ -148,7 +145,7 @@ def test_strings_become_the_types_of_the_table_as_in_csv(
     rows = [{"id": "1", "at": "2026-01-31T10:00:00+02:00", "text": "1.10"}, {"id": "2", "text": ""}]
     write_rows(tmp_path / "in" / f"1.{suffix}", rows)
     ingest("--key", "id", "--schema", "id BIGINT, at TIMESTAMP")
-    assert table().read().sort("id").toArrow().to_pylist() == [
+    assert table().to_arrow().sort_by("id").to_pylist() == [
         {"id": 1, "at": moment, "text": "1.10"},
         {"id": 2, "at": None, "text": ""},
     ]
@@ -156,13 +153,13 @@ def test_strings_become_the_types_of_the_table_as_in_csv(
     write_rows(tmp_path / "in" / f"2.{suffix}", [{"id": "01", "at": None, "text": "x"}])
     assert run() == 1
     assert f"2.{suffix}, {row}, column id: the string '01' does not fit bigint" in capsys.readouterr().err
-    assert table().read().count() == 2
+    assert table().to_arrow().num_rows == 2
 
 
 def test_a_column_that_is_stated_as_not_null_is_so_in_a_new_table(
     run: Callable[..., int],
     ingest: Ingest,
-    table: Callable[[], SparkTable],
+    table: Callable[[], chronolake.Table],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
@@ -178,11 +175,11 @@ def test_a_column_that_is_stated_as_not_null_is_so_in_a_new_table(
     assert "required-value-missing" in capsys.readouterr().err
     assert run("--schema", "note STRING NOT NULL") == 1
     assert "leave NOT NULL out of --schema for note" in capsys.readouterr().err
-    assert table().read().count() == 1
+    assert table().to_arrow().num_rows == 1
 
 
 def test_numbers_of_json_are_stored_in_strings_as_they_are_written(
-    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
+    ingest: Ingest, table: Callable[[], chronolake.Table], tmp_path: Path
 ) -> None:
     lines = [
         '{"id": 1.1, "_corrupt_record": 1, "a": ["1.5"]}',
@@ -197,7 +194,7 @@ def test_numbers_of_json_are_stored_in_strings_as_they_are_written(
 def test_an_array_of_json_is_read_in_its_order_and_whole_or_not_at_all(
     run: Callable[..., int],
     ingest: Ingest,
-    table: Callable[[], SparkTable],
+    table: Callable[[], chronolake.Table],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:

@@ -80,7 +80,6 @@ def test_a_key_or_partition_value_that_is_not_utf8_is_refused_with_every_index(
     assert _is_unchanged(table)
 
 
-@pytest.mark.spark
 def test_an_ingest_names_file_row_and_column_of_a_string_that_is_not_utf8(
     run: Callable[..., int], capsys: pytest.CaptureFixture[str], client: Any, name: str, tmp_path: Path
 ):

@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
+from chronolake.ingest import json_files, json_records, json_types
+from chronolake.ingest.csv_files import ReadOptions, TargetColumn
+from chronolake.ingest.file_rows import FilePart, FileRows
+from chronolake.ingest.formats import Format
+from chronolake_model.tables import Field
 from chronolake_spark import errors
-from chronolake_spark.ingest import json_types, text_columns
-from chronolake_spark.ingest.csv_files import ReadOptions, TargetColumn
-from chronolake_spark.ingest.files import json_files, json_records
 
 
 @pytest.fixture
@@ -138,10 +139,11 @@ def test_a_string_that_is_no_value_of_the_column_is_refused_with_its_file(
     tmp_path: Path, type_: str, values: list[str], message: str
 ):
     file = tmp_path / "a b.json"
-    files = pa.array([f"file://{tmp_path}/other.json", file.as_uri()])
+    file.write_text("".join(json.dumps({"v": value}) + "\n" for value in values))
+    rows = FileRows.of(Format.JSON, [Field("v", "string")], ReadOptions(known={"v": TargetColumn(type_)}))
 
-    with pytest.raises(errors.SchemaMismatch, match=rf"a b\.json, column v: the string .*{message}"):
-        text_columns.convert(files, "v", pa.array(values), TargetColumn(type_))
+    with pytest.raises(errors.SchemaMismatch, match=rf"a b\.json, line 2, column v: the string .*{message}"):
+        list(rows.batches(FilePart(0, file)))
 
 
 TYPES = {
@@ -162,25 +164,24 @@ TYPES = {
 def test_a_column_has_the_type_of_all_its_values(file: Path, values: list[Any], type_: str):
     file.write_text("\n".join(json.dumps({"v": value}) for value in values))
 
-    struct = json_types.struct_of(json_files.shape_of([file]), ReadOptions())
+    [field] = json_types.fields_of(json_files.shape_of([file]), ReadOptions())
 
-    assert struct["v"].dataType.simpleString() == type_
+    assert field.type == type_
 
 
 def test_a_column_of_strings_in_the_table_is_one_of_strings(file: Path):
     file.write_text('{"b":1.50,"a":{"x":1}}\n')
     reading = ReadOptions(known={"a": TargetColumn("string"), "b": TargetColumn("string")})
 
-    struct = json_types.struct_of(json_files.shape_of([file]), reading)
+    fields = json_types.fields_of(json_files.shape_of([file]), reading)
 
-    assert struct.simpleString() == "struct<a:struct<x:bigint>,b:string>"
+    assert [field.type for field in fields] == ["struct<x:bigint>", "string"]
 
 
 def test_with_all_strings_only_arrays_and_objects_keep_their_kind(file: Path):
     file.write_text('{"a":[1],"b":true,"c":{"x":1.5}}\n')
 
-    struct = json_types.struct_of(
-        json_files.shape_of([file]), ReadOptions(default=TargetColumn("string", stated=True))
-    )
+    reading = ReadOptions(default=TargetColumn("string", stated=True))
+    fields = json_types.fields_of(json_files.shape_of([file]), reading)
 
-    assert struct.simpleString() == "struct<a:array<string>,b:string,c:struct<x:string>>"
+    assert [field.type for field in fields] == ["array<string>", "string", "struct<x:string>"]

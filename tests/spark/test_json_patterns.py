@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from chronolake.ingest import json_patterns, json_records, operations
+from chronolake.ingest.json_shape import Shape
 from chronolake_spark import errors
-from chronolake_spark.ingest.files import json_patterns, json_records, operations
-from chronolake_spark.ingest.files.json_shape import Shape
 
 FILE = Path("a.jsonl")
 

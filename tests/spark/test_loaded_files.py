@@ -9,11 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from chronolake.ingest import loaded_files
 from chronolake_model.instants import CompleteInstant
 from chronolake_model.tables import PROPERTIES_BYTES_MAX
 from chronolake_spark import errors
-from chronolake_spark.ingest.files import loaded_files
-from chronolake_spark.write import source_states
 
 OTHER_METADATA = {"ingest.source": "n" * 255, "rows.read": "9" * 20, "conflicts.retries": "10"}
 
@@ -51,8 +50,8 @@ def test_a_file_that_was_written_replaced_or_removed_has_changed(tmp_path: Path)
     files = {name: tmp_path / name for name in ("same", "written", "replaced", "removed")}
     for file in files.values():
         file.write_text("1")
-    states = {str(file): source_states.state_of_file(file) for file in files.values()}
-    source_states.refuse_changed_files(states)
+    states = {str(file): loaded_files.state_of_file(file) for file in files.values()}
+    loaded_files.refuse_changed_files(states)
 
     times = files["written"].stat()
     files["written"].write_text("2")
@@ -62,7 +61,7 @@ def test_a_file_that_was_written_replaced_or_removed_has_changed(tmp_path: Path)
     files["removed"].unlink()
 
     with pytest.raises(errors.SourceChanged) as refused:
-        source_states.refuse_changed_files(states)
+        loaded_files.refuse_changed_files(states)
     assert refused.value.problem is not None
     assert refused.value.problem.context == {
         "files": [str(files[name]) for name in ("written", "replaced", "removed")]

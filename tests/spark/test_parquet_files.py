@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from chronolake.ingest import csv_files, parquet_files
+from chronolake.ingest.csv_files import ReadOptions
 from chronolake_spark import errors
-from chronolake_spark.ingest import csv_files
-from chronolake_spark.ingest.csv_files import ReadOptions
-from chronolake_spark.ingest.files import parquet_files
 
 NANOS = pa.timestamp("ns")
 WHOLE, CUT = [1_000, None, -1_000], [1_000, None, -1_001]

@@ -69,7 +69,7 @@ def test_the_last_line_of_the_last_file_wins_for_any_split_of_the_files(
     table_name = f"order.of_{suffix}"
     where = ["--url", shared_server_url, "--base-path", str(tmp_path / "table")]
     source = ["--source", str(tmp_path / f"*.{suffix}"), "--key", "id"]
-    code = command_line.run(["ingest", "--table", table_name, *where, *source])
+    code = command_line.run(["ingest", "--table", table_name, "--engine", "spark", *where, *source])
 
     assert code == 0
     table = spark_table(spark, table_name, client=client)

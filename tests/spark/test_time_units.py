@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +13,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
-from chronolake_spark import SparkTable, errors
+import chronolake
+from chronolake.ingest import parquet_files, source_files
+from chronolake.ingest.bad_rows import BadRows
+from chronolake.ingest.csv_files import ReadOptions
+from chronolake.ingest.file_rows import FilePart, FileRows
+from chronolake_spark import errors
 from chronolake_spark.index import lookups
-from chronolake_spark.ingest import source_files
-from chronolake_spark.ingest.csv_files import ReadOptions
-from chronolake_spark.ingest.files import parquet_files
-from chronolake_spark.ingest.files.bad_rows import BadRows
-from chronolake_spark.ingest.files.set_aside import SetAside
 from tests.spark.definitions import definition
 from tests.spark.prices import Ingest, rows_of
 
@@ -69,45 +68,26 @@ def _times(unit: str, zone: str | None) -> pa.Array:
             return pa.array(micros // PER_UNIT[unit], pa.timestamp(unit, zone))
 
 
-@pytest.fixture
-def odd_session(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session in another time zone, with settings that old jobs have."""
-    settings = {
-        "spark.sql.session.timeZone": "America/New_York",
-        "spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY",
-        "spark.sql.parquet.int96RebaseModeInRead": "LEGACY",
-    }
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name, value in before.items():
-        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
-
-
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("unit", "zone"),
     [("s", "UTC"), ("ms", None), ("us", "UTC"), ("us", None), ("ns", "UTC"), ("ns", None), ("INT96", "UTC")],
 )
-def test_a_time_of_a_file_is_the_same_microsecond_in_a_table(
-    odd_session: SparkSession, tmp_path: Path, unit: str, zone: str | None
-):
+def test_a_time_of_a_file_is_the_same_microsecond_in_a_table(tmp_path: Path, unit: str, zone: str | None):
     file = tmp_path / "a.parquet"
     times = pa.table({"t": _times(unit, zone)})
     pq.write_table(times, file, use_deprecated_int96_timestamps=unit == "INT96")
     source = source_files.find(str(file))
-    schema = source_files.inspect(odd_session, source, ReadOptions(), lambda: None, BadRows()).struct
-    frame = source_files.read(odd_session, source, [file], schema, ReadOptions(), SetAside())
+    fields = source_files.inspect(source, ReadOptions(), lambda: None, BadRows()).fields
+    rows = FileRows.of(source.format, fields, ReadOptions())
+    [(batch, _)] = rows.batches(FilePart(0, file))
 
-    assert schema["t"].dataType.simpleString() == ("timestamp" if zone else "timestamp_ntz")
-    read = frame.select("t").toArrow()["t"].cast(pa.int64()).to_numpy()
+    assert [field.type for field in fields] == ["timestamp" if zone else "timestamp_ntz"]
+    read = batch["t"].cast(pa.int64()).to_numpy()
     np.testing.assert_array_equal(np.sort(read), MICROS[unit])
 
 
-@pytest.mark.spark
 def test_consecutive_microseconds_of_pandas_are_keys_of_their_own(
-    ingest: Ingest, table: Callable[[], SparkTable], tmp_path: Path
+    ingest: Ingest, table: Callable[[], chronolake.Table], tmp_path: Path
 ):
     start = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
     moments = [start + datetime.timedelta(microseconds=number) for number in range(1_000)]
@@ -117,8 +97,8 @@ def test_consecutive_microseconds_of_pandas_are_keys_of_their_own(
 
     assert (commit["inserts"], commit["rows"]["superseded"]) == (1_000, 0)
     assert [number for _, number in rows_of(table())] == list(range(1_000))
-    assert [row.v for row in table().lookup([moments[16]]).collect()] == [16]
-    assert [row.v for row in table().read(filter="ts = '2024-01-01T00:00:00.000016Z'").collect()] == [16]
+    found = table().to_arrow(where="ts = '2024-01-01T00:00:00.000016Z'")
+    assert found["v"].to_pylist() == [16]
 
 
 @pytest.mark.parametrize(

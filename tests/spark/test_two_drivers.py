@@ -99,7 +99,7 @@ def test_drivers_and_an_ingest_write_one_table_at_once(
         started(str(number), "-m", writing_driver.__name__, msgspec.json.encode(job).decode())
         for number, job in enumerate(jobs)
     ]
-    source = ("--source", str(tmp_path / "in"), "--one-commit-per-file")
+    source = ("--source", str(tmp_path / "in"), "--one-commit-per-file", "--engine", "spark")
     ingest = started("ingest", "-c", INGEST, "ingest", "--url", url, "--table", table.name, *source)
     for join in (*drivers, ingest):
         join()

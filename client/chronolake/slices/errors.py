@@ -10,6 +10,8 @@ chronolake.errors.ChronolakeError
     ├── InvalidOrderingValue  NaN or -0.0 in the ordering field of a merge-on-read table
     ├── DuplicateKeys         an insert has keys that exist already
     ├── TableMismatch         the table has another definition than the request
+    ├── SourceUnreadable      files to ingest are missing or cannot be read
+    ├── SourceChanged         files to ingest changed after or while they were loaded
     ├── AttemptGivenUp        an attempt of a task was stopped before its end
     ├── RecordIndexDamaged    a file of the record index is missing or cannot be read
     ├── BaseFileDamaged       a base file in storage is not as on the timeline
@@ -119,3 +121,19 @@ class TableMismatch(LocalError):
     """The table has another definition than the request, or is of a kind that this release does not write."""
 
     CODE = "table-mismatch"
+
+
+class SourceUnreadable(LocalError):
+    """The files to ingest are missing, or not readable as what they seem to be."""
+
+    CODE = "source-unreadable"
+
+
+class SourceChanged(LocalError):
+    """The rows to write changed meanwhile.
+
+    Files changed while they were loaded or later, and the table has no ordering field to find older rows; or a
+    frame gave other rows when Spark computed it again.
+    """
+
+    CODE = "source-changed"

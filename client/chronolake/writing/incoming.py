@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from chronolake.slices import arrow_types, columns, errors, merge
@@ -38,13 +39,15 @@ class RowTreatment:
     """How a write treats its rows.
 
     ``replaces`` are the file groups that it replaces, None if it changes them. ``is_based_on_reads`` if it
-    conflicts with any change since its begin.
+    conflicts with any change since its begin. ``is_of_files`` if the last of several rows of one key wins, the
+    column ``columns.DELETE``, if there is one, says which rows delete, and there may be no rows.
     """
 
     operation: Operation
     existing: Existing = Existing.MERGE
     replaces: Replaces | None = None
     is_based_on_reads: bool = False
+    is_of_files: bool = False
 
     @property
     def deletes(self) -> bool:
@@ -94,13 +97,14 @@ def prepare(table: Table, given: GivenRows, treatment: RowTreatment) -> Incoming
     ``TypeError`` for what has no rows.
     """
     schema, batches = _batches_of(table, given, deletes=treatment.deletes)
-    sources = _sources(table, schema.names, treatment)
+    names = [name for name in schema.names if not (treatment.is_of_files and name == columns.DELETE)]
+    sources = _sources(table, names, treatment)
     is_upsert = treatment.operation is Operation.UPSERT
     incoming = Incoming(table, treatment, column_names.lacking(table, sources) if is_upsert else ())
     try:
-        for batch in _tagged(table, batches, sources, deletes=treatment.deletes):
+        for batch in _tagged(table, batches, sources, treatment):
             incoming.rows.add(batch)
-        if not incoming.rows.count:
+        if not incoming.rows.count and not treatment.is_of_files:
             _check_no_rows(table, given, treatment)
         _check(incoming)
     except BaseException:
@@ -200,17 +204,33 @@ def _sources(table: Table, names: Sequence[str], treatment: RowTreatment) -> dic
 
 
 def _tagged(
-    table: Table, batches: Iterable[pa.RecordBatch], sources: Mapping[str, str], *, deletes: bool
+    table: Table, batches: Iterable[pa.RecordBatch], sources: Mapping[str, str], treatment: RowTreatment
 ) -> Iterator[pa.RecordBatch]:
     fields = [field for field in table.schema if field.name in sources]
     own = {field.name: field.name for field in fields}
-    tagging = arrow_tags.Tagging(table, arrow_types.own_layout(table.schema), own, deletes)
+    tagging = arrow_tags.Tagging(table, arrow_types.own_layout(table.schema), own, treatment.deletes)
+    first = 0
     for batch in batches:
         if not len(batch):
             continue
         given = {field.name: pa.chunked_array([batch.column(sources[field.name])]) for field in fields}
         rows = pa.table({field.name: conversions.converted(given[field.name], field) for field in fields})
-        yield from tagging.tagged(rows).combine_chunks().to_batches()
+        tagged = tagging.tagged(rows)
+        if treatment.is_of_files:
+            tagged = _ordered(tagged, batch, table, first)
+            first += len(batch)
+        yield from tagged.combine_chunks().to_batches()
+
+
+def _ordered(tagged: pa.Table, batch: pa.RecordBatch, table: Table, first: int) -> pa.Table:
+    """Tagged rows with their flags of deletes, and with their number as the last column that orders them."""
+    if columns.DELETE in batch.schema.names:
+        index = tagged.column_names.index(columns.DELETE)
+        tagged = tagged.set_column(index, columns.DELETE, batch[columns.DELETE])
+    order = arrow_tags.order_columns(table)
+    numbers = pa.array(np.arange(first, first + len(batch)))
+    index = len(columns.CONTROL) + len(order)
+    return tagged.add_column(index, f"{columns.ORDER_PREFIX}{len(order)}", numbers)
 
 
 def _check(incoming: Incoming) -> None:

@@ -12,8 +12,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from chronolake_spark.ingest.files import arrivals
-from chronolake_spark.ingest.files.arrivals import Arrival, ArrivalLog
+from chronolake.ingest import arrivals
+from chronolake.ingest.arrivals import Arrival, ArrivalLog
 
 FORMAT: Final = "chronolake_arrivals"
 

@@ -7,13 +7,10 @@ interrupted run continues where it stopped.
 from __future__ import annotations
 
 import contextlib
-import logging
 import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -24,17 +21,18 @@ from chronolake.cli import context, options, output
 from chronolake_model.names import counted
 from chronolake_model.tables import BucketIndex, index_of
 from chronolake_model.vocabulary import IndexType, TableType
+from chronolake_spark.ingest import cancellation, engines
+from chronolake_spark.ingest.cancellation import Cancellation
+from chronolake_spark.ingest.engines import EngineName
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from chronolake_spark.ingest.job import Committed, IngestJob, Prepared
-    from chronolake_spark.ingest.request import Batch
+    from chronolake import Client
+    from chronolake.ingest.arrivals import FollowOptions
+    from chronolake.ingest.job import Committed, IngestEngine, IngestJob, Prepared
+    from chronolake.ingest.request import Batch, IngestRequest
+    from chronolake_spark.ingest.engines import ChosenEngine
 
 _RETRY_SECONDS = 60.0
-_SIGNAL_EXIT = 128
-_CANCEL_SECONDS = 0.1
-_JOIN_SECONDS = 10.0
 _INTERVAL_SECONDS = 5.0
 _FILES_MAX = 1_000
 _OP_COLUMN = "says what each row does; not stored"
@@ -149,6 +147,7 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
             help="Append rows that cannot be loaded to this file, and load the others.", metavar="FILE"
         ),
     ] = None,
+    engine: Annotated[EngineName, typer.Option(help=engines.HELP)] = EngineName.AUTO,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Read and check everything; write nothing.")
     ] = False,
@@ -180,20 +179,15 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         ),
     ] = None,
 ) -> None:
-    """Load files into a table through Spark: insert, update and, with --op-column, delete.
+    """Load files into a table: insert, update and, with --op-column, delete.
 
     With --follow files that arrive are loaded until Ctrl-C. After a stop or a crash the same command goes on:
     each file is loaded once.
     """
-    # Here and not above: they import Spark, which takes a second.
-    from chronolake_spark.driver import sessions  # noqa: PLC0415
-    from chronolake_spark.ingest import (  # noqa: PLC0415
-        follow_command,
-        request as ingest_request,
-        source_files,
-    )
-    from chronolake_spark.ingest.job import IngestJob, warned_by_caller  # noqa: PLC0415
-    from chronolake_spark.ingest.request import IngestRequest  # noqa: PLC0415
+    # Here and not above: they import Arrow, which takes a moment.
+    from chronolake.ingest import request as ingest_request, source_files  # noqa: PLC0415
+    from chronolake.ingest.arrivals import FollowOptions  # noqa: PLC0415
+    from chronolake.ingest.request import IngestRequest  # noqa: PLC0415
 
     try:
         index_of(index or IndexType.BUCKET, buckets)
@@ -230,25 +224,55 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
         # Check the server, the files and the key before Spark starts, so that errors are reported soon.
         client.time()
         found = None if follow else source_files.find(source)
-        summary = follow_command.summary(source) if found is None else found.summary
-        starting = f"Starting Spark to {'look at' if dry_run else 'load'} {summary}"
+        chosen = engines.choose(engine, request, found)
         ingest_request.check(client, request, found)
+    if chosen.name is EngineName.ARROW:
+        with _progress(console, f"Without Spark: {chosen.reason}"):
+            pass
+        with context.client(retry_seconds=_RETRY_SECONDS) as client, Cancellation(None, console) as stopping:
+            _load(client, engines.arrow(), request, console, stopping, dry_run=dry_run)
+        return
+    how = FollowOptions(interval or _INTERVAL_SECONDS, max_files or _FILES_MAX, checkpoint) if follow else None
+    _with_spark(request, console, chosen, how, dry_run=dry_run)
+
+
+def _with_spark(
+    request: IngestRequest, console: Console, chosen: ChosenEngine, how: FollowOptions | None, *, dry_run: bool
+) -> None:
+    # Here and not above: they import Spark, which takes a second.
+    from chronolake_spark.driver import progress, sessions  # noqa: PLC0415
+    from chronolake_spark.ingest import follow_command, spark_engine  # noqa: PLC0415
+
+    summary = chosen.summary if how is None else follow_command.summary(request.source)
+    starting = f"Starting Spark to {'look at' if dry_run else 'load'} {summary} ({chosen.reason})"
     with (
         _announcing_ctrl_c(console),
         context.client(retry_seconds=_RETRY_SECONDS) as client,
         sessions.borrowed(lambda: _progress(console, starting)) as spark,
         Cancellation(spark, console) as stopping,
+        progress.shown_by_caller(),
     ):
-        if follow:
-            how = follow_command.FollowOptions(
-                interval or _INTERVAL_SECONDS, max_files or _FILES_MAX, checkpoint
-            )
+        if how is not None:
             follow_command.follow(client, spark, request, how, console, stopping)
             return
-        job = IngestJob(client, spark, request, stopping.check)
-        stopping.outcome = lambda commits: _outcome(job, commits, dry_run=dry_run)
-        with warned_by_caller():
-            result = _run(job, console, stopping, dry_run=dry_run)
+        _load(client, spark_engine.SparkEngine(spark, client), request, console, stopping, dry_run=dry_run)
+
+
+def _load(
+    client: Client,
+    engine: IngestEngine,
+    request: IngestRequest,
+    console: Console,
+    stopping: Cancellation,
+    *,
+    dry_run: bool,
+) -> None:
+    from chronolake.ingest.job import IngestJob, warned_by_caller  # noqa: PLC0415
+
+    job = IngestJob(client, engine, request, stopping.check)
+    stopping.outcome = lambda commits: _outcome(job, commits, dry_run=dry_run)
+    with warned_by_caller():
+        result = _run(job, console, stopping, dry_run=dry_run)
     output.show(result, lambda shown: _print_summary(shown, result))
 
 
@@ -275,77 +299,11 @@ def _announcing_ctrl_c(console: Console) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         console.print("Interrupted while Spark started or stopped.")
-        raise typer.Exit(_SIGNAL_EXIT + signal.SIGINT) from None
-
-
-class Cancellation:
-    """Ends an ingest by SIGTERM or Ctrl-C as by a failure: its jobs are cancelled, its instant is rolled back.
-
-    A scheduler stops a process by SIGTERM. By default Python ends at once, and the instant stays until its
-    lease ends. The handler cannot raise an exception: the connection to Java would keep an unread answer, and
-    the next call would read it as its own. A second signal has the effect that it had before the ingest.
-
-    At the end of an ingest that was stopped, ``outcome`` is printed: what the ingest did, given ``commits``.
-    """
-
-    def __init__(self, spark: SparkSession, console: Console) -> None:
-        self.commits: int = 0
-        self.outcome: Callable[[int], str] = lambda _: "Nothing was loaded."
-        self._spark = spark
-        self._console = console
-        self._asked: int | None = None
-        self._ended = threading.Event()
-        self._cancelling: threading.Thread | None = None
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def __exit__(
-        self, _type: type[BaseException] | None, _exc: BaseException | None, _tb: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        if self._cancelling is not None:
-            self._cancelling.join(_JOIN_SECONDS)  # Otherwise it would call a stopped session.
-        self._restore()
-        if self._asked is not None:
-            self._console.print(f"Interrupted. {self.outcome(self.commits)}", markup=False)
-        self.check()
-
-    def check(self) -> None:
-        """End the command, if a signal has requested it."""
-        if self._asked is not None:
-            raise typer.Exit(_SIGNAL_EXIT + self._asked) from None
-
-    def _stop(self, number: int, _frame: object) -> None:
-        self._asked = number
-        # The signal may have ended the JVM too. Py4J logs that by the root logger, with a trace.
-        logging.getLogger().addFilter(_is_not_of_py4j)
-        self._restore()
-        self._cancelling = threading.Thread(target=self._cancel, daemon=True)
-        self._cancelling.start()
-
-    def _cancel(self) -> None:
-        # Here and not above: it imports Spark, which takes a second.
-        from chronolake_spark.driver import spark_failures  # noqa: PLC0415
-
-        # Repeated, because a job may be about to start.
-        with contextlib.suppress(*spark_failures.JVM_GONE):
-            while not self._ended.wait(_CANCEL_SECONDS):
-                self._spark.sparkContext.cancelAllJobs()
-
-    def _restore(self) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-
-def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    return record.module not in ("java_gateway", "clientserver")
+        raise typer.Exit(cancellation.SIGNAL_EXIT + signal.SIGINT) from None
 
 
 def _encoding(name: str) -> str:
-    from chronolake_spark.ingest.files import text_files  # noqa: PLC0415
+    from chronolake.ingest import text_files  # noqa: PLC0415
 
     try:
         text_files.check_encoding(name)
@@ -355,8 +313,6 @@ def _encoding(name: str) -> str:
 
 
 def _run(job: IngestJob, console: Console, stopping: Cancellation, *, dry_run: bool) -> IngestResult:
-    from chronolake_spark.driver import progress  # noqa: PLC0415
-
     with _progress(console, f"Looking at {job.source.summary}"):
         prepared = job.prepare()
     _print_prepared(console, job, prepared)
@@ -368,10 +324,7 @@ def _run(job: IngestJob, console: Console, stopping: Cancellation, *, dry_run: b
     commits: list[Committed] = []
     rows = job.dry_run(prepared) if dry_run else None
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with (
-        progress.shown_by_caller(),
-        Progress(*columns, console=console, transient=True) as bars,
-    ):
+    with Progress(*columns, console=console, transient=True) as bars:
         bar = bars.add_task("commits", total=len(prepared.batches))
         for batch, committed in job.run(prepared) if not dry_run else ():
             bars.advance(bar)
@@ -427,7 +380,7 @@ def _outcome(job: IngestJob, commits: int, *, dry_run: bool) -> str:
 
 
 def _columns(prepared: Prepared) -> dict[str, str]:
-    return {field.name: field.dataType.simpleString() for field in prepared.struct or ()}
+    return {field.name: field.type for field in prepared.fields or ()}
 
 
 def _print_prepared(console: Console, job: IngestJob, prepared: Prepared) -> None:

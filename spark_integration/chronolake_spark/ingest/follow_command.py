@@ -10,15 +10,14 @@ from rich.console import Console
 import chronolake
 from chronolake.cli import context, output
 from chronolake.errors import TableNotFound
+from chronolake.ingest import arrivals, job as ingest_job
+from chronolake.ingest.arrivals import FollowOptions
+from chronolake.ingest.job import Committed
+from chronolake.ingest.request import Batch, IngestRequest
 from chronolake_model.names import counted
 from chronolake_spark.driver import progress
-from chronolake_spark.ingest import command, follow_job, job as ingest_job
-from chronolake_spark.ingest.files import arrivals
-from chronolake_spark.ingest.follow_job import FollowOptions
-from chronolake_spark.ingest.job import Committed
-from chronolake_spark.ingest.request import Batch, IngestRequest
-
-__all__ = ["FollowOptions", "follow"]
+from chronolake_spark.ingest import command, follow_job
+from chronolake_spark.ingest.cancellation import Cancellation
 
 
 def summary(source: str) -> str:
@@ -33,7 +32,7 @@ def follow(
     request: IngestRequest,
     following: FollowOptions,
     console: Console,
-    stopping: command.Cancellation,
+    stopping: Cancellation,
 ) -> None:
     """Load files as they arrive, until a signal ends it."""
     stopping.outcome = lambda commits: (

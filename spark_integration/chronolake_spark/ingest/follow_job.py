@@ -14,7 +14,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
@@ -23,33 +22,22 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import chronolake
 from chronolake.errors import TableNotFound
+from chronolake.ingest import arrivals, formats, loaded_files
+from chronolake.ingest.arrivals import Arrival, FollowOptions
+from chronolake.ingest.formats import Format
+from chronolake.ingest.job import Committed, IngestJob
+from chronolake.ingest.request import Batch, IngestRequest
+from chronolake.ingest.source_files import SourceFiles
 from chronolake_model import base_paths
 from chronolake_model.tables import Table
 from chronolake_spark import errors
 from chronolake_spark.driver import spark_failures, spark_internals
 from chronolake_spark.ingest import arrivals_source
-from chronolake_spark.ingest.files import arrivals, formats, loaded_files
-from chronolake_spark.ingest.files.arrivals import Arrival
-from chronolake_spark.ingest.files.formats import Format
-from chronolake_spark.ingest.job import Committed, IngestJob
-from chronolake_spark.ingest.request import Batch, IngestRequest
-from chronolake_spark.ingest.source_files import SourceFiles
+from chronolake_spark.ingest.spark_engine import SparkEngine
 
 _POLL_SECONDS = 0.5
 _DIGITS = 12
 _LOGGER = "org.apache.spark.sql.execution.streaming"
-
-
-@dataclass(frozen=True, slots=True)
-class FollowOptions:
-    """How to follow: the pause between two listings of the source, and the maximum number of files of a batch.
-
-    Without a ``checkpoint`` folder the state is beside the table, see ``folder_of``.
-    """
-
-    interval_seconds: float = 5.0
-    max_files: int = 1_000
-    checkpoint: Path | None = None
 
 
 def folder_of(table: Table, source: str, following: FollowOptions) -> Path:
@@ -91,7 +79,8 @@ def create(
         files = [local for file in arrived if (local := arrivals.fetched(file, Path(copies))) is not None]
         for source in _by_format(files):
             files_max = following.max_files
-            job = IngestJob(client, spark, request, check, source=source, files_max=files_max)
+            engine = SparkEngine(spark, client)
+            job = IngestJob(client, engine, request, check, source=source, files_max=files_max)
             for batch, committed in job.run(job.prepare()):
                 report(batch, committed)
 
@@ -172,9 +161,8 @@ class FollowJob:
             raise RuntimeError("the files of the batch were not loaded") from None
 
     def _ingest(self, source: SourceFiles) -> None:
-        job = IngestJob(
-            self._client, self._spark, self._request, self._check, source=source, loaded=self._loaded.of
-        )
+        engine = SparkEngine(self._spark, self._client)
+        job = IngestJob(self._client, engine, self._request, self._check, source=source, loaded=self._loaded.of)
         for batch, committed in job.run(job.prepare()):
             self._report(batch, committed)
 

@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 
 import chronolake
 from chronolake.errors import ChronolakeError, RequestRefused, StorageFailed
+from chronolake.ingest import loaded_files
 from chronolake.slices.stored_slices import StoredSlice
 from chronolake.writing import (
     arrow_tags,
@@ -45,7 +46,6 @@ from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
 from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_from_json
 from chronolake_spark.driver import spark_internals
-from chronolake_spark.write import source_states
 from chronolake_spark.write.options import STREAM_TASK, WRITE_OPTION, BatchOptions, Fetched, WriteOptions
 from pyspark_chronolake import DefaultSource
 
@@ -166,7 +166,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
                 try:
                     self._refuse_duplicates(messages)
                     stats = _stats_of(messages)
-                    source_states.refuse_changed_files(self._options.file_states)
+                    loaded_files.refuse_changed_files(self._options.file_states)
                     write.complete(
                         stats,
                         self._metadata(messages, stats),

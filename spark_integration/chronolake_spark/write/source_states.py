@@ -1,4 +1,4 @@
-"""Sources of a write that must not change before it completes: files, and the table itself.
+"""The table as the source of an overwrite of itself: it must not change before the write completes.
 
 An overwrite by a frame that is computed from the table would lose all writes since. A frame of the newest state
 carries a mark in its plan: the table, and the completion time of the state.
@@ -7,8 +7,6 @@ carries a mark in its plan: the table, and the completion time of the state.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -59,27 +57,3 @@ def refuse_older(table: chronolake.Table, state: str | None, begin: str) -> None
 
 def _prefix(table: Table) -> str:
     return f"chronolake_{table.table_id.replace('-', '')}_"
-
-
-def state_of_file(file: Path) -> str:
-    """The size, times and inode of a file as a text, which changes when the file is written or replaced."""
-    stat = file.stat()
-    return f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}"
-
-
-def refuse_changed_files(states: Mapping[str, str]) -> None:
-    """Raise ``SourceChanged`` for files that have another state than that in ``states``, by their paths."""
-    changed = [path for path, state in states.items() if not _has_state(Path(path), state)]
-    if changed:
-        raise errors.SourceChanged(
-            f"files changed while they were loaded: {', '.join(changed)}; this commit was not stored. Run the "
-            "ingest again when no other program writes them",
-            {"files": changed},
-        )
-
-
-def _has_state(file: Path, state: str) -> bool:
-    try:
-        return state_of_file(file) == state
-    except OSError:
-        return False

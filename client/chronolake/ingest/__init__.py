@@ -1,0 +1,1 @@
+"""Files that are loaded into tables: strict reading in Arrow, and the job that commits them by an engine."""

@@ -1,0 +1,157 @@
+"""The rows of Parquet files in Arrow, in the types that tables have for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chronolake.ingest import parquet_files
+from chronolake.slices import arrow_types, errors
+from chronolake.writing import csv_types
+from chronolake_model import column_types
+from chronolake_model.column_types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+from chronolake_model.tables import Field
+
+_PRIMITIVES: Final[Mapping[pa.DataType, str]] = {
+    pa.bool_(): "boolean",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.uint8(): "smallint",
+    pa.uint16(): "int",
+    pa.uint32(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.date32(): "date",
+    pa.date64(): "date",
+    pa.string(): csv_types.STRING,
+    pa.large_string(): csv_types.STRING,
+    pa.string_view(): csv_types.STRING,
+    pa.binary(): "binary",
+    pa.large_binary(): "binary",
+    pa.binary_view(): "binary",
+    pa.null(): csv_types.STRING,
+}
+_UINT64: Final = DecimalType(20, 0)
+
+
+def fields_of(files: Sequence[Path]) -> list[Field]:
+    """The columns of all files together. The case of names does not count.
+
+    Raises ``SourceUnreadable`` for one that has different types in two files, or that a file has twice.
+    """
+    parquet_files.refuse_different_types(files)
+    fields: dict[str, Field] = {}
+    for file in files:
+        for name, type_ in _types(file).items():
+            if type_ is not None or name.lower() not in fields:
+                fields[name.lower()] = Field(name, column_types.spell(type_ or PrimitiveType(csv_types.STRING)))
+    return list(fields.values())
+
+
+def rows(
+    file: Path, fields: Sequence[Field], row_group: int | None = None
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of a file, or of one of its row groups, and the number of each batch's first row, from 0.
+
+    A column that the file lacks is null. Raises ``SourceUnreadable``.
+    """
+    targets = {field.name: arrow_types.of(column_types.parse(field.type)) for field in fields}
+    try:
+        parquet = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+        own = {name.lower(): name for name in parquet.schema_arrow.names}
+        count = 0
+        if row_group is not None:
+            count = sum(parquet.metadata.row_group(number).num_rows for number in range(row_group))
+        groups = None if row_group is None else [row_group]
+        for batch in parquet.iter_batches(
+            row_groups=groups, columns=[own[n.lower()] for n in targets if n.lower() in own]
+        ):
+            values = [
+                _converted(batch[own[name.lower()]], type_)
+                if name.lower() in own
+                else pa.nulls(len(batch), type_)
+                for name, type_ in targets.items()
+            ]
+            yield count, pa.RecordBatch.from_arrays(values, names=list(targets))
+            count += len(batch)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as exc:
+        raise errors.SourceUnreadable(f"{file} cannot be read: {exc}", {"file": str(file)}) from exc
+
+
+def row_groups(file: Path) -> int:
+    """The number of row groups of a file."""
+    return int(pq.ParquetFile(file).metadata.num_row_groups)
+
+
+def _types(file: Path) -> dict[str, DataType | None]:
+    """The types of a file's columns; None for a column of nulls without a type."""
+    schema = parquet_files.schema_of(file)
+    int96 = set(parquet_files.int96_columns(file))
+    types: dict[str, DataType | None] = {}
+    folded = [name.lower() for name in schema.names]
+    if repeated := sorted({name for name in schema.names if folded.count(name.lower()) > 1}):
+        raise errors.SourceUnreadable(
+            f"{file} has several columns called {', '.join(repeated)} (case does not count); rename them",
+            {"file": str(file), "columns": repeated},
+        )
+    for field in schema:
+        if field.name in int96:
+            types[field.name] = PrimitiveType("timestamp")
+        elif pa.types.is_null(field.type):
+            types[field.name] = None
+        else:
+            types[field.name] = _type(file, field.name, field.type)
+    return types
+
+
+def _type(file: Path, name: str, type_: pa.DataType) -> DataType:
+    if pa.types.is_dictionary(type_):
+        return _type(file, name, type_.value_type)
+    simple = _simple(type_)
+    if simple is not None:
+        return simple
+    if pa.types.is_struct(type_):
+        return StructType(tuple(StructField(field.name, _type(file, name, field.type)) for field in type_))
+    if pa.types.is_map(type_):
+        return MapType(_type(file, name, type_.key_type), _type(file, name, type_.item_type))
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
+        return ArrayType(_type(file, name, type_.value_type))
+    raise errors.SourceUnreadable(
+        f"{file}, column {name}: tables have no type for {type_}; write another one",
+        {"file": str(file), "column": name, "type": str(type_)},
+    )
+
+
+def _simple(type_: pa.DataType) -> DataType | None:
+    """The type of values that have no parts; None for others."""
+    if (primitive := _PRIMITIVES.get(type_)) is not None:
+        return PrimitiveType(primitive)
+    if pa.types.is_decimal(type_):
+        return DecimalType(type_.precision, type_.scale)
+    if pa.types.is_timestamp(type_):
+        return PrimitiveType("timestamp" if type_.tz else "timestamp_ntz")
+    if pa.types.is_fixed_size_binary(type_):
+        return PrimitiveType("binary")
+    return _UINT64 if pa.types.is_uint64(type_) else None
+
+
+def _converted(values: pa.Array, target: pa.DataType) -> pa.Array:
+    if isinstance(values.type, pa.TimestampType) and values.type.tz is None and target.tz is not None:
+        values = values.cast(pa.timestamp("us"))  # INT96 is a time in UTC.
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    return values.cast(target)

@@ -1,1 +1,0 @@
-"""The files of an ingest: strict checks of their contents, without Spark."""
