@@ -108,9 +108,9 @@ def name(request: pytest.FixtureRequest) -> str:
     return f"ingest.{re.sub(r'[^a-z_]', '_', request.node.name)}"
 
 
-@pytest.fixture(params=["arrow", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.fixture(params=["arrow", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])])
 def engine(request: pytest.FixtureRequest) -> str:
-    """The engine of ``chronolake ingest``. All of them keep the same promises."""
+    """The engine of ``chronolake ingest``. Both keep the same promises; ``BOTH_ENGINES`` tests both soon."""
     if request.param == "spark":
         request.getfixturevalue("spark")
     return str(request.param)

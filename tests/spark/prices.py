@@ -8,12 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 import chronolake
 from chronolake_spark import SparkTable
 
 IDS = range(64)
+SPARK_ENGINE = pytest.mark.parametrize(
+    "engine", [pytest.param("spark", marks=pytest.mark.spark)], indirect=True
+)
+BOTH_ENGINES = pytest.mark.parametrize(
+    "engine", ["arrow", pytest.param("spark", marks=pytest.mark.spark)], indirect=True
+)
+"""For one test of each kind: the others test Spark's engine in ``make test-long``."""
 BUCKETS = 8
 TASKS = 4
 SETTINGS = {"spark.sql.shuffle.partitions": str(TASKS)}

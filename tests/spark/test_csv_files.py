@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.csv
 import pytest
+from hypothesis import assume, given, strategies as st
 
 from chronolake.ingest import csv_files, json_files, text_files
 from chronolake.ingest.csv_files import ReadOptions, TargetColumn
@@ -180,3 +185,23 @@ def test_a_value_that_its_column_does_not_hold_is_refused_with_file_line_column_
     assert refused.value.problem is not None
     context = refused.value.problem.context
     assert (context["file"], context["line"], context["column"]) == (str(file), 5, "v")
+
+
+@given(st.lists(st.sampled_from(['"', '""', ",", "\n", "\r", "x"]), max_size=12), st.integers(1, 5))
+def test_where_quotes_are_clear_arrow_and_the_strict_reader_of_python_read_the_same(
+    pieces: list[str], size: int
+):
+    text = "a,b\n" + "".join(pieces)
+    quotes = text_files.Quotes()
+    for start in range(0, len(text), size):
+        quotes.add(text[start : start + size].encode())
+    assume(quotes.are_clear)
+
+    rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+    assume(all(len(row) == 2 for row in rows))
+    read = pyarrow.csv.read_csv(
+        io.BytesIO(text.encode()),
+        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+        convert_options=pyarrow.csv.ConvertOptions(column_types={"a": pa.string(), "b": pa.string()}),
+    )
+    assert [list(row.values()) for row in read.to_pylist()] == rows[1:]

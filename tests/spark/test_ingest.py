@@ -22,7 +22,7 @@ from chronolake.ingest import loaded_files, source_files
 from chronolake.ingest.job import IngestJob
 from chronolake.ingest.request import IngestRequest
 from chronolake_spark import errors
-from tests.spark.prices import Ingest, rows_of
+from tests.spark.prices import BOTH_ENGINES, SPARK_ENGINE, Ingest, rows_of
 
 CSV = 'id,name,price\n1,"a, ""quoted""\nline",1.5\n2,b,\n'
 
@@ -41,6 +41,7 @@ def test_text_with_quotes_and_line_breaks_is_read_whole(
     assert (result["created"], result["commits"][0]["inserts"]) == (True, 2)
 
 
+@BOTH_ENGINES
 @pytest.mark.parametrize(("type_", "logs"), [("copy_on_write", 0), ("merge_on_read", 1)])
 def test_later_files_correct_earlier_ones(
     ingest: Ingest, table: Callable[[], chronolake.Table], tmp_path: Path, type_: str, logs: int
@@ -100,7 +101,7 @@ def test_files_that_the_metadata_of_one_commit_cannot_name_become_several_commit
     assert len(ingest()["skipped"]) == 5
 
 
-@pytest.mark.parametrize("engine", [pytest.param("spark", marks=pytest.mark.spark)], indirect=True)
+@SPARK_ENGINE
 def test_partitions_may_be_derived(ingest: Ingest, table: Callable[[], chronolake.Table], tmp_path: Path):
     (tmp_path / "in" / "a.csv").write_text("id,day\n1,2026-10-31\n2,2026-11-01\n")
     ingest("--key", "id", "--partition", "month=date_format(day, 'yyyy-MM')")
@@ -243,6 +244,7 @@ def test_a_changed_file_is_loaded_again_only_on_request(
     assert rows_of(table()) == [(1, 10), (2, 22)]
 
 
+@BOTH_ENGINES
 def test_a_file_that_changes_while_it_is_loaded_is_rolled_back(
     job_of: Callable[[IngestRequest], IngestJob],
     client: chronolake.Client,

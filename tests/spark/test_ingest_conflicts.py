@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 
 import chronolake
 from chronolake_spark.write import shuffles
-from tests.spark.prices import Ingest, rows_of
+from tests.spark.prices import SPARK_ENGINE, Ingest, rows_of
 
-pytestmark = pytest.mark.parametrize("engine", [pytest.param("spark", marks=pytest.mark.spark)], indirect=True)
+pytestmark = SPARK_ENGINE
 
 
 @pytest.fixture

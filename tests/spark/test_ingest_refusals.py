@@ -17,7 +17,7 @@ import pytest
 import chronolake
 from chronolake.cli import output
 from chronolake.errors import NamespaceNotFound, TableNotFound
-from tests.spark.prices import Ingest
+from tests.spark.prices import SPARK_ENGINE, Ingest
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_an_error_is_reported(
     assert "Logger" not in shown
 
 
-@pytest.mark.parametrize("engine", [pytest.param("spark", marks=pytest.mark.spark)], indirect=True)
+@SPARK_ENGINE
 @pytest.mark.parametrize("partition", ["p=yeer(n)", "p=n +"])
 def test_a_partition_that_is_no_expression_is_refused_without_a_trace(
     run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path, partition: str

@@ -16,9 +16,10 @@ import pytest
 import chronolake
 from chronolake_model.schemas import RenameColumn
 from tests.spark import hudi_reader
-from tests.spark.prices import Ingest, rows_of
+from tests.spark.prices import BOTH_ENGINES, Ingest, rows_of
 
 
+@BOTH_ENGINES
 def test_values_of_unusual_types_of_files_keep_their_meaning(
     ingest: Ingest, run: Callable[..., int], table: Callable[[], chronolake.Table], tmp_path: Path
 ):

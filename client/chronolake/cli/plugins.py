@@ -16,6 +16,7 @@ import typer
 from chronolake.cli import context, options
 
 GROUP = "chronolake.commands"
+_OF_ARROW = frozenset({"fastavro", "numpy", "obstore", "pyarrow"})
 _HELP_FLAGS = frozenset({"--help", "--show-completion", "--install-completion"})
 
 
@@ -78,7 +79,7 @@ def _add_absent(app: typer.Typer, name: str, reason: Exception) -> None:
 
 
 def _fail_absent(name: str, reason: Exception) -> NoReturn:
+    extra = "arrow" if name == "ingest" and getattr(reason, "name", None) in _OF_ARROW else "spark-local"
     context.fail(
-        f"`chronolake {name}` cannot be loaded ({reason}); install it with: "
-        "pip install 'chronolake[spark-local]'"
+        f"`chronolake {name}` cannot be loaded ({reason}); install it with: pip install 'chronolake[{extra}]'"
     )
