@@ -97,14 +97,6 @@ def test_a_logger_of_the_jvm_is_silent_for_a_while(spark: SparkSession):
 
 
 @pytest.mark.spark
-def test_a_path_is_escaped_as_spark_shows_it(spark: SparkSession, tmp_path: Path):
-    file = tmp_path / "a b%.txt"
-    file.write_text("x")
-    [row] = spark.read.text(str(tmp_path)).select("_metadata.file_path").collect()
-    assert row.file_path.endswith(internals.escaped_path(spark, file))
-
-
-@pytest.mark.spark
 def test_plans_have_their_stages_patterns_leaves_and_sizes(spark: SparkSession, frame: DataFrame):
     doubled = frame.select(internals.expression(spark, "id * 2 AS twice"))
     assert doubled.columns == ["twice"]

@@ -5,7 +5,7 @@ Both engines read files by this module: Spark in its tasks, the other one in the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import assert_never
@@ -16,6 +16,7 @@ import pyarrow as pa
 from chronolake.ingest import csv_files, formats, json_rows, parquet_rows, row_scans
 from chronolake.ingest.csv_files import ReadOptions, TargetColumn
 from chronolake.ingest.formats import Format
+from chronolake.ingest.parquet_rows import Numbers
 from chronolake.writing import csv_types
 from chronolake_model.tables import Field
 
@@ -69,28 +70,24 @@ class FileRows:
 
         Raises ``SourceUnreadable``, and ``SchemaMismatch`` for a string that does not fit its column.
         """
-        for start, batch in self._read(part):
-            numbers = np.arange(start, start + len(batch))
-            if part.left_out:
-                kept = ~np.isin(numbers, list(part.left_out))
-                batch, numbers = batch.filter(pa.array(kept)), numbers[kept]  # noqa: PLW2901
+        for numbers, batch in self._read(part):
             yield self._converted(part, batch, numbers), pa.array(numbers, pa.int64())
 
-    def _read(self, part: FilePart) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _read(self, part: FilePart) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
         format_ = formats.format_of(part.file)
         assert format_ is not None, part.file
         match format_:
             case Format.CSV:
                 types = {of.name: of.type for of in self.own}
-                return csv_files.rows(part.file, types, self.reading)
+                return _numbered(csv_files.rows(part.file, types, self.reading))
             case Format.JSON:
-                return json_rows.rows(part.file, self.own)
+                return _numbered(json_rows.rows(part.file, self.own))
             case Format.PARQUET:
-                return parquet_rows.rows(part.file, self.own, part.row_group)
+                return parquet_rows.rows(part.file, self.own, part.row_group, part.left_out)
             case _:
                 assert_never(format_)
 
-    def _converted(self, part: FilePart, batch: pa.RecordBatch, numbers: np.ndarray) -> pa.RecordBatch:
+    def _converted(self, part: FilePart, batch: pa.RecordBatch, numbers: Numbers) -> pa.RecordBatch:
         for name, column in self._targets.items():
             values = batch[name]
             try:
@@ -106,7 +103,7 @@ class FileRows:
         name: str,
         values: pa.Array,
         mismatch: csv_types.ValueMismatch,
-        numbers: np.ndarray,
+        numbers: Numbers,
     ) -> Exception:
         number = int(numbers[mismatch.index])
         is_json = formats.format_of(part.file) is Format.JSON
@@ -115,3 +112,8 @@ class FileRows:
         context |= {"place": place} if is_json else {"row": number + 1}
         error = row_scans.misfit(name, values[mismatch.index].as_py(), self._targets[name])
         return error(f"{part.file}, {place}", context)
+
+
+def _numbered(batches: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
+    for start, batch in batches:
+        yield np.arange(start, start + len(batch)), batch

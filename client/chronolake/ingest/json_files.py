@@ -1,4 +1,4 @@
-"""Strict reading of JSON files: a value that Spark would drop or change is an error.
+"""Strict checks of JSON files: a value that no table holds as it is written is an error.
 
 Arrow matches the lines of a known shape. Only other lines, and files that are one array, are decoded.
 """
@@ -39,7 +39,7 @@ def shape_of(
     ``check`` is called for each chunk of a file, and may raise to end the reading. Bad rows are added to
     ``bad``, and raised without it: lines that are no record (``SourceUnreadable``), and values of ``op_column``
     that name no operation (``SchemaMismatch``). Raises ``SourceUnreadable`` for the first other value that
-    Spark would not load as it is written, and ``TooManyBadRows``.
+    that no table holds as it is written, and ``TooManyBadRows``.
     """
     if bad is None:
         with bad_rows.refused() as collector:

@@ -1,7 +1,6 @@
-"""Records of JSON files, decoded strictly (RFC 8259): Spark and Python accept more than the standard.
+"""Records of JSON files, decoded strictly (RFC 8259).
 
-Spark reads the first value of a line and ignores the text after it, and accepts single quotes. Python keeps
-the last of two fields of one name, and accepts ``NaN``.
+PyArrow keeps the first of two fields of one name, Python the last, which also accepts ``NaN``.
 """
 
 from __future__ import annotations

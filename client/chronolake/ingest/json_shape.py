@@ -1,7 +1,6 @@
 """The shapes of JSON columns: the kind of values, their fields, and the size of their numbers.
 
-Spark makes a string of a column of several kinds of values, and null of a field whose name differs from another
-one only in case. Both are refused.
+A column of several kinds of values, and fields whose names differ only in case, are refused.
 """
 
 from __future__ import annotations

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -45,6 +47,7 @@ _PRIMITIVES: Final[Mapping[pa.DataType, str]] = {
     pa.binary_view(): "binary",
     pa.null(): csv_types.STRING,
 }
+Numbers = npt.NDArray[np.int64]
 _UINT64: Final = DecimalType(20, 0)
 
 
@@ -63,31 +66,38 @@ def fields_of(files: Sequence[Path]) -> list[Field]:
 
 
 def rows(
-    file: Path, fields: Sequence[Field], row_group: int | None = None
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of a file, or of one of its row groups, and the number of each batch's first row, from 0.
+    file: Path,
+    fields: Sequence[Field],
+    row_group: int | None = None,
+    left_out: Collection[int] = (),
+) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
+    """The rows of a file, or of one of its row groups, and the number of each, from 0.
 
-    A column that the file lacks is null. Raises ``SourceUnreadable``.
+    A column that the file lacks is null. Rows that are ``left_out`` are not converted: no type may hold them.
+    Raises ``SourceUnreadable``.
     """
     targets = {field.name: arrow_types.of(column_types.parse(field.type)) for field in fields}
     try:
         parquet = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
         own = {name.lower(): name for name in parquet.schema_arrow.names}
-        count = 0
-        if row_group is not None:
-            count = sum(parquet.metadata.row_group(number).num_rows for number in range(row_group))
+        sizes = [parquet.metadata.row_group(number).num_rows for number in range(row_group or 0)]
+        count = sum(sizes)
         groups = None if row_group is None else [row_group]
-        for batch in parquet.iter_batches(
-            row_groups=groups, columns=[own[n.lower()] for n in targets if n.lower() in own]
-        ):
+        wanted = [own[name.lower()] for name in targets if name.lower() in own]
+        for batch in parquet.iter_batches(row_groups=groups, columns=wanted):
+            numbers = np.arange(count, count + len(batch))
+            count += len(batch)
+            kept = batch
+            if left_out:
+                is_kept = ~np.isin(numbers, list(left_out))
+                kept, numbers = batch.filter(pa.array(is_kept)), numbers[is_kept]
             values = [
-                _converted(batch[own[name.lower()]], type_)
+                _converted(kept[own[name.lower()]], type_)
                 if name.lower() in own
-                else pa.nulls(len(batch), type_)
+                else pa.nulls(len(kept), type_)
                 for name, type_ in targets.items()
             ]
-            yield count, pa.RecordBatch.from_arrays(values, names=list(targets))
-            count += len(batch)
+            yield numbers, pa.RecordBatch.from_arrays(values, names=list(targets))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as exc:
         raise errors.SourceUnreadable(f"{file} cannot be read: {exc}", {"file": str(file)}) from exc
 

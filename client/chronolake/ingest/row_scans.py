@@ -1,4 +1,4 @@
-"""Finds the rows of Parquet and JSON files that no table can hold, where Spark would name only one.
+"""Finds the rows of Parquet and JSON files that no table can hold, where an engine names only one.
 
 A row is bad that has no record key, a string that is not UTF-8, or a string that does not fit the type of its
 column.

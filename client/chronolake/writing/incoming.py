@@ -240,10 +240,15 @@ def _check(incoming: Incoming) -> None:
     kept = incoming.kept_columns
     required = [of.name for of in table.schema if not of.nullable and of.name not in kept]
     is_global = table.index.type is IndexType.RECORD
-    for rows in _by_key(incoming.rows, is_global=is_global):
+    portions: Iterable[pa.Table] = _by_key(incoming.rows, is_global=is_global)
+    if incoming.treatment.is_of_files:  # Their order decides, so no check compares the rows of a key.
+        portions = (pa.Table.from_batches([batch]) for batch in incoming.rows)
+    for rows in portions:
         row_checks.check_required(rows, required)
         row_checks.check_delete_flags(rows)
         row_checks.check_ordering(rows, table.merge_fields if has_log else ())
+        if incoming.treatment.is_of_files:
+            continue
         latest = merge.latest_per_key(rows, table.merge_fields)
         if existing is Existing.FAIL and len(latest.records) < len(rows):
             key, _ = row_checks.repeated(rows)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from py4j.java_gateway import JavaObject
@@ -92,11 +91,6 @@ def planned_ms(spark: SparkSession, query_id: str, batch_id: int) -> int:
     queries = spark._jsparkSession.sharedState().activeStreamingQueries()
     query = queries.get(spark._jvm.java.util.UUID.fromString(query_id))
     return int(query.offsetLog().offsetSeqMetadataForBatchId(batch_id).get().batchTimestampMs())
-
-
-def escaped_path(spark: SparkSession, file: Path) -> str:
-    """The path of a local file as Spark's ``_metadata.file_path`` has it."""
-    return str(spark._jvm.org.apache.hadoop.fs.Path(str(file)).toUri().getRawPath())
 
 
 def expression(spark: SparkSession, text: str) -> Column:
