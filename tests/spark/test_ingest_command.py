@@ -18,7 +18,7 @@ from rich.console import Console
 
 import chronolake
 from chronolake.cli import main as command_line, output
-from chronolake.ingest import request as ingest_request
+from chronolake.ingest import request as ingest_request, source_files
 from chronolake.ingest.job import Prepared
 from chronolake.ingest.request import Batch, IngestRequest
 from chronolake_model.tables import BucketIndex, Field, SchemaField, Table
@@ -26,7 +26,8 @@ from chronolake_model.times import Tick
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark.driver import spark_failures
 from chronolake_spark.errors import SchemaMismatch, TableMismatch
-from chronolake_spark.ingest import command
+from chronolake_spark.ingest import command, engines
+from chronolake_spark.ingest.engines import EngineName
 
 ID_ONLY = [Field("id", "bigint")]
 ID_DAY_OP = [*ID_ONLY, Field("day", "date"), Field("op", "string")]
@@ -231,6 +232,49 @@ def test_each_file_that_the_table_has_is_counted(capsys: pytest.CaptureFixture[s
     assert partly.skipped == ["a.csv", "b.csv"]
     assert "nothing new to load; the table had 2 files already" in capsys.readouterr().out
     assert command.line(known.batches[0], None) == "  3 files: the table has them already"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "options", "bytes_max", "taken"),
+    [
+        ("auto", {}, 2**30, "arrow: 2 files of 0.0 MB, up to 1 GB need no Spark"),
+        ("auto", {}, 11, "spark: 2 files of 0.0 MB, more than"),
+        ("auto", {"partition": ("day",)}, 2**30, "arrow: "),
+        (
+            "auto",
+            {"partition": ("m=month(day)",)},
+            2**30,
+            "spark: --partition m=…, an SQL expression",
+        ),
+        ("spark", {}, 2**30, "spark: --engine spark"),
+        ("arrow", {}, 11, "arrow: --engine arrow"),
+    ],
+)
+def test_the_engine_follows_from_the_files_and_the_options(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    wanted: str,
+    options: dict[str, Any],
+    bytes_max: int,
+    taken: str,
+) -> None:
+    monkeypatch.setattr(engines, "BYTES_MAX", bytes_max)
+    for number in range(2):
+        (tmp_path / f"{number}.csv").write_text("id,day\n")  # 7 bytes
+    request = IngestRequest("shop.t", str(tmp_path), ("id",), **options)
+
+    chosen = engines.choose(EngineName(wanted), request, source_files.find(str(tmp_path)))
+    assert f"{chosen.name}: {chosen.reason}".startswith(taken)
+
+
+@pytest.mark.parametrize("option", [("--partition", "m=month(id)"), ("--follow",)])
+def test_what_needs_spark_is_refused_without_it(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path, option: tuple[str, ...]
+) -> None:
+    (tmp_path / "a.csv").write_text("id\n")
+
+    assert run("--engine", "arrow", *option) == 2
+    assert "needs Spark: leave --engine out" in " ".join(capsys.readouterr().err.replace("│", " ").split())
 
 
 def table_at(base_path: str) -> Table:

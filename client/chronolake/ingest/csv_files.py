@@ -7,6 +7,7 @@ empty value is null, a quoted empty value is the empty string, and an empty line
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -35,12 +36,13 @@ _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs"}
 class TargetColumn:
     """The type that a column is to have; ``stated`` says that the caller named it for this very load.
 
-    ``is_fixed`` if the column of the table cannot be widened.
+    ``is_fixed`` if the column of the table cannot be widened, ``is_inferred`` if it is that of the values.
     """
 
     type: str
     stated: bool = False
     is_fixed: bool = False
+    is_inferred: bool = False
 
     def advice(self, name: str, value: str) -> str:
         """The advice for a value that does not fit the type."""
@@ -53,6 +55,10 @@ class KeptTexts:
     def __init__(self, bytes_max: int) -> None:
         self._bytes_left = bytes_max
         self._files: dict[Path, list[pa.RecordBatch]] = {}
+
+    def has(self, file: Path) -> bool:
+        """Whether a file is kept."""
+        return file in self._files
 
     def take(self, file: Path) -> Sequence[pa.RecordBatch] | None:
         """All rows of a file, which are kept no longer; None if they were not kept."""
@@ -150,10 +156,12 @@ def rows(file: Path, types: Mapping[str, str], reading: ReadOptions) -> Iterator
     targets = {name: _target(reading, name, type_) for name, type_ in types.items()}
     try:
         with ThreadPoolExecutor(_THREADS) as threads:
+            # Types were inferred from the very texts that are kept.
+            is_kept = reading.kept is not None and reading.kept.has(file)
+            convert = functools.partial(_convert, are_inferred=is_kept)
             for start, batch in _texts(file, reading):
-                convert = functools.partial(_convert, batch)
                 try:
-                    values = list(threads.map(convert, targets, targets.values()))
+                    values = list(threads.map(convert, itertools.repeat(batch), targets, targets.values()))
                 except _BadRow as bad:
                     [line] = _lines_of(file, reading.encoding, [start + bad.index])
                     raise bad.at(file, line) from bad
@@ -175,7 +183,7 @@ def _texts(file: Path, reading: ReadOptions) -> Iterator[tuple[int, pa.RecordBat
 
 def _target(reading: ReadOptions, name: str, type_: str) -> TargetColumn:
     known = reading.column(name)
-    return TargetColumn(type_) if known is None else replace(known, type=type_)
+    return TargetColumn(type_, is_inferred=True) if known is None else replace(known, type=type_)
 
 
 def header_of(file: Path, encoding: str) -> Header:
@@ -421,15 +429,19 @@ def _refuse_operation(rows: pa.RecordBatch, name: str) -> None:
         raise _BadRow(index, lambda where, place: operations.refused(where, name, value, place))
 
 
-def _convert(rows: pa.RecordBatch, name: str, column: TargetColumn) -> pa.Array:
-    """The values of a column. Raises ``_BadRow`` for one that does not fit."""
+def _convert(rows: pa.RecordBatch, name: str, column: TargetColumn, *, are_inferred: bool = False) -> pa.Array:
+    """The values of a column. Raises ``_BadRow`` for one that does not fit.
+
+    ``are_inferred`` if the types of columns were inferred from these values, unless the columns are known.
+    """
     if csv_types.arrow_type(column.type) is None:
         raise errors.SchemaMismatch(
             f"the column {name} is {column.type}, which CSV files cannot hold; load JSON lines or Parquet",
             {"column": name},
         )
     try:
-        return csv_types.convert(rows[name], column.type, stated=column.stated)
+        are_matched = are_inferred and column.is_inferred
+        return csv_types.convert(rows[name], column.type, stated=column.stated, are_matched=are_matched)
     except ValueMismatch as mismatch:
         value = rows[name][mismatch.index].as_py()
         shown = value[:_VALUE_CHARS_MAX]

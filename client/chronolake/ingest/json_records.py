@@ -1,6 +1,6 @@
 """Records of JSON files, decoded strictly (RFC 8259).
 
-PyArrow keeps the first of two fields of one name, Python the last, which also accepts ``NaN``.
+Python keeps the last of two fields of one name, and accepts ``NaN``.
 """
 
 from __future__ import annotations

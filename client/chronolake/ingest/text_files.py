@@ -20,7 +20,7 @@ import numpy as np
 from chronolake.slices import errors
 
 UTF8 = "utf-8"
-_CHUNK_BYTES = 1 << 20
+_CHUNK_BYTES = 4 << 20
 JSON_ADVICE = "JSON files are UTF-8: convert it"
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SAMPLE_BYTES = 4096
@@ -72,8 +72,7 @@ class Quotes:
         if self._closed_last and text[:1] not in _AFTER_VALUE:
             self._are_clear = False
             return
-        opens = (np.arange(len(places)) % 2 == 0) ^ self._is_open
-        opening, closing = places[opens], places[~opens]
+        opening, closing = places[self._is_open :: 2], places[not self._is_open :: 2]
         self._is_open ^= len(places) % 2 == 1
         self._closed_last = len(closing) > 0 and int(closing[-1]) == len(padded) - 1
         inner = closing[: len(closing) - self._closed_last]

@@ -42,7 +42,7 @@ ORDER_PREFIX = "_chronolake_order_"
 SOURCE_SPLIT = "_chronolake_source_split"
 SOURCE_ROW = "_chronolake_source_row"
 SOURCE_ORDER = (SOURCE_SPLIT, SOURCE_ROW)
-"""In a frame read from files: the order of the files and of the rows in them. ``chronolake_spark.ingest`` says how."""
+"""In a frame read from files: the order of the files and of the rows in them."""
 
 CHANGE_TYPE = "_change_type"
 """The column that an incremental read adds: ``upsert`` or ``delete``."""

@@ -85,19 +85,21 @@ def arrow_type(type_: str) -> pa.DataType | None:
     return _ARROW.get(type_)
 
 
-def convert(texts: pa.Array, type_: str, *, stated: bool) -> pa.Array:
+def convert(texts: pa.Array, type_: str, *, stated: bool, are_matched: bool = False) -> pa.Array:
     """The values in the column's type. Raises ``ValueMismatch`` for a value that does not fit.
 
     A value fits if it can be written back exactly. If the caller ``stated`` the type, these are accepted too:
     leading zeros, a plus sign, fewer fraction digits than the decimal has, no digit before or after the point,
     ``TRUE``, times without a zone (as UTC), and fractions that a float or a double only approximates. A value
     that the type cannot hold never fits, and no whole number that a float or a double would change.
+    ``are_matched`` says that all texts match ``pattern``.
     """
     target = arrow_type(type_)
     assert target is not None, type_
     if type_ == STRING:
         return texts
-    _refuse_unmatched(texts, pattern(type_, stated=stated))
+    if not are_matched:
+        _refuse_unmatched(texts, pattern(type_, stated=stated))
     if stated:
         texts = pc.replace_substring_regex(texts, r"^\+", "")
     if stated and type_ == "timestamp":

@@ -5,7 +5,9 @@ Memory holds some hundred megabytes of them. More are spilled to a file without 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -31,6 +33,7 @@ from chronolake_model.vocabulary import IndexType, Operation, TableType
 GivenRows: TypeAlias = Any
 """Arrow, pandas or polars: a table, a frame or a reader; a dict of columns; or a list of dicts."""
 
+_THREADS: Final = 2
 _KINDS: Final = "a table or reader of Arrow, a frame of pandas or polars, a dict of columns, or a list of dicts"
 
 
@@ -209,17 +212,27 @@ def _tagged(
     fields = [field for field in table.schema if field.name in sources]
     own = {field.name: field.name for field in fields}
     tagging = arrow_tags.Tagging(table, arrow_types.own_layout(table.schema), own, treatment.deletes)
-    first = 0
-    for batch in batches:
-        if not len(batch):
-            continue
+
+    def tagged(batch: pa.RecordBatch, first: int) -> list[pa.RecordBatch]:
         given = {field.name: pa.chunked_array([batch.column(sources[field.name])]) for field in fields}
         rows = pa.table({field.name: conversions.converted(given[field.name], field) for field in fields})
-        tagged = tagging.tagged(rows)
+        result = tagging.tagged(rows)
         if treatment.is_of_files:
-            tagged = _ordered(tagged, batch, table, first)
+            result = _ordered(result, batch, table, first)
+        return list(result.combine_chunks().to_batches())
+
+    first = 0
+    pending: deque[Future[list[pa.RecordBatch]]] = deque()
+    with ThreadPoolExecutor(_THREADS) as threads:
+        for batch in batches:
+            if not len(batch):
+                continue
+            pending.append(threads.submit(tagged, batch, first))
             first += len(batch)
-        yield from tagged.combine_chunks().to_batches()
+            if len(pending) > _THREADS:
+                yield from pending.popleft().result()
+        while pending:
+            yield from pending.popleft().result()
 
 
 def _ordered(tagged: pa.Table, batch: pa.RecordBatch, table: Table, first: int) -> pa.Table:
