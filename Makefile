@@ -18,7 +18,7 @@ comma := ,
 EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test suite test-long test-hudi test-flink test-clients check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-archive bench-followers bench-publishing bench-rows bench-spark bench-hudi bench-streaming soak walks budgets fuzz clean
+.PHONY: help install demo test suite test-long test-hudi test-flink test-clients check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-archive bench-followers bench-publishing bench-rows bench-iceberg bench-spark bench-hudi bench-streaming soak walks budgets fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -110,6 +110,9 @@ bench-publishing: $(READY) ## publication for Hudi's readers: rate, lag, cost, o
 
 bench-rows: $(READY) ## rows by the client without Spark, beside pyarrow.dataset over the same files (ROWS=5000000 ROUNDS=5; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.rows
+
+bench-iceberg: $(READY) ## loading an Iceberg table after a commit, beside loading it unchanged (FILES=1000,20000 SNAPSHOTS=1,500 ROUNDS=9; CHECK=1 fails on a missed target)
+	$(BIN)/python -m benchmarks.iceberg
 
 bench-spark: $(READY) ## Spark's writes and reads against plain Spark (CASES=abcdefg ROWS=5000000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.spark
