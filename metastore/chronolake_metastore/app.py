@@ -115,7 +115,7 @@ def create_app(settings: Settings) -> Application:
     service = Service(database, sequencer, marker_batcher, watch.refuse)
 
     folders = IcebergFolders(database, settings.storage_endpoints)
-    catalog = Catalog(service, folders.open, settings.iceberg_snapshots_max)
+    catalog = Catalog(service, folders.open, settings.iceberg_snapshots_max, notifier.notify)
     index = health.index_of(settings)
     iceberg = [iceberg_handlers.router(service, catalog)] if settings.iceberg_snapshots_max else []
 

@@ -258,9 +258,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Option(
             help="The newest states of a table that the Iceberg catalog, at /iceberg, has as snapshots. The "
-            "server writes their metadata, so it must reach the storage as writers do. 0: no catalog. "
-            "All servers need the same number: one with less removes what the others keep.",
+            "server writes their metadata, so it must reach the storage as writers do. 0: no catalog.",
             min=0,
+            max=10_000,
         ),
     ] = 1_000
     iceberg_expiry_seconds: Annotated[

@@ -14,6 +14,8 @@ import pytest
 
 import chronolake
 from chronolake_model.meta_columns import META
+from chronolake_model.tables import BucketIndex
+from chronolake_model.vocabulary import IndexType
 from chronolake_storage.guard import ICEBERG_FOLDER
 from tests.fix_server import ServerProcess
 from tests.server.iceberg_tables import commit, new_table
@@ -116,6 +118,8 @@ def test_refs_alone_have_the_present_snapshot_and_those_of_savepoints(
     commit(table)
     commit(table)
     path = "/namespaces/ice/tables/saved"
+    rest.get(path)
+    wait_until(lambda: len(rest.get(path).json()["metadata"]["snapshots"]) == 3)
     whole = rest.get(path)
     refs = rest.get(path, params={"snapshots": "refs"})
     ids = [snapshot["snapshot-id"] for snapshot in whole.json()["metadata"]["snapshots"]]
@@ -145,15 +149,34 @@ def test_a_restarted_server_goes_on_with_the_metadata_of_the_former_one(
         assert answers[0]["metadata"]["snapshots"][:-1] == before
 
 
+def test_snapshots_of_loaded_tables_alone_are_made_without_a_request(
+    new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
+) -> None:
+    server = new_server(dsn)
+    with chronolake.connect(server.url) as client:
+        client.create_namespace("ice")
+        followed, other = (new_table(client, f"ice.{name}", tmp_path / name) for name in ("followed", "other"))
+        commit(followed)
+        httpx.get(f"{server.url}/iceberg/v1/namespaces/ice/tables/followed")
+        folder = tmp_path / "followed" / ICEBERG_FOLDER / followed.definition.table_id
+        wait_until(lambda: len(list(folder.glob("snap-*"))) == 2)
+        commit(followed)
+        wait_until(lambda: len(list(folder.glob("snap-*"))) == 3)
+        commit(other)
+        assert not (tmp_path / "other" / ICEBERG_FOLDER).exists()
+
+
 def test_metadata_that_no_retained_state_needs_is_removed(
     new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
 ) -> None:
     server = new_server(dsn, "--iceberg-expiry-seconds", "0.05")
     with chronolake.connect(server.url) as client:
         client.create_namespace("ice")
-        table = new_table(client, "ice.orders", tmp_path / "orders")
+        table = new_table(client, "ice.orders", tmp_path / "orders", index=BucketIndex(IndexType.SIMPLE))
         path = f"{server.url}/iceberg/v1/namespaces/ice/tables/orders"
-        commit(table, file_id="00000001-0000-0000-0000-000000000000-0")
+        # A chunk ends after the first of them.
+        commit(table, file_id="00000001-0000-0000-0000-000000000097-0")
+        commit(table, file_id="00000002-0000-0000-0000-000000000000-0")
         for _ in range(5):
             commit(table)
             httpx.get(path)
@@ -200,6 +223,11 @@ def test_a_name_that_stood_for_two_columns_in_files_without_field_ids_is_refused
 ) -> None:
     table = new_table(client, "ice.twice", tmp_path / "twice")
     commit(table, has_field_ids=False)
+    table.change_schema([chronolake.DropColumn("value"), chronolake.AddColumn("value", "string")])
+    commit(table, has_field_ids=False)
+    # The one that reads right is listed alone.
+    assert len(rest.get("/namespaces/ice/tables/twice").json()["metadata"]["snapshots"]) == 1
+    commit(table, has_field_ids=False, file_id="00000001-0000-0000-0000-000000000000-0")
     table.change_schema([chronolake.DropColumn("value"), chronolake.AddColumn("value", "string")])
     commit(table, has_field_ids=False)
     answer = rest.get("/namespaces/ice/tables/twice")

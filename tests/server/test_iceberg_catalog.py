@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import struct
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -17,7 +18,7 @@ import pytest
 import chronolake
 from chronolake import Field
 from chronolake_metastore import errors
-from chronolake_metastore.iceberg import bounds, building, catalog as catalogs, expiry
+from chronolake_metastore.iceberg import bounds, building, expiry
 from chronolake_metastore.iceberg.catalog import Catalog, LoadedTable
 from chronolake_metastore.iceberg.schemas import AmbiguousName
 from chronolake_metastore.service.service import Service
@@ -54,8 +55,16 @@ def with_catalog(
 
 
 def load(dsn: str, table: chronolake.Table, snapshots_max: int = 1_000) -> LoadedTable:
-    """A table as a new catalog loads it."""
-    return with_catalog(dsn, lambda catalog: catalog.load(TESTER, table.name), snapshots_max)
+    """A table as a new catalog loads it when all snapshots are made."""
+    return with_catalog(dsn, lambda catalog: load_whole(catalog, table.name), snapshots_max)
+
+
+async def load_whole(catalog: Catalog, name: str) -> LoadedTable:
+    """A table with all snapshots."""
+    await catalog.load(TESTER, name)
+    while await catalog.follow(TESTER):
+        pass
+    return await catalog.load(TESTER, name)
 
 
 def records_of(url: str) -> list[Any]:
@@ -129,18 +138,76 @@ def test_the_files_of_a_snapshot_are_encoded_outside_of_the_event_loop(
 
 
 def test_a_request_that_waited_takes_the_answer_that_was_made_meanwhile(
-    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path
 ) -> None:
     table = new_table(client, "ice.waiting", tmp_path / "waiting")
     commit(table)
-    monkeypatch.setattr(catalogs, "BACKFILL_SECONDS", -1.0)
 
     async def load_thrice(catalog: Catalog) -> list[LoadedTable]:
         return await asyncio.gather(*(catalog.load(TESTER, table.name) for _ in range(3)))
 
     first, *others = with_catalog(shared_dsn, load_thrice)
     assert all(other is first for other in others)
+    # Those of older states are not made by requests.
     assert len(first.metadata["snapshots"]) == 1
+
+
+def test_a_commit_costs_the_encoding_of_the_files_that_it_changes(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(client, "ice.carried", tmp_path / "carried")
+    for bucket in (1, 2, 3):
+        commit(table, file_id=f"{bucket:08d}-0000-0000-0000-000000000000-0")
+    whole = load(shared_dsn, table)
+    commit(table)
+    statistics, encoded = bounds.statistics, list[Any]()
+
+    def recorded(*args: Any) -> bounds.Statistics:
+        encoded.append(args)
+        return statistics(*args)
+
+    monkeypatch.setattr(bounds, "statistics", recorded)
+    carried = files_of(with_catalog(shared_dsn, lambda catalog: catalog.load(TESTER, table.name)))
+    # The new file and the one that it replaces.
+    assert len(encoded) == 2
+    assert [status for status, *_ in carried].count(2) == 1
+    shutil.rmtree(list_of(whole, 0).parent)
+    anew = files_of(with_catalog(shared_dsn, lambda catalog: catalog.load(TESTER, table.name)))
+    assert carried == anew
+
+
+def files_of(loaded: LoadedTable) -> list[tuple[int, int, int, str]]:
+    """The status of each file of the present snapshot, and the fields that readers use."""
+    return sorted(
+        (entry["status"], entry["snapshot_id"], entry["sequence_number"], repr(entry["data_file"]))
+        for manifest in records_of(loaded.metadata["snapshots"][-1]["manifest-list"])
+        for entry in records_of(manifest["manifest_path"])
+    )
+
+
+def test_servers_that_show_different_numbers_of_snapshots_do_not_disturb_each_other(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path
+) -> None:
+    table = new_table(client, "ice.numbers", tmp_path / "numbers")
+    table.savepoint()
+    for _ in range(5):
+        commit(table)
+
+    async def use_few(catalog: Catalog) -> LoadedTable:
+        loaded = await load_whole(catalog, table.name)
+        await expire_twice(catalog)
+        return loaded
+
+    few = with_catalog(shared_dsn, use_few, 2)
+    many = load(shared_dsn, table)
+    assert with_catalog(shared_dsn, use_few, 2) == few
+    assert load(shared_dsn, table) == many
+    snapshots = many.metadata["snapshots"]
+    assert [len(few.metadata["snapshots"]), len(snapshots)] == [3, 6]
+    assert all(records_of(snapshot["manifest-list"]) for snapshot in [*few.metadata["snapshots"], *snapshots])
+    parents = [snapshot.get("parent-snapshot-id") for snapshot in snapshots]
+    assert parents == [None, *(snapshot["snapshot-id"] for snapshot in snapshots[:-1])]
+    assert few.metadata["snapshots"][1:] == snapshots[-2:]
 
 
 def test_a_table_without_the_claim_of_its_folder_is_refused_before_its_snapshots_are_made(
@@ -160,7 +227,7 @@ def test_the_snapshots_of_a_table_with_an_ambiguous_name_are_made_once(
     table = new_table(client, "ice.ambiguous", tmp_path / "ambiguous")
     commit(table, has_field_ids=False)
     table.change_schema([chronolake.DropColumn("value"), chronolake.AddColumn("value", "string")])
-    commit(table, has_field_ids=False)
+    commit(table, has_field_ids=False, file_id="00000001-0000-0000-0000-000000000000-0")
 
     async def load_twice(catalog: Catalog) -> None:
         with pytest.raises(AmbiguousName):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -23,10 +24,15 @@ Row = dict[int, Any]
 """A row by field ids."""
 
 
-def load(url: str, name: str, options: Mapping[str, str] | None = None) -> Table:
-    """A table as pyiceberg loads it from a server's catalog."""
+def load(url: str, name: str, snapshots: int, options: Mapping[str, str] | None = None) -> Table:
+    """A table as pyiceberg loads it from a server's catalog when it has a number of snapshots."""
     catalog = RestCatalog("chronolake", uri=f"{url}/iceberg", **(options or {}))
+    deadline = time.monotonic() + 30
     loaded: Table = catalog.load_table(name)
+    while len(loaded.metadata.snapshots) != snapshots:
+        assert time.monotonic() < deadline, loaded.metadata.snapshots
+        time.sleep(0.05)
+        loaded = catalog.load_table(name)
     return loaded
 
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import bisect
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 from typing import Final, Protocol
 
 import msgspec
 
-from chronolake_metastore.iceberg import bounds, chunks, manifests, partitions, schemas
+from chronolake_metastore.iceberg import chunks, manifests
 from chronolake_metastore.iceberg.chunks import Chunk, ChunkTotals, GroupRange, SnapshotIndex
-from chronolake_metastore.iceberg.manifests import IcebergManifest, ManifestEntry
-from chronolake_metastore.iceberg.partitions import PartitionValue, Spec
-from chronolake_metastore.queries.iceberg import TableStates
+from chronolake_metastore.iceberg.encoding import Encoding
+from chronolake_metastore.iceberg.folders import MetadataFolder
+from chronolake_metastore.iceberg.manifests import IcebergManifest, ManifestEntry, Status
 from chronolake_metastore.store.files import FIRST, GroupKey
 from chronolake_metastore.store.iceberg import BaseFileOfStates, ServedState
-from chronolake_model.file_names import relative_path
 from chronolake_model.times import Micros
-from chronolake_model.vocabulary import TableType
 
 ROWS: Final = 10_000
 """The most files that are read at once."""
@@ -29,6 +28,8 @@ _ROWS_MIN: Final = 1_000
 CHANGED_MAX: Final = 2_000
 """With more changed file groups than this, all chunks are made anew."""
 WRITTEN_AT_ONCE: Final = 64
+READ_AT_ONCE: Final = 16
+"""The manifests that are read at once."""
 
 
 class Facts(Protocol):
@@ -42,68 +43,55 @@ class Facts(Protocol):
     ) -> list[BaseFileOfStates]:
         """The first files in ranges of file groups."""
 
+    async def files_of(
+        self, state: ServedState, parent: ServedState | None, groups: Sequence[GroupKey], limit: int
+    ) -> list[BaseFileOfStates]:
+        """The first files of file groups."""
 
-class Unwritten:
-    """Files that are made and not written yet, in the order in which they may appear: by their stages.
 
-    ``create`` writes files, stage by stage.
-    """
+class MetadataFiles:
+    """The files in a folder, and those that are not written yet: in the order in which they may appear."""
 
-    def __init__(self, create: Callable[[Sequence[Sequence[tuple[str, bytes]]]], Awaitable[None]]) -> None:
-        self._create = create
-        self._stages: tuple[list[tuple[str, bytes]], ...] = ([], [], [])
+    def __init__(self, folder: MetadataFolder) -> None:
+        self._folder = folder
+        self._manifests: dict[str, bytes] = {}
+        self._lists: dict[str, bytes] = {}
+        self._metadata: dict[str, bytes] = {}
 
     def manifest(self, name: str, content: bytes) -> None:
         """Add a manifest."""
-        self._stages[0].append((name, content))
+        self._manifests[name] = content
 
     def manifest_list(self, name: str, content: bytes) -> None:
         """Add a manifest list."""
-        self._stages[1].append((name, content))
+        self._lists[name] = content
+
+    async def manifest_list_of(self, name: str) -> bytes | None:
+        """A manifest list, if it exists."""
+        return self._lists.get(name) or await self._folder.read(name)
 
     def metadata(self, name: str, content: bytes) -> None:
         """Add the metadata of the table."""
-        self._stages[2].append((name, content))
+        self._metadata[name] = content
 
     async def flush(self, files_min: int = 1) -> None:
         """Write the files, if there are ``files_min`` at least."""
-        if sum(map(len, self._stages)) < files_min:
+        stages = (self._manifests, self._lists, self._metadata)
+        if sum(map(len, stages)) < files_min:
             return
-        await self._create(self._stages)
-        for stage in self._stages:
+        await self._folder.create([list(stage.items()) for stage in stages])
+        for stage in stages:
             stage.clear()
 
-
-class Encoding(msgspec.Struct, frozen=True):
-    """How the files of one table are encoded."""
-
-    spec: Spec
-    location: str
-    types: dict[int, str]
-    has_logs: bool
-    headers: dict[int, dict[str, str]]
-    """The header of a manifest, by the id of its spec."""
-
-
-def encoding_of(found: TableStates, spec: Spec, location: str) -> Encoding:
-    """The encoding of a table.
-
-    Headers have the first schema, in which each partition field is: so a column that is added changes none.
-    """
-    definition = found.table.definition
-    schema = schemas.document(found.schemas[0])
-    text = msgspec.json.encode(schema).decode()
-    headers = {
-        document["spec-id"]: {
-            "schema": text,
-            "schema-id": str(schema["schema-id"]),
-            "partition-spec": msgspec.json.encode(document["fields"]).decode(),
-            "partition-spec-id": str(document["spec-id"]),
-        }
-        for document in spec.documents()
-    }
-    has_logs = definition.type is TableType.MERGE_ON_READ
-    return Encoding(spec, location, schemas.primitives(definition.schema), has_logs, headers)
+    async def entries(self, manifest: IcebergManifest) -> list[ManifestEntry] | None:
+        """The entries of a manifest; None if it is damaged, or not there."""
+        content = self._manifests.get(manifest.path) or await self._folder.read(manifest.path)
+        if content is None or not manifest.path.endswith(f"-{_ending(content)}"):
+            return None
+        try:
+            return manifests.entries_of(content)
+        except manifests.DAMAGED:
+            return None
 
 
 class SnapshotBuilder:
@@ -113,82 +101,101 @@ class SnapshotBuilder:
         self,
         encoding: Encoding,
         facts: Facts,
-        unwritten: Unwritten,
+        files: MetadataFiles,
         state: ServedState,
         parent: ServedState | None,
     ) -> None:
         self._encoding = encoding
         self._facts = facts
-        self._unwritten = unwritten
+        self._files = files
         self._state = state
         self._parent = parent
-        self._values: dict[str, tuple[PartitionValue, ...] | None] = {}
-        self._changes: list[IcebergManifest] = []
         self._added, self._removed = ChunkTotals(), ChunkTotals()
-        self._without_ids: set[int] = set()
         self._rows = min(ROWS, max(_ROWS_MIN, _STATS // max(len(encoding.types), 1)))
         self._of_neighbour: dict[str, IcebergManifest] = {}
-        """Its manifests without changes, by their names without the snapshot."""
+        """Its manifests, by their names without the snapshot."""
 
     async def build(self, neighbour: SnapshotIndex | None) -> SnapshotIndex:
         """Make the manifests, and return the index of the snapshot."""
         made = None if neighbour is None else await self._from_neighbour(neighbour)
         if made is None:
             made = await self._anew()
-        self._without_ids.update(version for chunk in made for version in chunk.without_ids)
-        return SnapshotIndex(
-            self._state,
-            self._parent,
-            made,
-            self._changes,
-            self._added,
-            self._removed,
-            sorted(self._without_ids),
-        )
+        without_ids = {version for chunk in made for version in chunk.without_ids}
+        return SnapshotIndex(self._state, self._parent, made, self._added, self._removed, sorted(without_ids))
 
     async def _from_neighbour(self, neighbour: SnapshotIndex) -> list[Chunk] | None:
         """The chunks, those without a change as they are; None if too much has changed."""
         old = neighbour.chunks
-        if not old or neighbour.parent is None or self._parent is None:
+        if not old or self._parent is None:
             return None
-        involved = (self._state, self._parent, neighbour.state, neighbour.parent)
+        involved = [self._state, self._parent, neighbour.state]
+        if neighbour.state.time > self._state.time:
+            # What it adds and removes is not carried back.
+            involved.append(neighbour.parent or neighbour.state)
         between = min(state.time for state in involved), max(state.completion_time for state in involved)
         groups = await self._facts.changed(between, CHANGED_MAX + 1)
         if len(groups) > CHANGED_MAX:
             return None
+        files = await self._facts.files_of(self._state, self._parent, groups, self._rows) if groups else []
+        if len(files) == self._rows:
+            return None
+        positions = chunks.changed(old, groups)
+        former = await self._entries(
+            [manifest for found in positions for at in found for manifest in old[at].manifests]
+        )
+        if former is None:
+            return None
         self._of_neighbour = {
             manifest.path.partition("-")[2]: manifest for chunk in old for manifest in chunk.manifests
         }
-        positions = chunks.changed(old, groups)
-        ranges = [chunks.range_of(old, found) for found in positions]
-        files = await self._facts.files(self._state, self._parent, ranges, self._rows) if ranges else []
-        if len(files) == self._rows:
-            return None
-        made = await asyncio.to_thread(self._rebuilt, old, positions, ranges, files)
+        made = await asyncio.to_thread(self._rebuilt, old, positions, former, groups, files)
         return None if _is_fragmented(made) else made
+
+    async def _entries(self, former: Sequence[IcebergManifest]) -> list[ManifestEntry] | None:
+        """The entries of manifests; None if one cannot be used."""
+        entries: list[ManifestEntry] = []
+        for begin in range(0, len(former), READ_AT_ONCE):
+            page = former[begin : begin + READ_AT_ONCE]
+            read = await asyncio.gather(*(self._files.entries(manifest) for manifest in page))
+            for manifest, of_manifest in zip(page, read, strict=True):
+                if of_manifest is None or not self._is_of_spec(manifest.spec_id, of_manifest):
+                    return None
+                entries += of_manifest
+        return entries
+
+    def _is_of_spec(self, spec_id: int, entries: Sequence[ManifestEntry]) -> bool:
+        """Whether entries would be encoded by this spec: a property may change how paths are read."""
+        return {self._encoding.partition(path)[0] for path in {entry.group[0] for entry in entries}} <= {
+            spec_id
+        }
 
     def _rebuilt(
         self,
         old: Sequence[Chunk],
         positions: Sequence[range],
-        ranges: Sequence[GroupRange],
+        former: Sequence[ManifestEntry],
+        groups: Collection[GroupKey],
         files: Sequence[BaseFileOfStates],
     ) -> list[Chunk]:
+        """The chunks; those at ``positions`` had the ``former`` entries, and have these files of ``groups``."""
+        changed = set(groups)
+        entries = [_carried(e) for e in former if e.group not in changed and e.status is not Status.DELETED]
+        entries += self._encoded(files)
+        entries.sort(key=_group)
         made: list[Chunk] = []
-        kept_from = at = 0
-        for position, (_, last) in zip(positions, ranges, strict=True):
+        kept_from = begin = 0
+        for position in positions:
+            _, last = chunks.range_of(old, position)
+            end = len(entries) if last is None else bisect.bisect_right(entries, last, key=_group)
             made += old[kept_from : position.start]
-            kept_from = position.stop
-            begin = at
-            while at < len(files) and (last is None or files[at].group <= last):
-                at += 1
-            made += self._chunks(files[begin:at])
-        return [*made, *old[kept_from:]]
+            made += self._chunks(entries[begin:end])
+            kept_from, begin = position.stop, end
+        return chunks.without_empty([*made, *old[kept_from:]], self._state.time)
 
     async def _anew(self) -> list[Chunk]:
         """All chunks. Files are read page by page, and a chunk that a page cuts is read again."""
-        self._changes, self._added, self._removed = [], ChunkTotals(), ChunkTotals()
-        self._without_ids.clear()
+        self._added, self._removed = ChunkTotals(), ChunkTotals()
+        self._of_neighbour = {}
         made: list[Chunk] = []
         after = FIRST
         while True:
@@ -197,72 +204,66 @@ class SnapshotBuilder:
             if not is_last:
                 files = _whole_chunks(files)
                 after = files[-1].group
-            made += await asyncio.to_thread(self._chunks, files)
-            await self._unwritten.flush(WRITTEN_AT_ONCE)
+            made += await asyncio.to_thread(lambda page: self._chunks(self._encoded(page)), files)
+            await self._files.flush(WRITTEN_AT_ONCE)
             if is_last:
                 return made
 
-    def _chunks(self, files: Sequence[BaseFileOfStates]) -> list[Chunk]:
-        """The chunks of a range of file groups; what the state has changed in it is written too."""
-        by_name = _once_each(files)
-        unchanged = [file for file in by_name if file.in_parent and file.in_state]
-        changes = [file for file in by_name if file.in_parent is not file.in_state]
-        for begin in range(0, len(changes), chunks.CHANGES_MAX):
-            self._add_changes(changes[begin : begin + chunks.CHANGES_MAX])
-        return [self._chunk(chunk) for chunk in chunks.cut(unchanged)]
+    def _encoded(self, files: Sequence[BaseFileOfStates]) -> list[ManifestEntry]:
+        """The entries of files; those that the state adds or removes are counted."""
+        entries: list[ManifestEntry] = []
+        for file in _once_each(files):
+            entries.append(self._encoding.entry(file))
+            if not file.in_parent or not file.in_state:
+                totals = self._added if file.in_state else self._removed
+                totals.add(ChunkTotals(1, file.records, file.size_bytes))
+        return entries
 
-    def _add_changes(self, files: Sequence[BaseFileOfStates]) -> None:
-        self._changes += self._manifests(files)
-        for file in files:
-            totals = self._added if file.in_state else self._removed
-            totals.add(ChunkTotals(1, file.records, file.size_bytes))
-            if file.in_state and not file.has_field_ids:
-                self._without_ids.add(file.schema_version)
+    def _chunks(self, entries: Sequence[ManifestEntry]) -> list[Chunk]:
+        """The chunks of entries, which come in order."""
+        return [self._chunk(chunk) for chunk in chunks.cut(entries)]
 
-    def _chunk(self, files: Sequence[BaseFileOfStates]) -> Chunk:
-        totals = ChunkTotals(
-            len(files), sum(file.records for file in files), sum(file.size_bytes for file in files)
-        )
-        without_ids = sorted({file.schema_version for file in files if not file.has_field_ids})
-        return Chunk(files[-1].group, self._manifests(files), totals, without_ids)
-
-    def _manifests(self, files: Sequence[BaseFileOfStates]) -> list[IcebergManifest]:
-        """A manifest of the files for each spec that they have."""
+    def _chunk(self, entries: Sequence[ManifestEntry]) -> Chunk:
+        totals = ChunkTotals()
+        without_ids: set[int] = set()
         by_spec: dict[int, list[ManifestEntry]] = {}
-        for file in files:
-            spec_id, entry = self._entry(file)
+        for entry in entries:
+            spec_id, _ = self._encoding.partition(entry.group[0])
             by_spec.setdefault(spec_id, []).append(entry)
-        return [self._manifest(spec_id, entries) for spec_id, entries in sorted(by_spec.items())]
+            if entry.status is not Status.DELETED:
+                totals.add(ChunkTotals(1, entry.records, entry.size_bytes))
+                without_ids.add(entry.version_without_ids)
+        made = [self._manifest(spec_id, of_spec) for spec_id, of_spec in sorted(by_spec.items())]
+        return Chunk(entries[-1].group, made, totals, sorted(without_ids - {0}))
 
     def _manifest(self, spec_id: int, entries: Sequence[ManifestEntry]) -> IcebergManifest:
         encoding, snapshot_id = self._encoding, self._state.time
-        fields = encoding.spec.fields if spec_id == 0 else ()
+        fields = encoding.fields(spec_id)
         content = manifests.write_manifest(entries, snapshot_id, fields, encoding.headers[spec_id])
-        ending = f"{digest(content)}.avro"
+        ending = _ending(content)
         # A file group that changes lies in the range of a chunk, and need not be in the chunk.
         kept = self._of_neighbour.get(ending)
         if kept is not None:
             return kept
         name = f"{snapshot_id}-{ending}"
-        self._unwritten.manifest(name, content)
-        return manifests.describe(name, len(content), spec_id, entries, snapshot_id, fields)
+        self._files.manifest(name, content)
+        values = {encoding.partition(path)[1] for path in {entry.group[0] for entry in entries}}
+        summaries = manifests.summarize(fields, values)
+        return manifests.describe(name, len(content), spec_id, entries, snapshot_id, summaries)
 
-    def _entry(self, file: BaseFileOfStates) -> tuple[int, ManifestEntry]:
-        encoding = self._encoding
-        path = file.partition_path
-        if path not in self._values:
-            self._values[path] = encoding.spec.values(path) if encoding.spec.fields else ()
-        values = self._values[path]
-        return (0 if values is not None else partitions.UNPARTITIONED), ManifestEntry(
-            chunks.status_of(file),
-            # A compaction completes after the state as of its request, which has its files.
-            file.requested_time if encoding.has_logs else file.completion_time,
-            f"{encoding.location}/{relative_path(path, file.file_name)}",
-            values or (),
-            file.records,
-            file.size_bytes,
-            bounds.statistics(file.column_stats, encoding.types, file.records),
-        )
+
+def _ending(manifest: bytes) -> str:
+    """The end of a manifest's name."""
+    return f"{digest(manifest)}.avro"
+
+
+def _group(entry: ManifestEntry) -> GroupKey:
+    return entry.group
+
+
+def _carried(entry: ManifestEntry) -> ManifestEntry:
+    """An entry of a file that a later state still has."""
+    return msgspec.structs.replace(entry, status=Status.EXISTING) if entry.status else entry
 
 
 def digest(content: bytes) -> str:

@@ -7,6 +7,7 @@ before another one names it: manifests, then the list of the snapshot, then the 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,6 +21,7 @@ from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.iceberg import building, chunks, documents, expiry, manifests, partitions
 from chronolake_metastore.iceberg.chunks import GroupRange, SnapshotIndex
+from chronolake_metastore.iceberg.encoding import Encoding
 from chronolake_metastore.iceberg.folders import MetadataFolder
 from chronolake_metastore.iceberg.schemas import AmbiguousName
 from chronolake_metastore.queries import iceberg as queries
@@ -35,8 +37,16 @@ TABLES_MAX: Final = 1_000
 """The tables whose metadata a server keeps in memory."""
 BUILDS_MAX: Final = 2
 """The tables whose metadata a server makes at a time."""
-BACKFILL_SECONDS: Final = 5.0
-"""How long one request makes snapshots of older states; later requests make the others."""
+GAP_MAX: Final = 20
+"""With more states since the last snapshot, a request makes that of the newest alone."""
+METADATA_MAX: Final = 16
+"""The most files of metadata that a server reads when it starts with a table."""
+SLICE_SECONDS: Final = 0.5
+"""How long snapshots of older states are made before the metadata lists them."""
+FOLLOWED_SECONDS: Final = 3_600.0
+"""How long snapshots of a table are made ahead after a client has loaded it."""
+STATES_MAX: Final = 10_000
+"""The most states that a server shows. Each server keeps the metadata of these, whatever it shows itself."""
 
 _log = telemetry.logger(__name__)
 
@@ -56,13 +66,17 @@ class LoadedTable(msgspec.Struct, frozen=True):
 class _Known(msgspec.Struct):
     """The state of a table in this process; ``snapshots`` are documents by their ids, made by ``types``.
 
-    ``loaded`` is the table at ``version`` of its log; unless it is complete, older snapshots are missing.
+    ``loaded`` is the table at ``version`` of its log, whose facts are ``found``; unless it is complete, older
+    snapshots are missing. ``requested`` is when a client loaded it last (monotonic), ``waiting`` the requests
+    that wait for the lock.
     ``unneeded`` are the files that the last look of the expiry found unneeded; ``expired`` are the version, and
     the location of the metadata, that it looked at.
     """
 
     name: str
     lock: asyncio.Lock
+    requested: float
+    waiting: int = 0
     unneeded: frozenset[str] = frozenset()
     expired: tuple[int, str] | None = None
     folder: MetadataFolder | None = None
@@ -71,6 +85,7 @@ class _Known(msgspec.Struct):
     snapshots: dict[int, dict[str, Any]] = {}
     newest: SnapshotIndex | None = None
     version: int = -1
+    found: TableStates | None = None
     is_complete: bool = False
     loaded: LoadedTable | None = None
 
@@ -94,46 +109,87 @@ class _Facts:
             self._ctx, queries.files, self._name, self._table, state, parent, ranges, limit
         )
 
+    async def files_of(
+        self, state: ServedState, parent: ServedState | None, groups: Sequence[GroupKey], limit: int
+    ) -> list[BaseFileOfStates]:
+        return await self._service.read(
+            self._ctx, queries.files_of, self._name, self._table, state, parent, groups, limit
+        )
+
 
 class Catalog:
-    """The catalog over a service. ``open_folder`` opens the storage of tables."""
+    """The catalog over a service. ``open_folder`` opens the storage of tables.
 
-    def __init__(self, service: Service, open_folder: OpenFolder, snapshots_max: int) -> None:
+    ``notify`` is called when a request leaves snapshots of older states to ``follow``.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        open_folder: OpenFolder,
+        snapshots_max: int,
+        notify: Callable[[], None] = lambda: None,
+    ) -> None:
         self._service = service
         self._open_folder = open_folder
         self._snapshots_max = snapshots_max
+        self._notify = notify
         self._tables: OrderedDict[UUID, _Known] = OrderedDict()
         self._builds = asyncio.Semaphore(BUILDS_MAX)
 
     async def load(self, ctx: Context, name: str) -> LoadedTable:
-        """A table with its snapshots; makes the files of those that are missing.
+        """A table with its snapshots; makes the newest if it is missing, and those since the last one.
 
-        Raises ``TableNotFound``, ``IllegalTransition`` while it is being adopted, ``ConfigurationError``, and
-        ``schemas.AmbiguousName``.
+        Snapshots of older states are left to ``follow``. Raises ``TableNotFound``, ``IllegalTransition`` while
+        it is being adopted, ``ConfigurationError``, and ``schemas.AmbiguousName``.
         """
         table, version = await self._service.read(ctx, queries.find, name)
         table.refuse_unfinished()
         known = self._known(table)
-        former = known.loaded
-        if former is not None and known.is_complete and known.version >= version:
-            return former
-        async with known.lock:
-            # Another request may have made it while this one waited. Older snapshots are for later ones.
-            present = known.loaded
-            is_new = known.is_complete or present is not former
-            if present is not None and is_new and known.version >= version:
-                return present
-            async with self._builds:
-                try:
-                    return await self._load(msgspec.structs.replace(ctx, table_id=table.table_id), name, known)
-                except AmbiguousName:
-                    # Its snapshots are written, and the next request does not make them again.
-                    known.loaded = None
-                    raise
-                except BaseException:
-                    # It may name files that were not written.
-                    known.types, known.loaded = "", None
-                    raise
+        known.requested = time.monotonic()
+        if known.loaded is not None and known.version >= version:
+            return known.loaded
+        known.waiting += 1
+        try:
+            await known.lock.acquire()
+        finally:
+            known.waiting -= 1
+        try:
+            # Another request may have made it while this one waited.
+            if known.loaded is None or known.version < version:
+                await self._make(ctx, known, None)
+            assert known.loaded is not None
+            return known.loaded
+        finally:
+            known.lock.release()
+            if not known.is_complete:
+                self._notify()
+
+    async def follow(self, ctx: Context) -> bool:
+        """Make the snapshots of new states of the tables that clients have loaded, then some of older ones.
+
+        Of each table as a request would; False if nothing was missing.
+        """
+        since = time.monotonic() - FOLLOWED_SECONDS
+        followed = {id_: known for id_, known in self._tables.items() if known.requested > since}
+        if not followed:
+            return False
+        versions = await self._service.read(ctx, queries.versions, list(followed))
+        stale = {id_ for id_, known in followed.items() if known.version < versions.get(id_, -1)}
+        missing = [id_ for id_, known in followed.items() if id_ in stale or not known.is_complete]
+        for id_ in sorted(missing, key=lambda id_: id_ not in stale):
+            known = followed[id_]
+            if known.loaded is None:
+                # It failed, and a request will say so.
+                continue
+            try:
+                async with known.lock:
+                    await self._make(ctx, known, None if id_ in stale else time.monotonic() + SLICE_SECONDS)
+            except errors.NotFound:
+                self._tables.pop(id_, None)
+            except (AmbiguousName, errors.ConfigurationError, errors.Conflict) as exc:
+                _log.warning("snapshots for Iceberg are missing", table=known.name, reason=str(exc))
+        return any(known.loaded is not None and not known.is_complete for known in followed.values())
 
     async def expire(self, ctx: Context) -> None:
         """Remove files that no retained state of a table needs, and that the call before found unneeded too.
@@ -150,7 +206,7 @@ class Catalog:
                 now = version, "" if known.loaded is None else known.loaded.location
                 if known.expired == now and not known.unneeded:
                     continue
-                found = await self._service.read(ctx, queries.states, known.name, self._snapshots_max)
+                found = await self._service.read(ctx, queries.states, known.name, STATES_MAX)
                 unneeded = await expiry.find_unneeded(known.folder, found)
                 if gone := sorted(unneeded & known.unneeded):
                     await known.folder.remove(gone)
@@ -165,15 +221,35 @@ class Catalog:
         table_id = table.table_id
         known = self._tables.get(table_id)
         if known is None:
-            known = self._tables[table_id] = _Known(table.name, asyncio.Lock())
+            known = self._tables[table_id] = _Known(table.name, asyncio.Lock(), time.monotonic())
         known.name = table.name
         self._tables.move_to_end(table_id)
         while len(self._tables) > TABLES_MAX:
             self._tables.popitem(last=False)
         return known
 
-    async def _load(self, ctx: Context, name: str, known: _Known) -> LoadedTable:
+    async def _make(self, ctx: Context, known: _Known, older_until: float | None) -> None:
+        """Load a table anew, with snapshots of older states until a time (monotonic), if one is given."""
+        async with self._builds:
+            try:
+                await self._load(ctx, known, older_until)
+            except AmbiguousName:
+                # Its snapshots are written, and the next request does not make them again.
+                known.loaded = None
+                raise
+            except BaseException:
+                # It may name files that were not written.
+                known.types, known.loaded = "", None
+                raise
+
+    async def _load(self, ctx: Context, known: _Known, older_until: float | None) -> None:
+        name = known.name
         found = await self._service.read(ctx, queries.states, name, self._snapshots_max)
+        if known.loaded is not None and older_until is None and found.is_like(known.found):
+            # Instants have begun, or ended without a state.
+            known.version = found.version
+            return
+        ctx = msgspec.structs.replace(ctx, table_id=found.table.table_id)
         definition = found.table.definition
         place = definition.base_path, definition.properties
         if known.folder is None or known.place != place:
@@ -185,7 +261,7 @@ class Catalog:
             found,
             known.folder,
             location,
-            building.encoding_of(found, spec, location),
+            Encoding(found, spec, location),
             _Facts(self._service, ctx, name, found.table),
         )
         if known.types != types:
@@ -193,17 +269,20 @@ class Catalog:
             await known.folder.create(())
             known.types, known.newest = types, None
             known.snapshots = await maker.stored_snapshots(types)
-        is_complete = await maker.make_missing(known)
+        await maker.make_newest(known)
+        if older_until is not None:
+            await maker.make_older(known, older_until)
         try:
-            metadata = documents.metadata(found, spec, location, maker.listed(known.snapshots), types)
+            listed = documents.unambiguous(found, maker.existing(known.snapshots))
         except AmbiguousName:
-            await maker.unwritten.flush()
+            await maker.files.flush()
             raise
+        metadata = documents.metadata(found, spec, location, listed, types)
         content = msgspec.json.encode(metadata)
         digest = building.digest(content)
         file_name = f"{metadata['last-sequence-number']}-{digest}{expiry.METADATA_SUFFIX}"
-        maker.unwritten.metadata(file_name, content)
-        await maker.unwritten.flush()
+        maker.files.metadata(file_name, content)
+        await maker.files.flush()
         answered = documents.with_lag(metadata, found)
         known.loaded = LoadedTable(
             f"{location}/{known.folder.path}/{file_name}",
@@ -211,8 +290,8 @@ class Catalog:
             documents.config(found),
             building.digest(msgspec.json.encode(answered)),
         )
-        known.version, known.is_complete = found.version, is_complete
-        return known.loaded
+        known.found, known.version = found, found.version
+        known.is_complete = not maker.missing(known)
 
 
 class _Maker:
@@ -223,7 +302,7 @@ class _Maker:
         found: TableStates,
         folder: MetadataFolder,
         location: str,
-        encoding: building.Encoding,
+        encoding: Encoding,
         facts: building.Facts,
     ) -> None:
         self._found = found
@@ -231,65 +310,81 @@ class _Maker:
         self._location = f"{location}/{folder.path}"
         self._encoding = encoding
         self._facts = facts
-        self.unwritten = building.Unwritten(folder.create)
+        self.files = building.MetadataFiles(folder)
+        before = [] if found.before is None else [found.before]
+        states = sorted([*found.states, *before], key=lambda state: state.time)
+        self._parents = {state.time: parent for parent, state in itertools.pairwise([None, *states]) if state}
 
     async def stored_snapshots(self, types: str) -> dict[int, dict[str, Any]]:
-        """The snapshots in the newest metadata in storage that this server, or another one, has made."""
+        """The snapshots in the newest metadata in storage that servers have made."""
         names = frozenset(await self._folder.names())
         of_metadata = [name for name in names if name.endswith(expiry.METADATA_SUFFIX)]
-        newest = max(of_metadata, key=lambda name: (expiry.snapshot_of(name), name), default=None)
-        content = None if newest is None else await self._folder.read(newest)
-        if content is None:
-            return {}
-        document = msgspec.json.decode(content)
-        if document["properties"].get(documents.TYPES) != types:
-            return {}
-        # A server that retains fewer snapshots may have removed the lists of older ones.
+        newest = max(map(expiry.snapshot_of, of_metadata), default=None)
+        # Several servers, or one after the other, may have made them with snapshots of more and more states.
+        found = sorted(name for name in of_metadata if expiry.snapshot_of(name) == newest)[:METADATA_MAX]
+        contents = [await self._folder.read(name) for name in found]
+        former = [msgspec.json.decode(content) for content in contents if content is not None]
+        # Another server may have removed a list together with its state.
         lists = {f"{self._location}/{name}" for name in names}
+        # A server that shows fewer snapshots may not have known the parents of some, or known earlier ones.
+        parents = {time: parent.time for time, parent in self._parents.items() if parent is not None}
         return {
             snapshot["snapshot-id"]: snapshot
+            for document in former
+            if document["properties"].get(documents.TYPES) == types
             for snapshot in document["snapshots"]
             if snapshot["manifest-list"] in lists
+            and snapshot.get("parent-snapshot-id", 0) >= parents.get(snapshot["snapshot-id"], 0)
         }
 
-    async def make_missing(self, known: _Known) -> bool:
-        """Make the newest snapshot, then older ones for some time; False if some are still missing."""
+    def missing(self, known: _Known) -> list[int]:
+        """The positions of the states without a snapshot; snapshots of former states are forgotten."""
         states = self._found.states
         times = {state.time for state in states}
         known.snapshots = {id_: document for id_, document in known.snapshots.items() if id_ in times}
-        missing = [at for at, state in enumerate(states) if state.time not in known.snapshots]
-        deadline = time.monotonic() + BACKFILL_SECONDS
+        return [at for at, state in enumerate(states) if state.time not in known.snapshots]
+
+    async def make_newest(self, known: _Known) -> None:
+        """Make the newest snapshot, and those since the last one that exists, if they are few."""
+        last = len(self._found.states) - 1
+        missing = self.missing(known)
+        if not missing or missing[-1] != last:
+            return
+        gap = [at for number, at in enumerate(reversed(missing)) if at == last - number]
+        is_first = len(gap) == len(self._found.states)
+        chosen = [last] if is_first or len(gap) > GAP_MAX else sorted(gap)
         neighbour = None
-        for at in reversed(missing):
-            if at < len(states) - 1 and time.monotonic() > deadline:
-                return False
+        for at in chosen:
+            neighbour = await self._make(known, at, neighbour or await self._nearest(known, at))
+        known.newest = neighbour
+
+    async def make_older(self, known: _Known, until: float) -> None:
+        """Make older snapshots, the newest first, until a time (monotonic), or until a request waits."""
+        states = self._found.states
+        neighbour = None
+        for at in reversed(self.missing(known)):
+            if time.monotonic() > until or known.waiting:
+                return
             if neighbour is None or neighbour.state.time != states[min(at + 1, len(states) - 1)].time:
                 neighbour = await self._nearest(known, at)
             neighbour = await self._make(known, at, neighbour)
-            if at == len(states) - 1:
-                known.newest = neighbour
-        return True
 
     async def _nearest(self, known: _Known, at: int) -> SnapshotIndex | None:
-        """The index of a snapshot next to a state, or else of the newest one that exists."""
+        """The index of a snapshot next to a state, or else of the newest before it that exists."""
         states = self._found.states
-        newest = known.newest
-        times = {state.time for state in states}
-        if newest is not None and newest.state.time in times and at == len(states) - 1:
-            return newest
         beside = [*states[at + 1 : at + 2], *states[:at][::-1]]
-        snapshot = next((known.snapshots[s.time] for s in beside if s.time in known.snapshots), None)
-        if snapshot is None:
+        time = next((state.time for state in beside if state.time in known.snapshots), None)
+        if time is None:
             return None
-        content = await self._folder.read(snapshot["manifest-list"].rpartition("/")[2])
-        if content is None:
-            return None
-        return chunks.index_of(content)
+        if known.newest is not None and known.newest.state.time == time:
+            return known.newest
+        content = await self.files.manifest_list_of(known.snapshots[time]["manifest-list"].rpartition("/")[2])
+        return None if content is None else chunks.index_of(content)
 
     async def _make(self, known: _Known, at: int, neighbour: SnapshotIndex | None) -> SnapshotIndex:
         state = self._found.states[at]
-        parent = self._found.states[at - 1] if at else (None if self._found.is_whole else state)
-        builder = building.SnapshotBuilder(self._encoding, self._facts, self.unwritten, state, parent)
+        parent = self._parents[state.time] or (None if self._found.is_whole else state)
+        builder = building.SnapshotBuilder(self._encoding, self._facts, self.files, state, parent)
         index = await builder.build(neighbour)
         parent_id = None if parent is None or parent.time == state.time else parent.time
 
@@ -299,12 +394,12 @@ class _Maker:
 
         content = await asyncio.to_thread(list_of_manifests)
         list_name = f"snap-{state.time}-{building.digest(content)}.avro"
-        self.unwritten.manifest_list(list_name, content)
-        await self.unwritten.flush(building.WRITTEN_AT_ONCE)
+        self.files.manifest_list(list_name, content)
+        await self.files.flush(building.WRITTEN_AT_ONCE)
         known.snapshots[state.time] = documents.snapshot(self._found, index, f"{self._location}/{list_name}")
         return index
 
-    def listed(self, snapshots: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    def existing(self, snapshots: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
         """The snapshots that exist, oldest first."""
         return [snapshots[state.time] for state in self._found.states if state.time in snapshots]
 

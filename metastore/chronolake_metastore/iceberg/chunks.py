@@ -1,8 +1,9 @@
-"""Chunks: the files that a state of a table and its parent both have, cut by their order into manifests.
+"""Chunks: the files of a state of a table, and those that it removes, cut by their order into manifests.
 
 Files are sorted by file group. A chunk ends after a file group that its digest chooses, so equal states are cut
 alike, and a commit changes few chunks. A snapshot is made from a neighbour's chunks: only those are read and
-written again in whose ranges a file group has changed.
+written again in whose ranges a file group has changed. Of a chunk that is carried on, only the snapshot that
+wrote it has added and removed files: so do Iceberg's own writers.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import bisect
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 import msgspec
 
 from chronolake_metastore.iceberg import manifests
-from chronolake_metastore.iceberg.manifests import IcebergManifest, Status
+from chronolake_metastore.iceberg.manifests import IcebergManifest, ManifestEntry, Status
 from chronolake_metastore.store.files import FIRST, GroupKey
 from chronolake_metastore.store.iceberg import BaseFileOfStates, ServedState
 from chronolake_model import decoding
@@ -25,8 +27,6 @@ GroupRange = tuple[GroupKey, GroupKey | None]
 FILES: Final = 100
 """The number of files in a chunk on average."""
 FILES_MAX: Final = 4 * FILES
-CHANGES_MAX: Final = 1_000
-"""The most files in a manifest of what a snapshot adds and removes."""
 
 
 def status_of(file: BaseFileOfStates) -> Status:
@@ -51,7 +51,10 @@ class ChunkTotals(msgspec.Struct, array_like=True):
 
 
 class Chunk(msgspec.Struct, frozen=True, array_like=True):
-    """The manifests of a range of file groups, up to ``last``. ``without_ids`` as in ``SnapshotIndex``."""
+    """The manifests of a range of file groups, up to ``last``; ``totals`` are those of its files.
+
+    ``without_ids`` as in ``SnapshotIndex``.
+    """
 
     last: GroupKey
     manifests: list[IcebergManifest]
@@ -63,14 +66,13 @@ class SnapshotIndex(msgspec.Struct, frozen=True):
     """The manifests of a snapshot, which has a state and its changes since ``parent``.
 
     The first state of a table has no parent. A state whose parent is not served any more is its own parent, so
-    it has no changes. ``without_ids`` are the versions of the schema with which its files without field ids
-    were written.
+    it has no changes. ``added`` and ``removed`` are the files of the changes, ``without_ids`` the versions of
+    the schema with which its files without field ids were written.
     """
 
     state: ServedState
     parent: ServedState | None
     chunks: list[Chunk]
-    changes: list[IcebergManifest]
     added: ChunkTotals
     removed: ChunkTotals
     without_ids: list[int]
@@ -78,7 +80,7 @@ class SnapshotIndex(msgspec.Struct, frozen=True):
     @property
     def manifests(self) -> list[IcebergManifest]:
         """All manifests of the snapshot."""
-        return [*self.changes, *(manifest for chunk in self.chunks for manifest in chunk.manifests)]
+        return [manifest for chunk in self.chunks for manifest in chunk.manifests]
 
     @property
     def totals(self) -> ChunkTotals:
@@ -86,7 +88,6 @@ class SnapshotIndex(msgspec.Struct, frozen=True):
         totals = ChunkTotals()
         for chunk in self.chunks:
             totals.add(chunk.totals)
-        totals.add(self.added)
         return totals
 
 
@@ -94,7 +95,7 @@ def index_of(manifest_list: bytes) -> SnapshotIndex | None:
     """The index in a manifest list; None if the file is damaged."""
     try:
         return decoding.decode(manifests.index_of(manifest_list), SnapshotIndex)
-    except (ValueError, EOFError, KeyError, zlib.error, msgspec.DecodeError):
+    except manifests.DAMAGED:
         return None
 
 
@@ -103,16 +104,25 @@ def is_end(group: GroupKey) -> bool:
     return zlib.crc32("\0".join(group).encode()) % FILES == 0
 
 
-def cut(files: Iterable[BaseFileOfStates]) -> Iterator[list[BaseFileOfStates]]:
-    """The files, which come in order, cut into chunks."""
-    chunk: list[BaseFileOfStates] = []
-    for file in files:
-        chunk.append(file)
-        if is_end(file.group) or len(chunk) >= FILES_MAX:
+def cut(entries: Iterable[ManifestEntry]) -> Iterator[list[ManifestEntry]]:
+    """The entries, which come in the order of their file groups, cut into chunks."""
+    chunk: list[ManifestEntry] = []
+    for _, of_group in groupby(entries, key=lambda entry: entry.group):
+        chunk += of_group
+        if is_end(chunk[-1].group) or len(chunk) >= FILES_MAX:
             yield chunk
             chunk = []
     if chunk:
         yield chunk
+
+
+def without_empty(chunks: Sequence[Chunk], snapshot_id: int) -> list[Chunk]:
+    """The chunks that have files, or files that this snapshot removed."""
+    return [
+        chunk
+        for chunk in chunks
+        if chunk.totals.files or any(manifest.snapshot_id == snapshot_id for manifest in chunk.manifests)
+    ]
 
 
 def changed(chunks: Sequence[Chunk], groups: Iterable[GroupKey]) -> list[range]:

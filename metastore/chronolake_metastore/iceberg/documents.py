@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from chronolake_metastore.domain.schemas import Schema
 from chronolake_metastore.iceberg import schemas
 from chronolake_metastore.iceberg.chunks import SnapshotIndex
 from chronolake_metastore.iceberg.partitions import FIRST_FIELD_ID, Spec
@@ -93,7 +94,7 @@ def _operation(index: SnapshotIndex) -> str:
 def metadata(
     found: TableStates, spec: Spec, location: str, snapshots: Sequence[dict[str, Any]], types: str
 ) -> dict[str, Any]:
-    """The metadata of a table with these snapshots, oldest first. Raises ``schemas.AmbiguousName``."""
+    """The metadata of a table with these snapshots, oldest first, which must be ``unambiguous``."""
     definition = found.table.definition
     current = snapshots[-1] if snapshots else None
     created = milliseconds(found.table.created_at)
@@ -119,6 +120,25 @@ def metadata(
         "refs": _refs(found, snapshots),
     }
     return document | ({"current-snapshot-id": current["snapshot-id"]} if current else {})
+
+
+def unambiguous(found: TableStates, snapshots: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The newest snapshots in whose files without field ids no name stands for two columns.
+
+    One name mapping serves all snapshots. Raises ``schemas.AmbiguousName`` if none is left.
+    """
+    versions: set[int] = set()
+    for number, snapshot in enumerate(reversed(snapshots)):
+        added = _versions_without_ids(snapshot) - versions
+        versions |= added
+        try:
+            if added:
+                schemas.name_mapping(_of_versions(found, versions))
+        except schemas.AmbiguousName:
+            if number == 0:
+                raise
+            return list(snapshots[len(snapshots) - number :])
+    return list(snapshots)
 
 
 def only_of_refs(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,19 +178,19 @@ def _properties(found: TableStates, snapshots: Sequence[dict[str, Any]], types: 
     definition = found.table.definition
     stated = {name: text for name, text in definition.properties.items() if not name.startswith(PREFIX)}
     properties = {**stated, TYPES: types, "chronolake.type": definition.type.value}
-    versions = sorted(
-        {
-            int(version)
-            for snapshot in snapshots
-            for version in snapshot["summary"].get(WITHOUT_IDS, "").split(",")
-            if version
-        }
-    )
+    versions = {version for snapshot in snapshots for version in _versions_without_ids(snapshot)}
     if versions:
-        written_with = [version for version in found.schemas if version.schema_version in versions]
-        mapping = schemas.name_mapping(written_with)
+        mapping = schemas.name_mapping(_of_versions(found, versions))
         properties[NAME_MAPPING] = msgspec.json.encode(mapping).decode()
     return properties
+
+
+def _versions_without_ids(snapshot: Mapping[str, Any]) -> set[int]:
+    return {int(version) for version in snapshot["summary"].get(WITHOUT_IDS, "").split(",") if version}
+
+
+def _of_versions(found: TableStates, versions: set[int]) -> list[Schema]:
+    return [schema for schema in found.schemas if schema.schema_version in versions]
 
 
 def _log(snapshots: Sequence[Mapping[str, Any]]) -> list[dict[str, int]]:

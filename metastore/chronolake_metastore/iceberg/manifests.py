@@ -5,23 +5,26 @@ from __future__ import annotations
 import base64
 import enum
 import functools
-import io
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import fastavro
 import msgspec
 
-from chronolake_metastore.iceberg import bounds, partitions
+from chronolake_metastore.iceberg import avro, avro_schemas, bounds, partitions
 from chronolake_metastore.iceberg.bounds import Statistics
 from chronolake_metastore.iceberg.partitions import PartitionField, PartitionValue
+from chronolake_metastore.store.files import GroupKey
+from chronolake_model import decoding
 
-INDEX: Final = "chronolake.index"
+INDEX: Final = "chronolake.chunks"
 """The field in the header of a manifest list from which the next list is made. Readers ignore it."""
-_SYNC: Final = b"chronolake-sync1"
-"""The same in each file, so that equal records give equal bytes."""
-_CODEC: Final = "deflate"
+ENTRIES: Final = "chronolake.entries"
+"""The field in the header of a manifest that says where its entries are."""
+DAMAGED: Final = (ValueError, LookupError, EOFError, zlib.error, msgspec.DecodeError)
+"""Exceptions that a damaged file raises."""
+KEPT_MAX: Final = 50_000
+"""The most encoded parts of each kind that are kept in memory: the next snapshot has most of them again."""
 
 
 class Status(enum.IntEnum):
@@ -32,16 +35,46 @@ class Status(enum.IntEnum):
     DELETED = 2
 
 
-class ManifestEntry(msgspec.Struct, frozen=True):
-    """A data file in a manifest. ``sequence_number`` is also the id of the snapshot that added it."""
+_NULL: Final = avro.long(0)
+_EXISTING, _ADDED, _DELETED = (avro.long(status) for status in Status)
 
-    status: Status
-    sequence_number: int
+
+class IcebergDataFile(msgspec.Struct, frozen=True):
+    """A data file as manifests have it."""
+
     path: str
     partition: tuple[PartitionValue, ...]
     records: int
     size_bytes: int
     statistics: Statistics
+
+
+class ManifestEntry(msgspec.Struct, frozen=True):
+    """A data file in a manifest. ``sequence_number`` is also the id of the snapshot that added it.
+
+    ``version_without_ids`` is the version of the schema that a file without field ids was written with, else 0.
+    ``data_file`` is encoded.
+    """
+
+    group: GroupKey
+    status: Status
+    sequence_number: int
+    records: int
+    size_bytes: int
+    version_without_ids: int
+    data_file: bytes
+
+
+class _EntryIndex(msgspec.Struct, frozen=True, array_like=True):
+    """Where an entry is in a manifest: ``lengths`` are those of its parts before the data file, and of it."""
+
+    group: GroupKey
+    status: int
+    sequence_number: int
+    records: int
+    size_bytes: int
+    version_without_ids: int
+    lengths: tuple[int, int]
 
 
 class PartitionSummary(msgspec.Struct, frozen=True, array_like=True):
@@ -62,7 +95,7 @@ class IcebergManifest(msgspec.Struct, frozen=True, array_like=True):
     sequence_number_min: int
     files: tuple[int, int, int]
     records: tuple[int, int, int]
-    partitions: list[PartitionSummary]
+    partitions: tuple[PartitionSummary, ...]
 
 
 def write_manifest(
@@ -72,13 +105,62 @@ def write_manifest(
     header: Mapping[str, str],
 ) -> bytes:
     """A manifest that a snapshot adds. ``header`` has the schema and the spec."""
-    records = [_entry(entry, snapshot_id, fields) for entry in entries]
-    metadata = {**header, "format-version": "2", "content": "data"}
-    return _avro(_entry_schema(fields), records, metadata)
+    records: list[bytes] = []
+    index: list[_EntryIndex] = []
+    for entry in entries:
+        before = _before_data_file(entry, snapshot_id)
+        records += (before, entry.data_file)
+        index.append(
+            _EntryIndex(
+                entry.group,
+                int(entry.status),
+                entry.sequence_number,
+                entry.records,
+                entry.size_bytes,
+                entry.version_without_ids,
+                (len(before), len(entry.data_file)),
+            )
+        )
+    metadata = {
+        **header,
+        "format-version": "2",
+        "content": "data",
+        ENTRIES: _packed(msgspec.json.encode(index)),
+    }
+    return avro.write(avro_schemas.of_entries(fields).text, records, len(entries), metadata)
+
+
+def entries_of(manifest: bytes) -> list[ManifestEntry]:
+    """The entries of a manifest of ``write_manifest``; raises one of ``DAMAGED`` for another file."""
+    metadata, records = avro.read(manifest)
+    entries: list[ManifestEntry] = []
+    at = 0
+    for known in decoding.decode(_unpacked(metadata[ENTRIES]), list[_EntryIndex]):
+        begin = at + known.lengths[0]
+        at = begin + known.lengths[1]
+        entries.append(
+            ManifestEntry(
+                known.group,
+                Status(known.status),
+                known.sequence_number,
+                known.records,
+                known.size_bytes,
+                known.version_without_ids,
+                records[begin:at],
+            )
+        )
+    if at != len(records):
+        raise ValueError("the entries are not those of the header")
+    return entries
 
 
 def describe(
-    path: str, size_bytes: int, spec_id: int, entries: Sequence[ManifestEntry], snapshot_id: int, fields: Any
+    path: str,
+    size_bytes: int,
+    spec_id: int,
+    entries: Sequence[ManifestEntry],
+    snapshot_id: int,
+    summaries: tuple[PartitionSummary, ...],
 ) -> IcebergManifest:
     """The manifest that has these entries."""
     files, records = [0, 0, 0], [0, 0, 0]
@@ -94,63 +176,83 @@ def describe(
         min([*known, snapshot_id]),
         (files[0], files[1], files[2]),
         (records[0], records[1], records[2]),
-        [_summary(field, {entry.partition[at] for entry in entries}) for at, field in enumerate(fields)],
+        summaries,
     )
+
+
+def summarize(
+    fields: tuple[PartitionField, ...], partitions_: Collection[tuple[PartitionValue, ...]]
+) -> tuple[PartitionSummary, ...]:
+    """The summaries of the partition fields of a manifest that has files of these partitions."""
+    return tuple(_summary(field, {values[at] for values in partitions_}) for at, field in enumerate(fields))
 
 
 def write_list(
     manifests: Iterable[IcebergManifest], folder: str, snapshot_id: int, parent_id: int | None, index: bytes
 ) -> bytes:
     """The manifest list of a snapshot."""
-    records = [_manifest(manifest, folder) for manifest in manifests]
+    records = [_in_list(manifest, folder) for manifest in manifests]
     metadata = {
         "format-version": "2",
         "snapshot-id": str(snapshot_id),
         "parent-snapshot-id": "null" if parent_id is None else str(parent_id),
         "sequence-number": str(snapshot_id),
-        # Headers are not compressed, and each reader of the snapshot fetches them.
-        INDEX: base64.b64encode(zlib.compress(index)).decode(),
+        INDEX: _packed(index),
     }
-    return _avro(_list_schema(), records, metadata)
+    return avro.write(avro_schemas.of_lists().text, records, len(records), metadata)
 
 
 def index_of(content: bytes) -> bytes:
-    """The index in a manifest list."""
-    return zlib.decompress(base64.b64decode(fastavro.reader(io.BytesIO(content)).metadata[INDEX]))
+    """The index in a manifest list; raises one of ``DAMAGED`` for another file."""
+    return _unpacked(avro.read(content)[0][INDEX])
 
 
-def _avro(schema: Any, records: list[dict[str, Any]], metadata: dict[str, str]) -> bytes:
-    out = io.BytesIO()
-    fastavro.writer(out, schema, records, codec=_CODEC, sync_marker=_SYNC, metadata=metadata)
-    return out.getvalue()
+def _packed(text: bytes) -> str:
+    """Text for a header: headers are not compressed, and each reader of the file fetches them."""
+    return base64.b64encode(zlib.compress(text, 1)).decode()
 
 
-def _entry(entry: ManifestEntry, snapshot_id: int, fields: tuple[PartitionField, ...]) -> dict[str, Any]:
-    is_existing = entry.status is Status.EXISTING
-    is_added = entry.status is Status.ADDED
-    statistics = entry.statistics
-    return {
-        "status": int(entry.status),
-        "snapshot_id": entry.sequence_number if is_existing else snapshot_id,
-        # Those of an added file are inherited from the manifest.
-        "sequence_number": None if is_added else entry.sequence_number,
-        "file_sequence_number": None if is_added else entry.sequence_number,
-        "data_file": {
-            "content": 0,
-            "file_path": entry.path,
-            "file_format": "PARQUET",
-            "partition": {
-                f"p{partitions.FIRST_FIELD_ID + at}": value
-                for at, (_, value) in enumerate(zip(fields, entry.partition, strict=True))
-            },
-            "record_count": entry.records,
-            "file_size_in_bytes": entry.size_bytes,
-            "value_counts": _map(statistics.values),
-            "null_value_counts": _map(statistics.nulls),
-            "lower_bounds": _map(statistics.lower),
-            "upper_bounds": _map(statistics.upper),
+def _unpacked(text: str) -> bytes:
+    return zlib.decompress(base64.b64decode(text))
+
+
+def _before_data_file(entry: ManifestEntry, snapshot_id: int) -> bytes:
+    """The fields of an entry before its data file, as ``avro_schemas`` has them."""
+    match entry.status:
+        case Status.EXISTING:
+            return _EXISTING + 3 * _number(entry.sequence_number)
+        case Status.ADDED:
+            # Its sequence numbers are inherited from the manifest.
+            return _ADDED + _number(snapshot_id) + _NULL + _NULL
+        case Status.DELETED:
+            return _DELETED + _number(snapshot_id) + 2 * _number(entry.sequence_number)
+
+
+@functools.lru_cache(maxsize=KEPT_MAX)
+def _number(value: int) -> bytes:
+    """A number where null would be allowed."""
+    return avro.long(1) + avro.long(value)
+
+
+def encode(file: IcebergDataFile, fields: tuple[PartitionField, ...]) -> bytes:
+    """A data file as the entries of manifests have it."""
+    statistics = file.statistics
+    document = {
+        "content": 0,
+        "file_path": file.path,
+        "file_format": "PARQUET",
+        "partition": {
+            f"p{partitions.FIRST_FIELD_ID + at}": value
+            for at, (_, value) in enumerate(zip(fields, file.partition, strict=True))
         },
+        "record_count": file.records,
+        "file_size_in_bytes": file.size_bytes,
+        "value_counts": _map(statistics.values),
+        "null_value_counts": _map(statistics.nulls),
+        "lower_bounds": _map(statistics.lower),
+        "upper_bounds": _map(statistics.upper),
     }
+    return avro.record(avro_schemas.of_entries(fields).record, document)
 
 
 def _map(values: Mapping[int, Any]) -> tuple[str, list[dict[str, Any]]] | None:
@@ -168,8 +270,10 @@ def _summary(field: PartitionField, values: set[PartitionValue]) -> PartitionSum
     )
 
 
-def _manifest(manifest: IcebergManifest, folder: str) -> dict[str, Any]:
-    return {
+@functools.lru_cache(maxsize=KEPT_MAX)
+def _in_list(manifest: IcebergManifest, folder: str) -> bytes:
+    """A manifest as lists have it."""
+    document = {
         "manifest_path": f"{folder}/{manifest.path}",
         "manifest_length": manifest.size_bytes,
         "partition_spec_id": manifest.spec_id,
@@ -193,90 +297,4 @@ def _manifest(manifest: IcebergManifest, folder: str) -> dict[str, Any]:
             for summary in manifest.partitions
         ],
     }
-
-
-def _required(name: str, field_id: int, type_: Any) -> dict[str, Any]:
-    return {"name": name, "type": type_, "field-id": field_id}
-
-
-def _optional(name: str, field_id: int, type_: Any) -> dict[str, Any]:
-    return {"name": name, "type": ["null", type_], "default": None, "field-id": field_id}
-
-
-def _map_of(key_id: int, value_id: int, value: str) -> dict[str, Any]:
-    """A map with keys that are numbers: Avro's own maps have only texts."""
-    item = {
-        "type": "record",
-        "name": f"k{key_id}_v{value_id}",
-        "fields": [_required("key", key_id, "int"), _required("value", value_id, value)],
-    }
-    return {"type": "array", "logicalType": "map", "items": item}
-
-
-@functools.lru_cache(maxsize=256)
-def _entry_schema(fields: tuple[PartitionField, ...]) -> Any:
-    partition = {"type": "record", "name": "r102", "fields": partitions.avro_fields(fields)}
-    data_file = {
-        "type": "record",
-        "name": "r2",
-        "fields": [
-            _required("content", 134, "int"),
-            _required("file_path", 100, "string"),
-            _required("file_format", 101, "string"),
-            _required("partition", 102, partition),
-            _required("record_count", 103, "long"),
-            _required("file_size_in_bytes", 104, "long"),
-            _optional("value_counts", 109, _map_of(119, 120, "long")),
-            _optional("null_value_counts", 110, _map_of(121, 122, "long")),
-            _optional("lower_bounds", 125, _map_of(126, 127, "bytes")),
-            _optional("upper_bounds", 128, _map_of(129, 130, "bytes")),
-        ],
-    }
-    entry = {
-        "type": "record",
-        "name": "manifest_entry",
-        "fields": [
-            _required("status", 0, "int"),
-            _optional("snapshot_id", 1, "long"),
-            _optional("sequence_number", 3, "long"),
-            _optional("file_sequence_number", 4, "long"),
-            _required("data_file", 2, data_file),
-        ],
-    }
-    return fastavro.parse_schema(entry)
-
-
-@functools.cache
-def _list_schema() -> Any:
-    summary = {
-        "type": "record",
-        "name": "r508",
-        "fields": [
-            _required("contains_null", 509, "boolean"),
-            _optional("contains_nan", 518, "boolean"),
-            _optional("lower_bound", 510, "bytes"),
-            _optional("upper_bound", 511, "bytes"),
-        ],
-    }
-    partitions_of_manifest = {"type": "array", "items": summary, "element-id": 508}
-    manifest_file = {
-        "type": "record",
-        "name": "manifest_file",
-        "fields": [
-            _required("manifest_path", 500, "string"),
-            _required("manifest_length", 501, "long"),
-            _required("partition_spec_id", 502, "int"),
-            _required("content", 517, "int"),
-            _required("sequence_number", 515, "long"),
-            _required("min_sequence_number", 516, "long"),
-            _required("added_snapshot_id", 503, "long"),
-            _required("added_files_count", 504, "int"),
-            _required("existing_files_count", 505, "int"),
-            _required("deleted_files_count", 506, "int"),
-            _required("added_rows_count", 512, "long"),
-            _required("existing_rows_count", 513, "long"),
-            _required("deleted_rows_count", 514, "long"),
-            _optional("partitions", 507, partitions_of_manifest),
-        ],
-    }
-    return fastavro.parse_schema(manifest_file)
+    return avro.record(avro_schemas.of_lists().record, document)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 import msgspec
 
@@ -24,18 +25,24 @@ class TableStates(msgspec.Struct, frozen=True):
     """A table at one version of its log.
 
     ``schemas`` are all versions of its schema, ``states`` those that base files alone have, oldest first.
-    ``savepoints`` are requested times, each with the completion time that it pins. ``last_completion`` is that
-    of the table, which on a merge-on-read table may be later than the last state. ``is_whole`` says whether
-    these are all states that the table ever had.
+    ``before`` is the newest one that was left out: the parent of the oldest that was not. ``savepoints`` are
+    requested times, each with the completion time that it pins. ``last_completion`` is that of the table, which
+    on a merge-on-read table may be later than the last state. ``is_whole`` says whether these are all states
+    that the table ever had.
     """
 
     table: Table
     version: int
     schemas: list[Schema]
     states: list[ServedState]
+    before: ServedState | None
     savepoints: list[tuple[Micros, Micros]]
     last_completion: Micros | None
     is_whole: bool
+
+    def is_like(self, other: TableStates | None) -> bool:
+        """Whether another version of the log has the same."""
+        return other is not None and msgspec.structs.replace(other, version=self.version) == self
 
 
 async def find(ctx: Context, database: Database, table_name: str) -> tuple[Table, int]:
@@ -45,26 +52,37 @@ async def find(ctx: Context, database: Database, table_name: str) -> tuple[Table
         return table, await stored.version(connection, table.table_id)
 
 
+async def versions(ctx: Context, database: Database, table_ids: Sequence[UUID]) -> dict[UUID, int]:
+    """The last versions of the logs of tables."""
+    async with database.reading() as connection:
+        return await stored.versions(connection, table_ids)
+
+
 async def states(ctx: Context, database: Database, table_name: str, limit: int) -> TableStates:
     """The newest ``limit`` states of a table; raises ``TableNotFound``."""
     async with database.reading() as connection:
         table = await tables.find(ctx, connection, table_name)
         version = await stored.version(connection, table.table_id)
-        versions: list[Schema] = []
-        while len(versions) < table.definition.schema_version:
-            versions += await schemas.page(connection, table.table_id, len(versions), SCHEMAS_AT_ONCE)
-        found = await stored.states(connection, table, limit)
+        of_schema: list[Schema] = []
+        while len(of_schema) < table.definition.schema_version:
+            of_schema += await schemas.page(connection, table.table_id, len(of_schema), SCHEMAS_AT_ONCE)
+        # One more: the oldest one needs its parent.
+        found = await stored.states(connection, table, limit + 1)
         # The newest instants never leave PostgreSQL.
         last_completion, _ = await instants.latest_completion(connection, table.table_id, None)
         # States leave by cleans, and with their instants.
-        is_whole = len(found) < limit and table.cleaned_before is None
+        pinned_states = await stored.savepoints(connection, table.table_id, SAVEPOINTS_MAX)
+        is_left_out = len(found) > limit and all(found[-limit - 1].time != time for _, time in pinned_states)
+        before = found.pop(-limit - 1) if is_left_out else None
+        is_whole = len(found) <= limit and before is None and table.cleaned_before is None
         is_whole = is_whole and await archived.instants_from(connection, table.table_id) is None
         return TableStates(
             table,
             version,
-            versions,
+            of_schema,
             found,
-            await stored.savepoints(connection, table.table_id, SAVEPOINTS_MAX),
+            before,
+            pinned_states,
             last_completion,
             is_whole,
         )
@@ -96,3 +114,18 @@ async def files(
     """As ``store.iceberg.files``."""
     async with database.reading() as connection:
         return await stored.files(connection, table, state, parent, ranges, limit)
+
+
+async def files_of(
+    ctx: Context,
+    database: Database,
+    table_name: str,
+    table: Table,
+    state: ServedState,
+    parent: ServedState | None,
+    groups: Sequence[GroupKey],
+    limit: int,
+) -> list[stored.BaseFileOfStates]:
+    """As ``store.iceberg.files_of``."""
+    async with database.reading() as connection:
+        return await stored.files_of(connection, table, state, parent, groups, limit)

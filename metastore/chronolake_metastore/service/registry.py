@@ -193,8 +193,11 @@ READS: Final[dict[Callable[..., Any], Requirement]] = {
     health.page: Requirement(names=_nothing),
     iceberg.changed: Requirement(),
     iceberg.files: Requirement(),
+    iceberg.files_of: Requirement(),
     iceberg.find: Requirement(),
     iceberg.states: Requirement(),
+    # Only a worker reads them, of tables that clients may read.
+    iceberg.versions: Requirement(names=_nothing),
     instants.completion_times: Requirement(),
     instants.get: Requirement(),
     instants.page: Requirement(),

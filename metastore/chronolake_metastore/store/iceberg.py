@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -17,14 +17,16 @@ from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation, TableType
 
 _VERSION: Final = "SELECT version FROM clock WHERE table_id = %(table_id)s"
+_VERSIONS: Final = "SELECT table_id, version FROM clock WHERE table_id = ANY (%(table_ids)s)"
 _SAVEPOINTS: Final = statements.load("iceberg/savepoints")
 _STATES: Final = statements.load("iceberg/states")
 _CUTS: Final = statements.load("iceberg/cuts")
 _IS_IN: Final = statements.load("iceberg/is_in")
-_FILES: Final = (
-    statements.load("iceberg/files")
+_FILES, _FILES_OF_GROUPS = (
+    statements.load(f"iceberg/{name}")
     .replace("{is_in_parent}", _IS_IN.replace("{state}", "parent"))
     .replace("{is_in_state}", _IS_IN.replace("{state}", "state"))
+    for name in ("files", "files_of_groups")
 )
 _ACTIONS: Final = sorted(COMPLETED_WRITES | {Action.RESTORE})
 
@@ -73,6 +75,12 @@ async def version(connection: Reader, table_id: UUID) -> int:
     return int(rows.scalar_one())
 
 
+async def versions(connection: Reader, table_ids: Sequence[UUID]) -> dict[UUID, int]:
+    """The last versions of the logs of tables, of those that exist."""
+    rows = await statements.execute(connection, _VERSIONS, {"table_ids": list(table_ids)})
+    return {table_id: int(version) for table_id, version in rows}
+
+
 async def states(connection: Reader, table: Table, limit: int) -> list[ServedState]:
     """The newest ``limit`` states that the table serves, oldest first, and those that savepoints pin."""
     query = _STATES if table.definition.type is TableType.COPY_ON_WRITE else _CUTS
@@ -104,14 +112,8 @@ async def files(
     limit: int,
 ) -> list[BaseFileOfStates]:
     """The first ``limit`` base files of a state and its parent in these ranges of file groups, in order."""
-    times = [state.time] if parent is None else [state.time, parent.time]
     named = {
-        "table_id": table.table_id,
-        "state": state.time,
-        "parent": 0 if parent is None else parent.time,
-        "since": min(times),
-        "until": max([state.completion_time, *([] if parent is None else [parent.completion_time])]),
-        "has_logs": table.definition.type is TableType.MERGE_ON_READ,
+        **_states(table, state, parent),
         "after_partitions": [after[0] for after, _ in ranges],
         "after_file_ids": [after[1] for after, _ in ranges],
         "last_partitions": [None if last is None else last[0] for _, last in ranges],
@@ -119,3 +121,34 @@ async def files(
         "rows": limit,
     }
     return [BaseFileOfStates(*row) for row in await statements.execute(connection, _FILES, named)]
+
+
+async def files_of(
+    connection: Reader,
+    table: Table,
+    state: ServedState,
+    parent: ServedState | None,
+    groups: Sequence[GroupKey],
+    limit: int,
+) -> list[BaseFileOfStates]:
+    """The first ``limit`` base files of a state and its parent in these file groups, in order."""
+    named = {
+        **_states(table, state, parent),
+        "partition_paths": [partition_path for partition_path, _ in groups],
+        "file_ids": [file_id for _, file_id in groups],
+        "rows": limit,
+    }
+    return [BaseFileOfStates(*row) for row in await statements.execute(connection, _FILES_OF_GROUPS, named)]
+
+
+def _states(table: Table, state: ServedState, parent: ServedState | None) -> dict[str, Any]:
+    """The parameters of a state and its parent."""
+    times = [state.time] if parent is None else [state.time, parent.time]
+    return {
+        "table_id": table.table_id,
+        "state": state.time,
+        "parent": 0 if parent is None else parent.time,
+        "since": min(times),
+        "until": max([state.completion_time, *([] if parent is None else [parent.completion_time])]),
+        "has_logs": table.definition.type is TableType.MERGE_ON_READ,
+    }

@@ -11,6 +11,7 @@ from chronolake_metastore.workers import (
     archive_watch,
     deleter,
     iceberg_expiry,
+    iceberg_snapshots,
     publisher_process,
     reaper,
     steady_clock,
@@ -29,6 +30,7 @@ WORKERS: Final[tuple[Worker, ...]] = (
     steady_clock.WORKER,
     archive_watch.WORKER,
     iceberg_expiry.WORKER,
+    iceberg_snapshots.WORKER,
 )
 assert {worker.setting for worker in WORKERS} <= {None, *Settings.__struct_fields__}
 assert len({worker.name for worker in WORKERS}) == len(WORKERS)
