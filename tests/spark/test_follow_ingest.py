@@ -18,12 +18,11 @@ import chronolake
 import chronolake_spark
 from chronolake import Action, State
 from chronolake.errors import TableNotFound
-from chronolake_spark import SparkTable
 from tests import processes
 from tests.client.gateway import Holding
 from tests.fix_server import ServerProcess
 from tests.processes import wait_until
-from tests.spark.prices import rows_of
+from tests.spark.prices import SPARK_ENGINE, rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -83,11 +82,12 @@ def while_following(
     return follow
 
 
+@SPARK_ENGINE
 def test_files_become_commits_as_they_arrive_and_a_later_run_goes_on(
     while_following: Callable[..., int],
     client: chronolake.Client,
     name: str,
-    table: Callable[[], SparkTable],
+    table: Callable[[], chronolake.Table],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
@@ -107,12 +107,13 @@ def test_files_become_commits_as_they_arrive_and_a_later_run_goes_on(
     assert state.name.startswith(client.table(name).definition.table_id)
 
 
+@SPARK_ENGINE
 def test_a_bad_file_ends_the_command_with_its_name_and_nothing_is_lost(
     while_following: Callable[..., int],
     run: Callable[..., int],
     client: chronolake.Client,
     name: str,
-    table: Callable[[], SparkTable],
+    table: Callable[[], chronolake.Table],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_bad_file_ends_the_command_with_its_name_and_nothing_is_lost(
     assert rows_of(table()) == [(1, 1), (2, 2), (3, 3), (4, 4)]
 
 
+@SPARK_ENGINE
 def test_options_that_do_not_fit_are_refused_before_spark_starts(
     run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
