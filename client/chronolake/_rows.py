@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.fs as pafs
 
-from chronolake.slices import arrow_filters, arrow_types, columns, errors, merge, slice_reader, stored_slices
+from chronolake.slices import arrow_types, columns, errors, merge, slice_reader, stored_slices
 from chronolake.slices.base_files import TableFolder
+from chronolake.slices.lazy_compute import pc
 from chronolake.slices.slice_reader import SliceReader
 from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.files import ChangedFileGroup, Changes, FileSlice, Snapshot
@@ -108,6 +107,8 @@ class RowReader:
         if times is not None:
             rows = rows.filter(pc.is_in(rows[columns.COMMIT_TIME], value_set=times))
         if self.where is not None:
+            from chronolake.slices import arrow_filters  # noqa: PLC0415  # slow, and most reads have no filter
+
             types = {field.name: field.type for field in self.table.schema}
             rows = arrow_filters.matching(rows, self.where, types)
         return rows.select(list(self.names))
@@ -124,8 +125,7 @@ class RowReader:
 
     def _slices_at_once(self) -> int:
         folder = TableFolder.of(self.table.base_path, self.storage_options)
-        is_local = isinstance(folder.filesystem, pafs.LocalFileSystem)
-        return min(os.cpu_count() or 1, _SLICES_AT_ONCE_MAX) if is_local else _SLICES_AT_ONCE_MAX
+        return min(os.cpu_count() or 1, _SLICES_AT_ONCE_MAX) if folder.is_local else _SLICES_AT_ONCE_MAX
 
 
 def reader(

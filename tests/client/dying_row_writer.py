@@ -19,8 +19,8 @@ def main() -> None:
     url, name = sys.argv[1:]
     write = bucket_writer.write
 
-    def write_and_stay(*arguments: Any) -> None:
-        write(*arguments)
+    def write_and_stay(*arguments: Any, **named: Any) -> None:
+        write(*arguments, **named)
         print("here", flush=True)
         time.sleep(3_600)
 

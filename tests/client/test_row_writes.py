@@ -21,10 +21,11 @@ import pytest
 import chronolake
 from chronolake import Action, State
 from chronolake.slices import errors
-from chronolake.writing import local_writes, written_files
+from chronolake.writing import incoming, local_writes, written_files
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType, TableType
-from tests.client.rows import NewTable, amounts
+from tests.client.rows import SCHEMA, NewTable, amounts
+from tests.fix_s3 import S3
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC).replace(tzinfo=None)
 NANOSECONDS = pandas.Timestamp("2024-01-01 00:00:00.123456789")
@@ -142,6 +143,47 @@ def test_maps_are_dicts_or_pairs_as_they_are_read(new_rows: NewTable) -> None:
     assert sorted(table.to_arrow().to_pylist(), key=str) == rows
     with pytest.raises(errors.SchemaMismatch, match="column sizes: a key or value in it is not"):
         table.upsert([{"id": 1, "sizes": {"a": 1.5}}])
+
+
+def test_a_chunk_of_much_text_is_written_in_parts(new_rows: NewTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incoming, "_BATCH_BYTES_MAX", 100)
+    table = new_rows(index=BUCKETS)
+    rows = rows_of(*((id_, id_, "text", 1) for id_ in range(20)))
+    large = rows.set_column(2, "note", rows["note"].cast(pa.large_string()))
+
+    assert table.upsert(large).counts.inserted == 20
+    assert amounts(table.to_arrow()) == {id_: id_ for id_ in range(20)}
+
+
+def test_rows_of_a_write_that_was_cancelled_are_spilled_no_more() -> None:
+    held = incoming.HeldRows(bytes_max=0)
+    [batch] = rows_of((1, 10, "a", 1)).to_batches()
+    held.add(batch)
+    held.close()
+
+    with pytest.raises(ValueError, match="cancelled"):
+        held.add(batch)
+
+
+@pytest.mark.parametrize("type_", TableType)
+def test_rows_are_written_in_an_object_store(server_url: str, namespace: str, s3: S3, type_: TableType) -> None:
+    with chronolake.connect(server_url, storage_options=s3.options) as client:
+        table = client.create_table(
+            f"{namespace}.rows",
+            base_path=s3.base_path,
+            schema=SCHEMA,
+            record_key_fields=["id"],
+            ordering_field="ts",
+            type=type_,
+            index=BucketIndex(IndexType.BUCKET, 4),
+        )
+        table.insert(rows_of(*((id_, id_, "a", 1) for id_ in range(20))))
+        table.upsert(rows_of(*((id_, -id_, "b", 2) for id_ in range(0, 30, 3))))
+        table.delete([{"id": 1}, {"id": 3}])
+
+        updated = {id_: -id_ for id_ in range(0, 30, 3)}
+        stored = {id_: id_ for id_ in range(20)} | updated
+        assert amounts(table.to_arrow()) == {id_: stored[id_] for id_ in stored if id_ not in (1, 3)}
 
 
 def test_an_overwrite_replaces_the_partitions_of_its_rows_or_the_table(new_rows: NewTable) -> None:

@@ -56,5 +56,5 @@ def test_unless_asked_for_nothing_is_repeated(pauses: list[float]) -> None:
 
 def test_another_policy_is_refused() -> None:
     policy: OnConflict = "later"  # type: ignore[assignment]
-    with pytest.raises(ValueError, match="'fail' or 'retry', not 'later'"):
+    with pytest.raises(ValueError, match="on_conflict is one of fail, retry, not 'later'"):
         conflict_retries.run(Writer(0).write, policy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -13,7 +14,17 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from chronolake.slices import base_files, columns, layouts, log_contents, merge, slice_reader
+from chronolake.slices import (
+    base_files,
+    columns,
+    key_search,
+    layouts,
+    log_contents,
+    merge,
+    slice_reader,
+    text_hashes,
+)
+from chronolake.slices.key_search import KeySet
 from chronolake.slices.log_contents import LogFormat
 from chronolake.slices.merge import Existing
 from chronolake.slices.slice_reader import SliceReader
@@ -461,8 +472,19 @@ def test_it_tells_whether_keys_differ_wherever_they_lie_in_an_array(keys: list[s
     assert merge.are_distinct(array) == (len(set(keys[skipped:])) == len(keys[skipped:]))
 
 
+@given(wanted=st.sets(KEYS, max_size=8), stored=st.lists(KEYS | st.just("k" * 65), max_size=8))
+def test_a_set_of_many_keys_has_exactly_its_keys(wanted: set[str], stored: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(key_search, "_HASHED_MIN", 1)
+        keys = pickle.loads(pickle.dumps(KeySet(pa.array(list(wanted), pa.string()))))
+
+        assert keys.has(pa.chunked_array([stored], pa.string())).to_pylist() == [
+            key in wanted for key in stored
+        ]
+
+
 def test_of_long_keys_it_does_not_know() -> None:
-    longest = "k" * merge.HASHED_LENGTH_MAX
+    longest = "k" * text_hashes.HASHED_LENGTH_MAX
 
     assert merge.are_distinct(pa.array([longest, "k"], pa.large_string()))
     assert not merge.are_distinct(pa.array([f"{longest}k", "k"], pa.large_string()))

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from chronolake import AddColumn
 from chronolake.slices import columns, key_search
+from chronolake.slices.key_search import KeySet
 from chronolake_model.vocabulary import TableType
 from chronolake_spark import SparkTable, errors
 
@@ -94,7 +95,7 @@ def test_row_groups_without_the_key_are_not_read(tmp_path: Path) -> None:
     file = pq.ParquetFile(path)
 
     found = [
-        list(key_search.rows(file, rows.column_names, pa.array(keys)))
+        list(key_search.rows(file, rows.column_names, KeySet(pa.array(keys))))
         for keys in (["015"], ["0155", "999"], [])
     ]
 
@@ -104,7 +105,7 @@ def test_row_groups_without_the_key_are_not_read(tmp_path: Path) -> None:
         [],
     ]
     with pytest.raises(OSError):
-        list(key_search.rows(file, rows.column_names, pa.array(["005"])))
+        list(key_search.rows(file, rows.column_names, KeySet(pa.array(["005"]))))
 
 
 def _overwritten(body: bytes, start: int, length: int) -> bytes:

@@ -174,8 +174,8 @@ def test_each_partition_gets_full_file_groups_and_a_last_one(
         pa.record_batch({columns.PARTITION_PATH: pa.array(paths, pa.string())}) for paths in paths_of_batches
     ]
     grouped = open_groups.numbered(task_rows.by_file_group(batches), records_max)
-    runs = (run for batch in grouped for run in bucket_writer.runs_of(batch))
-    sizes = {group: len(rows) for group, rows in bucket_writer.file_groups(runs)}
+    runs = (run for batch in grouped for run in task_rows.runs_of(batch))
+    sizes = {group: len(rows) for group, rows in task_rows.file_groups(runs)}
 
     paths = [path for of_batch in paths_of_batches for path in of_batch]
     assert sum(sizes.values()) == len(paths)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from chronolake.slices import columns
-from chronolake.writing import bucket_writer, task_rows
+from chronolake.writing import task_rows
 from chronolake.writing.stored_groups import GroupNumber
 
 PLACES = st.tuples(st.sampled_from(["", "day=1", "day=2"]), st.sampled_from([0, 7, 2_000_000_000]))
@@ -47,8 +47,8 @@ def test_rows_come_together_in_their_order_whether_or_not_they_are_spilled(
         patch.setattr(task_rows, "_RUN_BYTES", run_bytes)
         # It refuses file groups whose rows do not come together.
         grouped_batches = task_rows.by_file_group(iter(batches), held_bytes)
-        runs = (run for batch in grouped_batches for run in bucket_writer.runs_of(batch))
-        groups = bucket_writer.file_groups(runs)
+        runs = (run for batch in grouped_batches for run in task_rows.runs_of(batch))
+        groups = task_rows.file_groups(runs)
         grouped = {group: rows["n"].to_pylist() for group, rows in groups}
     assert grouped == expected
 

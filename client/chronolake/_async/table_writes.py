@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import msgspec
 
@@ -15,6 +15,7 @@ from chronolake._async.write import AsyncWrite
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._definitions import PUBLICATION_PAUSES, write_action
 from chronolake._http import default_writer
+from chronolake.writing import choices
 from chronolake_model import operations
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import LEASE_SECONDS_DEFAULT, BeginInstant, Instant, Plan, TakeInflight
@@ -68,15 +69,9 @@ class AsyncTableWrites(AsyncTableRows):
         Use the result as a context manager, ``async with await table.begin() as write``, which renews the
         lease; see ``AsyncWrite``.
         """
-        body = BeginInstant(
-            writer or default_writer(),
-            action or write_action(self.definition.type),
-            operation,
-            lease_seconds,
-            inflight,
-            plan,
-            markers=markers,
-        )
+        action = action or write_action(self.definition.type)
+        body = _begin_body(writer, action, operation, lease_seconds, inflight, markers)
+        body = msgspec.structs.replace(body, plan=plan)
         try:
             return self._as_write(
                 await self._transport.send(calls.call(operations.timeline.BEGIN_INSTANT, self.name, body=body))
@@ -101,15 +96,9 @@ class AsyncTableWrites(AsyncTableRows):
         markers: MarkersType | None = None,
     ) -> list[AsyncWrite]:
         """Begin ``count`` instants in one request, 1,000 at most; see ``begin``."""
-        body = BeginInstant(
-            writer or default_writer(),
-            action or write_action(self.definition.type),
-            operation,
-            lease_seconds,
-            inflight,
-            count=count,
-            markers=markers,
-        )
+        action = action or write_action(self.definition.type)
+        body = _begin_body(writer, action, operation, lease_seconds, inflight, markers)
+        body = msgspec.structs.replace(body, count=count)
         page = await self._transport.send(calls.timeline.begin_many(self.name, body))
         return [self._as_write(instant) for instant in page.instants]
 
@@ -186,8 +175,7 @@ class AsyncTableWrites(AsyncTableRows):
         markers: MarkersType | None = None,
     ) -> WriteResult:
         """Add records. A key that exists raises ``DuplicateKeys``, with ``drop`` its row is left out."""
-        if duplicates not in ("fail", "drop"):
-            raise ValueError(f"duplicates is 'fail' or 'drop', not {duplicates!r}")
+        choices.word("duplicates", duplicates, get_args(choices.Duplicates))
         treatment = _treatment(Operation.INSERT, existing=duplicates, is_based_on_reads=True)
         return await self._write_rows(rows, treatment, extra_metadata, on_conflict=on_conflict, markers=markers)
 
@@ -224,8 +212,7 @@ class AsyncTableWrites(AsyncTableRows):
         computed from the table must be of its newest state: what completes before the instant begins is
         replaced. At most 10,000 file groups can be replaced at once.
         """
-        if partitions not in ("dynamic", "all"):
-            raise ValueError(f"partitions is 'dynamic' or 'all', not {partitions!r}")
+        choices.word("partitions", partitions, list(choices.Replaces))
         treatment = _treatment(Operation.INSERT_OVERWRITE, replaces=partitions)
         return await self._write_rows(rows, treatment, extra_metadata, on_conflict=on_conflict, markers=markers)
 
@@ -245,8 +232,9 @@ class AsyncTableWrites(AsyncTableRows):
         retries = conflict_retries.ConflictRetries(on_conflict)
         self._adopt(await self._transport.send(calls.call(operations.catalog.GET_TABLE, self.name)))
         definition = writable_tables.check(self.definition)
-        prepared = await concurrency.run_blocking(incoming.prepare, definition, rows, treatment)
+        held = incoming.HeldRows()
         try:
+            prepared = await concurrency.run_blocking(incoming.prepare, definition, rows, treatment, held)
             # Nothing is written where another table, or another metastore, has the claim.
             await self.claim_storage()
             while True:
@@ -258,7 +246,8 @@ class AsyncTableWrites(AsyncTableRows):
                     await self._finish_after_write()
                     return result
         finally:
-            prepared.rows.close()
+            # Also when the task is cancelled, and its thread goes on.
+            held.close()
 
     async def _write_once(
         self, prepared: Incoming, metadata: Mapping[str, str], markers: MarkersType | None
@@ -298,6 +287,17 @@ class AsyncTableWrites(AsyncTableRows):
             await concurrency.run_blocking(record_index.follow, concurrency.blocking_table(self))
 
 
+def _begin_body(
+    writer: str | None,
+    action: Action,
+    operation: Operation,
+    lease_seconds: int,
+    inflight: bool,
+    markers: MarkersType | None,
+) -> BeginInstant:
+    return BeginInstant(writer or default_writer(), action, operation, lease_seconds, inflight, markers=markers)
+
+
 async def _has_completed(write: AsyncWrite, failure: errors.ChronolakeError) -> bool:
     """Whether the instant is published although its completion failed: the answer may have been lost."""
     try:
@@ -320,12 +320,11 @@ def _treatment(
 ) -> RowTreatment:
     table_rows.library("pyarrow")
     from chronolake.slices.merge import Existing  # noqa: PLC0415
-    from chronolake.writing.choices import Replaces  # noqa: PLC0415
     from chronolake.writing.incoming import RowTreatment  # noqa: PLC0415
 
     return RowTreatment(
         operation=operation,
         existing=Existing(existing),
-        replaces=None if replaces is None else Replaces(replaces),
+        replaces=None if replaces is None else choices.Replaces(replaces),
         is_based_on_reads=is_based_on_reads,
     )

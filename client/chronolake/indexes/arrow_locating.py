@@ -23,6 +23,7 @@ from chronolake.indexes.tables import BlockingTable
 from chronolake.indexes.targets import RowTotals
 from chronolake.slices import arrow_types, columns, slice_reader, stored_slices
 from chronolake.slices.base_files import TableFolder
+from chronolake.slices.key_search import KeySet
 from chronolake.slices.slice_reader import SliceReader
 from chronolake.slices.stored_slices import NumberedGroup
 from chronolake_model.files import FileSlice
@@ -216,7 +217,7 @@ def _stored(keys: pa.Table, table: BlockingTable, definition: Table, slices: Seq
 
 
 def _existing(
-    reader: SliceReader, wanted: Mapping[str, pa.Array], number: int, slice_: FileSlice, *, uses_filters: bool
+    reader: SliceReader, wanted: Mapping[str, KeySet], number: int, slice_: FileSlice, *, uses_filters: bool
 ) -> pa.Table:
     stored = stored_slices.of(slice_)
     keys = wanted.get(stored.partition_path)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from chronolake.indexes import bloom_filters
 from chronolake.indexes.bloom_filters import UnknownFilter
 from chronolake.slices import columns
+from chronolake.slices.key_search import KeySet
 from chronolake.slices.slice_reader import SliceReader
 from chronolake.slices.stored_slices import StoredSlice
 
@@ -106,7 +107,7 @@ def _in_java(text: str) -> bytes:
     return text.encode("utf-16-be")
 
 
-def existing(reader: SliceReader, stored: StoredSlice, wanted: pa.Array, *, uses_filters: bool) -> pa.Array:
+def existing(reader: SliceReader, stored: StoredSlice, wanted: KeySet, *, uses_filters: bool) -> pa.Array:
     """The ``wanted`` keys that a slice has, also if its log files delete them; each once.
 
     With ``uses_filters`` the base file is read only for keys that its key range and bloom filter admit. The
@@ -114,20 +115,20 @@ def existing(reader: SliceReader, stored: StoredSlice, wanted: pa.Array, *, uses
     """
     in_base = wanted
     if uses_filters and stored.base is not None:
-        in_base = possible(reader.footer(stored.base), wanted)
+        in_base = KeySet(possible(reader.footer(stored.base), wanted.keys))
     keys = reader.only(wanted).log_keys(stored)
     if len(in_base):
         keys += reader.only(in_base).base_keys(stored)
     return pc.unique(pa.chunked_array(keys, pa.string()))
 
 
-def by_partition(keys: pa.Table) -> dict[str, pa.Array]:
+def by_partition(keys: pa.Table) -> dict[str, KeySet]:
     """The distinct record keys of each partition path, in order."""
     by = [(columns.PARTITION_PATH, "ascending"), (columns.RECORD_KEY, "ascending")]
     ordered = keys.sort_by(by).combine_chunks()
     bounds = pc.run_end_encode(ordered[columns.PARTITION_PATH].combine_chunks())
     starts = [0, *bounds.run_ends.to_pylist()]
     return {
-        path: ordered[columns.RECORD_KEY].slice(start, end - start).unique()
+        path: KeySet(ordered[columns.RECORD_KEY].slice(start, end - start).unique())
         for path, (start, end) in zip(bounds.values.to_pylist(), itertools.pairwise(starts), strict=True)
     }

@@ -37,9 +37,9 @@ class ArrowEngine:
 
     def dry_run(self, table: Table, load: Load) -> int:
         """As ``IngestEngine.dry_run``."""
-        prepared = incoming.prepare(writable_tables.check(table), _reader(load, table), _TREATMENT)
-        with contextlib.closing(prepared.rows):
-            return prepared.rows.count
+        with contextlib.closing(incoming.HeldRows()) as held:
+            incoming.prepare(writable_tables.check(table), _reader(load, table), _TREATMENT, held)
+            return held.count
 
     def upsert(self, table: chronolake.Table, load: Load) -> Instant:
         """As ``IngestEngine.upsert``."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from chronolake import storage
 from chronolake.slices import columns, errors
+from chronolake.slices.lazy_compute import pc
 from chronolake_model.deletable import LogHead
 from chronolake_storage import opening
 from chronolake_storage.claims import Owner
@@ -45,13 +45,18 @@ class TableFolder:
         """The folder that a URI or a local path names; the options are those of ``chronolake.storage``."""
         return cls(*storage.open_filesystem(base_path, storage_options))
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on a local disk."""
+        return isinstance(self.filesystem, pafs.LocalFileSystem)
+
     def path(self, relative: str) -> str:
         """The path of a file in the file system."""
         return f"{self.root}/{relative}"
 
     def create(self, relative: str) -> pa.NativeFile:
         """A new file to write. On a local disk no link is followed below the base path."""
-        if isinstance(self.filesystem, pafs.LocalFileSystem):
+        if self.is_local:
             descriptor = LocalFiles(self.root).open_new(relative)
             return pa.PythonFile(os.fdopen(descriptor, "wb"), mode="w")
         return self.filesystem.open_output_stream(self.path(relative))
@@ -169,10 +174,13 @@ def write_rows(
 def _columns_with_statistics(schema: pa.Schema) -> list[str]:
     """The paths of the columns that get bounds in the footer: all but floating-point ones, lists and maps.
 
+    The texts of three of Hudi's columns rule no row group out, and comparing them takes time.
+
     Arrow leaves NaN out of the bounds, as the format wants it. Spark, for which NaN is the largest value, skips
     such row groups and would lose the records. The server's bounds, which prune files, know of NaN.
     """
-    return [path for field in schema for path in _paths_with_statistics(field)]
+    without = {columns.COMMIT_SEQNO, columns.FILE_NAME, columns.PARTITION_PATH}
+    return [path for field in schema if field.name not in without for path in _paths_with_statistics(field)]
 
 
 def _paths_with_statistics(field: pa.Field) -> Iterator[str]:

@@ -81,7 +81,7 @@ def _has_id_in(field: pa.Field, wanted: set[int | None]) -> bool:
 
 def _column(values: pa.ChunkedArray, stored: pa.Field, field: pa.Field) -> pa.ChunkedArray:
     if _is_same(stored, field):
-        return values.cast(field.type)
+        return values if values.type == field.type else values.cast(field.type)
     return pa.chunked_array([_array(chunk, stored, field) for chunk in values.chunks], field.type)
 
 

@@ -18,9 +18,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chronolake.slices import columns, log_partials, ordering_values
+from chronolake.slices.lazy_compute import pc
 from chronolake.slices.log_partials import Laid, Parts
 from chronolake.slices.merge import Mask
 from chronolake.slices.ordering_values import Values

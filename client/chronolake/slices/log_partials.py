@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from chronolake.slices.lazy_compute import pc
 from chronolake.slices.merge import Mask
 
 _Rows = npt.NDArray[np.int64]

@@ -13,7 +13,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from chronolake.slices.lazy_compute import pc
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Values: TypeAlias = Sequence[pa.ChunkedArray]

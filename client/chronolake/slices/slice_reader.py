@@ -15,7 +15,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chronolake import field_ids
@@ -29,6 +28,8 @@ from chronolake.slices import (
     merge,
     stored_slices,
 )
+from chronolake.slices.key_search import KeySet
+from chronolake.slices.lazy_compute import pc
 from chronolake.slices.log_merge import LatestChanges, LogContents
 from chronolake.slices.stored_slices import SliceFile, StoredSlice
 from chronolake_model.tables import SchemaField
@@ -42,7 +43,7 @@ class SliceReader:
     """Reads slices from a table's folder, in a layout of the table.
 
     ``fields`` has the columns of each version of the schema that files were written with, ``ordering`` the
-    ordering fields of the table with their field ids. With ``keys`` (texts) only records with one of these
+    ordering fields of the table with their field ids. With ``keys`` only records with one of these
     record keys are read. With ``batch_rows`` the records of a slice without log files come in tables of at most
     this number of rows, and otherwise in those of its row groups.
     """
@@ -51,7 +52,7 @@ class SliceReader:
     layout: pa.Schema
     fields: Mapping[int, Sequence[SchemaField]]
     ordering: Sequence[pa.Field]
-    keys: pa.Array | None = None
+    keys: KeySet | None = None
     batch_rows: int | None = None
 
     @property
@@ -63,9 +64,9 @@ class SliceReader:
         """The same reader for record keys and ordering values only."""
         return dataclasses.replace(self, layout=_with_columns(pa.schema([]), self.ordering, columns.RECORD_KEY))
 
-    def only(self, keys: pa.Array) -> SliceReader:
-        """The same reader for the records with one of these record keys."""
-        return dataclasses.replace(self, keys=keys)
+    def only(self, keys: pa.Array | KeySet) -> SliceReader:
+        """The same reader for the records with one of these record keys (texts)."""
+        return dataclasses.replace(self, keys=keys if isinstance(keys, KeySet) else KeySet(keys))
 
     def base_keys(self, stored: StoredSlice) -> list[pa.Array]:
         """The record keys of the base file."""
@@ -146,7 +147,7 @@ class SliceReader:
 
         files = [(file, self.fields[file.schema_version]) for file in stored.logs]
         contents = log_contents.read(self.folder, files, layout, self.ordering_fields)
-        return contents if self.keys is None else contents.only(self.keys)
+        return contents if self.keys is None else contents.only(self.keys.keys)
 
     def _base_rows(
         self, file: SliceFile | None, layout: pa.Schema, batch_rows: int | None = None

@@ -1,15 +1,16 @@
-"""The writer of a task: writes its rows into their file groups, one after the other.
+"""The writer of a task: writes its rows into their file groups.
 
 Copy-on-write merges them into the base file; merge-on-read appends a log file to a file group that exists. It
-runs on executors and uses Arrow and storage but not Spark. It holds in memory the incoming rows of one file
-group, its stored keys and ordering values, and one row group of the base file.
+runs on executors and uses Arrow and storage but not Spark. It holds in memory, for each thread, the incoming
+rows of one file group, its stored keys and ordering values, and one row group of the base file.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -26,7 +27,7 @@ from chronolake.slices.log_contents import LogFormat
 from chronolake.slices.merge import Decision, Existing
 from chronolake.slices.slice_reader import SliceReader
 from chronolake.slices.stored_slices import NumberedGroup, StoredSlice
-from chronolake.writing import log_appends, partial_updates, row_checks, written_files
+from chronolake.writing import group_threads, log_appends, partial_updates, row_checks, task_rows, written_files
 from chronolake.writing.stored_groups import GroupNumber, Lookup, StoredGroup, StoredGroups
 from chronolake.writing.task_markers import TaskMarkers
 from chronolake.writing.written_files import FileFormat
@@ -39,9 +40,6 @@ from chronolake_storage.claims import Owner
 
 Outcome: TypeAlias = "tuple[Decision, WriteStat | None]"
 """The changes by the rows of a file group, and the write stat of the file that was written."""
-
-Run: TypeAlias = "tuple[GroupNumber, pa.RecordBatch]"
-"""Rows that come together and are of one file group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,35 +153,53 @@ def write(
     task: TaskAttempt,
     markers: BlockingMarkers,
     lookup: Lookup | None = None,
+    *,
+    threads: int = 1,
 ) -> WriteTaskResult:
-    """Merge the rows of one task, which come file group by file group.
+    """Merge the rows of one task, which come file group by file group; as many at once as there are threads.
 
     The file groups are looked up in ``lookup``; without it ``job`` has them. Each file gets its marker before
     it is created. After a failure, the files of the task are deleted if possible. Raises the errors of
     ``Write.mark``, and ``AttemptGivenUp``.
     """
-    folder = base_files.TableFolder.of(job.base_path, job.storage_options)
     stored_groups = StoredGroups(job.stored, job.new_file_ids, job.versions, lookup)
     task_markers = TaskMarkers(markers)
     stats: list[WriteStat] = []
     duplicates, sample = 0, None
     read, superseded, unchanged = 0, 0, 0
+    writes = _writes(batches, job, task, stored_groups, task_markers)
     try:
-        for group, rows in file_groups(_marked_runs(batches, job, task, stored_groups, task_markers)):
-            seqno = sum(stat.inserts + stat.updates for stat in stats)
-            writer = _GroupWriter(folder, task_markers, job, task, group, stored_groups, seqno=seqno)
-            decision, stat = writer.write(rows)
-            read += len(rows)
-            superseded += writer.superseded
-            unchanged += decision.unchanged
-            duplicates += decision.duplicates
-            sample = sample or decision.duplicate_key
-            stats += [stat] if stat else []
+        with contextlib.closing(group_threads.in_order(writes, threads)) as written_groups:
+            for written in written_groups:
+                read += written.rows
+                superseded += written.superseded
+                unchanged += written.decision.unchanged
+                duplicates += written.decision.duplicates
+                sample = sample or written.decision.duplicate_key
+                stats += [written.stat] if written.stat else []
         task_markers.refuse_given_up()
     except BaseException:
         _discard(job, [marker.path for marker in task_markers.created])
         raise
     return WriteTaskResult(tuple(stats), duplicates, sample, read, superseded, unchanged)
+
+
+def _writes(
+    batches: Iterable[pa.RecordBatch],
+    job: WriteJob,
+    task: TaskAttempt,
+    stored_groups: StoredGroups,
+    task_markers: TaskMarkers,
+) -> Iterator[Callable[[], _Written]]:
+    """The write of each file group. Sequence numbers count the rows of the task."""
+    folder = base_files.TableFolder.of(job.base_path, job.storage_options)
+    seqno = 0
+    for group, rows in task_rows.file_groups(_marked_runs(batches, job, task, stored_groups, task_markers)):
+        writer = _GroupWriter(folder, task_markers, job, task, group, stored_groups, seqno=seqno)
+        seqno += len(rows)
+        yield functools.partial(writer.written, rows)
+        # No variable holds the rows while those of the next file group are made.
+        del rows, writer
 
 
 def _discard(job: WriteJob, paths: Iterable[str]) -> None:
@@ -192,51 +208,20 @@ def _discard(job: WriteJob, paths: Iterable[str]) -> None:
         attempt.discard(paths)
 
 
-def file_groups(runs: Iterable[Run]) -> Iterator[tuple[GroupNumber, pa.Table]]:
-    """The rows of each file group, whose runs must come one after the other."""
-    seen: set[GroupNumber] = set()
-    held: list[pa.RecordBatch] = []
-    current: GroupNumber | None = None
-    for group, rows in runs:
-        if group != current:
-            if current is not None:
-                yield current, pa.Table.from_batches(held)
-            # The second part of a split group would be merged without the rows of the first part.
-            assert group not in seen, f"rows of {group} do not come together"
-            seen.add(group)
-            current, held = group, []
-        held.append(rows)
-    if current is not None:
-        yield current, pa.Table.from_batches(held)
-
-
-def runs_of(batch: pa.RecordBatch) -> Iterator[Run]:
-    """The batch cut where the file group changes."""
-    if not batch.num_rows:
-        return
-    paths = batch[columns.PARTITION_PATH].dictionary_encode()
-    codes, buckets = paths.indices.to_numpy(), batch[columns.BUCKET].to_numpy()
-    changes = np.flatnonzero((codes[1:] != codes[:-1]) | (buckets[1:] != buckets[:-1])) + 1
-    bounds = [0, *changes.tolist(), batch.num_rows]
-    for start, end in itertools.pairwise(bounds):
-        path = paths.dictionary[int(codes[start])].as_py()
-        yield GroupNumber(path, int(buckets[start])), batch.slice(start, end - start)
-
-
 def _marked_runs(
     batches: Iterable[pa.RecordBatch],
     job: WriteJob,
     task: TaskAttempt,
     stored_groups: StoredGroups,
     task_markers: TaskMarkers,
-) -> Iterator[Run]:
+) -> Iterator[task_rows.Run]:
     """The runs of the batches. The file groups of a batch that are certainly written are marked together.
 
     So a large number of small files needs few requests. Other groups are marked one by one when they change,
     because a marked file that is not written must be searched in storage before the instant can complete.
     """
     for batch in batches:
-        runs = list(runs_of(batch))
+        runs = list(task_rows.runs_of(batch))
         stored_groups.load(group for group, _ in runs)
         task_markers.create(
             _marker(job, task, group, stored_groups[group])
@@ -269,6 +254,16 @@ def _marker(job: WriteJob, task: TaskAttempt, group: GroupNumber, stored: Stored
     return Marker(group.partition_path, base_name, kind)
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The rows of one file group, those that lost to another row of the same key, and the changes by them."""
+
+    rows: int
+    superseded: int
+    decision: Decision
+    stat: WriteStat | None
+
+
 class _GroupWriter:
     """Writes the rows of one file group."""
 
@@ -299,10 +294,14 @@ class _GroupWriter:
         self._format = FileFormat(self._schema, job.fields, job.has_key_filters)
         by_name = {field.name: field for field in job.fields}
         self._ordering = [by_name[name] for name in job.ordering_fields]
-        self.superseded = 0
-        """The rows that lost to another row of the same key; known after the write."""
+        self._superseded = 0
 
-    def write(self, rows: pa.Table) -> Outcome:
+    def written(self, rows: pa.Table) -> _Written:
+        """Write the rows, and count them."""
+        decision, stat = self._write(rows)
+        return _Written(len(rows), self._superseded, decision, stat)
+
+    def _write(self, rows: pa.Table) -> Outcome:
         """Write the rows, unless they change nothing or the insert is refused."""
         if self._job.copies_records:
             return self._copy(rows)
@@ -316,7 +315,7 @@ class _GroupWriter:
             raise row_checks.repeated_keys(rows)
         if latest.ambiguous and self._job.existing is not Existing.FAIL:
             raise row_checks.ambiguous_order(latest)
-        self.superseded = len(rows) - len(incoming)
+        self._superseded = len(rows) - len(incoming)
         if self._job.kept_columns:
             incoming = self._completed(incoming)
         if self._log_format is not None:

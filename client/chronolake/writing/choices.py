@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, TypeVar
@@ -42,6 +41,8 @@ def word(name: str, value: object, words: Sequence[str]) -> None:
 
 def refusal(name: str, text: str, words: Sequence[str]) -> str:
     """The message for a text that is none of ``words``."""
+    import difflib  # noqa: PLC0415  # slow, and for a mistake only
+
     nearest = difflib.get_close_matches(text.lower(), words, n=1)
     hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
     return f"{name} is one of {', '.join(words)}, not {text!r}{hint}"

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar, get_args
 
 from chronolake.errors import InstantRolledBack, WriteConflict
+from chronolake.writing import choices
 from chronolake.writing.choices import OnConflict
 from chronolake_model.backoff import Backoff
 from chronolake_model.vocabulary import RollbackCause
@@ -32,8 +33,7 @@ class ConflictRetries:
     """The retries of one write. ``done`` is their number so far."""
 
     def __init__(self, on_conflict: OnConflict) -> None:
-        if on_conflict not in get_args(OnConflict):
-            raise ValueError(f"on_conflict is 'fail' or 'retry', not {on_conflict!r}")
+        choices.word("on_conflict", on_conflict, get_args(OnConflict))
         self._max = RETRIES_MAX if on_conflict == "retry" else 0
         self.done = 0
 

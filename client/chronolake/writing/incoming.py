@@ -5,10 +5,11 @@ Memory holds some hundred megabytes of them. More are spilled to a file without 
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -18,7 +19,6 @@ from chronolake.slices import arrow_types, columns, errors, merge
 from chronolake.slices.merge import Existing
 from chronolake.writing import (
     arrow_tags,
-    bucket_writer,
     column_names,
     conversions,
     python_values,
@@ -34,6 +34,8 @@ GivenRows: TypeAlias = Any
 """Arrow, pandas or polars: a table, a frame or a reader; a dict of columns; or a list of dicts."""
 
 _THREADS: Final = 2
+_BATCH_BYTES_MAX: Final = 2**29
+"""A record key, too, is a text: of several columns, it is longer than all of their texts."""
 _KINDS: Final = "a table or reader of Arrow, a frame of pandas or polars, a dict of columns, or a list of dicts"
 
 
@@ -73,6 +75,14 @@ class HeldRows:
         self._bytes_left -= batch.nbytes
         self._batches.append(batch if self._bytes_left >= 0 else self._spill.add(batch))
 
+    def keys(self) -> pa.LargeStringArray | None:
+        """The record keys; None if not all rows are in memory."""
+        in_memory = [batch for batch in self._batches if isinstance(batch, pa.RecordBatch)]
+        if len(in_memory) < len(self._batches):
+            return None
+        keys = [batch[columns.RECORD_KEY].cast(pa.large_string()) for batch in in_memory]
+        return pa.chunked_array(keys, pa.large_string()).combine_chunks()
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:
             yield self._spill.read(batch) if isinstance(batch, int) else batch
@@ -88,12 +98,12 @@ class Incoming:
 
     table: Table
     treatment: RowTreatment
+    rows: HeldRows
     kept_columns: Sequence[str] = ()
-    rows: HeldRows = field(default_factory=HeldRows)
 
 
-def prepare(table: Table, given: GivenRows, treatment: RowTreatment) -> Incoming:
-    """The rows, tagged for ``table``. Close ``rows`` after use.
+def prepare(table: Table, given: GivenRows, treatment: RowTreatment, held: HeldRows) -> Incoming:
+    """The rows, tagged for ``table``, in ``held``, which the caller closes.
 
     Raises ``SchemaMismatch``, ``InvalidRecordKey``, ``InvalidPartitionValue``, ``InvalidText``,
     ``RequiredValueMissing``, ``InvalidOrderingValue``, ``DuplicateKeys``; ``ValueError`` if there are none, and
@@ -103,16 +113,13 @@ def prepare(table: Table, given: GivenRows, treatment: RowTreatment) -> Incoming
     names = [name for name in schema.names if not (treatment.is_of_files and name == columns.DELETE)]
     sources = _sources(table, names, treatment)
     is_upsert = treatment.operation is Operation.UPSERT
-    incoming = Incoming(table, treatment, column_names.lacking(table, sources) if is_upsert else ())
-    try:
-        for batch in _tagged(table, batches, sources, treatment):
-            incoming.rows.add(batch)
-        if not incoming.rows.count and not treatment.is_of_files:
-            _check_no_rows(table, given, treatment)
-        _check(incoming)
-    except BaseException:
-        incoming.rows.close()
-        raise
+    kept_columns = column_names.lacking(table, sources) if is_upsert else ()
+    for batch in _tagged(table, batches, sources, treatment):
+        held.add(batch)
+    if not held.count and not treatment.is_of_files:
+        _check_no_rows(table, given, treatment)
+    incoming = Incoming(table, treatment, held, kept_columns)
+    _check(incoming)
     return incoming
 
 
@@ -224,9 +231,7 @@ def _tagged(
     first = 0
     pending: deque[Future[list[pa.RecordBatch]]] = deque()
     with ThreadPoolExecutor(_THREADS) as threads:
-        for batch in batches:
-            if not len(batch):
-                continue
+        for batch in itertools.chain.from_iterable(map(_parts, batches)):
             pending.append(threads.submit(tagged, batch, first))
             first += len(batch)
             if len(pending) > _THREADS:
@@ -246,6 +251,16 @@ def _ordered(tagged: pa.Table, batch: pa.RecordBatch, table: Table, first: int) 
     return tagged.add_column(index, f"{columns.ORDER_PREFIX}{len(order)}", numbers)
 
 
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in parts whose texts one array of the table's types can hold: 2 GiB of them. None is empty."""
+    if batch.nbytes > _BATCH_BYTES_MAX and len(batch) > 1:
+        half = len(batch) // 2
+        yield from _parts(batch.slice(0, half))
+        yield from _parts(batch.slice(half))
+    elif len(batch):
+        yield batch
+
+
 def _check(incoming: Incoming) -> None:
     """Refuse rows that the writer of a file group would refuse without a look at stored records."""
     table, existing = incoming.table, incoming.treatment.existing
@@ -253,9 +268,11 @@ def _check(incoming: Incoming) -> None:
     kept = incoming.kept_columns
     required = [of.name for of in table.schema if not of.nullable and of.name not in kept]
     is_global = table.index.type is IndexType.RECORD
-    portions: Iterable[pa.Table] = _by_key(incoming.rows, is_global=is_global)
+    portions: Iterable[pa.Table]
     if incoming.treatment.is_of_files:  # Their order decides, so no check compares the rows of a key.
         portions = (pa.Table.from_batches([batch]) for batch in incoming.rows)
+    else:
+        portions = _in_portions(incoming.rows, is_global=is_global)
     for rows in portions:
         row_checks.check_required(rows, required)
         row_checks.check_delete_flags(rows)
@@ -270,14 +287,22 @@ def _check(incoming: Incoming) -> None:
             raise row_checks.ambiguous_order(latest, row_checks.ORDER_BY_FIELD)
 
 
+def _in_portions(rows: HeldRows, *, is_global: bool) -> Iterable[pa.Table]:
+    """The rows, so that all of one key come together: they need not be moved if all keys differ."""
+    keys = rows.keys()
+    if keys is not None and merge.are_distinct(keys):
+        return (pa.Table.from_batches([batch]) for batch in rows)
+    return _by_key(rows, is_global=is_global)
+
+
 def _by_key(rows: HeldRows, *, is_global: bool) -> Iterator[pa.Table]:
     """The rows in portions, each of which has all rows of its keys."""
     batches: Iterable[pa.RecordBatch] = rows
     if is_global:  # A key may have another partition in each row.
         batches = (_without_paths(batch) for batch in rows)
     grouped = task_rows.by_file_group(batches)
-    runs = (run for batch in grouped for run in bucket_writer.runs_of(batch))
-    return (group for _, group in bucket_writer.file_groups(runs))
+    runs = (run for batch in grouped for run in task_rows.runs_of(batch))
+    return (group for _, group in task_rows.file_groups(runs))
 
 
 def _without_paths(batch: pa.RecordBatch) -> pa.RecordBatch:

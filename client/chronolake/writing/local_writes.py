@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow as pa
 from chronolake.indexes import arrow_locating, arrow_unique_keys, partial_snapshots
 from chronolake.indexes.arrow_locating import KeyTreatment, LocatedRows
 from chronolake.indexes.tables import BlockingTable
-from chronolake.slices import stored_slices
+from chronolake.slices import base_files, stored_slices
 from chronolake.slices.merge import Existing
 from chronolake.slices.stored_slices import NumberedGroup
 from chronolake.writing import (
@@ -34,6 +35,9 @@ from chronolake_model.instants import Instant
 from chronolake_model.markers import MarkersType
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
+
+THREADS_MAX: Final = 4
+"""Each thread holds a row group of a base file in memory."""
 
 
 class WriteResult(msgspec.Struct, frozen=True):
@@ -81,6 +85,7 @@ def write(
         TaskAttempt(0, write_token(0, 0, 0)),
         table.markers_of(as_of, markers=markers, writer=instant.writer),
         lookup,
+        threads=_threads(definition, table.storage_options),
     )
     if written.duplicates:
         raise row_checks.existing_keys(definition, written.duplicates, written.duplicate_key)
@@ -97,6 +102,12 @@ def write(
         # An overwrite must not miss concurrent inserts into the partitions that it replaces.
         keys_looked_up=not has_buckets,
     )
+
+
+def _threads(definition: Table, storage_options: Mapping[str, str]) -> int:
+    """The file groups that are written at the same time: of local files as many as there are processors."""
+    folder = base_files.TableFolder.of(definition.base_path, storage_options)
+    return min(os.cpu_count() or 1, THREADS_MAX) if folder.is_local else THREADS_MAX
 
 
 def _placed(

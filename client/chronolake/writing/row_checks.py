@@ -26,7 +26,7 @@ def check_required(rows: pa.Table, required: Sequence[str]) -> None:
         if nulls := pc.sum(pc.and_(rows[name].is_null(), is_upsert)).as_py():
             raise errors.RequiredValueMissing(
                 f"the column {name!r} is not nullable, but is null in {nulls} rows "
-                f"(of the {pc.sum(is_upsert).as_py()} of one file group)",
+                f"(of {pc.sum(is_upsert).as_py()} checked together)",
                 {"column": name},
             )
 
@@ -38,7 +38,7 @@ def check_delete_flags(rows: pa.Table) -> None:
     is_upsert = pc.invert(rows[columns.DELETE])
     if count := pc.sum(pc.and_(pc.fill_null(rows[meta_columns.IS_DELETED], False), is_upsert)).as_py():
         raise errors.SchemaMismatch(
-            f"{meta_columns.IS_DELETED} is true in {count} rows (of the {len(rows)} of one file group), which "
+            f"{meta_columns.IS_DELETED} is true in {count} rows (of {len(rows)} checked together), which "
             "deletes a record in Hudi: delete these records with delete(), or with upsert(..., "
             f"delete_when='{meta_columns.IS_DELETED}')",
             {"column": meta_columns.IS_DELETED},
@@ -61,8 +61,8 @@ def _check_floating(values: pa.ChunkedArray, ordering_field: str) -> None:
     ):
         if count := pc.sum(is_it).as_py():
             raise errors.InvalidOrderingValue(
-                f"the ordering field {ordering_field!r} is {value} in {count} rows (of the {len(values)} of "
-                f"one file group); {advice}",
+                f"the ordering field {ordering_field!r} is {value} in {count} rows (of {len(values)} "
+                f"checked together); {advice}",
                 {"column": ordering_field},
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 
 from chronolake.indexes.tables import BlockingMarkers
@@ -10,20 +11,22 @@ from chronolake_model.markers import MARKERS_MAX, Marker
 
 
 class TaskMarkers:
-    """Creates markers, each once."""
+    """Creates markers, each once. Threads may share it."""
 
     def __init__(self, markers: BlockingMarkers) -> None:
         self._markers = markers
         # In the order in which they were created.
         self._created: dict[Marker, None] = {}
+        self._lock = threading.Lock()
 
     def create(self, wanted: Iterable[Marker]) -> None:
         """Create those that this attempt has not created. Raises what ``Write.mark`` does."""
-        new = list(dict.fromkeys(marker for marker in wanted if marker not in self._created))
-        for first in range(0, len(new), MARKERS_MAX):
-            some = new[first : first + MARKERS_MAX]
-            self._markers.create(some)
-            self._created.update(dict.fromkeys(some))
+        with self._lock:
+            new = list(dict.fromkeys(marker for marker in wanted if marker not in self._created))
+            for first in range(0, len(new), MARKERS_MAX):
+                some = new[first : first + MARKERS_MAX]
+                self._markers.create(some)
+                self._created.update(dict.fromkeys(some))
 
     @property
     def created(self) -> tuple[Marker, ...]:

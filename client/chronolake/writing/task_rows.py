@@ -7,11 +7,12 @@ in memory. Further runs are spilled to a file without a name on the local disk, 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ import pyarrow as pa
 from chronolake.slices import columns
 from chronolake.writing.stored_groups import GroupNumber
 
+Run: TypeAlias = "tuple[GroupNumber, pa.RecordBatch]"
+"""Rows that come together and are of one file group."""
 HELD_BYTES_MAX: Final = 256 * 2**20
 """The bytes of rows that a task holds in memory before it spills."""
 _RUN_BYTES: Final = 16 * 2**20
@@ -71,9 +74,12 @@ class Spill:
         self._writer: pa.RecordBatchFileWriter | None = None
         self._reader: pa.RecordBatchFileReader | None = None
         self._count = 0
+        self._is_closed = False
 
     def add(self, rows: pa.RecordBatch) -> int:
-        """Write a batch, and give its number."""
+        """Write a batch, and give its number. Raises ``ValueError`` after ``close``."""
+        if self._is_closed:
+            raise ValueError("the spilled rows were removed: their write was cancelled")
         if self._writer is None:
             folder = os.environ.get(_LOCAL_FOLDERS, "").split(",")[0]
             temporary_file = tempfile.TemporaryFile(dir=folder or None)  # noqa: SIM115 - the stack closes it
@@ -94,6 +100,7 @@ class Spill:
 
     def close(self) -> None:
         """Remove the file."""
+        self._is_closed = True
         self._stack.close()
 
 
@@ -125,6 +132,37 @@ def _grouped(run: pa.RecordBatch) -> Iterator[tuple[GroupNumber, pa.RecordBatch]
     ends = np.cumsum(np.bincount(numbers)).tolist()
     for group, start, end in zip(groups, [0, *ends[:-1]], ends, strict=True):
         yield group, rows.slice(start, end - start)
+
+
+def file_groups(runs: Iterable[Run]) -> Iterator[tuple[GroupNumber, pa.Table]]:
+    """The rows of each file group, whose runs must come one after the other."""
+    seen: set[GroupNumber] = set()
+    held: list[pa.RecordBatch] = []
+    current: GroupNumber | None = None
+    for group, rows in runs:
+        if group != current:
+            if current is not None:
+                yield current, pa.Table.from_batches(held)
+            # The second part of a split group would be merged without the rows of the first part.
+            assert group not in seen, f"rows of {group} do not come together"
+            seen.add(group)
+            current, held = group, []
+        held.append(rows)
+    if current is not None:
+        yield current, pa.Table.from_batches(held)
+
+
+def runs_of(batch: pa.RecordBatch) -> Iterator[Run]:
+    """The batch cut where the file group changes."""
+    if not batch.num_rows:
+        return
+    paths = batch[columns.PARTITION_PATH].dictionary_encode()
+    codes, buckets = paths.indices.to_numpy(), batch[columns.BUCKET].to_numpy()
+    changes = np.flatnonzero((codes[1:] != codes[:-1]) | (buckets[1:] != buckets[:-1])) + 1
+    bounds = [0, *changes.tolist(), batch.num_rows]
+    for start, end in itertools.pairwise(bounds):
+        path = paths.dictionary[int(codes[start])].as_py()
+        yield GroupNumber(path, int(buckets[start])), batch.slice(start, end - start)
 
 
 def numbered(run: pa.RecordBatch) -> tuple[npt.NDArray[np.int32], list[GroupNumber]]:

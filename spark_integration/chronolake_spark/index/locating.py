@@ -26,6 +26,7 @@ from chronolake.indexes import candidates, partial_snapshots, stored_keys, targe
 from chronolake.indexes.candidates import Candidates
 from chronolake.indexes.targets import RowTotals
 from chronolake.slices import columns, stored_slices
+from chronolake.slices.key_search import KeySet
 from chronolake.slices.stored_slices import NumberedGroup
 from chronolake_model.names import counted
 from chronolake_model.tables import Table
@@ -163,7 +164,7 @@ def locations(keys: DataFrame, candidates: Candidates, written: Versions) -> Dat
 class _ExistingKeys(OnExecutor):
     """The function that finds keys in slices: the ``wanted`` ones by partition path, or all."""
 
-    def __init__(self, written: Versions, wanted: Mapping[str, pa.Array] | None) -> None:
+    def __init__(self, written: Versions, wanted: Mapping[str, KeySet] | None) -> None:
         super().__init__(written, StructType([]))
         self._wanted = wanted
         self._uses_filters = written.table.index.type is IndexType.BLOOM

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from chronolake import _keys
 from chronolake.slices import errors, key_search
 from chronolake.slices.base_files import TableFolder
+from chronolake.slices.key_search import KeySet
 
 KEY, PARTITION_PATH, FILE_ID = "key", "partition_path", "file_id"
 ENTRIES: Final = pa.schema([(KEY, pa.string()), (PARTITION_PATH, pa.string()), (FILE_ID, pa.string())])
@@ -122,7 +123,7 @@ def _entries(source: pa.NativeFile, file: IndexFile, keys: pa.Array | None) -> p
             raise ValueError("it is another file")
         if keys is None:
             return parquet.read().cast(ENTRIES)
-        parts = key_search.rows(parquet, ENTRIES.names, keys, KEY)
+        parts = key_search.rows(parquet, ENTRIES.names, KeySet(keys), KEY)
         return pa.concat_tables([ENTRIES.empty_table(), *(part.cast(ENTRIES) for part in parts)])
 
 
