@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Final
 
@@ -30,6 +29,10 @@ def warnings(present: Iterable[str], of_program: Iterable[str], likeness: float 
         for name in set(present) - known - OF_TESTS
         if name.startswith(PREFIX) and not name.endswith(_OF_KUBERNETES)
     )
+    if not unknown:
+        return []
+    import difflib  # noqa: PLC0415  # slow, and for a mistake only
+
     endings = sorted(name.removeprefix(PREFIX) for name in known)
     return [
         f"the environment variable {name} is unknown and ignored; did you mean {PREFIX}{nearest}?"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
-import importlib.metadata
 import sys
 from types import ModuleType
 from typing import NoReturn
@@ -11,6 +11,8 @@ from typing import NoReturn
 
 def client() -> NoReturn:
     """Run ``chronolake``."""
+    # Of the time of a short command, collections during imports take a twentieth.
+    gc.set_threshold(100_000)
     _start("chronolake", "chronolake.cli.main")
 
 
@@ -21,6 +23,8 @@ def server() -> NoReturn:
 
 def _start(command: str, module: str, *, extra: str = "") -> NoReturn:
     if sys.argv[1:] == ["--version"]:
+        import importlib.metadata  # noqa: PLC0415  # slow
+
         print(f"{command} {importlib.metadata.version('chronolake')}")
         sys.exit()
     # The command line of httpx, which it imports with rich and Pygments where these are installed.

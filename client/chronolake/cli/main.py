@@ -7,13 +7,14 @@ import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from typer.core import TyperGroup
+from typing_extensions import override
 
 from chronolake import _http, errors
-from chronolake.cli import context, options, output, plugins
+from chronolake.cli import context, options, output, plugins, quick_values
 from chronolake_model import environment
 
 _MISSPELLED: Final = 0.6
@@ -63,6 +64,11 @@ _COMMANDS: Final = {
 
 
 class _Commands(TyperGroup):
+    @override
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        quick_values.convert_quickly(self.get_params(ctx))
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override,explicit-override]  # click is untyped
         """Run the command. A wrong value of an option is reported without the word of pydantic for it."""
         try:
@@ -105,7 +111,8 @@ def app_for(args: Sequence[str]) -> typer.Typer:
             app.add_typer(getattr(_module(module), "archive_app" if name == "archive" else "app")())
     for name, module in _COMMANDS.items():
         if named in (None, name):
-            app.command(name)(options.with_common_options(getattr(_module(module), name.replace("-", "_"))))
+            command = options.with_common_options(getattr(_module(module), name.replace("-", "_")))
+            app.command(name, cls=quick_values.Command)(command)
     if named not in _COMMANDS:
         plugins.add_to(app, args)
     return app
