@@ -1,7 +1,7 @@
-"""Rows by the client without Spark, beside what PyArrow takes to read the same base files.
+"""Rows by the client without Spark: scans beside PyArrow, upserts beside delta-rs, DuckLake and PyIceberg.
 
-``make bench-rows``. ``ROWS=500000`` makes a smaller table; ``CHECK=1`` exits 1 when a target is missed. A tenth
-of the records are in log files for the last scans.
+``make bench-rows``. ``ROWS=500000`` makes a smaller table; ``CASES`` are ``scans`` and ``upserts``; ``CHECK=1``
+exits 1 when a target is missed. A tenth of the records are in log files for the last scans.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 import chronolake
-from benchmarks import reporting, running, services_arrow
+from benchmarks import reporting, rows_upserts, running, services_arrow
 from benchmarks.reporting import Row
 
 ROWS = int(os.environ.get("ROWS", "5000000"))
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
+CASES = os.environ.get("CASES", "scans,upserts").split(",")
 SCAN_TIMES_MAX, MERGED_TIMES_MAX = 1.1, 2.0
 HEAD_SECONDS_MAX = 0.5
 TABLE = "bench.rows"
@@ -36,6 +37,13 @@ def main() -> None:
 
 
 def _measure(folder: Path) -> Iterator[Row]:
+    if "scans" in CASES:
+        yield from _scans_and_head(folder)
+    if "upserts" in CASES:
+        yield from rows_upserts.figures(folder, ROWS, ROUNDS)
+
+
+def _scans_and_head(folder: Path) -> Iterator[Row]:
     rows_of_group = ROWS // services_arrow.GROUPS
     with chronolake.connect(running.URL) as client:
         table = services_arrow.create(client, TABLE, folder)
@@ -43,6 +51,7 @@ def _measure(folder: Path) -> Iterator[Row]:
         dataset = _dataset(table)
         assert _rows_in(table.to_batches()) == dataset.count_rows()
         yield from _scans("base files", table, dataset, SCAN_TIMES_MAX)
+        _seconds_to_first_byte()  # This one compiles the modules, which an installation does.
         head = statistics.median([_seconds_to_first_byte() for _ in range(ROUNDS)])
         yield reporting.at_most("head: first row after the start of the process", head, HEAD_SECONDS_MAX, "s")
         services_arrow.write_files(table, services_arrow.LOG_SHARE, is_log=True, rows=rows_of_group)
@@ -84,8 +93,9 @@ def _dataset(table: chronolake.Table) -> ds.Dataset:
 def _seconds_to_first_byte() -> float:
     program = "from chronolake_start import client; client()"
     command = [sys.executable, "-c", program, "--url", running.URL, "head", TABLE, "--output", "csv"]
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     started = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         assert process.stdout.read(1)
         seconds = time.perf_counter() - started
