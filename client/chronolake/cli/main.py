@@ -112,7 +112,7 @@ def app_for(args: Sequence[str]) -> typer.Typer:
     for name, module in _COMMANDS.items():
         if named in (None, name):
             command = options.with_common_options(getattr(_module(module), name.replace("-", "_")))
-            app.command(name, cls=quick_values.Command)(command)
+            app.command(name, cls=quick_values.QuickCommand)(command)
     if named not in _COMMANDS:
         plugins.add_to(app, args)
     return app

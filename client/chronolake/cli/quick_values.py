@@ -12,7 +12,7 @@ from typer.core import TyperCommand
 from typing_extensions import override
 
 
-class Command(TyperCommand):
+class QuickCommand(TyperCommand):
     """A command that imports pydantic only for values that need it."""
 
     @override
@@ -30,7 +30,7 @@ def convert_quickly(parameters: list[Any]) -> None:
 
 
 class _Quick:
-    """The conversion of typer, behind the one of simple values."""
+    """Converts simple values; others are left to typer."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         """As ``RuntimeParam.coerce``."""
