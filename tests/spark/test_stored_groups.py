@@ -16,12 +16,13 @@ from chronolake import Action, Field, FileGroupName, errors
 from chronolake._location import owner_of
 from chronolake.slices import columns
 from chronolake.slices.merge import Existing
-from chronolake.writing import bucket_writer, open_groups, task_rows
+from chronolake.writing import bucket_writer, task_rows
 from chronolake.writing.bucket_writer import TaskAttempt, WriteJob
 from chronolake.writing.stored_groups import GroupNumber, ServerLookup, StoredGroup, StoredGroups
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.schemas import AddColumn
+from chronolake_spark.write import open_groups
 
 PATHS = st.lists(st.sampled_from(["a", "b", "c"]), max_size=8)
 

@@ -29,14 +29,12 @@ from chronolake.writing import (
     arrow_tags,
     bucket_writer,
     new_groups,
-    open_groups,
     row_checks,
     task_rows,
     text_checks,
 )
 from chronolake.writing.bucket_writer import TaskAttempt, WriteJob, WriteTaskResult
 from chronolake.writing.counts import RowCounts
-from chronolake.writing.open_groups import OpenedGroups
 from chronolake.writing.stored_groups import GroupNumber, ServerLookup
 from chronolake_model import decoding
 from chronolake_model.file_names import bucket_of, write_token
@@ -46,6 +44,8 @@ from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
 from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_from_json
 from chronolake_spark.driver import spark_internals
+from chronolake_spark.write import open_groups
+from chronolake_spark.write.open_groups import OpenedGroups
 from chronolake_spark.write.options import STREAM_TASK, WRITE_OPTION, BatchOptions, Fetched, WriteOptions
 from pyspark_chronolake import DefaultSource
 
