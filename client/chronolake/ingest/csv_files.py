@@ -246,7 +246,7 @@ def _inspect(
     _check_columns(file, header, wanted)
     of_lengths: Sequence[errors.LocalError] = []
     try:
-        batches = _batches(file, reading.encoding, check)
+        batches = _ahead(_batches(file, reading.encoding, check))
         batches = batches if reading.kept is None else reading.kept.keeping(file, batches)
         inspection, bad = _inspect_rows(batches, header, reading, rows_max)
     except _WrongLengths as exc:
@@ -257,6 +257,15 @@ def _inspect(
     lines = _lines_of(file, reading.encoding, list(bad), len(header) if of_lengths else None)
     of_rows = [row.at(file, line) for row, line in zip(bad.values(), lines, strict=True)]
     return inspection, sorted([*of_rows, *of_lengths], key=_line_of_error)
+
+
+def _ahead(batches: Iterator[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The same batches; a thread parses the next one while the caller looks at one."""
+    with ThreadPoolExecutor(1) as thread:
+        pending = thread.submit(next, batches, None)
+        while (batch := pending.result()) is not None:
+            pending = thread.submit(next, batches, None)
+            yield batch
 
 
 def _inspect_rows(
