@@ -1,9 +1,9 @@
-"""Random histories, each played twice: in one of them instants leave, and all answers are the same."""
+"""Random histories, each played twice: in one instants and files leave, and all answers are the same."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -21,23 +21,32 @@ from chronolake_metastore.domain import (
     restores,
     rollbacks,
     savepoints,
+    streams,
     sweeps,
 )
 from chronolake_metastore.domain.cleans import Retention
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.domain.policies import Policies
-from chronolake_metastore.queries import files as file_queries
+from chronolake_metastore.domain.results import StreamResult
+from chronolake_metastore.queries import (
+    deletable,
+    file_groups as group_queries,
+    files as file_queries,
+    slices as slice_queries,
+)
+from chronolake_metastore.queries.slices import SliceSelection
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import catalog, cleans as stored_cleans, file_groups, services
+from chronolake_metastore.store import catalog, cleans as stored_cleans, file_groups, partitions, services
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import read
 from chronolake_model import instants as wire
+from chronolake_model.deletable import FindDeletableOrphans
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros, parse_time
-from chronolake_model.vocabulary import Action, TableType
+from chronolake_model.vocabulary import Action, TableType, View
 from tests.store import archiving, shown, tampering
 from tests.store.archive_reads import reader_of
 from tests.store.shown import TESTER
@@ -51,14 +60,14 @@ _PUBLISHED: Final = statements.load("file_streams/published")
 
 
 class Twice:
-    """Sends each command to both databases, the second of which loses instants."""
+    """Sends each command to both databases, the second of which loses instants and files."""
 
     def __init__(self, dsns: list[str], folder: Path, seed: int) -> None:
         self.random = random.Random(seed)
         self.archive = archiving.local(folder)
         self.both = [TablesOfTypes(dsn) for dsn in dsns]
         self.databases = [Database(Settings(dsn=dsn), lambda: reader_of(self.archive)) for dsn in dsns]
-        self.left = self.archived = 0
+        self.left = self.left_files = self.archived = 0
         self.generations: dict[tuple[str, int], int] = {}
         self.pending: list[wire.Instant] = []
         self.saved: dict[str, wire.Instant] = {}
@@ -214,6 +223,12 @@ class Twice:
                 generations = [g for g in range(50) if group(bucket, g).file_id == live[0][0]]
                 self.generations[table, bucket] = generations[0] if generations else 0
 
+    def stream(self) -> None:
+        """Open a stream of one table, and close it: files of the table stay from now on, and instants leave."""
+        opened = self.send(streams.OpenStream(MOR, "job", "w"))
+        assert isinstance(opened, StreamResult)
+        self.send(streams.CloseStream(MOR, "job", opened.of.stream.epoch))
+
     def be_late(self, table: str) -> None:
         """Commands on any instant; one that has left takes none."""
         times = query(
@@ -242,11 +257,58 @@ class Twice:
 
     def leave(self) -> None:
         self.left += let_leave(self.both[1].dsn, self.archive)
+        first, second = (query(history.dsn, "SELECT count(*) FROM file")[0][0] for history in self.both)
+        self.left_files = first - second
 
     def compare(self) -> None:
         first, second = (self.both[number]._runner.run(self.answers(number)) for number in range(2))
         for one, other in zip(first, second, strict=True):
             assert one == other
+        self.compare_audits()
+        self.try_to_delete()
+
+    def compare_audits(self) -> None:
+        """Auditors get the same answer, or none from before the border; restores show files by their events."""
+        for table in (COW, MOR):
+            first = border_of(self.both[1].dsn, table) or 0
+            removed, remaining = (
+                query(
+                    history.dsn,
+                    "SELECT requested_time, file_name FROM audit_files"
+                    f" WHERE change = 'removed' AND table_name = '{table}'"
+                    f" AND requested_time >= moment({since}) AND requested_time NOT IN"
+                    " (SELECT requested_time FROM instant WHERE action = 'restore') ORDER BY 1, 2",
+                )
+                for history, since in zip(self.both, (first, 0), strict=True)
+            )
+            assert removed == remaining
+            for time in self.times[table]:
+                [stayed], [left] = (
+                    query(
+                        history.dsn,
+                        f"SELECT files, size_bytes, records FROM tables_as_of(moment({time}))"
+                        f" WHERE table_name = '{table}'",
+                    )
+                    for history in self.both
+                )
+                assert left == stayed or (left == (None, None, None) and time < first)
+
+    def try_to_delete(self) -> None:
+        """No file may be deleted that was not cleaned, whether its row has left or not."""
+        for table in (COW, MOR):
+            names = query(
+                self.both[0].dsn,
+                "SELECT file_name, bool_and(cleaned_by IS NOT NULL)"
+                " FROM file JOIN lake_table t USING (table_id)"
+                f" WHERE t.namespace || '.' || t.name = '{table}' GROUP BY 1 ORDER BY 1",
+            )
+            needed = {DeletedFile("", name) for name, is_cleaned in names if not is_cleaned}
+            body = FindDeletableOrphans([DeletedFile("", name) for name, _ in names])
+            answer = self.both[1]._runner.run(
+                deletable.find_deletable_orphans(TESTER, self.databases[1], table, body)
+            )
+            refused = {DeletedFile(of.partition_path, of.file_name) for of in answer.refused}
+            assert needed <= refused
 
     async def answers(self, number: int) -> list[str]:
         answers: list[object] = []
@@ -282,7 +344,26 @@ class Twice:
                 if self.times[table]:
                     named = {"table_id": table_id, "as_of": max(self.times[table])}
                     answers.append(sorted((await statements.execute(connection, _PUBLISHED, named)).all()))
+                answers.append(await partitions.paths(connection, table_id, ""))
+            answers.append(await file_queries.changes(TESTER, database, table, None, None, 1_000, None))
+            for bucket in BUCKETS:
+                for generation in range(self.generations.get((table, bucket), 0) + 1):
+                    name = ("", group(bucket, generation).file_id)
+                    for as_of in (None, *self.times[table][-20::4]):
+                        try:
+                            answers.append(
+                                await group_queries.history(TESTER, database, table, name, as_of, 1_000, None)
+                            )
+                        except errors.HistoryCleaned as exc:
+                            answers.append(exc.context)
             for time in self.times[table][-20:]:
+                selection = SliceSelection(View.MERGED, before_or_on=time)
+                try:
+                    answers.append(
+                        await slice_queries.snapshot(TESTER, database, table, selection, 1_000, None)
+                    )
+                except errors.HistoryCleaned as exc:
+                    answers.append(exc.context)
                 try:
                     answers.append(await file_queries.snapshot(TESTER, database, table, time, None, 100, None))
                     answers.append(await file_queries.changes(TESTER, database, table, time, None, 100, None))
@@ -310,17 +391,26 @@ def border_of(dsn: str, table: str) -> Micros | None:
     return rows[0][0] if rows else None
 
 
-def play(new_database: Callable[[], str], folder: Path, seeds: Iterable[int], steps: int) -> tuple[int, int]:
-    """The numbers of instants that left, and of commands on such."""
+def play(
+    new_database: Callable[[], str],
+    folder: Path,
+    seeds: Iterable[int],
+    steps: int,
+    streams_of: Container[int] = (),
+) -> tuple[int, int]:
+    """The numbers of instants that left, and of commands on such. Some seeds get a stream in the middle."""
     left = archived = 0
     for seed in seeds:
         twice = Twice([new_database(), new_database()], folder / f"{seed}", seed)
         try:
             for number in range(steps):
+                if number == steps // 2 and seed in streams_of:
+                    twice.stream()
                 twice.step()
                 if number % 8 == 7:
                     twice.leave()
                     twice.compare()
+            assert twice.left_files > 0
             assert tampering.verify(twice.both[1].dsn, archive=twice.archive).findings == []
             left, archived = left + twice.left, archived + twice.archived
         finally:
@@ -337,6 +427,6 @@ def test_all_answers_are_those_of_a_history_whose_instants_stay(
 
 @pytest.mark.slow
 def test_the_same_of_long_histories(new_database: Callable[[], str], tmp_path: Path) -> None:
-    left, archived = play(new_database, tmp_path, range(2, 5), 120)
+    left, archived = play(new_database, tmp_path, range(2, 5), 120, streams_of={3, 4})
     assert left > 0
     assert archived > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,14 @@ from chronolake_metastore.domain.results import StreamInstantResult, StreamResul
 from chronolake_metastore.proof import rebuilding
 from chronolake_metastore.queries import deletable
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import archive as stored, eras, needed_instants, services, thinning
+from chronolake_metastore.store import (
+    archive as stored,
+    eras,
+    needed_files,
+    needed_instants,
+    services,
+    thinning,
+)
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.deletable import Deletable, FindDeletableOrphans
 from chronolake_model.file_names import base_file_name, bucket_file_id
@@ -69,6 +77,12 @@ def archive(tmp_path: Path) -> Files:
 
 @pytest.fixture
 def history(dsn: str) -> Iterator[History]:
+    with cleaned_table(dsn) as history:
+        yield history
+
+
+@contextmanager
+def cleaned_table(dsn: str) -> Iterator[History]:
     """A table with writes, a rollback and cleans, all long ago but the last writes."""
     with History(dsn) as history:
         history.make_namespace("shop")
@@ -317,18 +331,22 @@ class Killed(Exception):
     [
         ("announce", True),
         ("delete", True),
+        ("delete_files", True),
         pytest.param("announce", False, marks=pytest.mark.slow),
         pytest.param("wait_for_readers", True, marks=pytest.mark.slow),
         pytest.param("delete", False, marks=pytest.mark.slow),
+        pytest.param("delete_files", False, marks=pytest.mark.slow),
     ],
 )
 def test_a_command_that_dies_is_ended_by_the_next_one(
     dsn: str, history: History, archive: Files, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
 ) -> None:
     monkeypatch.setattr(needed_instants, "DELETED_AT_ONCE", 3)
-    expected = rows_of(dsn)
-    place: Any = thinning.Thinning if step == "wait_for_readers" else needed_instants
-    original = getattr(place, step)
+    monkeypatch.setattr(needed_files, "DELETED_AT_ONCE", 3)
+    expected, expected_files = rows_of(dsn), files_of(dsn)
+    places: dict[str, Any] = {"wait_for_readers": thinning.Thinning, "delete_files": needed_files}
+    place, name = places.get(step, needed_instants), step.removesuffix("_files")
+    original = getattr(place, name)
 
     async def die(*arguments: Any) -> Any:
         result = await original(*arguments) if after else None
@@ -337,12 +355,13 @@ def test_a_command_that_dies_is_ended_by_the_next_one(
     drop(dsn, archive)  # The events of later eras leave first.
     rebuild(dsn, archive, with_instants=True)
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(place, step, die)
+        patch.setattr(place, name, die)
         let_leave(dsn, archive)
     assert tampering.verify(dsn, archive=archive).findings == []
     assert let_leave(dsn, archive) > 0
     assert query(dsn, "SELECT FROM first_event WHERE instants_from <> instants_dropped_before") == []
     assert rows_of(dsn).items() <= expected.items()
+    assert files_of(dsn).items() < expected_files.items()
     assert tampering.verify(dsn, archive=archive).findings == []
 
 
@@ -403,3 +422,11 @@ def rows_of(dsn: str) -> dict[Micros, tuple[Any, ...]]:
     """The rows of the instants by their requested times."""
     rows = query(dsn, "SELECT micros(requested_time), action, to_jsonb(i)::text FROM instant i")
     return {Micros(time): tuple(row) for time, *row in rows}
+
+
+def files_of(dsn: str) -> dict[tuple[int, int, Micros], tuple[Micros | None, str]]:
+    """The rows of the files, with the clean of each, by their keys: the first file has the lowest one."""
+    rows = query(
+        dsn, "SELECT version, ordinal, micros(live_from), micros(cleaned_by), to_jsonb(f)::text FROM file f"
+    )
+    return {(version, ordinal, time): (cleaned_by, row) for version, ordinal, time, cleaned_by, row in rows}

@@ -1,6 +1,7 @@
 """Instants leave PostgreSQL: first it is announced that the timeline before a time is in the archive alone.
 
-Then rows are deleted. All their events have left before, so the archive has proved to have them.
+Then rows are deleted, of instants and of the files that cleans among them have deleted. All their events have
+left before, so the archive has proved to have them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import needed_events as needs, needed_instants as domain
 from chronolake_metastore.domain.needed_instants import InstantBorder
 from chronolake_metastore.proof.replay import Progress
-from chronolake_metastore.store import archive, eras, needed_events, needed_instants as stored, thinning
+from chronolake_metastore.store import (
+    archive,
+    eras,
+    needed_events,
+    needed_files,
+    needed_instants as stored,
+    thinning,
+)
+from chronolake_metastore.store.needed_files import FilePeriod
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Transaction
 from chronolake_model.times import Micros
@@ -60,6 +69,8 @@ async def leave(database: Database, planned: Sequence[InstantBorder], progress: 
         deleted = 0
         for number, table_id in enumerate(leaving):
             progress("deleting instants that have left", number, len(leaving))
+            # The last part of the instants ends it, so the files are first.
+            await _delete_files(database, table_id)
             deleted += await _delete(database, table_id)
     return deleted
 
@@ -73,6 +84,14 @@ async def _announce(tx: Transaction, times: Mapping[UUID, Micros]) -> None:
         if not causes.is_dropped and (since is None or since >= until):
             unblocked[causes.table_id] = until
     await stored.announce(tx, unblocked)
+
+
+async def _delete_files(database: Database, table_id: UUID) -> None:
+    after: FilePeriod | None = FilePeriod()
+    while after is not None:
+        place = after
+        part = await eras.change(database, lambda tx: needed_files.delete(tx, table_id, place))  # noqa: B023
+        after = part.last
 
 
 async def _delete(database: Database, table_id: UUID) -> int:

@@ -299,8 +299,13 @@ def refuse_before(table: Table, time: Micros) -> None:
     """Raise ``HistoryCleaned`` when the table is not served as of ``time`` any more."""
     first = table.cleaned_before
     if first is not None and time < first:
-        tick = table.definition.tick
-        raise errors.HistoryCleaned(table.name, format_time(time, tick), format_time(first, tick))
+        raise history_cleaned(table, time, first)
+
+
+def history_cleaned(table: Table, time: Micros, first: Micros) -> errors.HistoryCleaned:
+    """The error that a table is not served as of ``time``, but as of ``first``."""
+    tick = table.definition.tick
+    return errors.HistoryCleaned(table.name, format_time(time, tick), format_time(first, tick))
 
 
 _CHANGES = COMPLETED_WRITES | {Action.RESTORE}

@@ -56,6 +56,10 @@ class FileSlice(msgspec.Struct, Generic[File], frozen=True):
     logs: tuple[File, ...]
     is_pending: bool = False
 
+    def files(self) -> tuple[File, ...]:
+        """The base file, if there is one, and the log files."""
+        return self.logs if self.base is None else (self.base, *self.logs)
+
 
 class Slices(msgspec.Struct, Generic[File], frozen=True):
     """All slices of a file group, newest last; once the group is replaced, those that it had."""

@@ -35,8 +35,8 @@ READ_AT_ONCE: Final = 16
 class Facts(Protocol):
     """The facts of one table, see ``queries.iceberg``."""
 
-    async def changed(self, between: tuple[Micros, Micros], limit: int) -> list[GroupKey]:
-        """The first file groups that changed in a range."""
+    async def changed(self, between: tuple[Micros, Micros], limit: int) -> list[GroupKey] | None:
+        """The first file groups that changed in a range; None if it is not known any more."""
 
     async def files(
         self, state: ServedState, parent: ServedState | None, ranges: Sequence[GroupRange], limit: int
@@ -134,7 +134,7 @@ class SnapshotBuilder:
             involved.append(neighbour.parent or neighbour.state)
         between = min(state.time for state in involved), max(state.completion_time for state in involved)
         groups = await self._facts.changed(between, CHANGED_MAX + 1)
-        if len(groups) > CHANGED_MAX:
+        if groups is None or len(groups) > CHANGED_MAX:
             return None
         files = await self._facts.files_of(self._state, self._parent, groups, self._rows) if groups else []
         if len(files) == self._rows:

@@ -99,7 +99,7 @@ class _Facts:
         self._name = name
         self._table = table
 
-    async def changed(self, between: tuple[Micros, Micros], limit: int) -> list[GroupKey]:
+    async def changed(self, between: tuple[Micros, Micros], limit: int) -> list[GroupKey] | None:
         return await self._service.read(self._ctx, queries.changed, self._name, self._table, between, limit)
 
     async def files(

@@ -157,13 +157,16 @@ async def history(
         if time is None:
             return wire.FileGroupHistory(table.name, None, *group, None, [], None)
         at = AsOf(table.table_id, time)
-        published = await stored.history(connection, at, group)
+        published, cleaned = await stored.history(connection, at, group)
         compactions = await stored.pending_compactions(connection, at, [group])
         replaced = await stored.replacement(connection, at, group)
     whole = slices.cut(published, compactions[group], None if replaced is None else replaced.replacement)
     tick = table.definition.tick
+    # Cut with all files, because the next slice says when a slice ended.
     next_slices = [
-        file_slice for file_slice in whole.all if place is None or file_slice.time > place.slice_time
+        file_slice
+        for file_slice in whole.all
+        if (place is None or file_slice.time > place.slice_time) and cleaned.isdisjoint(file_slice.files())
     ]
     page = paging.cut(
         next_slices[:limit],

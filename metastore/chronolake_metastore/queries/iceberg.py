@@ -7,12 +7,13 @@ from uuid import UUID
 
 import msgspec
 
+from chronolake_metastore.domain import cleans
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.schemas import Schema
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import tables
 from chronolake_metastore.store import archived, iceberg as stored, instants, schemas
-from chronolake_metastore.store.files import FIRST, GroupKey, changed_groups
+from chronolake_metastore.store.files import GroupKey
 from chronolake_metastore.store.iceberg import ServedState
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.times import Micros
@@ -95,10 +96,13 @@ async def changed(
     table: Table,
     between: tuple[Micros, Micros],
     limit: int,
-) -> list[GroupKey]:
-    """The first ``limit`` file groups that changed in a range (from, to]."""
+) -> list[GroupKey] | None:
+    """The first ``limit`` file groups that changed in a range (from, to]; None if it is not known any more."""
     async with database.reading() as connection:
-        return await changed_groups(connection, table.table_id, between, FIRST, limit)
+        first = await stored.complete_from(connection, table.table_id)
+        if first is not None and between[0] < first:
+            return None
+        return await stored.changed_groups(connection, table.table_id, between, limit)
 
 
 async def files(
@@ -111,8 +115,12 @@ async def files(
     ranges: Sequence[tuple[GroupKey, GroupKey | None]],
     limit: int,
 ) -> list[stored.BaseFileOfStates]:
-    """As ``store.iceberg.files``."""
+    """As ``store.iceberg.files``; raises ``HistoryCleaned`` when files of a state may have left."""
     async with database.reading() as connection:
+        first = await stored.complete_from(connection, table.table_id)
+        for of_state in (state, parent):
+            if first is not None and of_state is not None and of_state.time < first:
+                raise cleans.history_cleaned(table, of_state.time, first)
         return await stored.files(connection, table, state, parent, ranges, limit)
 
 

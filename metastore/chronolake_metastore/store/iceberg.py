@@ -21,6 +21,8 @@ _VERSIONS: Final = "SELECT table_id, version FROM clock WHERE table_id = ANY (%(
 _SAVEPOINTS: Final = statements.load("iceberg/savepoints")
 _STATES: Final = statements.load("iceberg/states")
 _CUTS: Final = statements.load("iceberg/cuts")
+_CHANGED_GROUPS: Final = statements.load("iceberg/changed_groups")
+_COMPLETE_FROM: Final = statements.load("iceberg/complete_from")
 _IS_IN: Final = statements.load("iceberg/is_in")
 _FILES, _FILES_OF_GROUPS = (
     statements.load(f"iceberg/{name}")
@@ -101,6 +103,21 @@ async def savepoints(connection: Reader, table_id: UUID, limit: int) -> list[tup
     """The newest savepoints that are not released: requested time, and completion of what each pins."""
     rows = await statements.execute(connection, _SAVEPOINTS, {"table_id": table_id, "limit": limit})
     return [(Micros(requested), Micros(pinned)) for requested, pinned in rows]
+
+
+async def complete_from(connection: Reader, table_id: UUID) -> Micros | None:
+    """The first time since which all states have all of their files in PostgreSQL; None if all times do."""
+    rows = await statements.execute(connection, _COMPLETE_FROM, {"table_id": table_id})
+    return rows.scalar_one_or_none()
+
+
+async def changed_groups(
+    connection: Reader, table_id: UUID, between: tuple[Micros, Micros], limit: int
+) -> list[GroupKey]:
+    """The first ``limit`` file groups that changed in a range (from, to], by the files that PostgreSQL has."""
+    named = {"table_id": table_id, "after": between[0], "until": between[1], "groups": limit}
+    rows = await statements.execute(connection, _CHANGED_GROUPS, named)
+    return [(partition_path, file_id) for partition_path, file_id in rows]
 
 
 async def files(

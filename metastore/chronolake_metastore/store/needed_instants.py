@@ -39,7 +39,9 @@ _LEAVING: Final = """
 _DONE: Final = """
     UPDATE first_event SET instants_dropped_before = instants_from WHERE table_id = %(table_id)s::uuid
 """
-_RETURNED: Final = "UPDATE first_event SET instants_from = NULL, instants_dropped_before = NULL"
+_RETURNED: Final = (
+    "UPDATE first_event SET instants_from = NULL, instants_dropped_before = NULL, files_from = NULL"
+)
 
 
 class PublishedTable(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ import msgspec
 from psycopg import errors as postgres_errors, sql
 
 from chronolake_metastore import errors
-from chronolake_metastore.store import needed_instants
+from chronolake_metastore.store import needed_files, needed_instants
 from chronolake_metastore.store.postgres import engine, schema, statements
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.postgres.connections import BoundedConnection
@@ -179,7 +179,7 @@ class ReplaySession:
 
         Of one table if ``table_id`` is given; never of the tables ``left_out``.
         """
-        await tx.batch([needed_instants.prune_replay()])
+        await tx.batch([needed_files.prune_replay(), needed_instants.prune_replay()])
         parameters = {"table_id": table_id, "left_out": list(left_out), "limit": limit}
         differences = []
         for projection in self._projections:
@@ -263,7 +263,11 @@ class ReplaySession:
 
         Instants that have left stay away, unless it is ``with_instants``: then the database has all again.
         """
-        await tx.batch(needed_instants.returned() if with_instants else [needed_instants.prune_replay()])
+        await tx.batch(
+            needed_instants.returned()
+            if with_instants
+            else [needed_files.prune_replay(), needed_instants.prune_replay()]
+        )
         wrong = {}
         for projection in self._projections:
             key = self._keys[projection]

@@ -93,10 +93,16 @@ async def replacement(connection: AsyncConnection, at: AsOf, group: GroupKey) ->
     return replacements[0] if replacements else None
 
 
-async def history(connection: AsyncConnection, at: AsOf, group: GroupKey) -> list[FileOfInstant]:
-    """All files that a file group had published."""
+async def history(
+    connection: AsyncConnection, at: AsOf, group: GroupKey
+) -> tuple[list[FileOfInstant], set[FileOfInstant]]:
+    """The files that a file group had published, and those among them that cleans have planned to delete.
+
+    Rows of cleaned files may have left PostgreSQL.
+    """
     rows = await statements.execute(connection, _HISTORY, _of(at) | _one(group))
-    return [FileOfInstant(*row) for row in rows]
+    files = [(FileOfInstant(*row[:-1]), row[-1]) for row in rows]
+    return [file for file, _ in files], {file for file, is_cleaned in files if is_cleaned}
 
 
 async def groups_before_or_on(

@@ -30,9 +30,9 @@ BEGIN ATOMIC
         chronolake.instant_time(latest.requested_time, c.tick_us),
         latest.completion_time,
         chronolake.instant_time(latest.completion_time, c.tick_us),
-        live.files,
-        live.size_bytes,
-        live.records
+        CASE WHEN known.has_files THEN live.files END,
+        CASE WHEN known.has_files THEN live.size_bytes END,
+        CASE WHEN known.has_files THEN live.records END
     FROM chronolake.lake_table t
     JOIN chronolake.clock c ON c.table_id = t.table_id
     -- Rows of earlier instants are not the timeline: the last one before a time may be missing.
@@ -66,13 +66,17 @@ BEGIN ATOMIC
     CROSS JOIN LATERAL (
         SELECT
             count(*) AS files,
-            coalesce(sum(f.size_bytes), 0) AS size_bytes,
-            coalesce(sum(f.records) FILTER (WHERE f.kind = 'base'), 0) AS records
-        FROM chronolake.file f
-        WHERE f.table_id = t.table_id
-            AND f.live_from <= at
-            AND (f.superseded_at IS NULL OR f.superseded_at > at)
+            coalesce(sum(l.size_bytes), 0) AS size_bytes,
+            coalesce(sum(l.records) FILTER (WHERE l.kind = 'base'), 0) AS records
+        FROM chronolake.file l
+        WHERE l.table_id = t.table_id
+            AND l.live_from <= at
+            AND (l.superseded_at IS NULL OR l.superseded_at > at)
     ) AS live
+    CROSS JOIN LATERAL (
+        -- Files that have left the database left the latest slices before both times.
+        SELECT f.files_from IS NULL OR at >= coalesce(t.cleaned_before, '-infinity') OR at >= f.files_from AS has_files
+    ) AS known
     WHERE t.created_at <= at AND (t.dropped_at IS NULL OR t.dropped_at > at)
     ORDER BY 1, t.created_at;
 END;

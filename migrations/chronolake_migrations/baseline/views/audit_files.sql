@@ -39,7 +39,9 @@ FROM (
         f.size_bytes, f.records
     FROM chronolake.instant i
     JOIN chronolake.file f ON f.table_id = i.table_id AND f.superseded_at = i.completion_time
-    WHERE i.action <> 'restore'
+    LEFT JOIN chronolake.first_event b ON b.table_id = i.table_id
+    -- Rows of earlier instants, and of files that they removed, may have left.
+    WHERE i.action <> 'restore' AND i.requested_time >= coalesce(b.instants_from, '-infinity')
     UNION ALL
     SELECT
         undone.table_id, undo.requested_time, undo.completion_time, 'removed', a.partition_path, a.file_id,
