@@ -104,13 +104,13 @@ def test_a_cleaned_file_that_appears_again_after_its_row_has_left_may_be_deleted
 
 
 def test_rows_stay_that_a_service_needs_while_a_stream_keeps_the_files(dsn: str, archive: Files) -> None:
-    def cluster(generation: int) -> None:
-        old, planned = group(0, generation), shop.planned(TABLE, Action.CLUSTERING, group(0, generation))
-        shop.finish(planned, stat(planned, 0, generation=generation + 1), replaced=(old,))
+    def compact() -> None:
+        planned = shop.planned(TABLE, Action.COMPACTION, group(0))
+        shop.finish(planned, stat(planned, 0))
 
     def write_and_leave() -> None:
         for _ in range(3):
-            shop.write(TABLE, 1, 2)
+            shop.written(TABLE, Action.DELTACOMMIT, 1, 2)
             shop.pass_seconds(4_000)
             clean(shop)
         let_leave(dsn, archive)
@@ -118,15 +118,18 @@ def test_rows_stay_that_a_service_needs_while_a_stream_keeps_the_files(dsn: str,
 
     with TablesOfTypes(dsn) as shop:
         shop.make_namespace("shop")
-        shop.make_table_of(TABLE, TableType.COPY_ON_WRITE, LEAST)
-        shop.write(TABLE, 0, 1, 2)
-        shop.write(TABLE, 0)
-        cluster(0)
+        shop.make_table_of(TABLE, TableType.MERGE_ON_READ, LEAST)
+        shop.written(TABLE, Action.DELTACOMMIT, 0, 1, 2)
+        shop.written(TABLE, Action.DELTACOMMIT, 0)
+        compact()
         write_and_leave()
+        # The clean of the file that the compaction superseded is before the border now.
+        write_and_leave()
+        assert query(dsn, "SELECT files_from = instants_from FROM first_event") == [(True,)]
         opened = shop.done(streams.OpenStream(TABLE, "job", "w"))
         assert isinstance(opened, StreamResult)
         shop.done(streams.CloseStream(TABLE, "job", opened.of.stream.epoch))
-        cluster(1)
+        compact()
         stayed = files_of(dsn)
         # The last run before the border of the files leaves with the instants, whose border goes on.
         write_and_leave()
