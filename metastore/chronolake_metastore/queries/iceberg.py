@@ -15,7 +15,7 @@ from chronolake_metastore.queries import tables
 from chronolake_metastore.store import archived, iceberg as stored, instants, schemas
 from chronolake_metastore.store.files import GroupKey
 from chronolake_metastore.store.iceberg import ServedState
-from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model.times import Micros
 
 SCHEMAS_AT_ONCE = 100
@@ -117,10 +117,7 @@ async def files(
 ) -> list[stored.BaseFileOfStates]:
     """As ``store.iceberg.files``; raises ``HistoryCleaned`` when files of a state may have left."""
     async with database.reading() as connection:
-        first = await stored.complete_from(connection, table.table_id)
-        for of_state in (state, parent):
-            if first is not None and of_state is not None and of_state.time < first:
-                raise cleans.history_cleaned(table, of_state.time, first)
+        await _refuse_left(connection, table, state, parent)
         return await stored.files(connection, table, state, parent, ranges, limit)
 
 
@@ -134,6 +131,16 @@ async def files_of(
     groups: Sequence[GroupKey],
     limit: int,
 ) -> list[stored.BaseFileOfStates]:
-    """As ``store.iceberg.files_of``."""
+    """As ``store.iceberg.files_of``; raises ``HistoryCleaned`` when files of a state may have left."""
     async with database.reading() as connection:
+        await _refuse_left(connection, table, state, parent)
         return await stored.files_of(connection, table, state, parent, groups, limit)
+
+
+async def _refuse_left(
+    connection: Reader, table: Table, state: ServedState, parent: ServedState | None
+) -> None:
+    first = await stored.complete_from(connection, table.table_id)
+    for of_state in (state, parent):
+        if first is not None and of_state is not None and of_state.time < first:
+            raise cleans.history_cleaned(table, of_state.time, first)
