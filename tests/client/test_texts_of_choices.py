@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
 
 import chronolake
@@ -37,12 +38,12 @@ def choices_of(hint: object) -> list[enum.StrEnum]:
 
 
 def parameters() -> Iterator[tuple[str, str, list[enum.StrEnum]]]:
-    """Functions with a parameter that takes members of an enum. Those that name types of PyArrow take none."""
+    """Functions with a parameter that takes members of an enum. Those that read and write rows take none."""
     for class_ in CLASSES:
         for name, function in inspect.getmembers(class_, inspect.isfunction):
             hints: dict[str, object] = {}
             with contextlib.suppress(NameError, AttributeError):
-                hints = typing.get_type_hints(inspect.unwrap(function))
+                hints = typing.get_type_hints(inspect.unwrap(function), localns={"pa": pa})
             for parameter, hint in hints.items():
                 if parameter != "return" and choices_of(hint):
                     yield f"{class_.__name__}.{name}", parameter, choices_of(hint)
