@@ -29,10 +29,10 @@ ALLOWED = {
     # A link to a Java runtime.
     "spark_integration/chronolake_spark/driver/java.py": {"replace"},
     # The state of ingest --follow, in a folder of its own: a torn line of its log, and its copies of objects.
-    "spark_integration/chronolake_spark/ingest/files/arrivals.py": {"truncate"},
+    "client/chronolake/ingest/arrivals.py": {"truncate"},
     "spark_integration/chronolake_spark/ingest/follow_job.py": {"rmtree"},
     # Copies of source files without their bad rows, in a temporary folder.
-    "spark_integration/chronolake_spark/ingest/files/set_aside.py": {"rmtree"},
+    "client/chronolake/ingest/set_aside.py": {"rmtree"},
 }
 MODULES = {
     "os": {"remove", "rename", "replace", "truncate"},
