@@ -25,10 +25,10 @@ _CHANGED_GROUPS: Final = statements.load("iceberg/changed_groups")
 _COMPLETE_FROM: Final = statements.load("iceberg/complete_from")
 _IS_IN: Final = statements.load("iceberg/is_in")
 _FILES, _FILES_OF_GROUPS = (
-    statements.load(f"iceberg/{name}")
-    .replace("{is_in_parent}", _IS_IN.replace("{state}", "parent"))
-    .replace("{is_in_state}", _IS_IN.replace("{state}", "state"))
-    for name in ("files", "files_of_groups")
+    text.replace("{is_in_parent}", _IS_IN.replace("{state}", "parent")).replace(
+        "{is_in_state}", _IS_IN.replace("{state}", "state")
+    )
+    for text in (statements.load("iceberg/files"), statements.load("iceberg/files_of_groups"))
 )
 _ACTIONS: Final = sorted(COMPLETED_WRITES | {Action.RESTORE})
 
