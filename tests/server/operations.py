@@ -129,7 +129,11 @@ def _resolved(schema: Json) -> Json:
 
 def _options(schema: Json) -> list[Json]:
     options: list[Json] = schema.get("anyOf") or schema.get("allOf") or []
-    return options
+    match schema.get("type"):
+        case list() as types:
+            return [*options, *(schema | {"type": of_value} for of_value in types)]
+        case _:
+            return options
 
 
 def _value(schema: Json, instant: str, *, is_whole: bool, name: str = "") -> Any:
@@ -224,9 +228,13 @@ def _types(schema: Json) -> Iterator[str]:
         yield from _types(option)
     if "enum" in schema:
         yield "string"
-    if "type" in schema:
-        yield schema["type"]
-        yield from ["integer"] if schema["type"] == "number" else []
+    match schema.get("type"):
+        case "number":
+            yield from ("number", "integer")
+        case str(of_value):
+            yield of_value
+        case _:
+            pass
 
 
 def with_raw(body: Json, at: Path, raw: str) -> bytes:

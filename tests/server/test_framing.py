@@ -296,4 +296,4 @@ def test_the_index_names_the_version_and_paths_that_answer(shared_http: httpx.Cl
     resources = {"api": "/time", "iceberg": "/v1/config"}
     paths = [path + resources.get(name, "") for name, path in index["paths"].items()]
     assert {shared_http.get(path).status_code for path in paths} == {200}
-    assert len(paths) == 6
+    assert len(paths) == 7
