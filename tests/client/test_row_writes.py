@@ -65,6 +65,17 @@ def test_rows_are_inserted_updated_and_deleted_and_counted(
     assert list(table.instants(pending=True)) == []
 
 
+def test_many_keys_are_found_beside_a_longer_one(new_rows: NewTable) -> None:
+    table = new_rows()
+    many = range(1, 20_001, 2)
+    table.insert(rows_of(*((id_, 1, "a", 1) for id_ in (*many, 10_000_000_001))))
+
+    deleted = table.delete([{"id": id_, "day": "1"} for id_ in many])
+
+    assert deleted.counts.deleted == len(many)
+    assert amounts(table.to_arrow()) == {10_000_000_001: 1}
+
+
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [

@@ -31,8 +31,10 @@ def of(texts: pa.LargeStringArray) -> Hashes | None:
         # After the end of a text, the word that is read may be another text's, or the last one; the mask is 0.
         places = np.minimum(offsets[:-1] - offsets[0] + start, len(words) - 1)
         word = words[places] & _MASKS[np.clip(lengths - start, 0, _WORD)]
-        hashes = (hashes ^ word) * _MULTIPLIER
-        hashes ^= hashes >> _SHIFT
+        mixed = (hashes ^ word) * _MULTIPLIER
+        mixed ^= mixed >> _SHIFT
+        # The hash of a text has as many steps as its own length needs, whatever the other texts are.
+        hashes = np.where(lengths > start, mixed, hashes)
     return hashes
 
 
