@@ -251,6 +251,34 @@ def test_a_snapshot_whose_list_was_removed_is_made_again(
     assert manifest_list.read_bytes() == content
 
 
+def test_tables_that_swap_names_keep_their_snapshots_and_files(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path
+) -> None:
+    orders, others = (new_table(client, f"ice.{name}", tmp_path / name) for name in ("orders", "others"))
+    for _ in range(3):
+        commit(others)
+
+    async def use(catalog: Catalog) -> tuple[LoadedTable, list[LoadedTable]]:
+        before = await load_whole(catalog, "ice.orders")
+        await asyncio.to_thread(orders.alter, name="ice.old_orders")
+        await asyncio.to_thread(others.alter, name="ice.orders")
+        while await catalog.follow(TESTER):
+            pass
+        after = [await load_whole(catalog, name) for name in ("ice.old_orders", "ice.orders")]
+        await expire_twice(catalog)
+        return before, after
+
+    before, after = with_catalog(shared_dsn, use)
+    assert [loaded.metadata["table-uuid"] for loaded in after] == [
+        orders.definition.table_id,
+        others.definition.table_id,
+    ]
+    assert before.metadata["location"] == after[0].metadata["location"]
+    assert all(
+        list_of(loaded, at).exists() for loaded in after for at in range(len(loaded.metadata["snapshots"]))
+    )
+
+
 async def expire_twice(catalog: Catalog, *names: str) -> None:
     """Load tables, and let what they do not need expire."""
     for name in names:

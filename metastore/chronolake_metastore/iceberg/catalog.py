@@ -73,6 +73,7 @@ class _Known(msgspec.Struct):
     the location of the metadata, that it looked at.
     """
 
+    table_id: UUID
     name: str
     lock: asyncio.Lock
     requested: float
@@ -157,7 +158,7 @@ class Catalog:
         try:
             # Another request may have made it while this one waited.
             if known.loaded is None or known.version < version:
-                await self._make(ctx, known, None)
+                await self._make(ctx, known, 0.0)
             assert known.loaded is not None
             return known.loaded
         finally:
@@ -184,10 +185,10 @@ class Catalog:
                 continue
             try:
                 async with known.lock:
-                    await self._make(ctx, known, None if id_ in stale else time.monotonic() + SLICE_SECONDS)
+                    await self._make(ctx, known, 0.0 if id_ in stale else SLICE_SECONDS)
             except errors.NotFound:
                 self._tables.pop(id_, None)
-            except (AmbiguousName, errors.ConfigurationError, errors.Conflict) as exc:
+            except (AmbiguousName, errors.ConfigurationError, errors.Conflict, errors.HistoryCleaned) as exc:
                 _log.warning("snapshots for Iceberg are missing", table=known.name, reason=str(exc))
         return any(known.loaded is not None and not known.is_complete for known in followed.values())
 
@@ -221,18 +222,18 @@ class Catalog:
         table_id = table.table_id
         known = self._tables.get(table_id)
         if known is None:
-            known = self._tables[table_id] = _Known(table.name, asyncio.Lock(), time.monotonic())
+            known = self._tables[table_id] = _Known(table_id, table.name, asyncio.Lock(), time.monotonic())
         known.name = table.name
         self._tables.move_to_end(table_id)
         while len(self._tables) > TABLES_MAX:
             self._tables.popitem(last=False)
         return known
 
-    async def _make(self, ctx: Context, known: _Known, older_until: float | None) -> None:
-        """Load a table anew, with snapshots of older states until a time (monotonic), if one is given."""
+    async def _make(self, ctx: Context, known: _Known, older_seconds: float) -> None:
+        """Load a table anew, and make snapshots of older states for some seconds."""
         async with self._builds:
             try:
-                await self._load(ctx, known, older_until)
+                await self._load(ctx, known, older_seconds)
             except AmbiguousName:
                 # Its snapshots are written, and the next request does not make them again.
                 known.loaded = None
@@ -242,14 +243,15 @@ class Catalog:
                 known.types, known.loaded = "", None
                 raise
 
-    async def _load(self, ctx: Context, known: _Known, older_until: float | None) -> None:
+    async def _load(self, ctx: Context, known: _Known, older_seconds: float) -> None:
         name = known.name
+        # Another table may have the name by now: then this one is not found.
+        ctx = msgspec.structs.replace(ctx, table_id=known.table_id)
         found = await self._service.read(ctx, queries.states, name, self._snapshots_max)
-        if known.loaded is not None and older_until is None and found.is_like(known.found):
+        if known.loaded is not None and not older_seconds and found.is_like(known.found):
             # Instants have begun, or ended without a state.
             known.version = found.version
             return
-        ctx = msgspec.structs.replace(ctx, table_id=found.table.table_id)
         definition = found.table.definition
         place = definition.base_path, definition.properties
         if known.folder is None or known.place != place:
@@ -270,8 +272,9 @@ class Catalog:
             known.types, known.newest = types, None
             known.snapshots = await maker.stored_snapshots(types)
         await maker.make_newest(known)
-        if older_until is not None:
-            await maker.make_older(known, older_until)
+        if older_seconds:
+            # From now on: what comes before may take longer.
+            await maker.make_older(known, time.monotonic() + older_seconds)
         try:
             listed = documents.unambiguous(found, maker.existing(known.snapshots))
         except AmbiguousName:
