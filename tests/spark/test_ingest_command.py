@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import uuid
 from collections.abc import Callable
@@ -203,8 +204,10 @@ def test_files_that_do_not_fit_an_existing_table_are_refused(columns: list[Field
 
     with pytest.raises(SchemaMismatch, match=message):
         ingest_request.check_fits(table, columns, IngestRequest("shop.other", "a.csv", ()))
-    request = IngestRequest("shop.other", "a.csv", (), op_column="op")
+    request = IngestRequest("shop.other", "a.csv", (), op_column="op", merge_schema=True)
     ingest_request.check_fits(table, ID_DAY_OP, request)
+    with pytest.raises(SchemaMismatch, match="no column called opp, which --op-column names"):
+        ingest_request.check_fits(table, ID_DAY_OP, dataclasses.replace(request, op_column="opp"))
 
 
 def test_the_plan_of_an_expression_is_left_out_of_its_refusal() -> None:

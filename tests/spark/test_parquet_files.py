@@ -130,3 +130,22 @@ def test_a_value_that_is_no_operation_is_refused_with_its_place(file: Path, tmp_
         parquet_files.check([file], "op")
     with pytest.raises(errors.SchemaMismatch, match=f"a.csv, line 7, {message}"):
         csv_files.inspect([text], ReadOptions(op_column="op"))
+
+
+def test_int96_is_another_type_than_a_time_without_a_zone(file: Path) -> None:
+    times = pa.table({"t": pa.array(WHOLE, pa.timestamp("us"))})
+    pq.write_table(times, file)
+    second = file.with_name("second.parquet")
+    pq.write_table(times, second, use_deprecated_int96_timestamps=True)
+
+    for files in ([file, second], [second, file]):
+        with pytest.raises(errors.SourceUnreadable, match="of INT96"):
+            parquet_files.refuse_different_types(files)
+
+
+def test_int96_inside_a_struct_is_refused(file: Path) -> None:
+    nested = pa.array([{"at": 1}], pa.struct({"at": pa.timestamp("ns")}))
+    pq.write_table(pa.table({"s": nested}), file, use_deprecated_int96_timestamps=True)
+
+    with pytest.raises(errors.SourceUnreadable, match=r"column s\.at: INT96 has nanoseconds"):
+        parquet_files.check([file], None)

@@ -68,6 +68,13 @@ def check(
                     "cannot be read; write microseconds",
                     {"file": str(file), "column": field.name},
                 )
+        for name, path in _int96_leaves(file):
+            if name != path:
+                raise errors.SourceUnreadable(
+                    f"{file}, column {path}: INT96 has nanoseconds inside a nested column, which cannot be "
+                    "read; write microseconds",
+                    {"file": str(file), "column": path},
+                )
         for error in _bad_rows(file, schema, op_column, stop):
             if bad is None:
                 raise error
@@ -131,13 +138,16 @@ def values_of_rows(file: Path, numbers: Sequence[int]) -> list[dict[str, object]
 
 def refuse_different_types(files: Sequence[Path]) -> None:
     """Raise ``SourceUnreadable`` for the first column that has different types in two files."""
-    first: dict[str, tuple[Path, pa.DataType]] = {}
+    first: dict[str, tuple[Path, str]] = {}
     for file in files:
+        int96 = int96_columns(file)
         for field in schema_of(file):
-            other, type_ = first.setdefault(field.name.lower(), (file, field.type))
-            if type_ != field.type:
+            # Arrow gives such a time as one without a zone, but it is in UTC.
+            own = f"{field.type} of INT96" if field.name in int96 else str(field.type)
+            other, type_ = first.setdefault(field.name.lower(), (file, own))
+            if type_ != own:
                 raise errors.SourceUnreadable(
-                    f"the column {field.name} is {type_} in {other}, and {field.type} in {file}; write them "
+                    f"the column {field.name} is {type_} in {other}, and {own} in {file}; write them "
                     "with one type, or ingest the files one after the other",
                     {"column": field.name, "files": [str(other), str(file)]},
                 )
@@ -213,9 +223,14 @@ def _holds_nanoseconds(type_: pa.DataType) -> bool:
 
 def int96_columns(file: Path) -> list[str]:
     """The columns of Spark's own form of times."""
+    return [name for name, path in _int96_leaves(file) if name == path]
+
+
+def _int96_leaves(file: Path) -> list[tuple[str, str]]:
+    """The name and the path of each."""
     parquet = pq.ParquetFile(file).schema
     leaves = [parquet.column(number) for number in range(len(parquet))]
-    return [leaf.name for leaf in leaves if leaf.physical_type == _INT96 and leaf.path == leaf.name]
+    return [(leaf.name, leaf.path) for leaf in leaves if leaf.physical_type == _INT96]
 
 
 def _values(file: Path, name: str, int96_unit: str = "us") -> Iterator[pa.Array]:

@@ -279,6 +279,11 @@ def check_fits(table: Table, fields: Sequence[Field], request: IngestRequest) ->
             f"has; add it to the files{derive}",
             {"missing": missing},
         )
+    if request.op_column is not None and request.op_column.lower() not in have:
+        raise errors.SchemaMismatch(
+            f"the files of {request.source} have no column called {request.op_column}, which --op-column names",
+            {"missing": [request.op_column]},
+        )
     unknown = [
         field for field in fields if field.name.lower() not in wanted and field.name != request.op_column
     ]
