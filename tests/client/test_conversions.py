@@ -38,6 +38,7 @@ def of_polars(values: list[Any]) -> pa.ChunkedArray:
         ("decimal(4,2)", pa.array([1.25]), [Decimal("1.25")]),
         ("decimal(10,2)", pa.array([n / 100 for n in range(1000)]), [Decimal(n) / 100 for n in range(1000)]),
         ("decimal(4,1)", pa.array([0.1], pa.float32()), [Decimal("0.1")]),
+        ("double", pa.array([Decimal("12.300000000000000")], pa.decimal128(18, 15)), [12.3]),
         ("date", pa.array([0], pa.timestamp("us")), [date(1970, 1, 1)]),
         ("string", pa.array(["a", None]).dictionary_encode(), ["a", None]),
         ("string", pa.array([1]), ["1"]),

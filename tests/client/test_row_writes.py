@@ -156,12 +156,16 @@ def test_maps_are_dicts_or_pairs_as_they_are_read(new_rows: NewTable) -> None:
         table.upsert([{"id": 1, "sizes": {"a": 1.5}}])
 
 
-def test_a_chunk_of_much_text_is_written_in_parts(new_rows: NewTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incoming, "_BATCH_BYTES_MAX", 100)
+@pytest.mark.parametrize("type_", [pa.large_string(), pa.string_view()], ids=str)
+def test_a_chunk_of_much_text_is_written_in_parts(
+    new_rows: NewTable, monkeypatch: pytest.MonkeyPatch, type_: pa.DataType
+) -> None:
+    monkeypatch.setattr(incoming, "_BATCH_BYTES_MAX", 1_000)
     table = new_rows(index=BUCKETS)
-    rows = rows_of(*((id_, id_, "text", 1) for id_ in range(20)))
-    large = rows.set_column(2, "note", rows["note"].cast(pa.large_string()))
+    rows = rows_of(*((id_, id_, "text of more than 12 bytes", 1) for id_ in range(20)))
+    large = rows.set_column(2, "note", rows["note"].cast(type_))
 
+    assert len(list(incoming._parts(large.to_batches()[0]))) == 2
     assert table.upsert(large).counts.inserted == 20
     assert amounts(table.to_arrow()) == {id_: id_ for id_ in range(20)}
 

@@ -53,8 +53,9 @@ def _cast(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray | Non
 
 
 def _back(result: pa.ChunkedArray, given: pa.DataType) -> pa.ChunkedArray:
-    """The result in the type of its values. Decimals go by text: Arrow's cast misses the nearest float."""
-    if pa.types.is_decimal(result.type) and pa.types.is_floating(given):
+    """The result in the type of its values. Decimals and floats go by text: Arrow's cast misses the nearest."""
+    types = (result.type, given)
+    if any(map(pa.types.is_decimal, types)) and any(map(pa.types.is_floating, types)):
         result = result.cast(pa.string())
     return result.cast(given)
 

@@ -253,12 +253,19 @@ def _ordered(tagged: pa.Table, batch: pa.RecordBatch, table: Table, first: int) 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The batch in parts whose texts one array of the table's types can hold: 2 GiB of them. None is empty."""
-    if batch.nbytes > _BATCH_BYTES_MAX and len(batch) > 1:
-        half = len(batch) // 2
-        yield from _parts(batch.slice(0, half))
-        yield from _parts(batch.slice(half))
-    elif len(batch):
-        yield batch
+    size = batch.nbytes
+    if size <= _BATCH_BYTES_MAX or len(batch) <= 1:
+        yield from [batch] if len(batch) else []
+        return
+    half = len(batch) // 2
+    halves = batch.slice(0, half), batch.slice(half)
+    if max(of_half.nbytes for of_half in halves) < size:
+        for of_half in halves:
+            yield from _parts(of_half)
+    else:
+        # Of views and dictionaries each part counts the texts of all.
+        rows = max(1, len(batch) * _BATCH_BYTES_MAX // size)
+        yield from (batch.slice(first, rows) for first in range(0, len(batch), rows))
 
 
 def _check(incoming: Incoming) -> None:
