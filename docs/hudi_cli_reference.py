@@ -87,7 +87,8 @@ def lines() -> Iterator[str]:
     yield from (
         "# Coming from hudi-cli",
         "",
-        "No command needs Spark. `--json` gives the same as one document. "
+        "No command needs a JVM; `chronolake services run` needs the extra `spark`. "
+        "`--json` gives the same as one document. "
         "[The command line](cli.md) has all options.",
         "",
     )

@@ -34,7 +34,7 @@ def fields_of(schema: Iterable[Field] | pa.Schema) -> list[Field]:
     fields = list(schema)
     if all(isinstance(field, Field) for field in fields):
         return fields
-    if type(schema).__module__.startswith("pyarrow."):
+    if type(schema).__module__.startswith("pyarrow.") and type(schema).__name__ == "Schema":
         return [_field_of(field) for field in fields]
     given = type(schema)
     name = f"a list of {type(fields[0]).__name__}" if given is list else f"{given.__module__}.{given.__name__}"

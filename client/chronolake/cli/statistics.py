@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
@@ -63,7 +64,8 @@ def stats(
         lake_table = client.table(table)
         sizes = sizes_of(lake_table.snapshot(None, partition))
         completed = lake_table.timeline.completed().by_completion_time()
-        written = [_amplification(one) for one in completed.reverse().take(limit) if one.summary is not None]
+        with_files = (one for one in completed.reverse() if one.summary is not None)
+        written = [_amplification(one) for one in itertools.islice(with_files, limit)]
     document = {"table": table, "file_sizes": sizes, "write_amplification": written, "total": total(written)}
     output.show(document, lambda console: _print_stats(console, sizes, written))
 
@@ -74,9 +76,10 @@ def file_name(
     """Show the parts of a data file's name: kind, file group, task, instant. It asks no server."""
     try:
         parts = parse_file_name(name.rpartition("/")[2])
+        pairs = _pairs(parts)
     except ValueError as exc:
         context.fail(str(exc), exit_code=output.USAGE)
-    output.show(parts, lambda console: output.print_table(console, output.pairs_of(_pairs(parts))))
+    output.show(parts, lambda console: output.print_table(console, output.pairs_of(pairs)))
 
 
 def sizes_of(snapshot: Snapshot) -> list[LiveFileSizes]:
