@@ -61,6 +61,8 @@ def test_a_file_group_is_found_by_the_name_of_a_file_whose_parts_are_shown_too(
     assert cli("file-group", table.name, name, "--json").json["slices"][0]["base_file"]["path"] == file.path
     refused = cli("file-name", "orders.parquet")
     assert (refused.code, "is neither" in refused.err) == (2, True)
+    refused = cli("file-name", "00000000-0000-0000-0000-000000000000-0_0-0-0_99999999999999999.parquet")
+    assert (refused.code, "no month 99" in refused.err) == (2, True)
 
 
 def test_the_timeline_for_people_never_breaks_a_time(cli: Cli, table: chronolake.Table) -> None:
