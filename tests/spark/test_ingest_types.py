@@ -83,6 +83,17 @@ def test_new_columns_of_the_files_are_added_to_the_table_on_request(
     assert [field.type for field in table().definition.schema][2:] == ["string", "decimal(12,2)"]
 
 
+def test_a_file_that_does_not_fit_changes_no_columns(
+    run: Callable[..., int], ingest: Ingest, table: Callable[[], chronolake.Table], tmp_path: Path
+) -> None:
+    (tmp_path / "in" / "a.csv").write_text("id,d\n1,2026-01-31\n")
+    ingest("--key", "id")
+    pq.write_table(pa.table({"id": [2], "d": [1.5], "x": [1]}), tmp_path / "other.parquet")
+
+    assert run("--source", str(tmp_path / "other.parquet"), "--merge-schema") == 1
+    assert table().definition.schema_version == 1
+
+
 def test_numbers_written_in_several_ways_are_noted_and_order_no_rows(
     run: Callable[..., int],
     ingest: Ingest,

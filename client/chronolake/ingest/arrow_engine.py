@@ -44,6 +44,9 @@ class ArrowEngine:
     def upsert(self, table: chronolake.Table, load: Load) -> Instant:
         """As ``IngestEngine.upsert``."""
         if load.request.merge_schema:
+            if (merged := self.merged(table.definition, load)) != table.definition:
+                # The table changes only for files that it can take.
+                self.dry_run(merged, load)
             schema_merges.apply(table, load)
         rows = _reader(load, table.definition)
         return table._write_rows(rows, _TREATMENT, load.metadata, on_conflict="fail", markers=None).instant
