@@ -64,8 +64,8 @@ def stats(
         lake_table = client.table(table)
         sizes = sizes_of(lake_table.snapshot(None, partition))
         completed = lake_table.timeline.completed().by_completion_time()
-        with_files = (one for one in completed.reverse() if one.summary is not None)
-        written = [_amplification(one) for one in itertools.islice(with_files, limit)]
+        with_files = (instant for instant in completed.reverse() if instant.summary is not None)
+        written = [_amplification(instant) for instant in itertools.islice(with_files, limit)]
     document = {"table": table, "file_sizes": sizes, "write_amplification": written, "total": total(written)}
     output.show(document, lambda console: _print_stats(console, sizes, written))
 
@@ -84,8 +84,8 @@ def file_name(
 
 def sizes_of(snapshot: Snapshot) -> list[LiveFileSizes]:
     """The sizes of the files of a snapshot, by kind."""
-    bases = [one.base_file.size_bytes for one in snapshot.slices if one.base_file is not None]
-    logs = [file.size_bytes for one in snapshot.slices for file in one.log_files]
+    bases = [of_group.base_file.size_bytes for of_group in snapshot.slices if of_group.base_file is not None]
+    logs = [file.size_bytes for of_group in snapshot.slices for file in of_group.log_files]
     return [
         LiveFileSizes(kind, len(sizes), sum(sizes), min(sizes), statistics.median_high(sizes), max(sizes))
         for kind, sizes in ((FileKind.BASE, bases), (FileKind.LOG, logs))
@@ -96,8 +96,8 @@ def sizes_of(snapshot: Snapshot) -> list[LiveFileSizes]:
 def total(written: Iterable[Amplification]) -> float | None:
     """The write amplification of all these instants together; None if they changed nothing."""
     written = list(written)
-    changed = sum(one.changed for one in written)
-    return sum(one.records for one in written) / changed if changed else None
+    changed = sum(instant.changed for instant in written)
+    return sum(instant.records for instant in written) / changed if changed else None
 
 
 def _amplification(instant: Instant) -> Amplification:

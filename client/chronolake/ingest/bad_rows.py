@@ -76,7 +76,7 @@ def first_without_key(rows: pa.RecordBatch, key: Sequence[str]) -> int | None:
 
 
 def rows_without_key(rows: pa.RecordBatch, key: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """For each row whether ``first_in`` might find it."""
+    """For each row whether all values of the key are null or empty."""
     names = {name.lower(): name for name in rows.schema.names}
     if not key or any(name.lower() not in names for name in key):
         return np.zeros(len(rows), np.bool_)

@@ -165,7 +165,7 @@ class Profile:
 
     @property
     def type(self) -> str:
-        """The type of the column, as Spark writes it."""
+        """The type of the column, as a table names it."""
         if self.style is None:
             return STRING
         if self.style.type != _NUMBER:

@@ -52,7 +52,7 @@ def check(
     stop: Callable[[], None] = lambda: None,
     bad: Callable[[errors.LocalError], None] | None = None,
 ) -> None:
-    """Check for values that Spark would change silently. ``stop`` may raise to end the check.
+    """Check for values that no type of a table holds. ``stop`` may raise to end the check.
 
     Bad rows go to ``bad``, and are raised without it: ``SourceUnreadable`` for times that are no whole
     microseconds or too far from 1970, ``SchemaMismatch`` for a value of ``op_column`` that names no operation.
@@ -97,7 +97,7 @@ def _bad_rows(
 def refuse_types(file: Path, schema: pa.Schema) -> None:
     """Raise ``SourceUnreadable`` for the first column without a name, or of a type that no table has.
 
-    Spark would read some of these types as another one: a duration as a number, for example.
+    Read as another type they would have another meaning: a duration is no number.
     """
     for names, type_ in _leaves((), schema):
         path = ".".join(names)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,39 +15,12 @@ from chronolake.slices import arrow_types, errors
 from chronolake.writing import csv_types
 from chronolake_model import column_types
 from chronolake_model.column_types import (
-    ArrayType,
     DataType,
-    DecimalType,
-    MapType,
     PrimitiveType,
-    StructField,
-    StructType,
 )
 from chronolake_model.tables import Field
 
-_PRIMITIVES: Final[Mapping[pa.DataType, str]] = {
-    pa.bool_(): "boolean",
-    pa.int8(): "tinyint",
-    pa.int16(): "smallint",
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.uint8(): "smallint",
-    pa.uint16(): "int",
-    pa.uint32(): "bigint",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.date32(): "date",
-    pa.date64(): "date",
-    pa.string(): csv_types.STRING,
-    pa.large_string(): csv_types.STRING,
-    pa.string_view(): csv_types.STRING,
-    pa.binary(): "binary",
-    pa.large_binary(): "binary",
-    pa.binary_view(): "binary",
-    pa.null(): csv_types.STRING,
-}
 Numbers = npt.NDArray[np.int64]
-_UINT64: Final = DecimalType(20, 0)
 
 
 def fields_of(files: Sequence[Path]) -> list[Field]:
@@ -129,34 +101,34 @@ def _types(file: Path) -> dict[str, DataType | None]:
 
 
 def _type(file: Path, name: str, type_: pa.DataType) -> DataType:
-    if pa.types.is_dictionary(type_):
-        return _type(file, name, type_.value_type)
-    simple = _simple(type_)
-    if simple is not None:
-        return simple
-    if pa.types.is_struct(type_):
-        return StructType(tuple(StructField(field.name, _type(file, name, field.type)) for field in type_))
-    if pa.types.is_map(type_):
-        return MapType(_type(file, name, type_.key_type), _type(file, name, type_.item_type))
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
-        return ArrayType(_type(file, name, type_.value_type))
-    raise errors.SourceUnreadable(
-        f"{file}, column {name}: tables have no type for {type_}; write another one",
-        {"file": str(file), "column": name, "type": str(type_)},
-    )
+    try:
+        return arrow_types.column_type(_plain(type_))
+    except ValueError:
+        raise errors.SourceUnreadable(
+            f"{file}, column {name}: tables have no type for {type_}; write another one",
+            {"file": str(file), "column": name, "type": str(type_)},
+        ) from None
 
 
-def _simple(type_: pa.DataType) -> DataType | None:
-    """The type of values that have no parts; None for others."""
-    if (primitive := _PRIMITIVES.get(type_)) is not None:
-        return PrimitiveType(primitive)
-    if pa.types.is_decimal(type_):
-        return DecimalType(type_.precision, type_.scale)
-    if pa.types.is_timestamp(type_):
-        return PrimitiveType("timestamp" if type_.tz else "timestamp_ntz")
+def _plain(type_: pa.DataType) -> pa.DataType:
+    """The type without forms that only files have, also within it; null is string."""
+    if pa.types.is_null(type_):
+        return pa.string()
     if pa.types.is_fixed_size_binary(type_):
-        return PrimitiveType("binary")
-    return _UINT64 if pa.types.is_uint64(type_) else None
+        return pa.binary()
+    return _plain_nested(type_)
+
+
+def _plain_nested(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(type_):
+        return _plain(type_.value_type)
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(field.name, _plain(field.type)) for field in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(_plain(type_.key_type), _plain(type_.item_type))
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
+        return pa.list_(_plain(type_.value_type))
+    return type_
 
 
 def _converted(values: pa.Array, target: pa.DataType) -> pa.Array:
