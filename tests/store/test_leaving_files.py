@@ -169,7 +169,7 @@ def test_iceberg_continues_no_snapshot_whose_files_may_have_left(
 
     def files(database: Database) -> Awaitable[list[BaseFileOfStates]]:
         [state] = states.states[:1]
-        return iceberg.files(TESTER, database, TABLE, states.table, state, None, [(FIRST, None)], 10)
+        return iceberg.files(TESTER, database, TABLE, states.table, state, None, FIRST, 10)
 
     groups = ask(dsn, None, changed)
     assert groups == [("", bucket_file_id(0)), ("", bucket_file_id(1))]

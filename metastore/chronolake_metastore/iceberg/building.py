@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import msgspec
 
 from chronolake_metastore.iceberg import chunks, manifests
-from chronolake_metastore.iceberg.chunks import Chunk, ChunkTotals, GroupRange, SnapshotIndex
+from chronolake_metastore.iceberg.chunks import Chunk, ChunkTotals, SnapshotIndex
 from chronolake_metastore.iceberg.encoding import Encoding
 from chronolake_metastore.iceberg.folders import MetadataFolder
 from chronolake_metastore.iceberg.manifests import IcebergManifest, ManifestEntry, Status
@@ -39,9 +39,9 @@ class Facts(Protocol):
         """The first file groups that changed in a range; None if it is not known any more."""
 
     async def files(
-        self, state: ServedState, parent: ServedState | None, ranges: Sequence[GroupRange], limit: int
+        self, state: ServedState, parent: ServedState | None, after: GroupKey, limit: int
     ) -> list[BaseFileOfStates]:
-        """The first files in ranges of file groups."""
+        """The first files in the file groups after one."""
 
     async def files_of(
         self, state: ServedState, parent: ServedState | None, groups: Sequence[GroupKey], limit: int
@@ -199,7 +199,7 @@ class SnapshotBuilder:
         made: list[Chunk] = []
         after = FIRST
         while True:
-            files = await self._facts.files(self._state, self._parent, [(after, None)], self._rows)
+            files = await self._facts.files(self._state, self._parent, after, self._rows)
             is_last = len(files) < self._rows
             if not is_last:
                 files = _whole_chunks(files)

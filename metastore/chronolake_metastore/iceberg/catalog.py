@@ -20,7 +20,7 @@ from chronolake_metastore import errors, telemetry
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.iceberg import building, chunks, documents, expiry, manifests, partitions
-from chronolake_metastore.iceberg.chunks import GroupRange, SnapshotIndex
+from chronolake_metastore.iceberg.chunks import SnapshotIndex
 from chronolake_metastore.iceberg.encoding import Encoding
 from chronolake_metastore.iceberg.folders import MetadataFolder
 from chronolake_metastore.iceberg.schemas import AmbiguousName
@@ -104,10 +104,10 @@ class _Facts:
         return await self._service.read(self._ctx, queries.changed, self._name, self._table, between, limit)
 
     async def files(
-        self, state: ServedState, parent: ServedState | None, ranges: Sequence[GroupRange], limit: int
+        self, state: ServedState, parent: ServedState | None, after: GroupKey, limit: int
     ) -> list[BaseFileOfStates]:
         return await self._service.read(
-            self._ctx, queries.files, self._name, self._table, state, parent, ranges, limit
+            self._ctx, queries.files, self._name, self._table, state, parent, after, limit
         )
 
     async def files_of(

@@ -112,13 +112,13 @@ async def files(
     table: Table,
     state: ServedState,
     parent: ServedState | None,
-    ranges: Sequence[tuple[GroupKey, GroupKey | None]],
+    after: GroupKey,
     limit: int,
 ) -> list[stored.BaseFileOfStates]:
     """As ``store.iceberg.files``; raises ``HistoryCleaned`` when files of a state may have left."""
     async with database.reading() as connection:
         await _refuse_left(connection, table, state, parent)
-        return await stored.files(connection, table, state, parent, ranges, limit)
+        return await stored.files(connection, table, state, parent, after, limit)
 
 
 async def files_of(

@@ -24,12 +24,13 @@ _CUTS: Final = statements.load("iceberg/cuts")
 _CHANGED_GROUPS: Final = statements.load("iceberg/changed_groups")
 _COMPLETE_FROM: Final = statements.load("iceberg/complete_from")
 _IS_IN: Final = statements.load("iceberg/is_in")
-_FILES, _FILES_OF_GROUPS = (
-    text.replace("{is_in_parent}", _IS_IN.replace("{state}", "parent")).replace(
-        "{is_in_state}", _IS_IN.replace("{state}", "state")
-    )
-    for text in (statements.load("iceberg/files"), statements.load("iceberg/files_of_groups"))
+_FILES: Final = (
+    statements.load("iceberg/files")
+    .replace("{is_in_parent}", _IS_IN.replace("{state}", "parent"))
+    .replace("{is_in_state}", _IS_IN.replace("{state}", "state"))
 )
+_FILES_AFTER: Final = _FILES.replace("{compares}", ">")
+_FILES_OF_GROUPS: Final = _FILES.replace("{compares}", "=")
 _ACTIONS: Final = sorted(COMPLETED_WRITES | {Action.RESTORE})
 
 
@@ -47,7 +48,7 @@ class ServedState(msgspec.Struct, frozen=True):
 
 
 class BaseFileOfStates(msgspec.Struct, frozen=True):
-    """A base file in a range of file groups, and whether a state and its parent have it: one or both.
+    """A base file, and whether a state and its parent have it: one or both.
 
     ``column_stats`` are JSON, by field id.
     """
@@ -125,19 +126,12 @@ async def files(
     table: Table,
     state: ServedState,
     parent: ServedState | None,
-    ranges: Sequence[tuple[GroupKey, GroupKey | None]],
+    after: GroupKey,
     limit: int,
 ) -> list[BaseFileOfStates]:
-    """The first ``limit`` base files of a state and its parent in these ranges of file groups, in order."""
-    named = {
-        **_states(table, state, parent),
-        "after_partitions": [after[0] for after, _ in ranges],
-        "after_file_ids": [after[1] for after, _ in ranges],
-        "last_partitions": [None if last is None else last[0] for _, last in ranges],
-        "last_file_ids": [None if last is None else last[1] for _, last in ranges],
-        "rows": limit,
-    }
-    return [BaseFileOfStates(*row) for row in await statements.execute(connection, _FILES, named)]
+    """The first ``limit`` base files of a state and its parent in the file groups after one, in order."""
+    named = _parameters(table, state, parent, [after], limit)
+    return [BaseFileOfStates(*row) for row in await statements.execute(connection, _FILES_AFTER, named)]
 
 
 async def files_of(
@@ -149,17 +143,13 @@ async def files_of(
     limit: int,
 ) -> list[BaseFileOfStates]:
     """The first ``limit`` base files of a state and its parent in these file groups, in order."""
-    named = {
-        **_states(table, state, parent),
-        "partition_paths": [partition_path for partition_path, _ in groups],
-        "file_ids": [file_id for _, file_id in groups],
-        "rows": limit,
-    }
+    named = _parameters(table, state, parent, groups, limit)
     return [BaseFileOfStates(*row) for row in await statements.execute(connection, _FILES_OF_GROUPS, named)]
 
 
-def _states(table: Table, state: ServedState, parent: ServedState | None) -> dict[str, Any]:
-    """The parameters of a state and its parent."""
+def _parameters(
+    table: Table, state: ServedState, parent: ServedState | None, groups: Sequence[GroupKey], limit: int
+) -> dict[str, Any]:
     times = [state.time] if parent is None else [state.time, parent.time]
     return {
         "table_id": table.table_id,
@@ -168,4 +158,7 @@ def _states(table: Table, state: ServedState, parent: ServedState | None) -> dic
         "since": min(times),
         "until": max([state.completion_time, *([] if parent is None else [parent.completion_time])]),
         "has_logs": table.definition.type is TableType.MERGE_ON_READ,
+        "partition_paths": [partition_path for partition_path, _ in groups],
+        "file_ids": [file_id for _, file_id in groups],
+        "rows": limit,
     }

@@ -1,5 +1,6 @@
--- The base files of a state and of its parent in ranges of file groups. A file may have several periods. Those of neither
--- are left out before the limit: between a savepoint and the next state, a file group may have had any number of files.
+-- The base files of a state and of its parent: in the named file groups where {compares} is =, in those after the named one where
+-- it is >. A file may have several periods. Those of neither are left out before the limit: between a savepoint and the
+-- next state, a file group may have had any number of files.
 SELECT *
 FROM (
     SELECT
@@ -8,9 +9,7 @@ FROM (
         f.schema_version, f.has_field_ids, f.column_stats::text,
         ({is_in_parent}) AS in_parent,
         ({is_in_state}) AS in_state
-    FROM unnest(
-        %(after_partitions)s::text[], %(after_file_ids)s::text[], %(last_partitions)s::text[], %(last_file_ids)s::text[]
-    ) AS r (after_partition, after_file_id, last_partition, last_file_id)
+    FROM unnest(%(partition_paths)s::text[], %(file_ids)s::text[]) AS named (partition_path, file_id)
     CROSS JOIN LATERAL (
         SELECT *
         FROM file live
@@ -18,8 +17,7 @@ FROM (
             AND live.superseded_at IS NULL
             AND live.live_from <= moment(%(until)s::bigint)
             AND live.kind = 'base'
-            AND (live.partition_path, live.file_id) > (r.after_partition, r.after_file_id)
-            AND (r.last_partition IS NULL OR (live.partition_path, live.file_id) <= (r.last_partition, r.last_file_id))
+            AND (live.partition_path, live.file_id) {compares} (named.partition_path, named.file_id)
         UNION ALL
         SELECT *
         FROM file former
@@ -27,8 +25,7 @@ FROM (
             AND former.superseded_at > moment(%(since)s::bigint)
             AND former.live_from <= moment(%(until)s::bigint)
             AND former.kind = 'base'
-            AND (former.partition_path, former.file_id) > (r.after_partition, r.after_file_id)
-            AND (r.last_partition IS NULL OR (former.partition_path, former.file_id) <= (r.last_partition, r.last_file_id))
+            AND (former.partition_path, former.file_id) {compares} (named.partition_path, named.file_id)
     ) AS f
 ) AS found
 WHERE found.in_parent OR found.in_state
