@@ -122,6 +122,26 @@ async def test_a_connection_that_is_severed_is_lost(connection: BoundedConnectio
     assert connection.broken
 
 
+async def test_a_connection_that_was_closed_while_it_waited_is_lost_with_the_reason(
+    connection: BoundedConnection, dsn: str
+) -> None:
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as admin:
+        await admin.execute("SELECT pg_terminate_backend(%s, 10000)", [connection.info.backend_pid])
+    with pytest.raises(errors.AdminShutdown, match="due to administrator command"):
+        await connection.run_together([])
+    assert connection.broken
+
+
+async def test_a_commit_at_the_end_that_fails_is_raised(connection: BoundedConnection) -> None:
+    late = "CREATE TEMPORARY TABLE late (n bigint UNIQUE DEFERRABLE INITIALLY DEFERRED)"
+    await connection.run_together([(late, {})])
+    insert = "INSERT INTO late VALUES (%(n)s)"
+    with pytest.raises(errors.UniqueViolation):
+        await connection.run_together([(insert, {"n": 1}), (insert, {"n": 1})])
+    [_, result] = await connection.run_together([(insert, {"n": 1}), ("SELECT n FROM late", {})])
+    assert result.rows == [(1,)]
+
+
 async def test_a_connection_with_abandoned_answers_is_discarded(
     connection: BoundedConnection, dsn: str
 ) -> None:

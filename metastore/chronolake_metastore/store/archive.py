@@ -61,7 +61,7 @@ class FoundEntries(msgspec.Struct, frozen=True):
 async def at_one_moment(database: Database) -> AsyncIterator[Transaction]:
     """A transaction that only reads, all of one moment; raises ``DatabaseUnavailable``."""
     with engine.database_errors():
-        connection = await database.connect()
+        connection = await database.connect_for_whole_log()
     try:
         with engine.database_errors():
             async with connection.transaction():

@@ -318,7 +318,7 @@ async def opened(database: engine.Database, projections: Sequence[str]) -> Async
     Raises ``DatabaseUnavailable``, and ``ConfigurationError`` where temporary tables cannot be made.
     """
     with engine.database_errors():
-        connection = await database.connect()
+        connection = await database.connect_for_whole_log()
     try:
         session = ReplaySession(connection, projections)
         with engine.database_errors():

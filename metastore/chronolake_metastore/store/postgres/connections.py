@@ -105,6 +105,10 @@ class _Sent(msgspec.Struct, frozen=True):
     name: bytes = b""
 
 
+_END: Final = _Sent()
+"""The request that ends a pipeline."""
+
+
 class _Pipeline:
     """The pipeline of one connection, which has no other user meanwhile. Each statement is prepared once."""
 
@@ -126,7 +130,7 @@ class _Pipeline:
                 query for sql, parameters in statements for query in self._send(transformer, sql, parameters)
             ]
             self._pgconn.pipeline_sync()
-            results = await self._connection.wait(_answers(self._pgconn, len(sent)))
+            results = await self._connection.wait(_answers(self._pgconn))
             if self._pgconn.status == ConnStatus.OK:
                 self._pgconn.exit_pipeline_mode()
         except BaseException:
@@ -164,35 +168,41 @@ class _Pipeline:
     def _answered(
         self, transformer: abc.Transformer, sent: Sequence[_Sent], results: Sequence[PGresult]
     ) -> list[StatementResult]:
-        answered = []
-        for query, result in zip(sent, results, strict=False):
+        answered: list[StatementResult] = []
+        for query, result in zip([*sent, _END], results, strict=False):
             if result.status in (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED):
                 # Statements after a failed one are aborted.
                 raise errors.error_from_result(result, self._connection.info.encoding)
+            if query is _END:
+                return answered
             if query.prepares is not None:
                 self._prepared[query.prepares] = query.name
                 continue
             transformer.set_pgresult(result)
             rows = transformer.load_rows(0, result.ntuples, tuple) if result.ntuples else []
             answered.append(StatementResult(rows, (result.command_status or b"").decode()))
-        if len(results) < len(sent):
-            raise errors.OperationalError("the connection was lost before all was answered")
-        return answered
+        raise errors.OperationalError("the connection was lost before all was answered")
 
 
-def _answers(pgconn: Any, number: int) -> abc.PQGen[list[PGresult]]:
-    """Send what is still to be sent, and fetch an answer to each, and that to the end of the pipeline.
+def _answers(pgconn: Any) -> abc.PQGen[list[PGresult]]:
+    """Send what is still to be sent, and fetch an answer to each, and those to the end of the pipeline.
 
-    A connection that is lost on the way may leave some without.
+    The end itself can fail, when it commits, or when PostgreSQL is closing the connection. A connection that is
+    lost on the way may leave some without an answer.
     """
     yield from generators.send(pgconn)
     answers: list[PGresult] = []
-    for _ in range(number + 1):
-        fetched = yield from generators.fetch_many(pgconn)
+    while not answers or answers[-1].status != ExecStatus.PIPELINE_SYNC:
+        try:
+            fetched = yield from generators.fetch_many(pgconn)
+        except psycopg.OperationalError:
+            if answers and answers[-1].status == ExecStatus.FATAL_ERROR:
+                break  # PostgreSQL has said why it closed the connection.
+            raise
         if not fetched:
             break
         answers.append(fetched[-1])
-    return answers[:number]
+    return answers
 
 
 @functools.lru_cache(maxsize=256)

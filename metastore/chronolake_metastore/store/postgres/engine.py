@@ -30,6 +30,8 @@ READING_IDLE_TIMEOUT_MS = 60_000
 The server can be slow between two statements of a read: the text of the largest filter takes a second of a
 processor that is not busy.
 """
+WHOLE_LOG_IDLE_TIMEOUT_MS = 10 * 60_000
+"""The same for programs that read the whole log. An archiver has low priority and waits for a processor."""
 TCP_USER_TIMEOUT_MS = 15_000
 STREAM_TIMEOUT_MS = 15 * 60_000
 """A large answer takes as long as its reader does; one that stopped reading must not hold its rows for ever."""
@@ -179,6 +181,8 @@ class Database:
         self._looking_up = conninfo(settings, parameters=_LOOKING_UP)
         reading = {"idle_in_transaction_session_timeout": READING_IDLE_TIMEOUT_MS}
         self._reading = conninfo(settings, parameters=reading)
+        whole_log = {"idle_in_transaction_session_timeout": WHOLE_LOG_IDLE_TIMEOUT_MS}
+        self._reading_whole_log = conninfo(settings, parameters=whole_log)
         self.streaming_conninfo = conninfo(settings, parameters={"statement_timeout": STREAM_TIMEOUT_MS})
         """For large answers, which are read through another driver than psycopg."""
         self.stream_slots = StreamSlots(settings)
@@ -216,6 +220,10 @@ class Database:
         Raises ``DatabaseUnavailable``. One that ``looks_up`` finds all rows by their keys.
         """
         return await self._connect(self._looking_up if looks_up else self._conninfo, silent_seconds)
+
+    async def connect_for_whole_log(self) -> BoundedConnection:
+        """A connection that may rest between two statements; raises ``DatabaseUnavailable``."""
+        return await self._connect(self._reading_whole_log, None)
 
     async def _connect(self, conninfo: str, silent_seconds: float | None) -> BoundedConnection:
         try:
