@@ -20,8 +20,8 @@ from chronolake_metastore.store.files import FIRST, GroupKey
 from chronolake_metastore.store.iceberg import BaseFileOfStates, ServedState
 from chronolake_model.times import Micros
 
-ROWS: Final = 10_000
-"""The most files that are read at once."""
+ROWS: Final = 5_000
+"""The most files that are read at once, and about the most entries of former manifests."""
 _STATS: Final = 200_000
 """About how many statistics of columns are read at once."""
 _ROWS_MIN: Final = 1_000
@@ -83,15 +83,13 @@ class MetadataFiles:
         for stage in stages:
             stage.clear()
 
-    async def entries(self, manifest: IcebergManifest) -> list[ManifestEntry] | None:
-        """The entries of a manifest; None if it is damaged, or not there."""
-        content = self._manifests.get(manifest.path) or await self._folder.read(manifest.path)
-        if content is None or not manifest.path.endswith(f"-{_ending(content)}"):
-            return None
-        try:
-            return manifests.entries_of(content)
-        except manifests.DAMAGED:
-            return None
+    async def manifests_of(self, found: Sequence[IcebergManifest]) -> list[bytes | None]:
+        """The contents of manifests, of those that exist."""
+
+        async def content_of(name: str) -> bytes | None:
+            return self._manifests.get(name) or await self._folder.read(name)
+
+        return await asyncio.gather(*(content_of(manifest.path) for manifest in found))
 
 
 class SnapshotBuilder:
@@ -139,16 +137,24 @@ class SnapshotBuilder:
         files = await self._facts.files_of(self._state, self._parent, groups, self._rows) if groups else []
         if len(files) == self._rows:
             return None
-        positions = chunks.changed(old, groups)
-        former = await self._entries(
-            [manifest for found in positions for at in found for manifest in old[at].manifests]
-        )
-        if former is None:
-            return None
         self._of_neighbour = {
             manifest.path.partition("-")[2]: manifest for chunk in old for manifest in chunk.manifests
         }
-        made = await asyncio.to_thread(self._rebuilt, old, positions, former, groups, files)
+        made: list[Chunk] = []
+        kept_from = begin = 0
+        for positions in chunks.changed(old, groups, self._rows):
+            former = await self._entries(
+                [manifest for found in positions for at in found for manifest in old[at].manifests]
+            )
+            if former is None:
+                return None
+            _, last = chunks.range_of(old, positions[-1])
+            end = len(files) if last is None else bisect.bisect_right(files, last, key=_group)
+            made += old[kept_from : positions[0].start]
+            made += await asyncio.to_thread(self._rebuilt, old, positions, former, groups, files[begin:end])
+            await self._files.flush(WRITTEN_AT_ONCE)
+            kept_from, begin = positions[-1].stop, end
+        made = chunks.without_empty([*made, *old[kept_from:]], self._state.time)
         return None if _is_fragmented(made) else made
 
     async def _entries(self, former: Sequence[IcebergManifest]) -> list[ManifestEntry] | None:
@@ -156,11 +162,28 @@ class SnapshotBuilder:
         entries: list[ManifestEntry] = []
         for begin in range(0, len(former), READ_AT_ONCE):
             page = former[begin : begin + READ_AT_ONCE]
-            read = await asyncio.gather(*(self._files.entries(manifest) for manifest in page))
-            for manifest, of_manifest in zip(page, read, strict=True):
-                if of_manifest is None or not self._is_of_spec(manifest.spec_id, of_manifest):
-                    return None
-                entries += of_manifest
+            contents = await self._files.manifests_of(page)
+            of_page = await asyncio.to_thread(self._decoded, page, contents)
+            if of_page is None:
+                return None
+            entries += of_page
+        return entries
+
+    def _decoded(
+        self, former: Sequence[IcebergManifest], contents: Sequence[bytes | None]
+    ) -> list[ManifestEntry] | None:
+        """The entries in the contents of manifests; None if one is damaged, not there, or of another spec."""
+        entries: list[ManifestEntry] = []
+        for manifest, content in zip(former, contents, strict=True):
+            if content is None or not manifest.path.endswith(f"-{_ending(content)}"):
+                return None
+            try:
+                of_manifest = manifests.entries_of(content)
+            except manifests.DAMAGED:
+                return None
+            if not self._is_of_spec(manifest.spec_id, of_manifest):
+                return None
+            entries += of_manifest
         return entries
 
     def _is_of_spec(self, spec_id: int, entries: Sequence[ManifestEntry]) -> bool:
@@ -177,20 +200,23 @@ class SnapshotBuilder:
         groups: Collection[GroupKey],
         files: Sequence[BaseFileOfStates],
     ) -> list[Chunk]:
-        """The chunks; those at ``positions`` had the ``former`` entries, and have these files of ``groups``."""
+        """The chunks from the first to the last of ``positions``.
+
+        Those at ``positions`` had the ``former`` entries, and have these files of ``groups``.
+        """
         changed = set(groups)
         entries = [_carried(e) for e in former if e.group not in changed and e.status is not Status.DELETED]
         entries += self._encoded(files)
         entries.sort(key=_group)
         made: list[Chunk] = []
-        kept_from = begin = 0
+        kept_from, begin = positions[0].start, 0
         for position in positions:
             _, last = chunks.range_of(old, position)
             end = len(entries) if last is None else bisect.bisect_right(entries, last, key=_group)
             made += old[kept_from : position.start]
             made += self._chunks(entries[begin:end])
             kept_from, begin = position.stop, end
-        return chunks.without_empty([*made, *old[kept_from:]], self._state.time)
+        return made
 
     async def _anew(self) -> list[Chunk]:
         """All chunks. Files are read page by page, and a chunk that a page cuts is read again."""
@@ -257,7 +283,7 @@ def _ending(manifest: bytes) -> str:
     return f"{digest(manifest)}.avro"
 
 
-def _group(entry: ManifestEntry) -> GroupKey:
+def _group(entry: ManifestEntry | BaseFileOfStates) -> GroupKey:
     return entry.group
 
 

@@ -7,7 +7,6 @@ before another one names it: manifests, then the list of the snapshot, then the 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,28 +18,23 @@ import msgspec
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.iceberg import building, chunks, documents, expiry, manifests, partitions
-from chronolake_metastore.iceberg.chunks import SnapshotIndex
+from chronolake_metastore.iceberg import building, documents, expiry, partitions
 from chronolake_metastore.iceberg.encoding import Encoding
 from chronolake_metastore.iceberg.folders import MetadataFolder
+from chronolake_metastore.iceberg.partitions import Spec
 from chronolake_metastore.iceberg.schemas import AmbiguousName
+from chronolake_metastore.iceberg.snapshots import MadeSnapshots, SnapshotMaker, location_of
 from chronolake_metastore.queries import iceberg as queries
 from chronolake_metastore.queries.iceberg import TableStates
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.files import GroupKey
 from chronolake_metastore.store.iceberg import BaseFileOfStates, ServedState
-from chronolake_model import base_paths
-from chronolake_model.base_paths import Kind
 from chronolake_model.times import Micros
 
 TABLES_MAX: Final = 1_000
 """The tables whose metadata a server keeps in memory."""
 BUILDS_MAX: Final = 2
 """The tables whose metadata a server makes at a time."""
-GAP_MAX: Final = 20
-"""With more states since the last snapshot, a request makes that of the newest alone."""
-METADATA_MAX: Final = 16
-"""The most files of metadata that a server reads when it starts with a table."""
 SLICE_SECONDS: Final = 0.5
 """How long snapshots of older states are made before the metadata lists them."""
 FOLLOWED_SECONDS: Final = 3_600.0
@@ -55,16 +49,26 @@ OpenFolder = Callable[[Table], Awaitable[MetadataFolder]]
 
 
 class LoadedTable(msgspec.Struct, frozen=True):
-    """A table as the catalog has it now. ``metadata`` has all snapshots, and is at ``location``."""
+    """A table as the catalog has it now: answers to requests, as JSON, so that no request encodes them again.
+
+    ``answer`` has all snapshots, ``answer_of_refs`` those that a branch or a tag names. The metadata with all
+    snapshots is at ``location``.
+    """
 
     location: str
-    metadata: dict[str, Any]
-    config: dict[str, str]
+    answer: bytes
+    answer_of_refs: bytes
     digest: str
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata with all snapshots."""
+        answer: dict[str, dict[str, Any]] = msgspec.json.decode(self.answer)
+        return answer["metadata"]
 
 
 class _Known(msgspec.Struct):
-    """The state of a table in this process; ``snapshots`` are documents by their ids, made by ``types``.
+    """The state of a table in this process.
 
     ``loaded`` is the table at ``version`` of its log, whose facts are ``found``; unless it is complete, older
     snapshots are missing. ``requested`` is when a client loaded it last (monotonic), ``waiting`` the requests
@@ -82,9 +86,7 @@ class _Known(msgspec.Struct):
     expired: tuple[int, str] | None = None
     folder: MetadataFolder | None = None
     place: tuple[str, dict[str, str]] | None = None
-    types: str = ""
-    snapshots: dict[int, dict[str, Any]] = {}
-    newest: SnapshotIndex | None = None
+    made: MadeSnapshots = msgspec.field(default_factory=MadeSnapshots)
     version: int = -1
     found: TableStates | None = None
     is_complete: bool = False
@@ -240,7 +242,7 @@ class Catalog:
                 raise
             except BaseException:
                 # It may name files that were not written.
-                known.types, known.loaded = "", None
+                known.made, known.loaded = MadeSnapshots(), None
                 raise
 
     async def _load(self, ctx: Context, known: _Known, older_seconds: float) -> None:
@@ -259,156 +261,64 @@ class Catalog:
         spec = partitions.spec_of(definition)
         location = location_of(definition.base_path)
         types = documents.types_digest(found)
-        maker = _Maker(
+        maker = SnapshotMaker(
             found,
             known.folder,
             location,
             Encoding(found, spec, location),
             _Facts(self._service, ctx, name, found.table),
         )
-        if known.types != types:
+        made = known.made
+        if made.types != types:
             # A table whose base path is another one's is refused before its snapshots are made.
             await known.folder.create(())
-            known.types, known.newest = types, None
-            known.snapshots = await maker.stored_snapshots(types)
-        await maker.make_newest(known)
+            made = known.made = MadeSnapshots(types, await maker.stored_snapshots(types))
+        await maker.make_newest(made)
         if older_seconds:
             # From now on: what comes before may take longer.
-            await maker.make_older(known, time.monotonic() + older_seconds)
+            until = time.monotonic() + older_seconds
+            await maker.make_older(made, until, lambda: known.waiting > 0)
+        folder = f"{location}/{known.folder.path}"
         try:
-            listed = documents.unambiguous(found, maker.existing(known.snapshots))
+            file_name, content, loaded = await asyncio.to_thread(
+                _loaded, found, spec, location, folder, maker.existing(made.documents), types
+            )
         except AmbiguousName:
             await maker.files.flush()
             raise
-        metadata = documents.metadata(found, spec, location, listed, types)
-        content = msgspec.json.encode(metadata)
-        digest = building.digest(content)
-        file_name = f"{metadata['last-sequence-number']}-{digest}{expiry.METADATA_SUFFIX}"
         maker.files.metadata(file_name, content)
         await maker.files.flush()
-        answered = documents.with_lag(metadata, found)
-        known.loaded = LoadedTable(
-            f"{location}/{known.folder.path}/{file_name}",
-            answered,
-            documents.config(found),
-            building.digest(msgspec.json.encode(answered)),
-        )
+        known.loaded = loaded
         known.found, known.version = found, found.version
-        known.is_complete = not maker.missing(known)
+        known.is_complete = not maker.missing(made)
 
 
-class _Maker:
-    """Makes the snapshots of one table at one version of its log."""
+def _loaded(
+    found: TableStates,
+    spec: Spec,
+    location: str,
+    folder: str,
+    snapshots: Sequence[dict[str, Any]],
+    types: str,
+) -> tuple[str, bytes, LoadedTable]:
+    """The name and content of the metadata with these snapshots, and the table; raises ``AmbiguousName``."""
+    listed = documents.unambiguous(found, snapshots)
+    metadata = documents.metadata(found, spec, location, listed, types)
+    content = msgspec.json.encode(metadata)
+    file_name = f"{metadata['last-sequence-number']}-{building.digest(content)}{expiry.METADATA_SUFFIX}"
+    answered = documents.with_lag(metadata, found)
 
-    def __init__(
-        self,
-        found: TableStates,
-        folder: MetadataFolder,
-        location: str,
-        encoding: Encoding,
-        facts: building.Facts,
-    ) -> None:
-        self._found = found
-        self._folder = folder
-        self._location = f"{location}/{folder.path}"
-        self._encoding = encoding
-        self._facts = facts
-        self.files = building.MetadataFiles(folder)
-        before = [] if found.before is None else [found.before]
-        states = sorted([*found.states, *before], key=lambda state: state.time)
-        self._parents = {state.time: parent for parent, state in itertools.pairwise([None, *states]) if state}
+    def answer(document: dict[str, Any]) -> bytes:
+        return msgspec.json.encode(
+            {
+                "metadata-location": f"{folder}/{file_name}",
+                "metadata": document,
+                "config": documents.config(found),
+                "storage-credentials": [],
+            }
+        )
 
-    async def stored_snapshots(self, types: str) -> dict[int, dict[str, Any]]:
-        """The snapshots in the newest metadata in storage that servers have made."""
-        names = frozenset(await self._folder.names())
-        of_metadata = [name for name in names if name.endswith(expiry.METADATA_SUFFIX)]
-        newest = max(map(expiry.snapshot_of, of_metadata), default=None)
-        # Several servers, or one after the other, may have made them with snapshots of more and more states.
-        found = sorted(name for name in of_metadata if expiry.snapshot_of(name) == newest)[:METADATA_MAX]
-        contents = [await self._folder.read(name) for name in found]
-        former = [msgspec.json.decode(content) for content in contents if content is not None]
-        # Another server may have removed a list together with its state.
-        lists = {f"{self._location}/{name}" for name in names}
-        # A server that shows fewer snapshots may not have known the parents of some, or known earlier ones.
-        parents = {time: parent.time for time, parent in self._parents.items() if parent is not None}
-        return {
-            snapshot["snapshot-id"]: snapshot
-            for document in former
-            if document["properties"].get(documents.TYPES) == types
-            for snapshot in document["snapshots"]
-            if snapshot["manifest-list"] in lists
-            and snapshot.get("parent-snapshot-id", 0) >= parents.get(snapshot["snapshot-id"], 0)
-        }
-
-    def missing(self, known: _Known) -> list[int]:
-        """The positions of the states without a snapshot; snapshots of former states are forgotten."""
-        states = self._found.states
-        times = {state.time for state in states}
-        known.snapshots = {id_: document for id_, document in known.snapshots.items() if id_ in times}
-        return [at for at, state in enumerate(states) if state.time not in known.snapshots]
-
-    async def make_newest(self, known: _Known) -> None:
-        """Make the newest snapshot, and those since the last one that exists, if they are few."""
-        last = len(self._found.states) - 1
-        missing = self.missing(known)
-        if not missing or missing[-1] != last:
-            return
-        gap = [at for number, at in enumerate(reversed(missing)) if at == last - number]
-        is_first = len(gap) == len(self._found.states)
-        chosen = [last] if is_first or len(gap) > GAP_MAX else sorted(gap)
-        neighbour = None
-        for at in chosen:
-            neighbour = await self._make(known, at, neighbour or await self._nearest(known, at))
-        known.newest = neighbour
-
-    async def make_older(self, known: _Known, until: float) -> None:
-        """Make older snapshots, the newest first, until a time (monotonic), or until a request waits."""
-        states = self._found.states
-        neighbour = None
-        for at in reversed(self.missing(known)):
-            if time.monotonic() > until or known.waiting:
-                return
-            if neighbour is None or neighbour.state.time != states[min(at + 1, len(states) - 1)].time:
-                neighbour = await self._nearest(known, at)
-            neighbour = await self._make(known, at, neighbour)
-
-    async def _nearest(self, known: _Known, at: int) -> SnapshotIndex | None:
-        """The index of a snapshot next to a state, or else of the newest before it that exists."""
-        states = self._found.states
-        beside = [*states[at + 1 : at + 2], *states[:at][::-1]]
-        time = next((state.time for state in beside if state.time in known.snapshots), None)
-        if time is None:
-            return None
-        if known.newest is not None and known.newest.state.time == time:
-            return known.newest
-        content = await self.files.manifest_list_of(known.snapshots[time]["manifest-list"].rpartition("/")[2])
-        return None if content is None else chunks.index_of(content)
-
-    async def _make(self, known: _Known, at: int, neighbour: SnapshotIndex | None) -> SnapshotIndex:
-        state = self._found.states[at]
-        parent = self._parents[state.time] or (None if self._found.is_whole else state)
-        builder = building.SnapshotBuilder(self._encoding, self._facts, self.files, state, parent)
-        index = await builder.build(neighbour)
-        parent_id = None if parent is None or parent.time == state.time else parent.time
-
-        def list_of_manifests() -> bytes:
-            text = msgspec.json.encode(index)
-            return manifests.write_list(index.manifests, self._location, state.time, parent_id, text)
-
-        content = await asyncio.to_thread(list_of_manifests)
-        list_name = f"snap-{state.time}-{building.digest(content)}.avro"
-        self.files.manifest_list(list_name, content)
-        await self.files.flush(building.WRITTEN_AT_ONCE)
-        known.snapshots[state.time] = documents.snapshot(self._found, index, f"{self._location}/{list_name}")
-        return index
-
-    def existing(self, snapshots: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
-        """The snapshots that exist, oldest first."""
-        return [snapshots[state.time] for state in self._found.states if state.time in snapshots]
-
-
-def location_of(base_path: str) -> str:
-    """The URI of a table's folder."""
-    location = base_paths.parse(base_path)
-    path = location.path if location.kind is Kind.FILE else f"/{location.path}"
-    return f"{location.kind}://{location.bucket}{path}".rstrip("/")
+    whole = answer(answered)
+    of_refs = answer(documents.only_of_refs(answered))
+    loaded = LoadedTable(f"{folder}/{file_name}", whole, of_refs, building.digest(whole))
+    return file_name, content, loaded

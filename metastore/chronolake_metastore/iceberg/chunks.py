@@ -125,17 +125,27 @@ def without_empty(chunks: Sequence[Chunk], snapshot_id: int) -> list[Chunk]:
     ]
 
 
-def changed(chunks: Sequence[Chunk], groups: Iterable[GroupKey]) -> list[range]:
-    """The positions of the chunks with changed file groups in their ranges, those side by side together."""
+def changed(chunks: Sequence[Chunk], groups: Iterable[GroupKey], entries_max: int) -> list[list[range]]:
+    """The positions of the chunks with changed file groups in their ranges, those side by side together.
+
+    They come in batches, each of at most ``entries_max`` entries, or of one chunk.
+    """
     lasts = [chunk.last for chunk in chunks]
     positions = sorted({min(bisect.bisect_left(lasts, group), len(lasts) - 1) for group in groups})
-    found: list[range] = []
+    batches: list[list[range]] = []
+    entries = 0
     for position in positions:
-        if found and found[-1].stop == position:
-            found[-1] = range(found[-1].start, position + 1)
+        of_chunk = sum(sum(manifest.files) for manifest in chunks[position].manifests)
+        if not batches or entries + of_chunk > entries_max:
+            batches.append([])
+            entries = 0
+        entries += of_chunk
+        batch = batches[-1]
+        if batch and batch[-1].stop == position:
+            batch[-1] = range(batch[-1].start, position + 1)
         else:
-            found.append(range(position, position + 1))
-    return found
+            batch.append(range(position, position + 1))
+    return batches
 
 
 def range_of(chunks: Sequence[Chunk], positions: range) -> GroupRange:

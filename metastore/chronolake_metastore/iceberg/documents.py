@@ -27,6 +27,22 @@ WITHOUT_IDS: Final = "chronolake.schema-versions-without-field-ids"
 _SERVICES: Final = frozenset({Operation.CLUSTER, Operation.COMPACT, Operation.LOG_COMPACT})
 
 
+class _StoredSnapshot(msgspec.Struct, rename="kebab"):
+    snapshot_id: int
+    manifest_list: str
+    sequence_number: int
+    timestamp_ms: int
+    summary: dict[str, str]
+    parent_snapshot_id: int = 0
+
+
+class _StoredMetadata(msgspec.Struct):
+    """The fields that are read of metadata in storage, which other programs may have changed."""
+
+    properties: dict[str, str]
+    snapshots: list[_StoredSnapshot]
+
+
 def milliseconds(time: Micros) -> int:
     """The first millisecond at which a state is to be seen."""
     return -(-time // _MICROS_PER_MILLISECOND)
@@ -120,6 +136,17 @@ def metadata(
         "refs": _refs(found, snapshots),
     }
     return document | ({"current-snapshot-id": current["snapshot-id"]} if current else {})
+
+
+def snapshots_of(content: bytes, types: str) -> list[dict[str, Any]]:
+    """The snapshots in a file of metadata that was made by ``types``; none if it is damaged."""
+    try:
+        document = msgspec.json.decode(content)
+        stored = msgspec.convert(document, _StoredMetadata)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return []
+    snapshots: list[dict[str, Any]] = document["snapshots"]
+    return snapshots if stored.properties.get(TYPES) == types else []
 
 
 def unambiguous(found: TableStates, snapshots: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

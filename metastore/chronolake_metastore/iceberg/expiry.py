@@ -7,6 +7,7 @@ restarts goes on from it.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Final
 
@@ -43,7 +44,7 @@ async def find_unneeded(folder: MetadataFolder, found: TableStates) -> frozenset
         if not old_manifests:
             break
         if (content := await folder.read(name)) is not None:
-            if (index := chunks.index_of(content)) is None:
+            if (index := await asyncio.to_thread(chunks.index_of, content)) is None:
                 # It may name any of them.
                 return frozenset(unneeded)
             old_manifests.difference_update(manifest.path for manifest in index.manifests)

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
-import msgspec
 from litestar import Request, Response, Router, get, head, post
 from litestar.datastructures import State
 from litestar.di import NamedDependency, Provide
@@ -20,7 +19,6 @@ from chronolake_metastore import errors
 from chronolake_metastore.api import callers
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.iceberg import refusals
-from chronolake_metastore.iceberg import documents
 from chronolake_metastore.iceberg.catalog import Catalog
 from chronolake_metastore.queries import namespaces, tables
 from chronolake_metastore.service.service import Service
@@ -126,14 +124,8 @@ async def load_table(
     wanted = [tag.strip() for tag in request.headers.get("If-None-Match", "").split(",")]
     if etag in wanted:
         return Response(None, status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": etag})
-    metadata = documents.only_of_refs(loaded.metadata) if snapshots == "refs" else loaded.metadata
-    body = {
-        "metadata-location": loaded.location,
-        "metadata": metadata,
-        "config": loaded.config,
-        "storage-credentials": [],
-    }
-    return Response(msgspec.json.encode(body), media_type="application/json", headers={"ETag": etag})
+    answer = loaded.answer_of_refs if snapshots == "refs" else loaded.answer
+    return Response(answer, media_type="application/json", headers={"ETag": etag})
 
 
 @head(_TABLE, include_in_schema=False, status_code=HTTPStatus.NO_CONTENT)
