@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from chronolake.ingest import bad_rows, csv_advice, operations, text_files
+from chronolake.ingest import bad_rows, csv_advice, operations, record_blocks, text_files
 from chronolake.ingest.bad_rows import BadRows
 from chronolake.ingest.csv_profiles import Profile
 from chronolake.slices import errors
@@ -26,7 +26,6 @@ from chronolake.writing import csv_types, key_refusals
 from chronolake.writing.csv_types import ValueMismatch
 
 Header = tuple[str, ...]
-_BLOCK_BYTES = 4 << 20
 _THREADS = 4
 _VALUE_CHARS_MAX = 200
 _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs"}
@@ -246,7 +245,7 @@ def _inspect(
     _check_columns(file, header, wanted)
     of_lengths: Sequence[errors.LocalError] = []
     try:
-        batches = _ahead(_batches(file, reading.encoding, check))
+        batches = _batches(file, reading.encoding, check)
         batches = batches if reading.kept is None else reading.kept.keeping(file, batches)
         inspection, bad = _inspect_rows(batches, header, reading, rows_max)
     except _WrongLengths as exc:
@@ -257,15 +256,6 @@ def _inspect(
     lines = _lines_of(file, reading.encoding, list(bad), len(header) if of_lengths else None)
     of_rows = [row.at(file, line) for row, line in zip(bad.values(), lines, strict=True)]
     return inspection, sorted([*of_rows, *of_lengths], key=_line_of_error)
-
-
-def _ahead(batches: Iterator[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The same batches; a thread parses the next one while the caller looks at one."""
-    with ThreadPoolExecutor(1) as thread:
-        pending = thread.submit(next, batches, None)
-        while (batch := pending.result()) is not None:
-            pending = thread.submit(next, batches, None)
-            yield batch
 
 
 def _inspect_rows(
@@ -365,14 +355,13 @@ def _batches(
     them. What cannot be read as CSV raises ``SourceUnreadable``, or ends the rows if lengths are left out.
     """
     rows, header = 0, header_of(file, encoding)
+    parse = functools.partial(_parsed, header=header, leaves_out_lengths=leaves_out_lengths)
     with text_files.Utf8Stream(file, encoding, check) as stream:
         try:
-            for batch in _parsed(stream, header, leaves_out_lengths=leaves_out_lengths):
+            for batch in record_blocks.parsed(record_blocks.of_csv(stream), parse):
                 yield rows, batch
                 rows += len(batch)
         except pa.ArrowInvalid as exc:
-            if stream.failure is not None:
-                raise stream.failure from exc
             if leaves_out_lengths:
                 return
             _refuse_records(file, encoding, header)
@@ -382,26 +371,31 @@ def _batches(
             _refuse_records(file, encoding, header, rows)
 
 
-def _parsed(
-    stream: text_files.Utf8Stream, header: Header, *, leaves_out_lengths: bool
-) -> Iterator[pa.RecordBatch]:
-    reader = pyarrow.csv.open_csv(
-        stream,
-        read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK_BYTES),
+def _parsed(number: int, block: pa.Buffer, *, header: Header, leaves_out_lengths: bool) -> pa.Table:
+    """The rows of a block; the first one begins with the header."""
+    table = pyarrow.csv.read_csv(
+        pa.BufferReader(block),
+        read_options=pyarrow.csv.ReadOptions(
+            # Arrow has done everything at the return of the call only if it takes no other thread.
+            use_threads=False,
+            block_size=len(block),
+            column_names=header if number else None,
+        ),
         parse_options=pyarrow.csv.ParseOptions(
             newlines_in_values=True,
             invalid_row_handler=(lambda _: "skip") if leaves_out_lengths else None,
         ),
         convert_options=pyarrow.csv.ConvertOptions(
+            check_utf8=False,  # The stream has decoded it.
             column_types=dict.fromkeys(header, pa.string()),
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
             null_values=[""],
         ),
     )
-    if tuple(reader.schema.names) != header:
-        raise pa.ArrowInvalid(f"its columns are {', '.join(reader.schema.names)}")
-    yield from reader
+    if tuple(table.column_names) != header:
+        raise pa.ArrowInvalid(f"its columns are {', '.join(table.column_names)}")
+    return table
 
 
 def _refuse_records(file: Path, encoding: str, header: Header, rows: int | None = None) -> None:

@@ -7,7 +7,7 @@ arrays of records, numbers that are stored as text, and very long lines.
 from __future__ import annotations
 
 import decimal
-import io
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,14 +16,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.json
 
-from chronolake.ingest import json_records, text_files
+from chronolake.ingest import json_records, record_blocks, text_files
 from chronolake.slices import arrow_types
 from chronolake.writing import csv_types
 from chronolake_model import column_types
 from chronolake_model.column_types import ArrayType, DataType, DecimalType, PrimitiveType, StructType
 from chronolake_model.tables import Field
 
-_BLOCK_BYTES: Final = 8 << 20
 _DECODED_ROWS: Final = 10_000
 
 
@@ -60,18 +59,17 @@ def place_of(file: Path, row: int) -> str:
 
 def _read(file: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     with text_files.Utf8Stream(file, text_files.UTF8, advice=text_files.JSON_ADVICE) as stream:
-        try:
-            yield from pyarrow.json.open_json(
-                io.BufferedReader(stream, _BLOCK_BYTES),
-                read_options=pyarrow.json.ReadOptions(block_size=_BLOCK_BYTES),
-                parse_options=pyarrow.json.ParseOptions(
-                    explicit_schema=schema, unexpected_field_behavior="ignore"
-                ),
-            )
-        except pa.ArrowInvalid:
-            if stream.failure is not None:
-                raise stream.failure from None
-            raise
+        yield from record_blocks.parsed(
+            record_blocks.of_lines(stream), functools.partial(_parsed, schema=schema)
+        )
+
+
+def _parsed(_: int, block: pa.Buffer, *, schema: pa.Schema) -> pa.Table:
+    return pyarrow.json.read_json(
+        pa.BufferReader(block),
+        read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(block)),
+        parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
 
 
 def _value(value: Any, type_: DataType) -> Any:  # noqa: PLR0911  # one for each type

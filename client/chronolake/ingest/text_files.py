@@ -60,6 +60,11 @@ class Quotes:
         """Whether they are, if the text ends here."""
         return self._are_clear and not self._is_open
 
+    @property
+    def were_clear(self) -> bool:
+        """Whether they are up to here; the last one may have opened a value."""
+        return self._are_clear
+
     def add(self, text: bytes) -> None:
         """Add the next part of the text."""
         if not text or not self._are_clear:
@@ -104,11 +109,16 @@ class Utf8Stream(io.RawIOBase):
         self._lines = 0
         self._ended = False
         self.quotes = Quotes()
-        self.failure: BaseException | None = None
         try:
             self._bytes = _opened(file)
         except OSError as exc:
             raise errors.SourceUnreadable(f"{file} cannot be opened: {exc}") from exc
+
+    def chunks(self) -> Iterator[bytes]:
+        """The text that has not been read, in parts that are not empty."""
+        while not self._ended:
+            if chunk := self._next():
+                yield chunk
 
     def readable(self) -> bool:  # type: ignore[explicit-override]
         """As in ``io.RawIOBase``."""
@@ -116,12 +126,8 @@ class Utf8Stream(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[explicit-override, override]
         """As files do."""
-        try:
-            while not self._rest and not self._ended:
-                self._rest = memoryview(self._next())
-        except BaseException as failure:
-            self.failure = failure  # Arrow may put an error of its own in its place.
-            raise
+        while not self._rest and not self._ended:
+            self._rest = memoryview(self._next())
         count = min(len(buffer), len(self._rest))
         buffer[:count] = self._rest[:count]
         self._rest = self._rest[count:]
