@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import signal
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +21,10 @@ from rich.console import Console
 import chronolake
 from chronolake.cli import main as command_line, output
 from chronolake.ingest import request as ingest_request, source_files
-from chronolake.ingest.job import Prepared
+from chronolake.ingest.arrow_engine import ArrowEngine
+from chronolake.ingest.job import Load, Prepared
 from chronolake.ingest.request import Batch, IngestRequest
+from chronolake_model.instants import Instant
 from chronolake_model.tables import BucketIndex, Field, SchemaField, Table
 from chronolake_model.times import Tick
 from chronolake_model.vocabulary import IndexType, TableType
@@ -278,6 +281,37 @@ def test_what_needs_spark_is_refused_without_it(
 
     assert run("--engine", "arrow", *option) == 2
     assert "needs Spark: leave --engine out" in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("is_reachable", [True, False])
+def test_ctrl_c_right_after_the_completion_of_a_commit_says_that_it_completed(
+    shared_server_url: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_reachable: bool,
+) -> None:
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    upsert = ArrowEngine.upsert
+
+    def interrupted(engine: ArrowEngine, table: chronolake.Table, load: Load) -> Instant:
+        upsert(engine, table, load)
+        if not is_reachable:
+            monkeypatch.setattr(chronolake.Client, "table", unreachable)
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("the signal ends the command")
+
+    def unreachable(*_: object) -> None:
+        raise chronolake.errors.ConnectionFailed("no route")
+
+    monkeypatch.setattr(ArrowEngine, "upsert", interrupted)
+    name = f"spark.t_{uuid.uuid4().hex}"
+    where = ["--url", shared_server_url, "--table", name, "--base-path", str(tmp_path / "lake")]
+
+    assert command_line.run(["ingest", "--source", str(tmp_path), "--key", "id", *where]) == 130
+    shown = capsys.readouterr().err
+    completed = f"Interrupted. 1 commit of {name} completed before, and nothing else was loaded."
+    assert (completed if is_reachable else "it is not known which files were loaded into") in shown
 
 
 def table_at(base_path: str) -> Table:

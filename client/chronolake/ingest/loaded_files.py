@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -35,8 +35,13 @@ class LoadedFiles:
     @classmethod
     def of(cls, table: chronolake.Table) -> LoadedFiles:
         """The files that are recorded in the timeline of ``table``."""
+        return cls.of_instants(table.instants(state=State.COMPLETED))
+
+    @classmethod
+    def of_instants(cls, instants: Iterable[Instant]) -> LoadedFiles:
+        """The files that these instants record."""
         digests: dict[str, set[str]] = {}
-        for instant in table.instants(state=State.COMPLETED):
+        for instant in instants:
             _add(digests, instant)
         return cls(digests)
 
@@ -44,9 +49,20 @@ class LoadedFiles:
         """Whether a commit has loaded a file of this content, under any name."""
         return digest in self._known
 
+    def has_any(self, digests: Collection[str]) -> bool:
+        """Whether a commit has loaded a file of one of these contents."""
+        return not self._known.isdisjoint(digests)
+
     def has_another(self, file: Path, digest: str) -> bool:
         """Whether commits hold a file of this path, but only with other content."""
         return str(file) in self._digests and not self.has(digest)
+
+
+def commits_of(table: chronolake.Table, digests: Collection[str]) -> int:
+    """The number of completed commits of a table that loaded a file of this content."""
+    return sum(
+        LoadedFiles.of_instants([instant]).has_any(digests) for instant in table.instants(state=State.COMPLETED)
+    )
 
 
 class FollowedFiles:

@@ -270,7 +270,7 @@ def _load(
     from chronolake.ingest.job import IngestJob, warned_by_caller  # noqa: PLC0415
 
     job = IngestJob(client, engine, request, stopping.check)
-    stopping.outcome = lambda commits: _outcome(job, commits, dry_run=dry_run)
+    stopping.outcome = lambda _: _outcome(job, 0, dry_run=dry_run)
     with warned_by_caller():
         result = _run(job, console, stopping, dry_run=dry_run)
     output.show(result, lambda shown: _print_summary(shown, result))
@@ -315,6 +315,7 @@ def _encoding(name: str) -> str:
 def _run(job: IngestJob, console: Console, stopping: Cancellation, *, dry_run: bool) -> IngestResult:
     with _progress(console, f"Looking at {job.source.summary}"):
         prepared = job.prepare()
+    stopping.outcome = lambda _: _outcome(job, _completed(job, prepared), dry_run=dry_run)
     _print_prepared(console, job, prepared)
     request, obstacle = job.request, job.obstacle_for_hudi(prepared)
     if job.bad_rows:
@@ -331,7 +332,6 @@ def _run(job: IngestJob, console: Console, stopping: Cancellation, *, dry_run: b
             bars.console.print(line(batch, committed))
             if committed is not None:
                 commits.append(committed)
-                stopping.commits += 1
             stopping.check()
     return IngestResult(
         table=request.table,
@@ -360,11 +360,34 @@ def warning_of(obstacle: str) -> str:
     return f"Warning: Hudi's readers will not see what is loaded: {obstacle}"
 
 
-def _outcome(job: IngestJob, commits: int, *, dry_run: bool) -> str:
-    """A message with the result of an ingest that was stopped after ``commits`` commits."""
+def _completed(job: IngestJob, prepared: Prepared) -> int | None:
+    """The number of commits of the new files, as the server has them; None if it cannot be reached.
+
+    A signal may end a commit between its completion and the answer.
+    """
+    from chronolake.errors import ChronolakeError, TableNotFound  # noqa: PLC0415
+    from chronolake.ingest import loaded_files  # noqa: PLC0415
+
+    new = {prepared.digests[file] for batch in prepared.batches if not batch.loaded for file in batch.files}
+    try:
+        with context.client() as client:
+            return loaded_files.commits_of(client.table(job.request.table), new)
+    except TableNotFound:
+        return 0
+    except ChronolakeError:
+        return None
+
+
+def _outcome(job: IngestJob, commits: int | None, *, dry_run: bool) -> str:
+    """A message with the result of an ingest that was stopped after ``commits`` commits, None if unknown."""
     table = job.request.table
     if dry_run:
         return "It was a dry run: nothing was written."
+    if commits is None:
+        return (
+            f"The server cannot be reached, so it is not known which files were loaded into {table}. Run the "
+            "same command again to load the others."
+        )
     if commits:
         return (
             f"{counted(commits, 'commit')} of {table} completed before, and nothing else was loaded. "
