@@ -8,6 +8,7 @@ import itertools
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,12 @@ from chronolake_metastore import embedded
 from chronolake_metastore.store.postgres import migrations
 
 TEMPLATE = "chronolake_template"
+
+_FOLDER_PREFIX = "chronolake-test-"
+_MEMORY = Path("/dev/shm")
+_MEMORY_BYTES_MIN = 2 << 30
+"""Free memory at the start of a worker; its PostgreSQL takes about a tenth of it."""
+_UNUSED_SECONDS = 3_600
 
 _numbers = itertools.count(1)
 
@@ -34,15 +41,16 @@ def postgres() -> Iterator[str]:
         return
     # Not below pytest's folder for temporary files: each run of pytest closes it to other users, and under root
     # the embedded PostgreSQL is another user.
-    folder = tempfile.mkdtemp(prefix="chronolake-test-")
+    folder = tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=_memory_folder())
     # It stops when the process ends, and the folder can go only then; atexit runs in reverse order.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     dsn = embedded.start(Path(folder)).dsn
     # Tests kill processes, never the machine, so the pages of the kernel survive. Each DROP DATABASE, and each
     # commit, would wait for the disk.
+    settings = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
     with psycopg.connect(dsn, autocommit=True) as connection:
-        for setting in ("fsync", "full_page_writes"):
-            connection.execute(f"ALTER SYSTEM SET {setting} = off")
+        for name, value in settings.items():
+            connection.execute(f"ALTER SYSTEM SET {name} = '{value}'")
         connection.execute("SELECT pg_reload_conf()")
     yield dsn
 
@@ -110,3 +118,23 @@ def empty_database(postgres: str) -> Iterator[str]:
 def repository() -> Path:
     """The root of the checkout."""
     return Path(__file__).parent.parent
+
+
+def _memory_folder() -> Path | None:
+    """The folder of Linux that is in memory, if it has space; ``None`` for the usual one.
+
+    A clone is a thousand small files, which cost a disk's file system most of the time of a short test.
+    """
+    if not os.access(_MEMORY, os.W_OK):
+        return None
+    _remove_unused(_MEMORY)
+    return _MEMORY if shutil.disk_usage(_MEMORY).free >= _MEMORY_BYTES_MIN else None
+
+
+def _remove_unused(parent: Path) -> None:
+    """Remove folders of tests that were killed, which would keep their memory."""
+    for folder in parent.glob(f"{_FOLDER_PREFIX}*"):
+        with contextlib.suppress(FileNotFoundError):
+            is_old = time.time() - folder.stat().st_mtime > _UNUSED_SECONDS
+            if is_old and not embedded.EmbeddedPostgres(folder).is_running():
+                shutil.rmtree(folder, ignore_errors=True)
