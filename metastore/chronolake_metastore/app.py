@@ -139,6 +139,7 @@ def create_app(settings: Settings) -> Application:
             yield
             for task in tasks:
                 task.cancel()
+        await catalog.close()
         await probe.close()
         await database.close()
 

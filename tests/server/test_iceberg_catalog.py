@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import shutil
 import struct
-import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import fastavro
 import pytest
 
 import chronolake
 from chronolake import Field
 from chronolake_metastore import errors
-from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.iceberg import bounds, building, chunks, documents, expiry, manifests
+from chronolake_metastore.iceberg import (
+    bounds,
+    building,
+    expiry,
+)
 from chronolake_metastore.iceberg.catalog import Catalog, LoadedTable
-from chronolake_metastore.iceberg.folders import MetadataFolder
 from chronolake_metastore.iceberg.schemas import AmbiguousName
-from chronolake_metastore.service.service import Service
-from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.postgres.engine import Database
-from chronolake_metastore.workers.iceberg_folders import IcebergFolder, IcebergFolders
-from chronolake_model.file_names import base_file_name
-from chronolake_model.files import WriteStat
-from chronolake_model.tables import BucketIndex
-from chronolake_model.vocabulary import IndexType
 from chronolake_storage import claims
+from tests.server.iceberg_catalogs import (
+    expire_twice,
+    files_of,
+    list_of,
+    load,
+    load_whole,
+    records_of,
+    with_catalog,
+)
 from tests.server.iceberg_tables import commit, new_table
 from tests.store.shown import TESTER
-
-Result = TypeVar("Result")
 
 
 @pytest.fixture(scope="module")
@@ -44,48 +42,6 @@ def client(shared_server_url: str) -> Iterator[chronolake.Client]:
     with chronolake.connect(shared_server_url) as client:
         client.create_namespace("ice")
         yield client
-
-
-def with_catalog(
-    dsn: str,
-    use: Callable[[Catalog], Coroutine[Any, Any, Result]],
-    snapshots_max: int = 1_000,
-    wrap: Callable[[IcebergFolder], MetadataFolder] = lambda folder: folder,
-) -> Result:
-    """The result of the use of a new catalog, whose folders may be wrapped."""
-
-    async def run() -> Result:
-        database = Database(Settings(dsn=dsn))
-        folders = IcebergFolders(database, ())
-
-        async def open_folder(table: Table) -> MetadataFolder:
-            return wrap(await folders.open(table))
-
-        try:
-            return await use(Catalog(Service(database), open_folder, snapshots_max))
-        finally:
-            await database.close()
-
-    return asyncio.run(run())
-
-
-def load(dsn: str, table: chronolake.Table, snapshots_max: int = 1_000) -> LoadedTable:
-    """A table as a new catalog loads it when all snapshots are made."""
-    return with_catalog(dsn, lambda catalog: load_whole(catalog, table.name), snapshots_max)
-
-
-async def load_whole(catalog: Catalog, name: str) -> LoadedTable:
-    """A table with all snapshots."""
-    await catalog.load(TESTER, name)
-    while await catalog.follow(TESTER):
-        pass
-    return await catalog.load(TESTER, name)
-
-
-def records_of(url: str) -> list[Any]:
-    """The records of a manifest or a manifest list."""
-    with Path(url.removeprefix("file://")).open("rb") as content:
-        return list(fastavro.reader(content))
 
 
 def partitions_of(loaded: LoadedTable) -> list[tuple[int, dict[str, Any]]]:
@@ -130,137 +86,6 @@ def test_files_between_a_savepoint_and_the_next_state_are_not_read(
     assert [snapshot["summary"]["total-data-files"] for snapshot in snapshots] == ["1", "1"]
 
 
-def list_of(loaded: LoadedTable, at: int) -> Path:
-    """The manifest list of a snapshot."""
-    return Path(loaded.metadata["snapshots"][at]["manifest-list"].removeprefix("file://"))
-
-
-def test_the_files_of_a_snapshot_are_encoded_outside_of_the_event_loop(
-    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = new_table(client, "ice.threads", tmp_path / "threads")
-    commit(table)
-    statistics, threads = bounds.statistics, set[int]()
-
-    def recorded(*args: Any) -> bounds.Statistics:
-        threads.add(threading.get_ident())
-        return statistics(*args)
-
-    monkeypatch.setattr(bounds, "statistics", recorded)
-    load(shared_dsn, table)
-    assert threads
-    assert threading.get_ident() not in threads
-
-
-def test_metadata_is_decoded_and_encoded_outside_of_the_event_loop(
-    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = new_table(client, "ice.blocks", tmp_path / "blocks")
-    threads = {
-        function: recorded_threads(monkeypatch, module, function)
-        for module, function in [
-            (manifests, "entries_of"),
-            (chunks, "index_of"),
-            (documents, "snapshots_of"),
-            (documents, "metadata"),
-            (documents, "only_of_refs"),
-        ]
-    }
-    commit(table)
-    load(shared_dsn, table)
-    commit(table)
-    load(shared_dsn, table)
-    table.clean(retain_commits=1)
-    with_catalog(shared_dsn, lambda catalog: expire_twice(catalog, table.name))
-    assert all(threads.values())
-    assert threading.get_ident() not in set[int]().union(*threads.values())
-
-
-def recorded_threads(monkeypatch: pytest.MonkeyPatch, module: Any, function: str) -> set[int]:
-    """The threads that call a function from now on."""
-    original, threads = getattr(module, function), set[int]()
-
-    def recorded(*args: Any) -> Any:
-        threads.add(threading.get_ident())
-        return original(*args)
-
-    monkeypatch.setattr(module, function, recorded)
-    return threads
-
-
-class WrappedFolder:
-    """A folder that records its calls; a subclass changes what they do."""
-
-    def __init__(self, folder: MetadataFolder) -> None:
-        self.path = folder.path
-        self.calls: list[str] = []
-        self._folder = folder
-
-    async def names(self) -> list[str]:
-        self.calls.append("names")
-        return await self._folder.names()
-
-    async def read(self, name: str) -> bytes | None:
-        self.calls.append("read")
-        return await self._folder.read(name)
-
-    async def remove(self, names: Sequence[str]) -> None:
-        self.calls.append("remove")
-        await self._folder.remove(names)
-
-    async def create(self, stages: Sequence[Sequence[tuple[str, bytes]]]) -> None:
-        self.calls.append("create")
-        await self._folder.create(stages)
-
-
-def test_a_commit_that_changes_many_chunks_keeps_the_entries_of_few_in_memory(
-    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(chunks, "is_end", lambda group: group[1][7] in "37")
-    table = new_table(client, "ice.batches", tmp_path / "batches", index=BucketIndex(IndexType.SIMPLE))
-    file_ids = [f"{number:08d}-0000-0000-0000-000000000000-0" for number in range(40)]
-    commit_all(table, file_ids)
-    load(shared_dsn, table)
-    commit_all(table, file_ids[::8])
-    # Of the five changed chunks with three to four files each, those of two are kept at once.
-    monkeypatch.setattr(building, "ROWS", 12)
-    monkeypatch.setattr(building, "WRITTEN_AT_ONCE", 1)
-    folders: list[WrappedFolder] = []
-
-    def wrap(folder: MetadataFolder) -> MetadataFolder:
-        folders.append(WrappedFolder(folder))
-        return folders[-1]
-
-    carried = with_catalog(shared_dsn, lambda catalog: catalog.load(TESTER, table.name), wrap=wrap)
-    live = live_files(carried)
-    calls = "".join(call[0] for call in folders[0].calls)
-    assert re.search("r{2,4}cr{2,4}c", calls), calls
-    shutil.rmtree(tmp_path / "batches" / folders[0].path)
-    monkeypatch.setattr(building, "ROWS", 100)
-    anew = load(shared_dsn, table)
-    assert live_files(anew) == live
-    summaries = [loaded.metadata["snapshots"][-1]["summary"] for loaded in (carried, anew)]
-    assert summaries[0] == summaries[1]
-
-
-def live_files(loaded: LoadedTable) -> list[str]:
-    """The paths of the files of the present snapshot."""
-    return sorted(
-        entry["data_file"]["file_path"]
-        for manifest in records_of(loaded.metadata["snapshots"][-1]["manifest-list"])
-        for entry in records_of(manifest["manifest_path"])
-        if entry["status"] != 2
-    )
-
-
-def commit_all(table: chronolake.Table, file_ids: Sequence[str]) -> None:
-    """An instant with one base file of each file group."""
-    with table.begin() as write:
-        for file_id in file_ids:
-            name = base_file_name(file_id, "0-0-0", write.requested_time)
-            write.add(WriteStat("", file_id, name, 100, 3, inserts=3, has_field_ids=True))
-
-
 def test_a_request_that_waited_takes_the_answer_that_was_made_meanwhile(
     shared_dsn: str, client: chronolake.Client, tmp_path: Path
 ) -> None:
@@ -298,15 +123,6 @@ def test_a_commit_costs_the_encoding_of_the_files_that_it_changes(
     shutil.rmtree(list_of(whole, 0).parent)
     anew = files_of(with_catalog(shared_dsn, lambda catalog: catalog.load(TESTER, table.name)))
     assert carried == anew
-
-
-def files_of(loaded: LoadedTable) -> list[tuple[int, int, int, str]]:
-    """The status of each file of the present snapshot, and the fields that readers use."""
-    return sorted(
-        (entry["status"], entry["snapshot_id"], entry["sequence_number"], repr(entry["data_file"]))
-        for manifest in records_of(loaded.metadata["snapshots"][-1]["manifest-list"])
-        for entry in records_of(manifest["manifest_path"])
-    )
 
 
 def test_servers_that_show_different_numbers_of_snapshots_do_not_disturb_each_other(
@@ -401,14 +217,6 @@ def test_tables_that_swap_names_keep_their_snapshots_and_files(
     assert all(
         list_of(loaded, at).exists() for loaded in after for at in range(len(loaded.metadata["snapshots"]))
     )
-
-
-async def expire_twice(catalog: Catalog, *names: str) -> None:
-    """Load tables, and let what they do not need expire."""
-    for name in names:
-        await catalog.load(TESTER, name)
-    await catalog.expire(TESTER)
-    await catalog.expire(TESTER)
 
 
 def test_a_database_that_lacks_the_event_of_the_claim_removes_nothing(

@@ -33,6 +33,15 @@ from chronolake_model.times import Micros
 
 TABLES_MAX: Final = 1_000
 """The tables whose metadata a server keeps in memory."""
+CACHE_BYTES_MAX: Final = 256 * 1024 * 1024
+"""About the memory for them. The last table that was loaded is kept, however large it is."""
+_SNAPSHOT_BYTES: Final = 2_000
+_MANIFEST_BYTES: Final = 1_300
+_NAME_BYTES: Final = 120
+REQUEST_SECONDS: Final = 20.0
+"""The longest that a request waits for a table. Clients of HTTP give up after 30 seconds."""
+WAITING_MAX: Final = 100
+"""The tables whose metadata requests may wait for at a time."""
 BUILDS_MAX: Final = 2
 """The tables whose metadata a server makes at a time."""
 SLICE_SECONDS: Final = 0.5
@@ -46,6 +55,13 @@ _log = telemetry.logger(__name__)
 
 
 OpenFolder = Callable[[Table], Awaitable[MetadataFolder]]
+
+
+class NotReady(Exception):
+    """A table has no snapshot of its newest state yet; the server goes on with it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the snapshot of the newest state of {name} is not ready: try again")
 
 
 class LoadedTable(msgspec.Struct, frozen=True):
@@ -72,7 +88,7 @@ class _Known(msgspec.Struct):
 
     ``loaded`` is the table at ``version`` of its log, whose facts are ``found``; unless it is complete, older
     snapshots are missing. ``requested`` is when a client loaded it last (monotonic), ``waiting`` the requests
-    that wait for the lock.
+    that wait for ``building``, which makes the newest snapshot. ``size_bytes`` is about the memory of all this.
     ``unneeded`` are the files that the last look of the expiry found unneeded; ``expired`` are the version, and
     the location of the metadata, that it looked at.
     """
@@ -82,6 +98,8 @@ class _Known(msgspec.Struct):
     lock: asyncio.Lock
     requested: float
     waiting: int = 0
+    building: asyncio.Task[None] | None = None
+    size_bytes: int = 0
     unneeded: frozenset[str] = frozenset()
     expired: tuple[int, str] | None = None
     folder: MetadataFolder | None = None
@@ -91,6 +109,18 @@ class _Known(msgspec.Struct):
     found: TableStates | None = None
     is_complete: bool = False
     loaded: LoadedTable | None = None
+
+    @property
+    def is_building(self) -> bool:
+        """Whether the newest snapshot is being made for a request."""
+        return self.building is not None and not self.building.done()
+
+    def measure(self) -> None:
+        """Set ``size_bytes``."""
+        answers = 0 if self.loaded is None else len(self.loaded.answer) + len(self.loaded.answer_of_refs)
+        manifests = 0 if self.made.newest is None else len(self.made.newest.manifests)
+        in_memory = len(self.made.documents) * _SNAPSHOT_BYTES + manifests * _MANIFEST_BYTES
+        self.size_bytes = answers + in_memory + len(self.unneeded) * _NAME_BYTES
 
 
 class _Facts:
@@ -139,34 +169,39 @@ class Catalog:
         self._notify = notify
         self._tables: OrderedDict[UUID, _Known] = OrderedDict()
         self._builds = asyncio.Semaphore(BUILDS_MAX)
+        self._running: set[asyncio.Task[None]] = set()
 
     async def load(self, ctx: Context, name: str) -> LoadedTable:
         """A table with its snapshots; makes the newest if it is missing, and those since the last one.
 
         Snapshots of older states are left to ``follow``. Raises ``TableNotFound``, ``IllegalTransition`` while
-        it is being adopted, ``ConfigurationError``, and ``schemas.AmbiguousName``.
+        it is being adopted, ``ConfigurationError``, and ``schemas.AmbiguousName``; ``NotReady`` after
+        ``REQUEST_SECONDS``, after which the server goes on, so that a later request finds the table.
         """
         table, version = await self._service.read(ctx, queries.find, name)
         table.refuse_unfinished()
         known = self._known(table)
         known.requested = time.monotonic()
-        if known.loaded is not None and known.version >= version:
-            return known.loaded
+        until = known.requested + REQUEST_SECONDS
         known.waiting += 1
         try:
-            await known.lock.acquire()
+            # What another request began may be of an older version.
+            while (loaded := known.loaded) is None or known.version < version:
+                task = self._building(ctx, known)
+                await asyncio.wait({task}, timeout=max(until - time.monotonic(), 0.0))
+                if not task.done():
+                    raise NotReady(name)
+                task.result()
+            return loaded
         finally:
             known.waiting -= 1
-        try:
-            # Another request may have made it while this one waited.
-            if known.loaded is None or known.version < version:
-                await self._make(ctx, known, 0.0)
-            assert known.loaded is not None
-            return known.loaded
-        finally:
-            known.lock.release()
-            if not known.is_complete:
-                self._notify()
+
+    async def close(self) -> None:
+        """End what requests have begun."""
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
     async def follow(self, ctx: Context) -> bool:
         """Make the snapshots of new states of the tables that clients have loaded, then some of older ones.
@@ -182,8 +217,8 @@ class Catalog:
         missing = [id_ for id_, known in followed.items() if id_ in stale or not known.is_complete]
         for id_ in sorted(missing, key=lambda id_: id_ not in stale):
             known = followed[id_]
-            if known.loaded is None:
-                # It failed, and a request will say so.
+            if known.loaded is None or known.is_building:
+                # It failed, and a request will say so; or a request makes it.
                 continue
             try:
                 async with known.lock:
@@ -214,6 +249,7 @@ class Catalog:
                 if gone := sorted(unneeded & known.unneeded):
                     await known.folder.remove(gone)
                 known.unneeded, known.expired = unneeded - set(gone), now
+                known.measure()
             except errors.NotFound:
                 # It was dropped or renamed: the next load, under its name, takes it up again.
                 self._tables.pop(table_id, None)
@@ -227,9 +263,37 @@ class Catalog:
             known = self._tables[table_id] = _Known(table_id, table.name, asyncio.Lock(), time.monotonic())
         known.name = table.name
         self._tables.move_to_end(table_id)
-        while len(self._tables) > TABLES_MAX:
-            self._tables.popitem(last=False)
+        self._forget()
         return known
+
+    def _forget(self) -> None:
+        """Forget the tables that clients loaded longest ago, if there are too many."""
+        size_bytes = sum(known.size_bytes for known in self._tables.values())
+        while len(self._tables) > TABLES_MAX or (size_bytes > CACHE_BYTES_MAX and len(self._tables) > 1):
+            _, known = self._tables.popitem(last=False)
+            size_bytes -= known.size_bytes
+
+    def _building(self, ctx: Context, known: _Known) -> asyncio.Task[None]:
+        """The task that makes a table's newest snapshot. All requests share it, and it may outlive them."""
+        if known.building is None or known.building.done():
+            if len(self._running) >= WAITING_MAX:
+                raise NotReady(known.name)
+            known.building = asyncio.create_task(self._make_newest(ctx, known))
+            self._running.add(known.building)
+            known.building.add_done_callback(self._ended)
+        return known.building
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            # It counts as seen: the next request fails alike.
+            task.exception()
+
+    async def _make_newest(self, ctx: Context, known: _Known) -> None:
+        async with known.lock:
+            await self._make(ctx, known, 0.0)
+        if not known.is_complete:
+            self._notify()
 
     async def _make(self, ctx: Context, known: _Known, older_seconds: float) -> None:
         """Load a table anew, and make snapshots of older states for some seconds."""
@@ -244,6 +308,9 @@ class Catalog:
                 # It may name files that were not written.
                 known.made, known.loaded = MadeSnapshots(), None
                 raise
+            finally:
+                known.measure()
+        self._forget()
 
     async def _load(self, ctx: Context, known: _Known, older_seconds: float) -> None:
         name = known.name

@@ -20,6 +20,8 @@ from chronolake_model.base_paths import Kind
 
 GAP_MAX: Final = 20
 """With more states since the last snapshot, a request makes that of the newest alone."""
+GAP_SECONDS: Final = 1.0
+"""After this time too: those that it leaves out are made later, as older ones."""
 METADATA_MAX: Final = 16
 """The most files of metadata that a server reads when it starts with a table."""
 
@@ -90,8 +92,10 @@ class SnapshotMaker:
         is_first = len(gap) == len(self._found.states)
         chosen = [last] if is_first or len(gap) > GAP_MAX else sorted(gap)
         neighbour = None
+        until = time.monotonic() + GAP_SECONDS
         for at in chosen:
-            neighbour = await self._make(made, at, neighbour or await self._nearest(made, at))
+            if at == last or time.monotonic() < until:
+                neighbour = await self._make(made, at, neighbour or await self._nearest(made, at))
         made.newest = neighbour
 
     async def make_older(self, made: MadeSnapshots, until: float, is_awaited: Callable[[], bool]) -> None:

@@ -11,6 +11,7 @@ from litestar.types import ExceptionHandlersMap
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.iceberg.catalog import NotReady
 from chronolake_metastore.iceberg.schemas import AmbiguousName
 from chronolake_model.problems import ProblemCode
 
@@ -54,6 +55,8 @@ def refused(request: Request[Any, Any, Any], exc: Exception) -> Response[Any]:
             return answer(exc.code.status, exc.detail, _TYPES.get(exc.code))
         case errors.ConfigurationError():
             # The storage of the table, which an operator has to look at.
+            return answer(HTTPStatus.SERVICE_UNAVAILABLE, str(exc))
+        case NotReady():
             return answer(HTTPStatus.SERVICE_UNAVAILABLE, str(exc))
         case AmbiguousName():
             return answer(

@@ -1,0 +1,223 @@
+"""The limits of the Iceberg catalog: memory, time, and what blocks the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from litestar import Request
+
+import chronolake
+from chronolake_metastore.api.iceberg import refusals
+from chronolake_metastore.iceberg import (
+    bounds,
+    building,
+    catalog as served,
+    chunks,
+    documents,
+    manifests,
+    snapshots,
+)
+from chronolake_metastore.iceberg.catalog import Catalog, LoadedTable
+from chronolake_metastore.iceberg.folders import MetadataFolder
+from chronolake_model.tables import BucketIndex
+from chronolake_model.vocabulary import IndexType
+from tests.server.iceberg_catalogs import (
+    StalledFolder,
+    WrappedFolder,
+    commit_all,
+    expire_twice,
+    live_files,
+    load,
+    load_whole,
+    with_catalog,
+)
+from tests.server.iceberg_tables import commit, new_table
+from tests.store.shown import TESTER
+
+
+@pytest.fixture(scope="module")
+def client(shared_server_url: str) -> Iterator[chronolake.Client]:
+    with chronolake.connect(shared_server_url) as client:
+        client.create_namespace("ice")
+        yield client
+
+
+def test_the_files_of_a_snapshot_are_encoded_outside_of_the_event_loop(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(client, "ice.threads", tmp_path / "threads")
+    commit(table)
+    statistics, threads = bounds.statistics, set[int]()
+
+    def recorded(*args: Any) -> bounds.Statistics:
+        threads.add(threading.get_ident())
+        return statistics(*args)
+
+    monkeypatch.setattr(bounds, "statistics", recorded)
+    load(shared_dsn, table)
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+def test_metadata_is_decoded_and_encoded_outside_of_the_event_loop(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(client, "ice.blocks", tmp_path / "blocks")
+    threads = {
+        function: recorded_threads(monkeypatch, module, function)
+        for module, function in [
+            (manifests, "entries_of"),
+            (chunks, "index_of"),
+            (documents, "snapshots_of"),
+            (documents, "metadata"),
+            (documents, "only_of_refs"),
+        ]
+    }
+    commit(table)
+    load(shared_dsn, table)
+    commit(table)
+    load(shared_dsn, table)
+    table.clean(retain_commits=1)
+    with_catalog(shared_dsn, lambda catalog: expire_twice(catalog, table.name))
+    assert all(threads.values())
+    assert threading.get_ident() not in set[int]().union(*threads.values())
+
+
+def recorded_threads(monkeypatch: pytest.MonkeyPatch, module: Any, function: str) -> set[int]:
+    """The threads that call a function from now on."""
+    original, threads = getattr(module, function), set[int]()
+
+    def recorded(*args: Any) -> Any:
+        threads.add(threading.get_ident())
+        return original(*args)
+
+    monkeypatch.setattr(module, function, recorded)
+    return threads
+
+
+def test_a_commit_that_changes_many_chunks_keeps_the_entries_of_few_in_memory(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "is_end", lambda group: group[1][7] in "37")
+    table = new_table(client, "ice.batches", tmp_path / "batches", index=BucketIndex(IndexType.SIMPLE))
+    file_ids = [f"{number:08d}-0000-0000-0000-000000000000-0" for number in range(40)]
+    commit_all(table, file_ids)
+    load(shared_dsn, table)
+    commit_all(table, file_ids[::8])
+    # Of the five changed chunks with three to four files each, those of two are kept at once.
+    monkeypatch.setattr(building, "ROWS", 12)
+    monkeypatch.setattr(building, "WRITTEN_AT_ONCE", 1)
+    folders: list[WrappedFolder] = []
+
+    def wrap(folder: MetadataFolder) -> MetadataFolder:
+        folders.append(WrappedFolder(folder))
+        return folders[-1]
+
+    carried = with_catalog(shared_dsn, lambda catalog: catalog.load(TESTER, table.name), wrap=wrap)
+    live = live_files(carried)
+    calls = "".join(call[0] for call in folders[0].calls)
+    assert re.search("r{2,4}cr{2,4}c", calls), calls
+    shutil.rmtree(tmp_path / "batches" / folders[0].path)
+    monkeypatch.setattr(building, "ROWS", 100)
+    anew = load(shared_dsn, table)
+    assert live_files(anew) == live
+    summaries = [loaded.metadata["snapshots"][-1]["summary"] for loaded in (carried, anew)]
+    assert summaries[0] == summaries[1]
+
+
+def test_a_request_waits_a_bounded_time_and_a_later_one_finds_the_table(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(client, "ice.slow", tmp_path / "slow")
+    monkeypatch.setattr(served, "REQUEST_SECONDS", 0.05)
+    opened: list[StalledFolder] = []
+
+    def wrap(folder: MetadataFolder) -> MetadataFolder:
+        opened.append(StalledFolder(folder))
+        return opened[-1]
+
+    async def use(catalog: Catalog) -> LoadedTable:
+        for _ in range(2):
+            with pytest.raises(served.NotReady):
+                await catalog.load(TESTER, table.name)
+        opened[0].answers.set()
+        monkeypatch.setattr(served, "REQUEST_SECONDS", 20.0)
+        return await catalog.load(TESTER, table.name)
+
+    assert with_catalog(shared_dsn, use, wrap=wrap).metadata["snapshots"]
+    # Both requests waited for the same work.
+    assert len(opened) == 1
+
+
+def test_a_catalog_with_too_much_work_refuses_more_until_it_closes(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [new_table(client, f"ice.{name}", tmp_path / name) for name in ("one_more", "too_many")]
+    monkeypatch.setattr(served, "REQUEST_SECONDS", 0.05)
+    monkeypatch.setattr(served, "WAITING_MAX", 1)
+    opened: list[StalledFolder] = []
+
+    def wrap(folder: MetadataFolder) -> MetadataFolder:
+        opened.append(StalledFolder(folder))
+        return opened[-1]
+
+    async def use(catalog: Catalog) -> None:
+        for table in tables:
+            with pytest.raises(served.NotReady, match="try again"):
+                await catalog.load(TESTER, table.name)
+
+    with_catalog(shared_dsn, use, wrap=wrap)
+    assert len(opened) == 1
+
+
+def test_a_table_that_is_not_ready_is_answered_with_the_time_of_the_next_try() -> None:
+    answer = refusals.refused(cast("Request[Any, Any, Any]", None), served.NotReady("shop.sales"))
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert answer.content["error"]["type"] == "ServiceUnavailableException"
+
+
+def test_a_request_leaves_out_snapshots_for_which_it_has_no_time(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(client, "ice.hurry", tmp_path / "hurry")
+    monkeypatch.setattr(snapshots, "GAP_SECONDS", -1.0)
+
+    async def use(catalog: Catalog) -> list[LoadedTable]:
+        await catalog.load(TESTER, table.name)
+        for _ in range(4):
+            await asyncio.to_thread(commit, table)
+        return [await catalog.load(TESTER, table.name), await load_whole(catalog, table.name)]
+
+    hurried, whole = (loaded.metadata["snapshots"] for loaded in with_catalog(shared_dsn, use))
+    assert [len(hurried), len(whole)] == [2, 5]
+    assert [hurried[0], hurried[-1]] == [whole[0], whole[-1]]
+
+
+def test_the_memory_for_tables_is_bounded(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [new_table(client, f"ice.{name}", tmp_path / name) for name in ("former", "latter")]
+    opened: list[str] = []
+
+    def wrap(folder: MetadataFolder) -> MetadataFolder:
+        opened.append(folder.path.rpartition("/")[2])
+        return folder
+
+    async def use(catalog: Catalog) -> None:
+        for at in (0, 1, 1, 0):
+            await catalog.load(TESTER, tables[at].name)
+
+    former, latter = (table.definition.table_id for table in tables)
+    with_catalog(shared_dsn, use, wrap=wrap)
+    assert opened == [former, latter]
+    opened.clear()
+    monkeypatch.setattr(served, "CACHE_BYTES_MAX", 1)
+    with_catalog(shared_dsn, use, wrap=wrap)
+    assert opened == [former, latter, former]
