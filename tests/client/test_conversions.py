@@ -110,6 +110,19 @@ def test_times_that_arrow_would_change_are_refused(values: list[Any], message: s
         python_values.table_of({"v": values})
 
 
+@pytest.mark.parametrize("values", ["42", b"42", bytearray(b"42"), memoryview(b"42"), {4, 2}, {4: 2}, 42, None])
+def test_a_value_that_is_no_column_is_refused_and_not_split(values: Any) -> None:
+    with pytest.raises(SchemaMismatch, match=r"column id: .* give a list, with one value"):
+        python_values.table_of({"id": values})
+
+
+@pytest.mark.parametrize(
+    "values", [range(2), (0, 1), iter([0, 1]), pandas.Series([0, 1]), polars.Series([0, 1])]
+)
+def test_a_column_may_be_any_sequence(values: Any) -> None:
+    assert python_values.table_of({"id": values})["id"].to_pylist() == [0, 1]
+
+
 def test_times_of_one_kind_are_taken() -> None:
     columns = {"v": iter([NOON, None]), "w": [{"a": DAY, "b": NOON_UTC}, None], "x": pa.array([1, 2])}
     assert python_values.table_of(columns).to_pylist() == [

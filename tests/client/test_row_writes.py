@@ -98,7 +98,9 @@ def test_many_keys_are_found_beside_a_longer_one(new_rows: NewTable) -> None:
         ({"note": [date(2024, 1, 1), NOON]}, errors.SchemaMismatch, "note: .* is a time without a zone"),
         ([{"note": date(2024, 1, 1)}, {"note": NOON}], errors.SchemaMismatch, "note: .* is a time without"),
         (pandas.DataFrame({"note": [None, NANOSECONDS]}, dtype=object), errors.SchemaMismatch, "microseconds"),
+        ({"id": "42"}, errors.SchemaMismatch, "column id: '42' is a str: give a list"),
         (7, TypeError, "not int"),
+        (bytearray(b"42"), TypeError, "not bytearray"),
     ],
 )
 def test_rows_that_cannot_be_written_are_refused_before_an_instant_begins(

@@ -157,7 +157,7 @@ def _in_arrow(table: Table, given: GivenRows, *, deletes: bool) -> pa.Table | pa
         return pa.RecordBatchReader.from_stream(given)
     if isinstance(given, Mapping):
         return python_values.table_of(given, table.schema)
-    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes | bytearray | memoryview):
         return _of_list(table, given, deletes=deletes)
     raise TypeError(f"rows are {_KINDS}, not {type(given).__name__}")
 

@@ -16,14 +16,18 @@ from chronolake_model.tables import SchemaField
 
 _LARGEST_DECIMAL: Final = pa.decimal128(38, 0)
 """The type of integers beyond 64 bits, which Arrow does not infer."""
+_NO_COLUMNS: Final = (str, bytes, bytearray, memoryview, set, frozenset, Mapping)
+"""Types of one value, or of values without an order, which Arrow would iterate over."""
 _NO_TIMES: Final = frozenset({type(None), bool, int, float, str, bytes, Decimal})
 
 
 def table_of(columns: Mapping[str, Any], schema: Iterable[SchemaField] = ()) -> pa.Table:
     """A table of these columns; those that are maps in ``schema`` are dicts or lists of pairs.
 
-    Raises ``SchemaMismatch`` as ``refuse_changed_times``, and ``InvalidText``.
+    Raises ``SchemaMismatch`` as ``refuse_changed_times``, and for what is no column; and ``InvalidText``.
     """
+    for name, values in columns.items():
+        _refuse_no_column(str(name), values)
     held = {name: list(of) if isinstance(of, Iterator) else of for name, of in columns.items()}
     refuse_changed_times(held.items())
     types = {field.name.lower(): arrow_types.of(column_types.parse(field.type)) for field in schema}
@@ -46,6 +50,13 @@ def refuse_changed_times(columns: Iterable[tuple[Any, Any]]) -> None:
             kind = _kind(value)
             if (other := kinds.setdefault(place, kind)) != kind:
                 raise _refused(place, f"{value!r} is {kind}, and another value is {other}: give only one kind")
+
+
+def _refuse_no_column(name: str, values: Any) -> None:
+    """Raise ``SchemaMismatch`` for one value: Arrow would take each character of a text as a value."""
+    if isinstance(values, _NO_COLUMNS) or not isinstance(values, Iterable):
+        kind = type(values).__name__
+        raise _refused(name, f"{values!r} is a {kind}: give a list, with one value for each row")
 
 
 def _array(name: str, values: Any, type_: pa.DataType | None) -> Any:
