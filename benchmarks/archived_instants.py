@@ -30,7 +30,7 @@ from chronolake_metastore.archive.rows import EVENT_ORDER, INSTANT, OUTCOME_KEY,
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.domain import archives
 from chronolake_metastore.domain.archived_instants import InstantChange
-from chronolake_metastore.domain.archives import ArchiveManifest, ArchiveRun, ChainSpan
+from chronolake_metastore.domain.archives import ArchiveRun, ChainSpan
 from chronolake_metastore.domain.events import InstantCompleted, InstantRequested
 from chronolake_metastore.store import archive
 from chronolake_metastore.store.instants import Filter
@@ -350,7 +350,7 @@ def write(folder: str, instants: int) -> None:
     first = 1
     while first <= instants:
         last = first + _of_next_run(instants - first + 1) - 1
-        _write_run(storage, storage.manifest(), first, last)
+        _write_run(storage, first, last)
         first = last + 1
 
 
@@ -362,7 +362,9 @@ def _of_next_run(left: int) -> int:
     return min(of_run, left)
 
 
-def _write_run(storage: ArchiveStorage, manifest: ArchiveManifest, first: int, last: int) -> None:
+def _write_run(storage: ArchiveStorage, first: int, last: int) -> None:
+    stored = storage.stored_manifest()
+    manifest = stored.manifest
     with tempfile.TemporaryDirectory(prefix="chronolake-bench-") as folder:
         spool = Path(folder)
         writers = {table: RowWriter(spool, table) for table in ("event", EVENT_ORDER, INSTANT)}
@@ -377,7 +379,7 @@ def _write_run(storage: ArchiveStorage, manifest: ArchiveManifest, first: int, l
         span = ChainSpan(TABLE, 2 * first - 1, 2 * last, "00" * 32 if first > 1 else "", "00" * 32)
         run = ArchiveRun(TABLE, 0, manifest.end, 2 * last + 1, manifest.link, [span], [])
         listed, _ = storage.add(run, spool, {table: writer.files for table, writer in writers.items()})
-        assert storage.replace_manifest(archives.with_run(manifest, listed))
+        assert storage.replace_manifest(stored, archives.with_run(manifest, listed))
 
 
 def _events(number: int) -> Iterator[tuple[Any, ...]]:
@@ -435,7 +437,8 @@ def write_keys(folder: str, keys: int) -> None:
         run = ArchiveRun(TABLE, 0, 0, 1, "", [], [ChainSpan(TABLE, 1, keys, "", "00" * 32)])
         files = {"outcome": outcomes.files, OUTCOME_KEY: index.files}
         listed, _ = storage.add(run, Path(spool), files)
-        assert storage.replace_manifest(archives.with_run(storage.manifest(), listed))
+        stored = storage.stored_manifest()
+        assert storage.replace_manifest(stored, archives.with_run(stored.manifest, listed))
 
 
 def _outcome(number: int) -> tuple[Any, ...]:

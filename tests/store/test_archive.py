@@ -18,6 +18,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.archive import rows
 from chronolake_metastore.archive.log_rows import RowsOfArchive
 from chronolake_metastore.archive.storage import ArchiveStorage
+from chronolake_metastore.domain.archives import ListedRun
 from chronolake_metastore.domain.proof import Check
 from chronolake_storage import opening
 from chronolake_storage.files import Content, Files
@@ -312,21 +313,22 @@ class MeanwhileFiles:
         self._files.put(path, body)
 
 
-class MergedFiles:
-    """Files whose runs are merged and removed before the second one is read."""
+class ReadTwiceFiles:
+    """Files that run something else before a file with this name is read for the second time."""
 
-    def __init__(self, files: Files, meanwhile: Callable[[], object]) -> None:
+    def __init__(self, files: Files, name: str, meanwhile: Callable[[], object]) -> None:
         self._files = files
-        self._runs = 0
+        self._name = name
+        self._reads = 0
         self._meanwhile = meanwhile
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._files, name)
 
     def read(self, path: str, bytes_max: int = 64 * 1024) -> Content | None:
-        self._runs += path.endswith("run.json")
-        if self._runs == 2:
-            self._runs += 1
+        self._reads += path.endswith(self._name)
+        if self._reads == 2:
+            self._reads += 1
             thread = threading.Thread(target=self._meanwhile)
             thread.start()
             thread.join()
@@ -334,7 +336,7 @@ class MergedFiles:
 
 
 @pytest.fixture
-def merged_meanwhile(log_dsn: str, tmp_path: Path) -> MergedFiles:
+def merged_meanwhile(log_dsn: str, tmp_path: Path) -> ReadTwiceFiles:
     """An archive of nine runs, which become one when the second of them is read."""
 
     def grow_and_write() -> None:
@@ -347,7 +349,7 @@ def merged_meanwhile(log_dsn: str, tmp_path: Path) -> MergedFiles:
 
     for _ in range(9):
         grow_and_write()
-    return MergedFiles(local(tmp_path), merge_and_remove)
+    return ReadTwiceFiles(local(tmp_path), "run.json", merge_and_remove)
 
 
 def test_runs_that_are_merged_while_they_are_verified_are_no_damage(
@@ -366,6 +368,23 @@ def test_runs_that_are_merged_while_the_log_is_verified_with_them_are_no_damage(
     with pytest.raises(errors.ConfigurationError, match="merged while they were read; run this command again"):
         list(archived.events(2**62))
     assert list(archived.events(2**62)) != []
+
+
+def test_a_run_listed_while_merged_runs_are_removed_stays_listed(log_dsn: str, tmp_path: Path) -> None:
+    archiving.write(log_dsn, local(tmp_path))
+    archiving.change_manifest(tmp_path, lambda manifest: manifest.update(merged_away=["merged"]))
+    storage = ArchiveStorage(local(tmp_path))
+    grow(log_dsn)
+
+    def remove_and_list() -> None:
+        assert archiving.write(log_dsn, local(tmp_path)).runs == 1
+        listed.extend(storage.manifest().runs)
+
+    listed: list[ListedRun] = []
+    archiving.write(log_dsn, ReadTwiceFiles(local(tmp_path), "manifest.json", remove_and_list))
+
+    assert len(listed) == 2
+    assert list(storage.manifest().runs) == listed
 
 
 def test_of_two_archivers_at_once_one_lists_the_run(log_dsn: str, tmp_path: Path) -> None:

@@ -97,12 +97,18 @@ class BlockReader(io.RawIOBase):
         return self._block
 
 
+class StoredManifest(msgspec.Struct, frozen=True):
+    """A manifest and the tag of its version in storage; without a tag there is none yet."""
+
+    manifest: ArchiveManifest
+    tag: str | None
+
+
 class ArchiveStorage:
     """The files of one archive. Methods block, and raise ``ConfigurationError`` when storage refuses."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._tag: str | None = None
 
     @property
     def key(self) -> str | None:
@@ -118,36 +124,39 @@ class ArchiveStorage:
         return self._files.base_path
 
     def manifest(self) -> ArchiveManifest:
-        """The present manifest, which ``replace_manifest`` compares; raises ``ArchiveDamaged``."""
+        """The present manifest; raises ``ArchiveDamaged``."""
+        return self.stored_manifest().manifest
+
+    def stored_manifest(self) -> StoredManifest:
+        """The present manifest with its tag, for ``replace_manifest``; raises ``ArchiveDamaged``."""
         with object_storage.configuration_errors():
             stored = self._files.read(MANIFEST)
-        self._tag = None if stored is None else stored.tag
         if stored is None:
-            return ArchiveManifest()
+            return StoredManifest(ArchiveManifest(), None)
         try:
-            return archives.decode_manifest(stored.body)
+            return StoredManifest(archives.decode_manifest(stored.body), stored.tag)
         except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as exc:
             raise ArchiveDamaged(MANIFEST, "a manifest", str(exc)) from exc
 
     def existing_manifest(self) -> ArchiveManifest:
         """As ``manifest``; raises ``ConfigurationError`` where there is no archive."""
-        manifest = self.manifest()
-        if self._tag is None:
+        stored = self.stored_manifest()
+        if stored.tag is None:
             raise errors.ConfigurationError(
                 f"there is no archive at {self.location}, because it has no {MANIFEST}; check the location "
                 "(archive write begins an archive)"
             )
-        return manifest
+        return stored.manifest
 
-    def replace_manifest(self, manifest: ArchiveManifest) -> bool:
-        """Put a manifest in the place of the one that was read; False if another archiver did so before."""
+    def replace_manifest(self, stored: StoredManifest, manifest: ArchiveManifest) -> bool:
+        """Put a manifest made from ``stored`` in its place; False if another archiver replaced that before."""
         content = archives.encode(manifest)
         assert len(content) <= CONTENT_BYTES_MAX
         with object_storage.configuration_errors():
-            if self._tag is None:
+            if stored.tag is None:
                 is_new = self._files.create(MANIFEST, content)
             else:
-                is_new = self._files.replace(MANIFEST, content, self._tag)
+                is_new = self._files.replace(MANIFEST, content, stored.tag)
         # The answer to a request that was sent again says that the manifest has changed: by this archiver.
         return self.manifest() == manifest or is_new
 
@@ -194,7 +203,7 @@ class ArchiveStorage:
         return archives.list_run(name, run), run
 
     def remove(self, names: Sequence[str]) -> None:
-        """Remove runs that the manifest as it was read last does not list."""
+        """Remove runs that the present manifest does not list."""
         listed = {run.name for run in self.manifest().runs}
         with object_storage.configuration_errors():
             for name in names:

@@ -20,7 +20,7 @@ from chronolake_metastore.archive import indexes, instant_index, rows, run_rows,
 from chronolake_metastore.archive.instant_index import InstantEntries
 from chronolake_metastore.archive.pace import FULL_SPEED, Pace
 from chronolake_metastore.archive.rows import Row, RowWriter
-from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
+from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage, StoredManifest
 from chronolake_metastore.domain import archives
 from chronolake_metastore.domain.archives import (
     ArchiveEnds,
@@ -88,7 +88,8 @@ async def _write_run(
     database: Database, storage: ArchiveStorage, events_max: int, pace: Pace
 ) -> tuple[bool, ListedRun | None]:
     """Write the next run, if there is anything to archive; gives also whether it was the last for now."""
-    manifest, ends = _present(storage)
+    stored, ends = _present(storage)
+    manifest = stored.manifest
     with tempfile.TemporaryDirectory(prefix="chronolake-archive-") as folder:
         spool = Path(folder)
         async with archive.at_one_moment(database) as tx:
@@ -96,33 +97,33 @@ async def _write_run(
             await verification.refuse_other_manifest(tx, manifest, storage.location)
             run, is_last = await _next_run(tx, manifest, ends, events_max)
             if not run.has_rows:
-                return is_last and _move_end(storage, manifest, run.end), None
+                return is_last and _move_end(storage, stored, run.end), None
             files = await _copy(tx, spool, run, pace)
-        listed = await _list(storage, manifest, run, spool, files, ends, pace)
+        listed = await _list(storage, stored, run, spool, files, ends, pace)
         return is_last and listed is not None, listed
 
 
-def _move_end(storage: ArchiveStorage, manifest: ArchiveManifest, end: int) -> bool:
+def _move_end(storage: ArchiveStorage, stored: StoredManifest, end: int) -> bool:
     """Note that the log has no new rows before ``end``; False if another archiver changed the archive.
 
     Without it, eras that ended on an idle log would wait for the next row. An empty log has an archive too.
     """
-    if end == manifest.end:
+    if end == stored.manifest.end:
         return True
-    return storage.replace_manifest(msgspec.structs.replace(manifest, empty_before=end))
+    return storage.replace_manifest(stored, msgspec.structs.replace(stored.manifest, empty_before=end))
 
 
-def _present(storage: ArchiveStorage) -> tuple[ArchiveManifest, ArchiveEnds]:
+def _present(storage: ArchiveStorage) -> tuple[StoredManifest, ArchiveEnds]:
     """The manifest and the ends of the archive. Runs that were merged before are removed."""
-    manifest = storage.manifest()
-    if manifest.merged_away:
-        storage.remove(manifest.merged_away)
-        cleared = msgspec.structs.replace(manifest, merged_away=())
-        manifest = cleared if storage.replace_manifest(cleared) else storage.manifest()
+    stored = storage.stored_manifest()
+    if stored.manifest.merged_away:
+        storage.remove(stored.manifest.merged_away)
+        storage.replace_manifest(stored, msgspec.structs.replace(stored.manifest, merged_away=()))
+        stored = storage.stored_manifest()
     ends = ArchiveEnds()
-    for listed in manifest.runs:
+    for listed in stored.manifest.runs:
         ends.add(storage.run(listed))
-    return manifest, ends
+    return stored, ends
 
 
 async def _refuse_table(tx: Transaction, storage: ArchiveStorage) -> None:
@@ -208,7 +209,7 @@ def _write(spool: Path, table: str, new: Iterator[Row], pace: Pace) -> dict[str,
 
 async def _list(
     storage: ArchiveStorage,
-    manifest: ArchiveManifest,
+    stored: StoredManifest,
     run: ArchiveRun,
     spool: Path,
     files: Files,
@@ -218,7 +219,7 @@ async def _list(
 ) -> ListedRun | None:
     """Copy a run to storage, verify it there, and list it, in the place of the ``merged`` runs.
 
-    None if another archiver replaced ``manifest``, which was read last. ``ends`` are those before the run.
+    None if another archiver replaced the manifest after ``stored`` was read. ``ends`` are those before the run.
     """
     listed, run = storage.add(run, spool, files)
     of_run = verification.RunVerification(pace=pace)
@@ -230,7 +231,7 @@ async def _list(
             f"the log does not fit its hashes: {finding.table}: {finding.what}; expected {finding.expected}, "
             f"found {finding.found}; {_DAMAGED}"
         )
-    if storage.replace_manifest(archives.with_run(manifest, listed, merged)):
+    if storage.replace_manifest(stored, archives.with_run(stored.manifest, listed, merged)):
         return listed
     storage.remove([listed.name])
     return None
@@ -238,7 +239,8 @@ async def _list(
 
 async def _merge(storage: ArchiveStorage, pace: Pace) -> bool:
     """Merge runs if enough of them have one level."""
-    manifest = storage.manifest()
+    stored = storage.stored_manifest()
+    manifest = stored.manifest
     due = archives.due_merge(manifest)
     if not due:
         return False
@@ -254,7 +256,7 @@ async def _merge(storage: ArchiveStorage, pace: Pace) -> bool:
             table: _write(spool, table, _merged_rows(storage, due, runs, table, merged), pace)
             for table in (*rows.COLUMNS, *rows.INDEXES)
         }
-        return await _list(storage, manifest, merged, spool, files, ends, pace, due) is not None
+        return await _list(storage, stored, merged, spool, files, ends, pace, due) is not None
 
 
 def _merged_rows(
