@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import gzip
 import signal
 import uuid
 from collections.abc import Callable
@@ -271,6 +272,15 @@ def test_the_engine_follows_from_the_files_and_the_options(
 
     chosen = engines.choose(EngineName(wanted), request, source_files.find(str(tmp_path)))
     assert f"{chosen.name}: {chosen.reason}".startswith(taken)
+
+
+def test_a_compressed_file_counts_with_the_size_of_its_text(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"id\n" + b"1\n" * 100_000))
+    request = IngestRequest("shop.t", str(tmp_path), ("id",))
+
+    chosen = engines.choose(EngineName.AUTO, request, source_files.find(str(tmp_path)))
+
+    assert "1 file of 0.2 MB" in chosen.reason
 
 
 @pytest.mark.parametrize("option", [("--partition", "m=month(id)"), ("--follow",)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import example, given, strategies as st
 from chronolake.ingest import csv_files, json_rows, record_blocks, text_files
 from chronolake.ingest.csv_files import ReadOptions
 from chronolake.ingest.text_files import Utf8Stream
+from chronolake.slices.errors import SourceUnreadable
 from chronolake_model.tables import Field
 
 CHUNK_BYTES = 5
@@ -122,3 +124,28 @@ def _rows(block: pa.Buffer, number: int) -> list[dict[str, str]]:
         pyarrow.csv.ConvertOptions(column_types={"h": pa.string(), "v": pa.string()}),
     ).to_pylist()
     return rows
+
+
+def test_texts_of_a_file_that_is_too_large_leave_room_for_others(tmp_path: Path):
+    rows = [(number, pa.record_batch({"v": ["1234"] * 10})) for number in range(3)]
+    kept = csv_files.KeptTexts(rows[0][1].nbytes * 2)
+
+    for name, count in {"large": 3, "dropped": 2, "small": 2, "other": 1}.items():
+        batches = kept.keeping(tmp_path / name, iter(rows[:count]))
+        assert list(itertools.islice(batches, 1 if name == "dropped" else None))
+        del batches
+
+    assert [name for name in ("large", "dropped", "small", "other") if kept.has(tmp_path / name)] == ["small"]
+
+
+@pytest.mark.parametrize("content", ['id,v\n1,"2\n' + "3,4\n" * 20, "id,v\n1," + "2" * 60])
+def test_the_search_for_a_bad_record_holds_no_more_than_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+):
+    monkeypatch.setattr(record_blocks, "_RECORD_BYTES_MAX", 50)
+    monkeypatch.setattr(text_files, "_RECORD_CHARS_MAX", 50)
+    monkeypatch.setattr(text_files, "_CHUNK_BYTES", CHUNK_BYTES)
+    (tmp_path / "a.csv").write_text(content)
+
+    with pytest.raises(SourceUnreadable, match=r"line 2: (field larger than field limit|it has more than)"):
+        csv_files.inspect([tmp_path / "a.csv"], ReadOptions())

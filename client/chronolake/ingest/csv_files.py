@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -49,9 +50,13 @@ class TargetColumn:
 
 
 class KeptTexts:
-    """Texts of files, up to a number of bytes together. A caller makes sure that the files do not change."""
+    """Texts of files, up to a number of bytes together. A caller makes sure that the files do not change.
+
+    Several threads may add files at the same time.
+    """
 
     def __init__(self, bytes_max: int) -> None:
+        self._lock = threading.Lock()
         self._bytes_left = bytes_max
         self._files: dict[Path, list[pa.RecordBatch]] = {}
 
@@ -67,16 +72,31 @@ class KeptTexts:
         self, file: Path, batches: Iterable[tuple[int, pa.RecordBatch]]
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The same batches, which are kept if they are read to their end."""
-        kept: list[pa.RecordBatch] | None = []
-        for start, batch in batches:
-            self._bytes_left -= batch.nbytes
-            if self._bytes_left < 0:
-                kept = None
-            if kept is not None:
-                kept.append(batch)
-            yield start, batch
-        if kept is not None:
-            self._files[file] = kept
+        kept: list[pa.RecordBatch] = []
+        has_room = True
+        try:
+            for start, batch in batches:
+                has_room = has_room and self._reserve(batch.nbytes)
+                if has_room:
+                    kept.append(batch)
+                else:
+                    self._release(kept)
+                yield start, batch
+            if has_room:
+                self._files[file], kept = kept, []
+        finally:
+            self._release(kept)
+
+    def _reserve(self, size_bytes: int) -> bool:
+        with self._lock:
+            has_room = size_bytes <= self._bytes_left
+            self._bytes_left -= size_bytes if has_room else 0
+            return has_room
+
+    def _release(self, batches: list[pa.RecordBatch]) -> None:
+        with self._lock:
+            self._bytes_left += sum(batch.nbytes for batch in batches)
+        batches.clear()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import codecs
 import csv
 import gzip
 import io
+import itertools
 import sys
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -20,6 +21,8 @@ import numpy as np
 from chronolake.slices import errors
 
 UTF8 = "utf-8"
+_RECORD_CHARS_MAX = 64 << 20
+"""An unclosed quote makes one record of all lines after it; memory does not grow with it."""
 _CHUNK_BYTES = 4 << 20
 JSON_ADVICE = "JSON files are UTF-8: convert it"
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -207,9 +210,9 @@ def records(file: Path, stream: Utf8Stream) -> Iterator[tuple[int, list[str]]]:
     Raises ``SourceUnreadable``, also for quotes that Python's strict reader refuses: one that is not closed,
     and text between a closing quote and the next comma.
     """
-    csv.field_size_limit(sys.maxsize)
+    csv.field_size_limit(_RECORD_CHARS_MAX)
     with io.TextIOWrapper(io.BufferedReader(stream), "utf-8-sig", newline="") as text:
-        reader = csv.reader(text, strict=True)
+        reader = csv.reader(_bounded_lines(file, text), strict=True)
         while True:
             line = reader.line_num + 1
             try:
@@ -224,6 +227,21 @@ def records(file: Path, stream: Utf8Stream) -> Iterator[tuple[int, list[str]]]:
                 ) from exc
             if record:
                 yield line, record
+
+
+def _bounded_lines(file: Path, text: io.TextIOWrapper) -> Iterator[str]:
+    """The lines of a text. Raises ``SourceUnreadable`` for a very long one."""
+    for number in itertools.count(1):
+        line = text.readline(_RECORD_CHARS_MAX)
+        if len(line) == _RECORD_CHARS_MAX:
+            raise errors.SourceUnreadable(
+                f"{file}, line {number}: it has more than {_RECORD_CHARS_MAX >> 20} million characters; lines "
+                "end in a line feed",
+                {"file": str(file), "line": number},
+            )
+        if not line:
+            return
+        yield line
 
 
 def _is_likely_utf16(head: bytes) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import importlib.util
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
 BYTES_MAX: Final = 2 << 30
 """Maximum size of the files that ``auto`` loads without Spark."""
 _COMPRESSED_TIMES: Final = 4
-"""Text that is compressed, and Parquet, count this number of times."""
+"""Text that is compressed, and Parquet, count this number of times; .gz with the size it states, if larger."""
+_SIZE_BYTES: Final = 4
 HELP: Final = (
     "arrow loads in this process, without Java; spark starts Spark. auto takes arrow for files of up to "
-    f"{BYTES_MAX >> 30} GB together (compressed files and Parquet count {_COMPRESSED_TIMES} times), and spark "
-    "for more, for --follow, and for an SQL expression in --partition."
+    f"{BYTES_MAX >> 30} GB together (compressed files and Parquet count {_COMPRESSED_TIMES} times, or .gz by "
+    "its text), and spark for more, for --follow, and for an SQL expression in --partition."
 )
 
 
@@ -81,5 +83,14 @@ def _need_of_spark(request: IngestRequest, source: SourceFiles | None) -> str | 
 
 
 def _size(file: Path) -> int:
-    is_plain = file.suffix.lower() in {".csv", ".json", ".jsonl", ".ndjson"}
-    return file.stat().st_size * (1 if is_plain else _COMPRESSED_TIMES)
+    size, suffix = file.stat().st_size, file.suffix.lower()
+    if suffix in {".csv", ".json", ".jsonl", ".ndjson"}:
+        return size
+    return max(size * _COMPRESSED_TIMES, _size_stated(file) if suffix == ".gz" else 0)
+
+
+def _size_stated(file: Path) -> int:
+    """The size of the text that ends a gzip file; above 4 GB it is only the rest."""
+    with file.open("rb") as content:
+        content.seek(max(content.seek(0, os.SEEK_END) - _SIZE_BYTES, 0))
+        return int.from_bytes(content.read(), "little")
