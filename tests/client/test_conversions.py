@@ -26,6 +26,13 @@ def of_polars(values: list[Any]) -> pa.ChunkedArray:
     return pa.RecordBatchReader.from_stream(polars.DataFrame({"v": values})).read_all()["v"]
 
 
+LISTS = pa.array([[{"x": 2, "y": 1}], None, [{"x": 4, "y": 3}, None], []])
+MAPS = pa.array(
+    [[("a", {"x": 2, "y": 1})], None, [("b", {"x": 4, "y": 3})]],
+    pa.map_(pa.string(), pa.struct({"x": pa.int64(), "y": pa.int64()})),
+)
+
+
 @pytest.mark.parametrize(
     ("type_", "values", "expected"),
     [
@@ -47,6 +54,18 @@ def of_polars(values: list[Any]) -> pa.ChunkedArray:
         ("array<double>", pa.array([[1], None]), [[1.0], None]),
         ("array<decimal(4,2)>", pa.array([[Decimal("1.5")]]), [[Decimal("1.50")]]),
         ("struct<y:bigint,x:string>", of_polars([{"x": "a", "y": 1}]), [{"y": 1, "x": "a"}]),
+        (
+            "array<struct<y:bigint,x:string>>",
+            of_polars([[{"x": "a", "y": 1}], None]),
+            [[{"y": 1, "x": "a"}], None],
+        ),
+        ("array<struct<y:bigint,x:bigint>>", LISTS.slice(1), [None, [{"y": 3, "x": 4}, None], []]),
+        (
+            "array<array<struct<y:bigint,x:bigint>>>",
+            pa.array([LISTS.to_pylist()], pa.list_(LISTS.type)),
+            [[[{"y": 1, "x": 2}], None, [{"y": 3, "x": 4}, None], []]],
+        ),
+        ("map<string,struct<y:bigint,x:bigint>>", MAPS.slice(1), [None, [("b", {"y": 3, "x": 4})]]),
     ],
 )
 def test_a_value_that_the_type_holds_is_converted(type_: str, values: pa.Array, expected: list[Any]) -> None:

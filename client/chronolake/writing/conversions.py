@@ -163,8 +163,17 @@ def _may_fit(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _reordered(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """A struct with its fields in the order of the table, if it has the same ones; else the values."""
+    """Structs, at any depth, with their fields in the order of the table, if they have the same ones."""
     given = values.type
+    if _is_list(given) and pa.types.is_list(target):
+        items = _reordered(values.values, target.value_type)
+        as_list = pa.large_list if pa.types.is_large_list(given) else pa.list_
+        return _with_items(values, as_list(items.type), items)
+    if pa.types.is_map(given) and pa.types.is_map(target):
+        items = _reordered(values.items, target.item_type)
+        type_ = pa.map_(given.key_type, items.type)
+        entries = pa.StructArray.from_arrays([values.keys, items], fields=[type_.key_field, type_.item_field])
+        return _with_items(values, type_, entries)
     if not (pa.types.is_struct(given) and pa.types.is_struct(target)):
         return values
     by_name = {field.name.lower(): field.name for field in given}
@@ -173,6 +182,16 @@ def _reordered(values: pa.Array, target: pa.DataType) -> pa.Array:
     parts = [_reordered(pc.struct_field(values, by_name[field.name.lower()]), field.type) for field in target]
     fields = [pa.field(field.name, part.type) for field, part in zip(target, parts, strict=True)]
     return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null())
+
+
+def _with_items(values: pa.Array, type_: pa.DataType, items: pa.Array) -> pa.Array:
+    """Lists or maps with other items at the same places."""
+    buffers = values.buffers()[:2]
+    return pa.Array.from_buffers(type_, len(values), buffers, offset=values.offset, children=[items])
+
+
+def _is_list(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_list(data_type) or pa.types.is_large_list(data_type))
 
 
 def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -190,7 +209,7 @@ def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 def _inner_types(given: pa.DataType, wanted: pa.DataType) -> list[tuple[pa.DataType, pa.DataType]] | None:
     """The pairs of types within two lists, two maps, or two structs of the same fields; None for others."""
-    if (pa.types.is_list(given) or pa.types.is_large_list(given)) and pa.types.is_list(wanted):
+    if _is_list(given) and pa.types.is_list(wanted):
         return [(given.value_type, wanted.value_type)]
     if pa.types.is_map(given) and pa.types.is_map(wanted):
         return [(given.key_type, wanted.key_type), (given.item_type, wanted.item_type)]
