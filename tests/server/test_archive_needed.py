@@ -141,3 +141,20 @@ def test_a_database_without_an_archive_has_no_lag(dsn: str) -> None:
     tampering.make(dsn)
     shown = figures(dsn)
     assert (shown("archive_end_transaction"), shown("archive_lag_seconds")) == (0, 0)
+
+
+def test_a_server_takes_in_the_archive_before_it_needs_it(dsn: str, tmp_path: Path) -> None:
+    tampering.make(dsn)
+    archiving.write(dsn, archiving.local(tmp_path / "archive"))
+    reader = ArchiveReader()
+
+    async def look() -> None:
+        database = Database(Settings(dsn=dsn), lambda: reader)
+        await ArchiveWatch(database, Metrics(), str(tmp_path / "archive")).look()
+        await database.close()
+
+    asyncio.run(look())
+
+    assert reader.end > 0
+    assert reader.may_have_outcome("request-0")
+    assert not reader.may_have_outcome("another")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import msgspec
@@ -13,6 +14,7 @@ import psycopg
 import pytest
 
 from chronolake_metastore import errors
+from chronolake_metastore.archive.reading import ArchiveReader
 from chronolake_metastore.commands import group
 from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import namespaces
@@ -339,3 +341,38 @@ def test_a_command_is_not_executed_while_its_key_cannot_be_looked_up(
     failed, done = execute(log_dsn, archive, ("old key", "ancient"), ("new", "modern"))
     assert isinstance(failed, errors.ArchiveUnavailable)
     assert isinstance(done, Answer)
+
+
+def test_a_command_does_not_wait_for_reads_of_archived_history(
+    log_dsn: str, archive: Path, move: Callable[[int], None]
+) -> None:
+    execute(log_dsn, None, ("old key", "ancient"))
+    archiving.write(log_dsn, local(archive))
+    move(transactions(log_dsn)[-1])
+    released = threading.Event()
+
+    def wait(_: object) -> bool:
+        return released.wait(60)
+
+    async def run(database: Database) -> list[object]:
+        async with database.reading() as connection:
+            border = await archived.border_of_answers(connection)
+        assert border is not None
+        slow = [
+            asyncio.create_task(
+                archived.ask(database, border, lambda log: cast("ArchiveReader", log).of_runs(wait))
+            )
+            for _ in range(40)
+        ]
+        session = Session(database)
+        request = group.request_of(Context("test", "old key"), namespaces.CreateNamespace("ancient"))
+        try:
+            async with asyncio.timeout(30):
+                return list((await group.run(session, [request], drift_max_us=1_000_000)).results)
+        finally:
+            released.set()
+            await asyncio.gather(*slow)
+            await session.close()
+
+    [answer] = ask(log_dsn, archive, run)
+    assert isinstance(answer, Answer)

@@ -17,12 +17,15 @@ from chronolake_metastore.commands import group
 from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import instants, namespaces
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.queries import outcomes
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import eras
+from chronolake_metastore.store.outcomes import FoundOutcome
 from chronolake_metastore.store.postgres import migrations
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Session
 from chronolake_storage.files import Files
+from tests.processes import wait_until
 from tests.store import archiving, tampering
 from tests.store.archive_reads import reader_of
 from tests.store.history import History, make_history
@@ -412,6 +415,36 @@ def test_a_killed_command_is_run_again(
         archiving.write(dsn, archive)
     assert 1 in archiving.drop(dsn, archive).eras
     assert tampering.verify(dsn, archive=archive).holds
+
+
+def test_an_outcome_is_found_while_its_era_leaves(
+    dsn: str, history: History, archive: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archiving.write(dsn, archive)
+    keys = "SELECT DISTINCT ON (chain_id) request_id FROM outcome ORDER BY chain_id, number DESC"
+    [*_, (last_of_chain,)] = query(dsn, keys)
+    found: list[FoundOutcome] = []
+
+    async def look() -> None:
+        database = Database(Settings(dsn=dsn), lambda: reader_of(archive))
+        found.append(await outcomes.get(Context("test", ""), database, last_of_chain))
+        await database.close()
+
+    async def drop_beside_a_reader(_: Database, era: int) -> None:
+        reading = threading.Thread(target=asyncio.run, args=(look(),))
+        with psycopg.connect(dsn) as connection:
+            connection.execute("SET search_path TO chronolake")
+            connection.execute("SELECT drop_answers(%s)", [era])
+            reading.start()
+            waiting = (
+                "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            wait_until(lambda: len(query(dsn, waiting)) > 0)
+        reading.join()
+
+    monkeypatch.setattr(eras, "drop_answers", drop_beside_a_reader)
+    assert archiving.drop(dsn, archive).eras == [1]
+    assert [outcome.request_id for outcome in found] == [last_of_chain]
 
 
 def test_of_two_at_once_each_leaves_the_log_whole(dsn: str, history: History, archive: Files) -> None:

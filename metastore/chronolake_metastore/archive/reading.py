@@ -11,6 +11,7 @@ import threading
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -43,11 +44,12 @@ from chronolake_model.times import Micros
 
 CACHE_BYTES_MAX: Final = 192 * 1024 * 1024
 """The files, row groups and windows that are kept in memory."""
+_KEYS_CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
+"""The same for outcomes by request id."""
 WINDOWS: Final = (10_000, 1_000, 100, 10, 1)
 """Numbers of events that are put into the order across tables together: the first whose events fit."""
 WINDOW_BYTES_MAX: Final = 32 * 1024 * 1024
 _REFRESHES_MAX: Final = 3
-_RUN_BYTES_OF_CHAIN: Final = 700
 T = TypeVar("T")
 
 
@@ -59,9 +61,11 @@ class _Listing(msgspec.Struct, frozen=True):
 
 
 class ArchiveReader:
-    """Reads one archive. Threads may share it, and read one after the other.
+    """Reads one archive. Threads may share it.
 
-    Methods block, and raise ``ArchiveDamaged``, or ``ConfigurationError`` when storage refuses.
+    Those that read history take turns. Those that look up outcomes or refresh take turns beside them, because
+    commands wait for them. Methods block, and raise ``ArchiveDamaged``, or ``ConfigurationError`` when storage
+    refuses.
     """
 
     def __init__(
@@ -80,6 +84,9 @@ class ArchiveReader:
         self._cache = ReadCache(bytes_max)
         self._chains = ChainReading()
         self._lock = threading.Lock()
+        # A thread that has the first lock may take this one too, never the other way.
+        self._keys_cache = ReadCache(_KEYS_CACHE_BYTES_MAX)
+        self._keys_lock = threading.RLock()
         self._listing: _Listing | None = None
 
     @property
@@ -94,7 +101,7 @@ class ArchiveReader:
 
     def refresh(self, location: str = "") -> int:
         """Read the manifest and the keys of new runs; gives the new ``end``."""
-        with self._lock:
+        with self._keys_lock:
             if self._given is None:
                 self._given = ArchiveStorage(object_storage.open_location(location))
             self._refresh()
@@ -114,7 +121,7 @@ class ArchiveReader:
         """The outcome of a request, without its hash; None if the archive has none."""
         if not self.may_have_outcome(request_id):
             return None
-        return self._read(lambda: self._outcome(request_id))
+        return self._read(lambda: self._outcome(request_id), self._keys_lock)
 
     def events_of_table(
         self, table_id: UUID, after_version: int, until_version: int, limit: int, bytes_max: int
@@ -244,9 +251,9 @@ class ArchiveReader:
         assert self._given is not None
         return self._given
 
-    def _read(self, read: Callable[[], T]) -> T:
+    def _read(self, read: Callable[[], T], lock: AbstractContextManager[object] | None = None) -> T:
         """The answer of ``read``; once more when another archiver merged the runs meanwhile."""
-        with self._lock:
+        with lock or self._lock:
             if self._listing is None:
                 self._refresh()
             for _ in range(_REFRESHES_MAX):
@@ -259,19 +266,20 @@ class ArchiveReader:
 
     def _refresh(self) -> bool:
         """Read the manifest; gives whether it is another one."""
-        manifest = self._storage.manifest()
-        before = self._listing
-        if before is not None and before.manifest == manifest:
-            return False
-        if before is None or before.keys is None:
-            self._listing = _Listing(manifest)
-        else:
-            self._load_keys(manifest, before.keys)
-        return True
+        with self._keys_lock:
+            manifest = self._storage.manifest()
+            before = self._listing
+            if before is not None and before.manifest == manifest:
+                return False
+            if before is None or before.keys is None:
+                self._listing = _Listing(manifest)
+            else:
+                self._load_keys(manifest, before.keys)
+            return True
 
     def _load_keys(self, manifest: ArchiveManifest, known: Mapping[str, array[int]]) -> dict[str, array[int]]:
         keys = {
-            run.name: known[run.name] if run.name in known else self._run(run).outcome_keys()
+            run.name: known[run.name] if run.name in known else self._run_of_keys(run).outcome_keys()
             for run in manifest.runs
         }
         self._listing = _Listing(manifest, keys)
@@ -283,12 +291,10 @@ class ArchiveReader:
         return self._load_keys(self._listing.manifest, {}) if keys is None else keys
 
     def _run(self, listed: ListedRun) -> RunReader:
-        def load() -> tuple[RunReader, int]:
-            run = self._storage.run(listed)
-            size = _RUN_BYTES_OF_CHAIN * (len(run.events) + len(run.outcomes) + len(run.files))
-            return RunReader(self._storage, listed, run, self._cache), size
+        return self._cache.run(self._storage, listed)
 
-        return self._cache.get(listed.name, load)
+    def _run_of_keys(self, listed: ListedRun) -> RunReader:
+        return self._keys_cache.run(self._storage, listed)
 
     def _runs(self, begin: int = 0) -> Iterator[RunReader]:
         """The runs, in order, that may have transactions from ``begin`` on."""
@@ -422,7 +428,7 @@ class ArchiveReader:
         key, keys = indexes.key_of(request_id), self._keys()
         for listed in self._listing.manifest.runs:
             for position in _positions(keys[listed.name], key):
-                run = self._run(listed)
+                run = self._run_of_keys(listed)
                 of_key, number = run.row(OUTCOME_KEY, position)
                 if of_key != key:
                     raise run.damaged(OUTCOME_KEY, f"the key {key}", f"{of_key}")

@@ -32,6 +32,8 @@ _BOUNDS_BYTES: Final = 500
 """The share of what is known of a row group in the cache."""
 _OPEN_BYTES: Final = 2 * BLOCK_BYTES
 """The share of an open file in the cache: a block, and its footer."""
+_RUN_BYTES_OF_CHAIN: Final = 700
+"""The share of what is known of a chain or a file of a run in the cache."""
 _NUMBER_MAX: Final = 1 << 63
 T = TypeVar("T")
 
@@ -56,6 +58,16 @@ class ReadCache:
                 self._bytes -= size
         value: T = self._entries[key][0]
         return value
+
+    def run(self, storage: ArchiveStorage, listed: ListedRun) -> RunReader:
+        """A reader of a run, which keeps what it reads here."""
+
+        def load() -> tuple[RunReader, int]:
+            run = storage.run(listed)
+            size = _RUN_BYTES_OF_CHAIN * (len(run.events) + len(run.outcomes) + len(run.files))
+            return RunReader(storage, listed, run, self), size
+
+        return self.get(listed.name, load)
 
 
 class RunReader:

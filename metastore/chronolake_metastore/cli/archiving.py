@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import Annotated, Final
 
 import msgspec
@@ -41,6 +42,8 @@ app = typer.Typer(
     help="Copy the log to object storage, verify the copy, and let old rows leave PostgreSQL.",
 )
 EVERY_SECONDS: Final = 3_600.0
+_TAKE_IN_SECONDS: Final = 60.0
+"""Within this time each server has read the keys of new runs of the archive."""
 Fast = Annotated[
     bool,
     typer.Option(
@@ -97,11 +100,13 @@ def run_(
     pace = _paced(fast=fast)
     steps = [repeating.Repeated("archive write", lambda: _write(settings, storage, pace))]
     if keep_days is not None:
-        steps.append(
-            repeating.Repeated(
-                "archive drop", lambda: "; ".join(_drop(settings, storage, keep_days, no_progress))
-            )
-        )
+
+        def drop_later(keep_days: int = keep_days) -> str:
+            # Commands wait for a server that has not taken in what it needs of the archive.
+            time.sleep(min(_TAKE_IN_SECONDS, every_seconds / 2))
+            return "; ".join(_drop(settings, storage, keep_days, no_progress))
+
+        steps.append(repeating.Repeated("archive drop", drop_later))
         with contextlib.suppress(errors.Unavailable):
             asyncio.run(diagnosis.refuse_unless_owner(settings))
     repeating.until_stopped(lambda: repeating.repeat(steps, every_seconds))

@@ -56,10 +56,11 @@ class ArchivedKeys:
 
         Raises ``ArchiveNotSet``, or ``ArchiveUnavailable`` when no key can be told to be new.
         """
-        await archived.ask(self._log, question.border, lambda log: log.end)
+        await archived.ask(self._database, question.border, lambda log: log.end, of_outcomes=True)
         for key in question.request_ids:
             try:
-                self._asked[key] = await archived.ask(self._log, question.border, _outcome_of(key))
+                asked = archived.ask(self._database, question.border, _outcome_of(key), of_outcomes=True)
+                self._asked[key] = await asked
             except errors.ArchiveUnavailable as exc:
                 self._asked[key] = exc
 

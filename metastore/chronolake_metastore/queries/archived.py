@@ -30,7 +30,7 @@ async def ask(database: Database, border: LogBorder, read: Callable[[ArchivedLog
     Raises ``ArchiveNotSet`` or ``ArchiveUnavailable``.
     """
     async with database.asking():
-        return await archived.ask(archived.log_of(database), border, read)
+        return await archived.ask(database, border, read)
 
 
 async def is_moved(connection: Reader, border: LogBorder) -> bool:

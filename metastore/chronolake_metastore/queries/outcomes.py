@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain.context import Context
-from chronolake_metastore.queries import archived
-from chronolake_metastore.store import archived as stored, outcomes
+from chronolake_metastore.store import archived, outcomes
 from chronolake_metastore.store.archived import LogBorder
 from chronolake_metastore.store.outcomes import FoundOutcome
 from chronolake_metastore.store.postgres.engine import Database
@@ -14,24 +13,26 @@ from chronolake_metastore.store.postgres.transaction import read
 
 async def get(ctx: Context, database: Database, request_id: str) -> FoundOutcome:
     """The recorded outcome of a request; raises ``OutcomeNotFound`` when no request of this id was decided."""
-    async with database.reading() as connection:
-        outcome = await outcomes.get(connection, request_id)
-        border = await stored.border_of_answers(connection) if outcome is None else None
-    if border is not None:
-        outcome = await _archived(database, border, request_id)
-    if outcome is None:
-        raise errors.OutcomeNotFound(request_id)
-    return outcome
+    # A first read that waits while an era leaves finds the outcome neither in its partition nor in another.
+    for _ in range(2):
+        async with database.reading() as connection:
+            outcome = await outcomes.get(connection, request_id)
+            border = await archived.border_of_answers(connection) if outcome is None else None
+        if border is not None:
+            outcome = await _archived(database, border, request_id)
+        if outcome is not None:
+            return outcome
+    raise errors.OutcomeNotFound(request_id)
 
 
 async def _archived(database: Database, border: LogBorder, request_id: str) -> FoundOutcome | None:
-    found = await archived.ask(database, border, lambda log: log.outcome(request_id))
+    found = await archived.ask(database, border, lambda log: log.outcome(request_id), of_outcomes=True)
     if found is None:
         return None
     async with database.reading() as connection:
-        if not await read(connection, stored.find_left([found])):
+        if not await read(connection, archived.find_left([found])):
             return None
-        names = await stored.names(connection, [] if found.table_id is None else [found.table_id])
+        names = await archived.names(connection, [] if found.table_id is None else [found.table_id])
     return FoundOutcome(
         request_id=found.request_id,
         result=found.result,

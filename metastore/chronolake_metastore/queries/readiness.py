@@ -62,7 +62,7 @@ class Probe:
         if log is None or not border.is_archived(log):
             self._reads_archive = True
             try:
-                await archived.ask(log, border, lambda log: log.end)
+                await archived.ask(self._database, border, lambda log: log.end, of_outcomes=True)
             finally:
                 self._reads_archive = False
 

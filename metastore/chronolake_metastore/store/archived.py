@@ -385,17 +385,26 @@ def log_of(database: Database) -> ArchivedLog | None:
     return log
 
 
-async def ask(log: ArchivedLog | None, border: LogBorder, read: Callable[[ArchivedLog], ResultT]) -> ResultT:
+async def ask(
+    database: Database,
+    border: LogBorder,
+    read: Callable[[ArchivedLog], ResultT],
+    *,
+    of_outcomes: bool = False,
+) -> ResultT:
     """The answer of the archive, which has all before the border; no transaction may wait for it.
 
+    Questions about history take turns; so do those ``of_outcomes``, for which commands wait, beside them.
     Raises ``ArchiveNotSet`` or ``ArchiveUnavailable``.
     """
+    log = log_of(database)
     if log is None:
         raise errors.ArchiveNotSet(
             "the history that this request needs is in the archive of the log; an operator must give this "
             "server the option --archive with its location"
         )
-    return await asyncio.to_thread(_read_archive, log, border, read)
+    thread = database.outcomes_thread if of_outcomes else database.history_thread
+    return await asyncio.get_running_loop().run_in_executor(thread, _read_archive, log, border, read)
 
 
 def _read_archive(log: ArchivedLog, border: LogBorder, read: Callable[[ArchivedLog], ResultT]) -> ResultT:

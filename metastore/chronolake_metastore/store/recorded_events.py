@@ -21,9 +21,7 @@ async def log_state(database: Database, table_id: UUID, recorded: LogHead | None
         border = await archived.border(connection) if has_recorded is None else None
     if border is not None:
         assert recorded is not None, "a log has each event of none"
-        found = await archived.ask(
-            archived.log_of(database), border, lambda log: _event(log, table_id, recorded)
-        )
+        found = await archived.ask(database, border, lambda log: _event(log, table_id, recorded))
         has_recorded = [entry.event.hash.hex() for entry in found.events] == [recorded.hash]
     return LogState(head, bool(has_recorded))
 

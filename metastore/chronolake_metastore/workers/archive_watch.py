@@ -1,6 +1,7 @@
 """The watch of the archive of the log: how far the log is ahead of it, and how long old answers have waited.
 
-It reads the manifest, and none of the runs. Every server watches, because each has its own access to storage.
+It takes in the keys of new runs, so that commands need not wait for them when the answers leave the database.
+Every server watches, because each has its own access to storage.
 """
 
 from __future__ import annotations
@@ -51,9 +52,12 @@ class ArchiveWatch:
         self._show(lag, is_known=bool(location))
 
     def _read_end(self, location: str) -> None:
-        """Read the end of the archive, if it can be read."""
+        """Read the end of the archive, and the keys before it, if they can be read."""
         try:
             self._end = ArchiveStorage(object_storage.open_location(location)).existing_manifest().end
+            log = archived.log_of(self._database)
+            if log is not None and log.end < self._end:
+                log.refresh(location)
         except errors.ConfigurationError as exc:
             self._metrics.archive_failures.inc()
             if self._failure != str(exc):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Final
@@ -189,6 +190,10 @@ class Database:
         """One is held by each of them."""
         self.publication_slots = asyncio.Semaphore(PUBLICATION_PAGES_MAX)
         """One is held while a page of steps of a publication is made."""
+        self.history_thread = ThreadPoolExecutor(1, "archived-history")
+        """Reads history in the archive, one question after the other."""
+        self.outcomes_thread = ThreadPoolExecutor(1, "archived-outcomes")
+        """The same for outcomes, which commands wait for."""
         self.asking: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
         """It is entered while a query waits for the archive."""
         self._engine = self._pool(settings.pool_size, SILENT_SECONDS_MAX)
