@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import json
+import pickle
+import subprocess
 import sys
 import threading
 
@@ -120,6 +123,62 @@ def test_a_relation_of_duckdb_is_read_again_by_each_query(orders: chronolake.Tab
     connection.register("orders", orders.to_dataset(where="day = '0'"))
     query = "select note from orders where amount > 20 and id in (2, 4)"
     assert connection.sql(query).fetchall() == [("d",)]
+
+
+_CALLS = """
+import json, pickle, sys
+import pyarrow as pa, pyarrow.dataset as ds
+rows, found = pickle.loads(sys.stdin.buffer.read()), {}
+right = ds.dataset(pa.table({"id": [1, 2], "other": [7, 8]}))
+arguments = {"filter": [ds.field("amount") > 11], "head": [2, ["note"]], "join": [right, "id"]}
+arguments |= {"join_asof": [right, "id", [], 0], "take": [[0, 3]], "sort_by": ["id"]}
+arguments["replace_schema"] = [rows.schema]
+for name in [*dir(ds.Dataset), "union", "children"]:
+    if name.startswith("_"):
+        continue
+    try:
+        value = ds.dataset([rows]).to_table() if name == "union" else getattr(rows, name)
+        value = value(*arguments.get(name, [])) if callable(value) else value
+        value = value.to_table() if hasattr(value, "to_table") else value
+        value = value.sort_by("id") if name == "join" else value
+        value = value["id"].to_pylist() if isinstance(value, pa.Table) and "id" in value.column_names else value
+        found[name] = value if isinstance(value, list | int) else type(value).__name__
+    except (NotImplementedError, OSError, pa.ArrowInvalid) as exc:
+        found[name] = type(exc).__name__
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+def test_each_attribute_of_a_dataset_of_pyarrow_works_or_is_refused(orders: chronolake.Table) -> None:
+    rows = pickle.dumps(orders.to_dataset())
+    ended = subprocess.run([sys.executable, "-c", _CALLS], input=rows, stdout=subprocess.PIPE, check=True)
+    refused = dict.fromkeys(("get_fragments", "replace_schema", "children"), "NotImplementedError")
+    assert json.loads(ended.stdout) == {
+        **refused,
+        "join": [1, 2, 3, 4],
+        "join_asof": "ArrowInvalid",  # It wants rows in an order, as of each dataset.
+        "scanner": [2, 4, 3, 1],
+        "to_table": [2, 4, 3, 1],
+        "count_rows": 4,
+        "filter": [2, 4],
+        "head": "Table",
+        "partition_expression": "Expression",
+        "schema": "Schema",
+        "sort_by": [1, 2, 3, 4],
+        "take": [2, 1],
+        "to_batches": "RecordBatchReader",
+        "union": "NotImplementedError",
+    }
+
+
+def test_a_dataset_has_the_first_rows_and_the_number_of_those_that_match(orders: chronolake.Table) -> None:
+    rows = orders.to_dataset().filter(ds.field("amount") > 11)
+    assert rows.head(1, columns=["note"]).to_pylist() == [{"note": "b"}]
+    assert (rows.count_rows(), rows.count_rows(filter=ds.field("note") == "d")) == (2, 1)
+    assert rows.scanner(columns=[]).count_rows() == 2
+    with pytest.raises(NotImplementedError, match="name the columns"):
+        rows.to_table({"twice": ds.field("id") * 2})
 
 
 def test_a_frame_of_polars_is_lazy_and_has_the_columns_that_a_query_needs(orders: chronolake.Table) -> None:
