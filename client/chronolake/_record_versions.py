@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from chronolake import _key_values, _keys
 from chronolake._rows import RowReader
-from chronolake.slices import arrow_types, columns, errors, stored_slices
+from chronolake.slices import arrow_types, columns, errors, python_rows, stored_slices
 from chronolake_model.file_names import bucket_of
 from chronolake_model.files import ChangedFileGroup, Changes, FileSlice
 from chronolake_model.instants import Instant
@@ -35,7 +35,8 @@ Record = dict[str, Any]
 class RecordVersion(msgspec.Struct, frozen=True):
     """A change of a record: the instant that made it, and the record before and after.
 
-    ``change`` is insert, update or delete; an insert has no ``before``, a delete no ``after``.
+    ``change`` is insert, update or delete; an insert has no ``before``, a delete no ``after``. Dates and times
+    outside of the years 1 to 9999 are texts of ISO 8601 with a sign, as ``+10000-01-31``.
     """
 
     change: str
@@ -151,7 +152,7 @@ def _version(
 def _found(reader: RowReader, slices: Iterable[FileSlice | None], key: str) -> dict[str, Record]:
     """The record with this key, by partition path."""
     stored = [stored_slices.of(slice_) for slice_ in slices if slice_ is not None]
-    rows = [row for table in reader.found(stored, pa.array([key])) for row in table.to_pylist()]
+    rows = [row for table in reader.found(stored, pa.array([key])) for row in python_rows.of(table)]
     return {row[columns.PARTITION_PATH]: row for row in rows}
 
 

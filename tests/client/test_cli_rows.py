@@ -73,6 +73,43 @@ def test_head_imports_only_what_it_needs(server_url: str, new_rows: NewTable) ->
     assert others.isdisjoint(ended.stderr.split())
 
 
+def test_dates_and_floats_that_python_or_json_lacks_are_texts(cli: Cli, new_rows: NewTable) -> None:
+    fields = {"day": "date", "at": "timestamp", "days": "array<date>", "x": "double", "xs": "array<double>"}
+    schema = [Field("id", "int"), *(Field(name, type_) for name, type_ in fields.items())]
+    table = new_rows(schema=schema, partition_fields=[], ordering_field=None)
+    late = pa.array([2932897], pa.date32())
+    table.insert(
+        pa.table(
+            {
+                "id": [1],
+                "day": late,
+                "at": pa.array([-62135596800000001], pa.timestamp("us", "UTC")),
+                "days": pa.ListArray.from_arrays([0, 1], late),
+                "x": [math.nan],
+                "xs": [[math.inf, -math.inf, 0.5]],
+            }
+        )
+    )
+    whole = {
+        "id": 1,
+        "day": "+10000-01-01",
+        "at": "+0000-12-31T23:59:59.999999Z",
+        "days": ["+10000-01-01"],
+        "x": "NaN",
+        "xs": ["Infinity", "-Infinity", 0.5],
+    }
+    assert cli("head", table.name, "--json").json == [whole]
+    assert cli("query", f"from {table.name}", "--json").json == [whole]
+    assert [version["after"] for version in cli("history", table.name, "--key", "1", "--json").json] == [whole]
+    assert [difference["after"] for difference in cli("diff", table.name, "earliest", "--json").json] == [whole]
+    assert "+10000-01-01" in cli("head", table.name).out
+
+
+def test_csv_tells_null_from_the_empty_text_as_ingest_does(cli: Cli) -> None:
+    sql = """from (values (null, ''), ('a "b", c', 'd')) t(x, "y,")"""
+    assert cli("query", sql, "-o", "csv").out == 'x,"y,"\n,""\n"a ""b"", c",d\n'
+
+
 def test_head_says_which_columns_there_are(cli: Cli, orders: chronolake.Table) -> None:
     refused = cli("head", orders.name, "--columns", "nothing")
     assert (refused.code, "it has id, amount, note, ts, day" in refused.err) == (1, True)

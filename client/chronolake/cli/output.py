@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -36,6 +37,7 @@ _TIME_WIDTH = 20
 _GAP = 2
 """Blanks beside each column."""
 _BREAKABLE_WIDTH_MIN = 10
+_FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def nothing_completed(as_of: str | None) -> str:
@@ -60,8 +62,25 @@ def show(value: object, render: Callable[[Console], None]) -> None:
 
 
 def json_document(value: object) -> str:
-    """``value`` as indented JSON, with the names of the REST API."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    """``value`` as indented JSON, with the names of the REST API, and as ``json_bytes``."""
+    return msgspec.json.format(json_bytes(value), indent=2).decode()
+
+
+def json_bytes(value: object) -> bytes:
+    """``value`` as JSON. Floats that JSON lacks are the texts NaN, Infinity and -Infinity."""
+    return msgspec.json.encode(_with_finite_floats(msgspec.to_builtins(value)))
+
+
+def _with_finite_floats(value: Any) -> Any:
+    match value:
+        case float():
+            return value if math.isfinite(value) else _FLOATS[str(value)]
+        case dict():
+            return {key: _with_finite_floats(element) for key, element in value.items()}
+        case list() | tuple():
+            return [_with_finite_floats(element) for element in value]
+        case _:
+            return value
 
 
 def console() -> Console:

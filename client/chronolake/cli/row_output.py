@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import datetime
 import enum
 import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import msgspec
 import typer
 
 from chronolake.cli import context, output
@@ -20,6 +17,8 @@ if TYPE_CHECKING:
 
 SHOWN_MAX: Final = 1_000
 """Rows of a readable table."""
+_QUOTED: Final = frozenset('",\r\n')
+"""Characters for which a field of CSV is quoted."""
 
 
 class Form(enum.StrEnum):
@@ -94,7 +93,7 @@ def text_of(value: Any) -> str:
         case str():
             return value
         case dict() | list() | bytes():
-            return msgspec.json.encode(value).decode()
+            return output.json_bytes(value).decode()
         case _:
             return str(value)
 
@@ -136,28 +135,24 @@ def _is_number(value: Any) -> bool:
 
 
 def _write_csv(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(names)
+    sys.stdout.write(",".join(map(_csv_field, names)) + "\n")
     for batch in batches:
-        writer.writerows([text_of(value) for value in row.values()] for row in _rows_of(batch))
+        sys.stdout.writelines(",".join(map(_csv_field, row.values())) + "\n" for row in _rows_of(batch))
 
 
-def _rows_of(batch: pa.RecordBatch) -> list[Mapping[str, Any]]:
+def _csv_field(value: Any) -> str:
+    """A value as ``chronolake ingest`` reads it: null is nothing, the empty text is quoted."""
+    if value is None:
+        return ""
+    text = text_of(value)
+    return text if text and _QUOTED.isdisjoint(text) else '"' + text.replace('"', '""') + '"'
+
+
+def _rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """The rows in Python's values."""
-    names = batch.schema.names
-    return [dict(zip(names, values, strict=True)) for values in zip(*map(_values, batch.columns), strict=True)]
+    from chronolake.slices import python_rows  # noqa: PLC0415  # needs an extra, which the caller has loaded
 
-
-def _values(column: pa.Array) -> list[Any]:
-    """As ``to_pylist``, which for times imports pandas: this takes a quarter of a second."""
-    import pyarrow as pa  # noqa: PLC0415  # an extra, which the caller has loaded
-
-    if column.type not in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
-        values: list[Any] = column.to_pylist()
-        return values
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=None if column.type.tz is None else datetime.UTC)
-    numbers = column.view(pa.int64()).to_pylist()
-    return [None if number is None else epoch + datetime.timedelta(microseconds=number) for number in numbers]
+    return python_rows.of(batch)
 
 
 def _write_arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:

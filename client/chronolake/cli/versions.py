@@ -46,9 +46,11 @@ def diff(
             # Without its key nobody knows which record has changed.
             with_keys = names and list(dict.fromkeys([*keys, *names]))
             changed = lake_table.differences_to_arrow(from_, to, columns=with_keys)
+            from chronolake.slices import python_rows  # noqa: PLC0415  # needs the extra
+
+            listed = python_rows.of(changed)
         except (ValueError, ImportError) as exc:
             context.fail(str(exc))
-    listed = changed.to_pylist()
     output.show(listed, lambda console: _print_differences(console, listed, keys, limit))
 
 
