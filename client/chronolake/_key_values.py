@@ -59,17 +59,14 @@ def of(table: Table, field: SchemaField, values: Sequence[Any]) -> pa.Array:
     # A time of pandas may have nanoseconds, which Arrow would cut off: another key.
     if cut := [value for value in values if getattr(value, "nanosecond", 0)]:
         raise _wrong_value(table, field, f"{cut[0]!r} has nanoseconds, and tables store microseconds")
+    if pa.types.is_timestamp(type_) and type_.tz is not None:
+        for value in values:
+            if _is_naive(value):
+                raise _wrong_value(table, field, f"{value!r} has no time zone: add one, as tzinfo=datetime.UTC")
     try:
-        if pa.types.is_timestamp(type_) and type_.tz is not None:
-            values = [_with_zone(value) for value in values]
         return pa.array(values, type_)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as exc:
         raise _wrong_value(table, field, str(exc)) from exc
-
-
-def _with_zone(value: datetime.datetime | None) -> datetime.datetime | None:
-    # Without a zone it is a local time, as PySpark gives and takes it.
-    return value.astimezone() if value is not None and value.tzinfo is None else value
 
 
 def _wrong_value(table: Table, field: SchemaField, why: str) -> errors.SchemaMismatch:

@@ -173,7 +173,8 @@ def _value(table: Table, field: SchemaField, value: Any) -> pa.Array:
     try:
         return pa.array([value]).cast(arrow_types.own_layout([field]).field(field.name).type)
     except pa.ArrowInvalid as exc:
-        raise errors.SchemaMismatch(f"{value!r} is not a key of {table.name}: {exc}") from exc
+        why = "give the time with its zone, as 2026-01-31 12:00:00Z" if "zone offset" in str(exc) else exc
+        raise errors.SchemaMismatch(f"{value!r} is not a key of {table.name}: {why}") from exc
 
 
 def _places(rows: pa.Table, table: Table) -> pa.Array:

@@ -85,6 +85,7 @@ def test_a_value_that_the_type_holds_is_converted(type_: str, values: pa.Array, 
         ("decimal(4,2)", pa.array([Decimal("1.255")]), "cannot hold every value"),
         ("date", pa.array([1], pa.timestamp("us")), "cannot hold every value"),
         ("timestamp", pa.array([0], pa.timestamp("us")), "give it a time zone"),
+        ("timestamp", pa.array(["2024-01-01 12:00:00"]), "does not fit timestamp; give the time with its zone"),
         ("timestamp", pa.array([1], pa.timestamp("ns", "UTC")), "cannot hold every value"),
         ("timestamp", pa.array([1]), "with its unit"),
         ("string", pa.array([b"x"]), "convert it to strings yourself"),
@@ -104,6 +105,12 @@ def test_a_value_that_the_type_holds_is_converted(type_: str, values: pa.Array, 
 def test_a_value_that_would_change_is_refused(type_: str, values: pa.Array, message: str) -> None:
     with pytest.raises(SchemaMismatch, match=message):
         converted(type_, values)
+
+
+@pytest.mark.parametrize("zone", ["Z", "+01:00"])
+def test_a_string_with_a_zone_is_a_time(zone: str) -> None:
+    [time] = converted("timestamp", pa.array([f"2024-01-01 12:00:00{zone}"]))
+    assert time == datetime.fromisoformat(f"2024-01-01T12:00:00{zone}")
 
 
 DAY, NOON_UTC = date(2024, 1, 1), datetime(2024, 1, 1, 12, tzinfo=UTC)

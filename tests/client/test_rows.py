@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime
 
 import duckdb
 import polars
@@ -73,6 +74,24 @@ def test_a_key_of_another_type_is_refused_and_not_changed(orders: chronolake.Tab
     assert [version.after and version.after["amount"] for version in orders.record_history(1)] == [10, 11]
     with pytest.raises(SchemaMismatch, match=r"1.5 is not an int"):
         orders.record_history(1.5)
+
+
+def test_a_time_without_a_zone_is_no_key(new_rows: NewTable) -> None:
+    table = new_rows(
+        schema=[Field("at", "timestamp")], record_key_fields=["at"], partition_fields=[], ordering_field=None
+    )
+    noon = datetime(2024, 1, 1, 12, tzinfo=UTC)
+    table.insert([{"at": noon}])
+    assert len(table.record_history(noon)) == len(table.record_history("2024-01-01 12:00:00Z")) == 1
+    with pytest.raises(SchemaMismatch, match="has no time zone: add one"):
+        table.record_history(noon.replace(tzinfo=None))
+    for refused in (
+        lambda: table.record_history("2024-01-01 12:00:00"),
+        lambda: table.delete({"at": [noon.replace(tzinfo=None)]}),
+        lambda: table.delete(["2024-01-01 12:00:00"]),
+    ):
+        with pytest.raises(SchemaMismatch, match=r"give (the time with its zone|it a time zone)"):
+            refused()
 
 
 def test_files_of_earlier_schemas_are_read_in_the_present_columns(new_rows: NewTable) -> None:

@@ -86,7 +86,7 @@ def _stated(values: pa.Array, field: SchemaField | None) -> pa.Array:
     """The values of a column that the table gets, in its type."""
     if field is None:
         return values
-    return conversions.converted(pa.chunked_array([values]), field).combine_chunks()
+    return conversions.converted(pa.chunked_array([values]), field, is_utc_without_zone=True).combine_chunks()
 
 
 def _deletes(values: pa.Array) -> pa.Array:

@@ -19,16 +19,24 @@ from chronolake_model.tables import SchemaField
 _VALUE_CHARS_MAX: Final = 200
 _ZONE_ADVICE: Final = "give it a time zone, as with pyarrow.compute.assume_timezone, or take it away"
 
+_NO_ZONE: Final = "give the time with its zone, as 2026-01-31 12:00:00Z"
+_CORRECT: Final = "correct it, or cast the column explicitly"
 
-def converted(values: pa.ChunkedArray, field: SchemaField) -> pa.ChunkedArray:
-    """The values in the type of a column of the table. Raises ``SchemaMismatch``."""
+
+def converted(
+    values: pa.ChunkedArray, field: SchemaField, *, is_utc_without_zone: bool = False
+) -> pa.ChunkedArray:
+    """The values in the type of a column of the table. Raises ``SchemaMismatch``.
+
+    A string without a zone is no ``timestamp``, unless it ``is_utc_without_zone``, as in files.
+    """
     target = arrow_types.of(column_types.parse(field.type))
     values = _plain(values)
     given = values.type
     if given == target or pa.types.is_null(given):
         return values.cast(target)
     if _is_string(given) and csv_types.arrow_type(field.type) is not None and not _is_string(target):
-        return _from_strings(values, field)
+        return _from_strings(values, field, is_utc_without_zone=is_utc_without_zone)
     if pa.types.is_nested(given) or pa.types.is_nested(target):
         return _nested(values, field, target)
     if (advice := _advice(given, target)) is not None:
@@ -125,19 +133,21 @@ def _changes(before: pa.ChunkedArray, after: pa.ChunkedArray) -> bool:
     return not pc.all(pc.or_(is_same, are_null), min_count=0).as_py()
 
 
-def _from_strings(values: pa.ChunkedArray, field: SchemaField) -> pa.ChunkedArray:
+def _from_strings(values: pa.ChunkedArray, field: SchemaField, *, is_utc_without_zone: bool) -> pa.ChunkedArray:
     strings = values.cast(pa.string()).combine_chunks()
+    needs_zone = field.type == "timestamp" and not is_utc_without_zone
     try:
-        return pa.chunked_array([csv_types.convert(strings, field.type, stated=True)])
+        return pa.chunked_array([csv_types.convert(strings, field.type, stated=not needs_zone)])
     except csv_types.ValueMismatch as mismatch:
-        raise unfit_string(field.name, strings[mismatch.index].as_py(), field.type) from mismatch
+        string = strings[mismatch.index].as_py()
+        raise unfit_string(field.name, string, field.type, _NO_ZONE if needs_zone else _CORRECT) from mismatch
 
 
-def unfit_string(name: str, value: str, type_: str) -> errors.SchemaMismatch:
+def unfit_string(name: str, value: str, type_: str, advice: str = _CORRECT) -> errors.SchemaMismatch:
     """The error of a string that is no value of a column's type."""
     string = value[:_VALUE_CHARS_MAX]
     return errors.SchemaMismatch(
-        f"column {name}: the string {string!r} does not fit {type_}; correct it, or cast the column explicitly",
+        f"column {name}: the string {string!r} does not fit {type_}; {advice}",
         {"column": name, "value": string, "wanted": type_},
     )
 

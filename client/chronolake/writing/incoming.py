@@ -27,7 +27,7 @@ from chronolake.writing import (
 )
 from chronolake.writing.choices import Replaces
 from chronolake.writing.column_names import ARROW
-from chronolake_model.tables import Table
+from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import IndexType, Operation, TableType
 
 GivenRows: TypeAlias = Any
@@ -222,7 +222,7 @@ def _tagged(
 
     def tagged(batch: pa.RecordBatch, first: int) -> list[pa.RecordBatch]:
         given = {field.name: pa.chunked_array([batch.column(sources[field.name])]) for field in fields}
-        rows = pa.table({field.name: conversions.converted(given[field.name], field) for field in fields})
+        rows = pa.table({field.name: _converted(given[field.name], field, treatment) for field in fields})
         result = tagging.tagged(rows)
         if treatment.is_of_files:
             result = _ordered(result, batch, table, first)
@@ -238,6 +238,10 @@ def _tagged(
                 yield from pending.popleft().result()
         while pending:
             yield from pending.popleft().result()
+
+
+def _converted(values: pa.ChunkedArray, field: SchemaField, treatment: RowTreatment) -> pa.ChunkedArray:
+    return conversions.converted(values, field, is_utc_without_zone=treatment.is_of_files)
 
 
 def _ordered(tagged: pa.Table, batch: pa.RecordBatch, table: Table, first: int) -> pa.Table:

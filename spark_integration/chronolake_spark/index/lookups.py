@@ -8,6 +8,7 @@ are read, and merged with the log files.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from chronolake_model.file_names import bucket_of
 from chronolake_model.files import FileSlice, Snapshot
 from chronolake_model.filters import PARTS_MAX, TEXT_CHARACTERS_MAX, And, Filter, In
 from chronolake_model.scans import PARTITIONS_MAX
-from chronolake_model.tables import Table
+from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import IndexType
 from chronolake_spark import errors
 from chronolake_spark.driver import schema
@@ -106,7 +107,10 @@ def wanted_keys(table: Table, keys: Sequence[Key]) -> WantedKeys:
     names = list(dict.fromkeys([*table.record_key_fields, *(partitions if has_partitions else [])]))
     fields = [field for field in table.schema if field.name in names]
     rows = pa.table(
-        {field.name: _key_values.of(table, field, [key[field.name] for key in dicts]) for field in fields}
+        {
+            field.name: _key_values.of(table, field, [_with_zone(key[field.name], field) for key in dicts])
+            for field in fields
+        }
     )
     tagging = arrow_tags.tagging(table, rows.schema, {name: name for name in rows.column_names}, deletes=True)
     wanted = [columns.RECORD_KEY, columns.BUCKET]
@@ -114,6 +118,12 @@ def wanted_keys(table: Table, keys: Sequence[Key]) -> WantedKeys:
         wanted.append(columns.PARTITION_PATH)
     tags = tagging.tagged(rows).select(wanted).group_by(wanted).aggregate([])
     return WantedKeys(tags, _filter(table, rows), table.index.type is IndexType.BUCKET)
+
+
+def _with_zone(value: Any, field: SchemaField) -> Any:
+    """A time without a zone as a local time, which PySpark gives and takes for a timestamp."""
+    is_naive = isinstance(value, datetime.datetime) and value.tzinfo is None
+    return value.astimezone() if is_naive and field.type == "timestamp" else value
 
 
 def _partition_fields(table: Table) -> list[str]:
