@@ -38,6 +38,7 @@ from tests.published import PublishedTable, Row, parquet
 
 BUCKETS: Final = 2
 READ_OPTIMIZED: Final = "hoodie.datasource.query.type"
+_TIMES: Final[Mapping[str, pa.DataType]] = {"date": pa.date32(), "timestamp": pa.timestamp("us", "UTC")}
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -350,10 +351,18 @@ class KeyedTable(PublishedTable):
                 for record in deleted
             ]
         if block.type is BlockType.AVRO_DATA:
-            rows = list(log_blocks.read_avro(block, path))
+            rows = [self._with_times(row) for row in log_blocks.read_avro(block, path)]
         else:
             rows = pq.read_table(io.BytesIO(block.content)).to_pylist()
         return [(row[RECORD_KEY], self._entry(row)) for row in rows]
+
+    def _with_times(self, row: Row) -> Row:
+        """A row of an Avro block with dates and times as Python has them."""
+        times = {field.name: _TIMES.get(str(field.type)) for field in self.table.definition.schema}
+        return {
+            name: pa.scalar(value, type_).as_py() if (type_ := times.get(name)) is not None else value
+            for name, value in row.items()
+        }
 
     def _of_path(self, path: str) -> dict[int, FileSlice]:
         return {bucket: part for (own_path, bucket), part in self.slices().items() if own_path == path}
