@@ -20,6 +20,7 @@ import pytest
 
 import chronolake
 from chronolake import Action, State
+from chronolake.indexes.record import record_index
 from chronolake.slices import errors
 from chronolake.writing import incoming, local_writes, written_files
 from chronolake_model.tables import BucketIndex
@@ -145,6 +146,20 @@ def test_rows_come_from_each_library(new_rows: NewTable, given: Callable[[pa.Tab
     result = table.upsert(given(rows))
     assert result.counts.read == 2
     assert sorted(table.to_arrow().to_pylist(), key=str) == sorted(rows.to_pylist(), key=str)
+
+
+@pytest.mark.parametrize("failure", [OSError("lost"), pa.ArrowInvalid("broken")], ids=["storage", "arrow"])
+def test_a_write_is_not_failed_by_the_record_index_after_it(
+    new_rows: NewTable, failure: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = new_rows(index=BucketIndex(IndexType.RECORD), partition_fields=[])
+
+    def fail(*_: object, **_named: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(record_index.RecordIndex, "catch_up", fail)
+    record_index.follow(table)
+    assert f"the record index was not updated after a write: {failure}" in caplog.text
 
 
 def test_maps_are_dicts_or_pairs_as_they_are_read(new_rows: NewTable) -> None:

@@ -239,7 +239,7 @@ def follow(table: BlockingTable, distributed: Distributed | None = None) -> None
         return
     try:
         RecordIndex(table).catch_up(distributed=distributed)
-    except (ChronolakeError, OSError) as failure:  # OSError: of Arrow's storage
+    except (ChronolakeError, OSError, pa.ArrowException) as failure:  # OSError: of Arrow's storage
         _LOG.warning("%s: the record index was not updated after a write: %s", table.definition.name, failure)
 
 
