@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -126,6 +127,42 @@ def test_a_query_joins_states_of_tables_that_are_found_by_name(
     """
     assert cli("query", sql, "--json").json == [{"id": 1, "before": 10, "after": 11}]
     assert cli("query", f'select count(*) as rows from "{name}@{first}"', "-o", "csv").out == "rows\n4\n"
+
+
+def test_a_query_reads_tables_at_one_moment_and_as_of_a_cut(
+    cli: Cli, client: chronolake.Client, new_rows: NewTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = new_rows(), new_rows()
+    write(first, (1, 10, "a", 1))
+    write(second, (1, 10, "a", 1))
+    cut = client.cut(tables=[first.name, second.name]).to_json()
+    sql = f"select (select count(*) from {first.name}) as a, (select count(*) from {second.name}) as b"
+    note_time = rows._note_time
+
+    def write_between(*arguments: Any) -> None:
+        write(second, (2, 20, "b", 1))
+        monkeypatch.setattr(rows, "_note_time", note_time)
+
+    monkeypatch.setattr(rows, "_note_time", write_between)
+    assert cli("query", sql, "-o", "csv").out == "a,b\n1,1\n"
+    assert cli("query", sql, "-o", "csv").out == "a,b\n1,2\n"
+    assert cli("query", sql, "--as-of", cut, "-o", "csv").out == "a,b\n1,1\n"
+
+
+def test_a_query_reads_a_table_whatever_its_name_is(
+    cli: Cli, client: chronolake.Client, orders: chronolake.Table, new_rows: NewTable
+) -> None:
+    definition = new_rows().definition
+    for name in ("rows_0", "rows_1"):
+        client.create_table(
+            f"rows.{name}",
+            base_path=f"{definition.base_path}_{name}",
+            schema=definition.schema,
+            record_key_fields=["id"],
+        )
+    counts = [f"(select count(*) from {name})" for name in ("rows_0", "rows_1", orders.name)]
+    sql = f"select {' + '.join(counts)} as n"
+    assert cli("query", sql, "-o", "csv").out == "n\n4\n"
 
 
 def test_columns_of_one_name_are_told_apart(cli: Cli, orders: chronolake.Table, first: str) -> None:

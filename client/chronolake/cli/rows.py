@@ -13,6 +13,7 @@ import typer
 import chronolake
 from chronolake import errors
 from chronolake.cli import context, files, filters, options, output, row_output
+from chronolake_model.cuts import CUT_TABLES_MAX
 from chronolake_model.names import split_table_name
 from chronolake_model.times import format_time, from_datetime, parse_time
 
@@ -73,6 +74,7 @@ def head(
 
 def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="A query in DuckDB's SQL.", show_default=False)],
+    as_of: files.AsOfOption = None,
     form: row_output.OutputOption = row_output.Form.TABLE,
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=1, help="At most this number of rows.")
@@ -82,7 +84,7 @@ def query(
 
     A table is named as NAMESPACE.TABLE, or TABLE if no other namespace has one of this name. With a time, as
     shop.orders@2026-01-31T12:00:00Z, it is read as of this time; orders@earliest and an instant's digits are
-    possible too.
+    possible too. Names without a time are read as of --as-of, or else at one moment: a cut of these tables.
     """
     try:
         import duckdb  # noqa: PLC0415  # an extra
@@ -94,7 +96,7 @@ def query(
         unknown: list[str] = []
         try:
             _refuse_writes(connection, text)
-            unknown = register(client, connection, text)
+            unknown = register(client, connection, text, as_of)
             result = connection.sql(text)
             if result is None:
                 context.fail("the text is not a query: it has no rows", exit_code=output.USAGE)
@@ -155,32 +157,47 @@ def _with_tables(client: chronolake.Client, reason: str, unknown: list[str]) -> 
     return f"there is no table {name.partition('@')[0]}; the server has {listed or 'no tables'}"
 
 
-def register(client: chronolake.Client, connection: duckdb.DuckDBPyConnection, sql: str) -> list[str]:
+def register(
+    client: chronolake.Client, connection: duckdb.DuckDBPyConnection, sql: str, as_of: str | None = None
+) -> list[str]:
     """Make the tables that a query names known to DuckDB, and return the names of those that are not found.
 
-    DuckDB finds them itself, or refuses them.
+    DuckDB finds them itself, or refuses them. Tables without a time are read as of ``as_of``, or at one cut.
     """
+    found: list[tuple[tuple[str, ...], chronolake.Table, str]] = []
     unknown: list[str] = []
     serialized = connection.execute("select json_serialize_sql(?)", [sql]).fetchone()
     assert serialized is not None
     tree = json.loads(serialized[0])
     expressions = set(_expressions_in(tree))
-    for number, parts in enumerate(sorted(set(_names_in(tree)))):
+    for parts in sorted(set(_names_in(tree))):
         name, _, time = parts[-1].partition("@")
         table = _found(client, [*parts[:-1], name], expressions)
         if table is None:
             unknown.append(".".join(parts))
-            continue
-        as_of = options.read_time(time) if time else None
-        _note_time(client, table, as_of)
+        else:
+            found.append((parts, table, time))
+    cut = _cut_of(client, [table for _, table, time in found if not time]) if as_of is None else as_of
+    for number, (parts, table, time) in enumerate(found):
+        moment = options.read_time(time) if time else cut
+        _note_time(client, table, moment)
         if any(_HAS_NAN.search(field.type) for field in table.definition.schema):
             # PyArrow, to which DuckDB passes filters, has NaN greater than nothing.
             connection.execute("set disabled_optimizers = 'filter_pushdown'")
-        connection.register(f"rows_{number}", table.to_dataset(as_of))
+        view = f"@{number}"  # No table has such a name.
+        connection.register(view, table.to_dataset(moment))
         if len(parts) > 1:
             connection.execute(f"create schema if not exists {_quoted(parts[0])}")
-        connection.execute(f"create view {'.'.join(map(_quoted, parts))} as from rows_{number}")
+        connection.execute(f"create view {'.'.join(map(_quoted, parts))} as from {_quoted(view)}")
     return unknown
+
+
+def _cut_of(client: chronolake.Client, tables: list[chronolake.Table]) -> str | None:
+    """The JSON of a cut of these tables; None for one, whose newest state is read."""
+    if len(tables) < 2:
+        return None
+    names = sorted({table.name for table in tables})
+    return client.cut(tables=names if len(names) <= CUT_TABLES_MAX else None).to_json()
 
 
 def _names_in(node: object) -> Iterator[tuple[str, ...]]:
