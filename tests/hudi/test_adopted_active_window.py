@@ -234,7 +234,7 @@ def changes(spark: HudiSpark, path: Path, after: str, until: str) -> Rows:
 def test_hudi_reads_on_both_sides_of_both_borders_and_archives_on_after_a_release(
     hudi_spark: HudiSpark, client: chronolake.Client, adopt: Adopt, tmp_path: Path, name: str
 ) -> None:
-    """apache/hudi PR 19338, PR 19553, #6167: incremental queries over a partly archived range lost commits."""
+    """apache/hudi PR 19338, 19553, 12385, #6167, #2818: incremental reads of archived ranges lost commits."""
     path = unpacked(name, tmp_path)
     table = adopt(path)
     times = [

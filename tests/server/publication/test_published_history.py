@@ -81,6 +81,7 @@ def test_the_oldest_instants_are_in_the_history_and_hudi_reads_the_same_rows(key
     "damage", ["version", "other-version", "manifest", "manifest-content", "data", "cut", "all"]
 )
 def test_a_damaged_history_is_written_again_by_the_next_publisher(keyed_table: KeyedTable, damage: str) -> None:
+    """apache/hudi PR 11271: without a manifest Hudi's readers lose all of the history."""
     table = keyed_table
     fill(table, 9)
     before, number = archived(table), int(table.body(f"{HISTORY_FOLDER}/_version_"))
@@ -159,7 +160,7 @@ def test_foreign_files_hold_the_timeline_and_a_foreign_manifest_is_one(keyed_tab
 
 
 def test_no_two_rows_have_one_requested_time_and_each_has_a_completion(keyed_table: KeyedTable) -> None:
-    """apache/hudi#13264, PR 10244 and PR 19452: Hudi's readers take one of two, and fail without completion."""
+    """apache/hudi#13264, PR 13579, 10244, 19452: readers take one of two, and fail without completion."""
     table = keyed_table
     table.publish()
     table.table.change_schema([AddColumn("note", "string")])
