@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -11,8 +12,10 @@ import polars
 import pyarrow as pa
 import pytest
 
+from chronolake.slices import arrow_types
 from chronolake.slices.errors import SchemaMismatch
 from chronolake.writing import conversions, python_values
+from chronolake_model import column_types
 from chronolake_model.tables import SchemaField
 
 
@@ -26,6 +29,9 @@ def of_polars(values: list[Any]) -> pa.ChunkedArray:
     return pa.RecordBatchReader.from_stream(polars.DataFrame({"v": values})).read_all()["v"]
 
 
+DAY, NOON_UTC = date(2024, 1, 1), datetime(2024, 1, 1, 12, tzinfo=UTC)
+NOON = NOON_UTC.replace(tzinfo=None)
+ROW = {"a": 1.0, "b": Decimal("1.5"), "c": 1, "d": None}
 LISTS = pa.array([[{"x": 2, "y": 1}], None, [{"x": 4, "y": 3}, None], []])
 MAPS = pa.array(
     [[("a", {"x": 2, "y": 1})], None, [("b", {"x": 4, "y": 3})]],
@@ -96,6 +102,9 @@ def test_a_value_that_the_type_holds_is_converted(type_: str, values: pa.Array, 
         ("array<double>", pa.array([[2**53 + 1]]), "cannot hold every value"),
         ("array<decimal(4,2)>", pa.array([[Decimal("1.125")]]), "cannot hold every value"),
         ("array<decimal(4,2)>", pa.array([[Decimal("123.5")]]), "cannot hold every value"),
+        ("array<struct<a:int>>", pa.array([[{"a": "1"}]]), "cannot hold every value"),
+        ("struct<a:timestamp>", pa.array([{"a": NOON}]), "cannot hold every value"),
+        ("map<bigint,int>", pa.array([[(1, 1)]], pa.map_(pa.int32(), pa.int32())), "cannot hold every value"),
         ("struct<a:int>", pa.array([{"a": 1, "c": 2}]), "cannot hold every value"),
         ("struct<x:int>", pa.array([{"x": 1, "X": 2}]), "cannot hold every value"),
         ("decimal(4,2)", pa.array([1.155]), "cannot hold every value"),
@@ -113,8 +122,6 @@ def test_a_string_with_a_zone_is_a_time(zone: str) -> None:
     assert time == datetime.fromisoformat(f"2024-01-01T12:00:00{zone}")
 
 
-DAY, NOON_UTC = date(2024, 1, 1), datetime(2024, 1, 1, 12, tzinfo=UTC)
-NOON = NOON_UTC.replace(tzinfo=None)
 NANOSECONDS = pandas.Timestamp("2024-01-01 00:00:00.123456789")
 
 
@@ -159,3 +166,42 @@ def test_times_of_one_kind_are_taken() -> None:
 
 def test_integers_of_python_beyond_64_bits_are_decimals() -> None:
     assert python_values.table_of({"v": [2**70, None, -1]})["v"].to_pylist() == [2**70, None, -1]
+
+
+TYPES = ("boolean", "int", "double", "decimal(4,2)", "string", "binary", "date", "timestamp", "timestamp_ntz")
+NUMBERS = {"int", "double", "decimal(4,2)"}
+TAKEN = {
+    "boolean": {"string"},
+    "int": NUMBERS | {"string"},
+    "double": NUMBERS,
+    "decimal(4,2)": NUMBERS,
+    "string": set(TYPES),
+    "binary": set[str](),
+    "date": {"timestamp_ntz", "string"},
+    "timestamp": set[str](),
+    "timestamp_ntz": {"date"},
+}
+"""For each type of a file, the other types of columns that may take its values."""
+VALUES = {
+    "boolean": True,
+    "int": 1,
+    "double": 1.0,
+    "decimal(4,2)": Decimal("1.00"),
+    "string": "1",
+    "binary": b"1",
+    "date": DAY,
+    "timestamp": NOON_UTC,
+    "timestamp_ntz": NOON.replace(hour=0),
+}
+
+
+@pytest.mark.parametrize("wanted", TYPES)
+@pytest.mark.parametrize("given", TYPES)
+def test_one_rule_says_which_types_of_files_a_column_takes(given: str, wanted: str) -> None:
+    is_taken = given == wanted or wanted in TAKEN[given]
+    values = pa.array([VALUES[given]], arrow_types.of(column_types.parse(given)))
+
+    assert (conversions.other_kind(given, wanted) is None) == is_taken
+    if given != "string":
+        with contextlib.nullcontext() if is_taken else pytest.raises(SchemaMismatch, match="not converted"):
+            converted(wanted, values)

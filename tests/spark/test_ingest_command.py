@@ -214,6 +214,27 @@ def test_files_that_do_not_fit_an_existing_table_are_refused(columns: list[Field
         ingest_request.check_fits(table, ID_DAY_OP, dataclasses.replace(request, op_column="opp"))
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted", "advice"),
+    [
+        ("timestamp_ntz", "timestamp", "give it a time zone"),
+        ("timestamp", "date", "give it a time zone"),
+        ("double", "string", "convert it to strings yourself"),
+        ("boolean", "int", "cast it yourself"),
+    ],
+)
+def test_a_column_of_another_kind_is_refused_before_an_engine_converts_it(
+    given: str, wanted: str, advice: str
+) -> None:
+    fields = [SchemaField("V", wanted, field_id=1)]
+    table = msgspec.structs.replace(table_at("/lake/t"), schema=fields)
+
+    with pytest.raises(
+        SchemaMismatch, match=f"column V of the files of a.csv is {given}, .*{wanted}.*{advice}"
+    ):
+        ingest_request.check_fits(table, [Field("v", given)], IngestRequest("shop.other", "a.csv", ()))
+
+
 def test_the_plan_of_an_expression_is_left_out_of_its_refusal() -> None:
     failure = AnalysisException(
         "[UNRESOLVED_COLUMN] A column with name `nme` cannot be resolved. Did you mean [`name`]? "

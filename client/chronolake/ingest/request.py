@@ -19,7 +19,7 @@ from chronolake.ingest.formats import Format
 from chronolake.ingest.loaded_files import LoadedFiles
 from chronolake.ingest.source_files import SourceFiles
 from chronolake.slices import errors
-from chronolake.writing import column_names
+from chronolake.writing import column_names, conversions
 from chronolake_model import base_paths, column_types
 from chronolake_model.tables import CreateTable, Field, NewField, Table
 from chronolake_model.vocabulary import IndexType, TableType
@@ -267,8 +267,11 @@ def check_options(table: Table, request: IngestRequest) -> None:
 
 
 def check_fits(table: Table, fields: Sequence[Field], request: IngestRequest) -> None:
-    """Refuse files that lack columns of a table that exists, or have others that are not to be added."""
-    have = {field.name.lower() for field in fields}
+    """Refuse files that lack columns of a table that exists, or have others that are not to be added.
+
+    Also a column of another kind than the table's: the engines would convert it by rules of their own.
+    """
+    have = {field.name.lower(): field.type for field in fields}
     wanted = {field.name.lower() for field in table.schema}
     if missing := [field.name for field in table.schema if field.name.lower() not in have]:
         derive = ""
@@ -296,6 +299,14 @@ def check_fits(table: Table, fields: Sequence[Field], request: IngestRequest) ->
             "or name the one with the operation of each row with --op-column",
             {"unknown": [field.name for field in unknown]},
         )
+    for field in table.schema:
+        given = have[field.name.lower()]
+        if (advice := conversions.other_kind(given, field.type)) is not None:
+            raise errors.SchemaMismatch(
+                f"the column {field.name} of the files of {request.source} is {given}, which is not converted "
+                f"to the {field.type} of {table.name}; {advice}",
+                {"column": field.name, "given": given, "wanted": field.type},
+            )
 
 
 def _comparable(base_path: str) -> str | None:

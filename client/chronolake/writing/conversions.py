@@ -51,6 +51,19 @@ def converted(
     return result
 
 
+def other_kind(given: str, wanted: str) -> str | None:
+    """The advice for a column of one type of a table, of which another type takes no value; None if it may.
+
+    Nested types are not looked at.
+    """
+    if given == wanted:
+        return None
+    types = [arrow_types.of(column_types.parse(type_)) for type_ in (given, wanted)]
+    if any(map(pa.types.is_nested, types)) or _is_string(types[0]):
+        return None
+    return _advice(*types)
+
+
 def _cast(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray | None:
     """The values in another type; None if one would change."""
     try:
@@ -65,7 +78,7 @@ def _back(result: pa.ChunkedArray, given: pa.DataType) -> pa.ChunkedArray:
     types = (result.type, given)
     if any(map(pa.types.is_decimal, types)) and any(map(pa.types.is_floating, types)):
         result = result.cast(pa.string())
-    return result.cast(given)
+    return _decimals(result, given).cast(given)
 
 
 def _decimals(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
@@ -153,45 +166,49 @@ def unfit_string(name: str, value: str, type_: str, advice: str = _CORRECT) -> e
 
 
 def _nested(values: pa.ChunkedArray, field: SchemaField, target: pa.DataType) -> pa.ChunkedArray:
-    parts = [_reordered(chunk, target) for chunk in values.chunks]
-    ordered = pa.chunked_array(parts, parts[0].type if parts else target)
-    if not _may_fit(ordered.type, target):
-        raise _mismatch(field, values.type)
     try:
-        return ordered.cast(target)
+        parts = [_within(chunk, target).cast(target) for chunk in values.chunks]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
         raise _mismatch(field, values.type) from exc
+    return pa.chunked_array(parts, target)
 
 
-def _may_fit(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a cast changes no value, or fails: as ``fits``, and for integers, decimals and strings."""
-    if (inner := _inner_types(given, wanted)) is not None:
-        return all(_may_fit(left, right) for left, right in inner)
-    are_exact = pa.types.is_integer(given) and (pa.types.is_integer(wanted) or pa.types.is_floating(wanted))
-    are_exact = are_exact or (pa.types.is_decimal(given) and pa.types.is_decimal(wanted))
-    return are_exact or (_is_string(given) and _is_string(wanted)) or fits(given, wanted)
-
-
-def _reordered(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Structs, at any depth, with their fields in the order of the table, if they have the same ones."""
+def _within(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Nested values with structs in the table's order. Raises ``pa.ArrowInvalid`` for values that change."""
     given = values.type
     if _is_list(given) and pa.types.is_list(target):
-        items = _reordered(values.values, target.value_type)
+        items = _within(values.values, target.value_type)
         as_list = pa.large_list if pa.types.is_large_list(given) else pa.list_
         return _with_items(values, as_list(items.type), items)
-    if pa.types.is_map(given) and pa.types.is_map(target):
-        items = _reordered(values.items, target.item_type)
+    if pa.types.is_map(given) and pa.types.is_map(target) and _text(given.key_type) == _text(target.key_type):
+        items = _within(values.items, target.item_type)
         type_ = pa.map_(given.key_type, items.type)
         entries = pa.StructArray.from_arrays([values.keys, items], fields=[type_.key_field, type_.item_field])
         return _with_items(values, type_, entries)
-    if not (pa.types.is_struct(given) and pa.types.is_struct(target)):
-        return values
-    by_name = {field.name.lower(): field.name for field in given}
-    if len(by_name) < given.num_fields or set(by_name) != {field.name.lower() for field in target}:
-        return values
-    parts = [_reordered(pc.struct_field(values, by_name[field.name.lower()]), field.type) for field in target]
+    if pa.types.is_struct(given) and pa.types.is_struct(target):
+        return _struct(values, target)
+    plain = _plain(pa.chunked_array([values]))
+    if pa.types.is_null(plain.type) or plain.type == target:
+        return plain.cast(target).combine_chunks()
+    if not _are_of_a_kind(plain.type, target) or (result := _cast(plain, target)) is None:
+        raise pa.ArrowInvalid(f"{given} is not {target}")
+    return result.combine_chunks()
+
+
+def _struct(values: pa.Array, target: pa.StructType) -> pa.Array:
+    by_name = {field.name.lower(): field.name for field in values.type}
+    if len(by_name) < values.type.num_fields or set(by_name) != {field.name.lower() for field in target}:
+        raise pa.ArrowInvalid("its fields are others")
+    parts = [_within(pc.struct_field(values, by_name[field.name.lower()]), field.type) for field in target]
     fields = [pa.field(field.name, part.type) for field, part in zip(target, parts, strict=True)]
     return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null())
+
+
+def _are_of_a_kind(given: pa.DataType, target: pa.DataType) -> bool:
+    """Whether values within a nested one may be converted. Strings only stay strings there."""
+    if pa.types.is_nested(given) or pa.types.is_nested(target):
+        return False
+    return _is_string(given) == _is_string(target) if _is_string(given) else _advice(given, target) is None
 
 
 def _with_items(values: pa.Array, type_: pa.DataType, items: pa.Array) -> pa.Array:
