@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from chronolake.ingest import json_files, json_records, json_types
 from chronolake.ingest.csv_files import ReadOptions, TargetColumn
 from chronolake.ingest.file_rows import FilePart, FileRows
 from chronolake.ingest.formats import Format
-from chronolake_model.tables import Field
+from chronolake.writing import conversions
+from chronolake_model.tables import Field, SchemaField
 from chronolake_spark import errors
 
 
@@ -176,6 +178,22 @@ def test_a_column_of_strings_in_the_table_is_one_of_strings(file: Path):
     fields = json_types.fields_of(json_files.shape_of([file]), reading)
 
     assert [field.type for field in fields] == ["struct<x:bigint>", "string"]
+
+
+@pytest.mark.parametrize("numbers", [["1", "-0"], ["0.5", "-0.0"], ["0.5"] * 40 + ["-0.0"], ["0.5", "-0E-1"]])
+@pytest.mark.parametrize(("type_", "zero"), [("double", "-0.0"), ("float", "-0.0"), ("bigint", "0")])
+def test_a_negative_zero_keeps_its_sign_in_a_column_that_has_one(
+    file: Path, numbers: list[str], type_: str, zero: str
+):
+    file.write_text("".join(f'{{"v":{number}}}\n' for number in numbers))
+    reading = ReadOptions(known={"v": TargetColumn(type_)})
+
+    fields = json_types.fields_of(json_files.shape_of([file]), reading)
+    rows = FileRows.of(Format.JSON, fields, reading)
+    values = pa.chunked_array([batch["v"] for batch, _ in rows.batches(FilePart(0, file))])
+    stored = conversions.converted(values.slice(len(values) - 1), SchemaField("v", type_, field_id=1))
+
+    assert str(stored[0]) == zero
 
 
 def test_with_all_strings_only_arrays_and_objects_keep_their_kind(file: Path):

@@ -119,14 +119,18 @@ def _byte(byte: int) -> str:
 def _numbers(shape: Shape) -> Iterator[str]:
     """Patterns of numbers that have no more digits than those of the shape, before and after the point.
 
-    A number without a point is an integer of 64 bits, unless decimals make the difference irrelevant.
+    A number without a point is an integer of 64 bits, unless decimals make the difference irrelevant. Only zero
+    may have a sign that the shape has to know.
     """
     digits = min(shape.whole_digits, DECIMAL_PRECISION_MAX)
     if shape.has_int64:
-        yield "-?0"
+        yield "-?0" if shape.has_negative_zero else "0"
         yield f"-?[1-9][0-9]{{0,{min(digits, digits if shape.has_decimals else INT64_DIGITS) - 1}}}"
         if digits > INT64_DIGITS:
             yield f"-?[1-8][0-9]{{{INT64_DIGITS}}}"
     if shape.scale:
-        whole = f"(?:0|[1-9][0-9]{{0,{digits - 1}}})" if digits > 0 else "0"
-        yield rf"-?{whole}\.[0-9]{{1,{min(shape.scale, DECIMAL_PRECISION_MAX)}}}"
+        scale = min(shape.scale, DECIMAL_PRECISION_MAX)
+        if digits > 0:
+            yield rf"-?[1-9][0-9]{{0,{digits - 1}}}\.[0-9]{{1,{scale}}}"
+        yield rf"0\.[0-9]{{1,{scale}}}"
+        yield rf"-0\.[0-9]{{0,{scale - 1}}}{'[0-9]' if shape.has_negative_zero else '[1-9]'}"

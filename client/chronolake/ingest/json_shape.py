@@ -33,7 +33,7 @@ class Shape:
 
     ``has_int64`` says that numbers are integers of 64 bits, ``has_decimals`` that there are others. The largest
     number has ``whole_digits`` before the point (less than one if it begins with zeros), and ``scale`` is the
-    largest number of digits after it.
+    largest number of digits after it. ``has_negative_zero`` says that a number is ``-0``.
     """
 
     path: str
@@ -47,6 +47,7 @@ class Shape:
     has_decimals: bool = False
     whole_digits: int = 0
     scale: int = 0
+    has_negative_zero: bool = False
 
     @property
     def decimal_digits(self) -> tuple[int, int]:
@@ -165,5 +166,6 @@ class Shape:
             self.has_int64 = True
         else:
             self.has_decimals = True
+        self.has_negative_zero |= number.startswith("-") and not any(digits)
         self.scale = max(self.scale, -exponent)
         self.whole_digits = max(self.whole_digits, len(digits) + exponent)

@@ -22,21 +22,24 @@ from chronolake_model.tables import Field
 
 _INT64_DIGITS: Final = 18
 """Maximum number of digits of a decimal that has eight bytes."""
+_FLOATS: Final = ("float", "double")
 _STRING: Final = PrimitiveType(csv_types.STRING)
 
 
 def fields_of(shape: Shape, reading: ReadOptions) -> list[Field]:
     """The columns of records of ``shape``, in the order of their names.
 
-    A column of strings in the table is one here too, and holds numbers as they are written. Decimal columns
-    have room for larger numbers than the files have.
+    A column of strings in the table is one here too, and holds numbers as they are written. So is one of ``-0``
+    for a column of floats, because integers and decimals have no negative zero. Decimal columns have room for
+    larger numbers than the files have.
     """
     return [_column(name, shape.fields[name], reading) for name in sorted(shape.fields)]
 
 
 def _column(name: str, shape: Shape, reading: ReadOptions) -> Field:
     known = reading.column(name)
-    is_text = known is not None and known.type == csv_types.STRING
+    wanted = None if known is None else known.type
+    is_text = wanted == csv_types.STRING or (wanted in _FLOATS and shape.has_negative_zero)
     if is_text and shape.kind not in {JsonType.ARRAY, JsonType.OBJECT}:
         return Field(name, csv_types.STRING)
     type_ = _type(shape, all_strings=reading.default is not None)
