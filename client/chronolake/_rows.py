@@ -17,6 +17,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from chronolake.errors import ChronolakeError, HistoryCleaned
+from chronolake.indexes.tables import BlockingTable
 from chronolake.slices import arrow_types, columns, errors, merge, slice_reader, stored_slices
 from chronolake.slices.base_files import TableFolder
 from chronolake.slices.lazy_compute import pc
@@ -25,6 +27,7 @@ from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.files import ChangedFileGroup, Changes, FileSlice, Snapshot
 from chronolake_model.filters import Filter, columns_of
 from chronolake_model.names import listed
+from chronolake_model.problems import Problem, ProblemCode
 from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import IndexType
 
@@ -35,11 +38,38 @@ UPSERT, DELETE = "upsert", "delete"
 
 
 @dataclass(frozen=True, slots=True)
+class CleanCheck:
+    """Tells whether a clean has deleted files of a table as of ``time``, the earliest that is read."""
+
+    table: BlockingTable
+    time: str
+
+    def error(self) -> HistoryCleaned | None:
+        """The error for such a clean; None if there was none, or if the server does not answer."""
+        try:
+            definition = self.table.reload().definition
+        except (ChronolakeError, RuntimeError):  # RuntimeError: the client, or its event loop, was closed
+            return None
+        first = definition.cleaned_before
+        if first is None or self.time >= first:
+            return None
+        detail = (
+            f"a clean deleted files of {definition.name} as of {self.time} while they were read; the table is "
+            f"served from {first} on: read again, and hold the time by a lease (Table.reading), or retain more"
+        )
+        context = {"first_servable_time": first}
+        code = ProblemCode.HISTORY_CLEANED
+        return HistoryCleaned(
+            detail, Problem("about:blank", code.title, code.status, code, detail, context=context)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class RowReader:
     """Reads rows of a table with the columns that it has now, or those of ``names``, in this order.
 
     ``fields`` has the columns of each version of the schema that files were written with. Rows for which
-    ``where`` is not true are left out.
+    ``where`` is not true are left out. ``cleaned`` tells files that a clean deleted from lost ones.
     """
 
     table: Table
@@ -48,6 +78,7 @@ class RowReader:
     names: tuple[str, ...]
     where: Filter | None = None
     batch_rows: int = BATCH_ROWS
+    cleaned: CleanCheck | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -60,7 +91,7 @@ class RowReader:
         wanted = None if times is None else pa.array(sorted(times), pa.string())
         reader = self._reader([*needed, *([] if wanted is None else [columns.COMMIT_TIME])])
         found = _in_order((reader.rows(stored) for stored in slices), self._slices_at_once())
-        return map(functools.partial(self._matching, times=wanted), found)
+        return map(functools.partial(self._matching, times=wanted), self._checked(found))
 
     def of_state(self, snapshot: Snapshot) -> StateRows:
         """The rows of a snapshot."""
@@ -80,14 +111,22 @@ class RowReader:
         after = [stored_slices.of(group.after) for group in changes.file_groups if group.after is not None]
         times = None if changes.restores else [instant.requested_time for instant in changes.instants]
         yield from map(functools.partial(_of_change, change=UPSERT), self.rows(after, times))
-        deleted = self._deleted(changes, after)
+        deleted = self._checked(self._deleted(changes, after))
         yield from map(functools.partial(_of_change, change=DELETE), map(self._matching, deleted))
 
     def found(self, slices: Iterable[StoredSlice], keys: pa.Array) -> Iterator[pa.Table]:
         """The rows of slices with one of these record keys (texts), with all columns that files have."""
         reader = self._reader([*columns.META, *self.names]).only(keys)
-        for stored in slices:
-            yield from (rows for rows in reader.rows(stored) if len(rows))
+        found = (rows for stored in slices for rows in reader.rows(stored))
+        yield from (rows for rows in self._checked(found) if len(rows))
+
+    def _checked(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        try:
+            yield from tables
+        except (errors.BaseFileDamaged, errors.LogFileDamaged) as damage:
+            if self.cleaned is not None and (cleaned := self.cleaned.error()) is not None:
+                raise cleaned from damage
+            raise
 
     def _deleted(self, changes: Changes, after: Sequence[StoredSlice]) -> Iterator[pa.Table]:
         groups = [group for group in changes.file_groups if group.before is not None]
@@ -134,6 +173,7 @@ def reader(
     storage_options: Mapping[str, str],
     names: Sequence[str] | None,
     where: Filter | None,
+    cleaned: CleanCheck | None = None,
 ) -> RowReader:
     """A reader of all columns, or of those named: of the table, or Hudi's five. Raises ``SchemaMismatch``."""
     own = [field.name for field in table.schema]
@@ -150,7 +190,7 @@ def reader(
             f"{table.name} has no columns {', '.join(unknown)} to filter by; it has {', '.join(own)}",
             {"unknown": unknown},
         )
-    return RowReader(table, fields, storage_options, tuple(dict.fromkeys(chosen)), where)
+    return RowReader(table, fields, storage_options, tuple(dict.fromkeys(chosen)), where, cleaned=cleaned)
 
 
 def versions_of(slices: Iterable[FileSlice]) -> set[int]:
@@ -179,6 +219,10 @@ class StateRows:
     def table(self) -> pa.Table:
         """All rows."""
         return pa.concat_tables([self.schema.empty_table(), *self.reader.rows(self.slices)])
+
+    def without_client(self) -> StateRows:
+        """The same rows for another process: a file that a clean deleted counts as lost."""
+        return dataclasses.replace(self, reader=dataclasses.replace(self.reader, cleaned=None))
 
     def of_columns(self, names: Sequence[str]) -> StateRows:
         """The same rows with other columns."""

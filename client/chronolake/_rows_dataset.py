@@ -34,7 +34,7 @@ class RowsDataset(ds.UnionDataset):  # type: ignore[misc]  # pyarrow is untyped
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
-        return RowsDataset, (self._rows, self._filter)
+        return RowsDataset, (self._rows.without_client(), self._filter)
 
     @property
     def schema(self) -> pa.Schema:

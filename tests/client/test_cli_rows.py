@@ -147,6 +147,9 @@ def test_a_query_reads_tables_at_one_moment_and_as_of_a_cut(
     assert cli("query", sql, "-o", "csv").out == "a,b\n1,1\n"
     assert cli("query", sql, "-o", "csv").out == "a,b\n1,2\n"
     assert cli("query", sql, "--as-of", cut, "-o", "csv").out == "a,b\n1,1\n"
+    other = new_rows()
+    assert "does not have the table" in cli("query", f"from {other.name}", "--as-of", cut).err
+    assert "does not have the table" in cli("head", other.name, "--as-of", cut).err
 
 
 def test_a_query_reads_a_table_whatever_its_name_is(

@@ -113,6 +113,20 @@ def test_files_of_earlier_schemas_are_read_in_the_present_columns(new_rows: NewT
     assert table.to_arrow(before, columns=["extra"]).to_pylist() == [{"extra": None}, {"extra": None}]
 
 
+def test_a_read_that_a_clean_overtakes_says_so(new_rows: NewTable) -> None:
+    table = new_rows(type=TableType.COPY_ON_WRITE)
+    time = write(table, (2, 10, "a", 1)).completion_time
+    reads = [table.to_batches(time).read_all, table.to_dataset(time).to_table, table.to_polars(time).collect]
+    for amount in (11, 12):
+        write(table, (2, amount, "a", amount))
+    assert table.clean(retain_commits=1)
+    for read in reads:
+        with pytest.raises(
+            chronolake.errors.HistoryCleaned, match=r"deleted files .* hold the time by a lease"
+        ):
+            read()
+
+
 def test_batches_are_read_when_they_are_needed_and_leave_no_thread(new_rows: NewTable) -> None:
     table = new_rows(partition_fields=[])
     for group in range(40):
@@ -271,3 +285,20 @@ async def test_a_client_for_an_event_loop_reads_rows_too(
         table = await client.table(orders.name)
         assert amounts(await table.to_arrow()) == amounts(orders.to_arrow())
         assert (await table.to_batches(columns=["id"])).read_all().num_rows == 4
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_lost_file_is_found_also_in_the_thread_of_the_event_loop(
+    shared_server_url: str, new_rows: NewTable
+) -> None:
+    name = new_rows(type=TableType.COPY_ON_WRITE).name
+    async with chronolake.connect_async(shared_server_url) as client:
+        table = await client.table(name)
+        await table.insert([{"id": 2, "amount": 1, "note": "a", "ts": 1, "day": "0"}])
+        reader = await table.to_batches()
+        [path] = [of.base_file.path for of in (await table.snapshot()).slices if of.base_file is not None]
+        base_path = table.definition.base_path
+        chronolake.storage.open_filesystem(base_path)[0].delete_file(f"{base_path}/{path}")
+        with pytest.raises(BaseFileDamaged, match="not in storage"):
+            reader.read_all()

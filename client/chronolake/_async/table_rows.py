@@ -48,8 +48,8 @@ class AsyncTableRows(AsyncTableFiles):
 
         Slices are read in parallel, and their rows come in one order. A batch has ``batch_rows`` at most.
         Raises ``HistoryCleaned``, ``InvalidFilter``, ``ValueError`` for a text that is no filter,
-        ``SchemaMismatch`` for an unknown column; the reader raises ``BaseFileDamaged``, ``LogFileDamaged`` and
-        ``LogFileUnsupported``.
+        ``SchemaMismatch`` for an unknown column; the reader raises ``HistoryCleaned`` if a clean deletes files
+        meanwhile, ``BaseFileDamaged``, ``LogFileDamaged`` and ``LogFileUnsupported``.
         """
         rows = await self._state_rows(as_of, where, columns)
         return await concurrency.run_blocking(rows.batches, batch_rows)
@@ -133,7 +133,7 @@ class AsyncTableRows(AsyncTableFiles):
         """
         library("pyarrow")
         changes = await self.changes(from_, to)
-        reader = await self._row_reader(_slices_of(changes), where, columns)
+        reader = await self._row_reader(_slices_of(changes), where, columns, changes.from_ or changes.to)
         return await concurrency.run_blocking(reader.changed_rows, changes)
 
     async def differences_to_arrow(
@@ -152,7 +152,7 @@ class AsyncTableRows(AsyncTableFiles):
         from chronolake import _record_versions  # noqa: PLC0415  # an extra
 
         changes = await self.changes(from_, to)
-        reader = await self._row_reader(_slices_of(changes), None, columns)
+        reader = await self._row_reader(_slices_of(changes), None, columns, changes.from_ or changes.to)
         return await concurrency.run_blocking(_record_versions.differences, reader, changes)
 
     async def record_history(self, key: Any) -> list[RecordVersion]:
@@ -180,7 +180,7 @@ class AsyncTableRows(AsyncTableFiles):
             last = instant.completion_time
             groups = _record_versions.groups_of(self.definition, instant, changes, key_texts)
             if groups:
-                reader = await self._row_reader(_slices_of(changes), None, None)
+                reader = await self._row_reader(_slices_of(changes), None, None, changes.from_ or changes.to)
                 versions += await concurrency.run_blocking(
                     _record_versions.versions, reader, instant, groups, text
                 )
@@ -193,7 +193,7 @@ class AsyncTableRows(AsyncTableFiles):
         while True:
             pruned_by = self.definition.schema_version
             snapshot = await self._snapshot_for(as_of, where)
-            reader = await self._row_reader(snapshot.slices, where, columns)
+            reader = await self._row_reader(snapshot.slices, where, columns, snapshot.as_of)
             if where is None or pruned_by == reader.table.schema_version:
                 return reader.of_state(snapshot)
 
@@ -203,9 +203,13 @@ class AsyncTableRows(AsyncTableFiles):
         return await self.scan(filter_of(where, self.definition.schema), as_of)
 
     async def _row_reader(
-        self, slices: Iterable[FileSlice], where: Filter | str | None, columns: Sequence[str] | None
+        self,
+        slices: Iterable[FileSlice],
+        where: Filter | str | None,
+        columns: Sequence[str] | None,
+        time: str | None,
     ) -> RowReader:
-        """A reader of the rows of slices, in the columns that the table has now."""
+        """A reader of the rows of slices, as of ``time`` or later, in the columns that the table has now."""
         from chronolake import _rows  # noqa: PLC0415  # pyarrow and numpy are an extra
 
         # Fetched after the slices: so it knows every column that they may have.
@@ -216,7 +220,8 @@ class AsyncTableRows(AsyncTableFiles):
             call = calls.call(operations.catalog.GET_SCHEMA, self.name, version)
             fields[version] = (await self._transport.send(call)).fields
         filter = None if where is None else filter_of(where, table.schema)
-        return _rows.reader(table, fields, self.storage_options, columns, filter)
+        cleaned = None if time is None else _rows.CleanCheck(concurrency.blocking_table(self), time)
+        return _rows.reader(table, fields, self.storage_options, columns, filter, cleaned)
 
 
 def _dataset_of(rows: StateRows) -> ds.Dataset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
@@ -56,13 +57,14 @@ def head(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The number of rows.")] = HEAD_ROWS,
 ) -> None:
     """Show the first rows of a table, now or as of a time. Needs the extra arrow, and no Java."""
-    with context.client() as client:
+    with context.client() as client, contextlib.ExitStack() as leases:
         lake_table = client.table(table)
         _note_time(client, lake_table, as_of)
         wanted = None if where is None else filters.parsed(where, lake_table)
         try:
+            reading = leases.enter_context(lake_table.reading(as_of))
             rows = lake_table.to_batches(
-                as_of,
+                reading.as_of or as_of,
                 where=wanted,
                 columns=row_output.names_of(columns),
                 batch_rows=min(limit, _FIRST_ROWS_MAX) if wanted is None else None,
@@ -92,11 +94,15 @@ def query(
     except ImportError:
         context.fail("this needs duckdb: pip install 'chronolake[duckdb]'")
     text = with_times_quoted(sql)
-    with context.client() as client, duckdb.connect(config=_CONFIG) as connection:
+    with (
+        context.client() as client,
+        contextlib.ExitStack() as leases,
+        duckdb.connect(config=_CONFIG) as connection,
+    ):
         unknown: list[str] = []
         try:
             _refuse_writes(connection, text)
-            unknown = register(client, connection, text, as_of)
+            unknown = register(client, connection, leases, text, as_of)
             result = connection.sql(text)
             if result is None:
                 context.fail("the text is not a query: it has no rows", exit_code=output.USAGE)
@@ -158,11 +164,16 @@ def _with_tables(client: chronolake.Client, reason: str, unknown: list[str]) -> 
 
 
 def register(
-    client: chronolake.Client, connection: duckdb.DuckDBPyConnection, sql: str, as_of: str | None = None
+    client: chronolake.Client,
+    connection: duckdb.DuckDBPyConnection,
+    leases: contextlib.ExitStack,
+    sql: str,
+    as_of: str | None = None,
 ) -> list[str]:
     """Make the tables that a query names known to DuckDB, and return the names of those that are not found.
 
     DuckDB finds them itself, or refuses them. Tables without a time are read as of ``as_of``, or at one cut.
+    All are read under ``leases``.
     """
     found: list[tuple[tuple[str, ...], chronolake.Table, str]] = []
     unknown: list[str] = []
@@ -185,7 +196,11 @@ def register(
             # PyArrow, to which DuckDB passes filters, has NaN greater than nothing.
             connection.execute("set disabled_optimizers = 'filter_pushdown'")
         view = f"@{number}"  # No table has such a name.
-        connection.register(view, table.to_dataset(moment))
+        try:
+            reading = leases.enter_context(table.reading(moment))
+        except ValueError as exc:  # The cut lacks the table.
+            context.fail(str(exc), exit_code=output.USAGE)
+        connection.register(view, table.to_dataset(reading.as_of or moment))
         if len(parts) > 1:
             connection.execute(f"create schema if not exists {_quoted(parts[0])}")
         connection.execute(f"create view {'.'.join(map(_quoted, parts))} as from {_quoted(view)}")
