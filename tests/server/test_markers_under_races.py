@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
+from tests import examples
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
 from tests.server.rest import Json, marker, write_stat
 
-ROUNDS = 12
+ROUNDS = 12 if examples.ALL else 4
+"""Four are both ends of an instant at both servers."""
 TASKS = 16
 REQUESTS_MAX = 12
 """Requests of a task during the end of the instant; completing must succeed in spite of them."""

@@ -18,6 +18,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_model import instants, readers, scans, slices, tables
 from chronolake_model.files import ARROW
 from chronolake_model.names import TABLE_NAME_PATTERN, decoder_pattern, document_pattern
+from tests import examples
 from tests.fix_server import ServerProcess
 from tests.fuzz import attack
 
@@ -32,7 +33,7 @@ PATTERNS = [
 ]
 
 SEED = 20261122
-SECONDS = 20
+SECONDS = 20 if examples.ALL else 12
 
 
 @pytest.fixture(scope="module")

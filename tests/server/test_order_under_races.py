@@ -13,13 +13,14 @@ from itertools import pairwise
 import pytest
 
 from chronolake_model.file_names import bucket_file_id
+from tests import examples
 from tests.fix_server import ServerProcess
 from tests.forked_program import run
 from tests.server import database, rest
 from tests.server.load import PARTITIONS, Group, Load
 
-WRITERS = 64
-BETWEEN_TROUBLES = 32
+WRITERS = 64 if examples.ALL else 32
+BETWEEN_TROUBLES = WRITERS // 2
 """Cycles that complete between one fault and the next: they show that the load continues."""
 DEADLINE_SECONDS = 240.0
 

@@ -25,6 +25,7 @@ from chronolake_metastore.proof.archived_rows import ArchivedLogRows
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import packed_results
 from chronolake_metastore.store.postgres.engine import Database
+from tests.examples import ALL
 from tests.store.dying import DyingSession
 
 LONG_SECONDS: Final = float(os.environ.get("LONG_SECONDS", "240"))
@@ -96,11 +97,14 @@ def on_real_database(machine: type[_Machine], new_database: Callable[[], str]) -
 def play(
     machine: type[RuleBasedStateMachine], steps: int, examples: int = 10, *, derandomize: bool = False
 ) -> None:
-    """Play a number of examples of a number of steps. With ``derandomize`` they are the same in each run."""
+    """Play examples of a number of steps, half of them in ``make test``.
+
+    With ``derandomize`` they are the same in each run.
+    """
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=examples,
+            max_examples=examples if ALL else max(2, (examples + 1) // 2),
             stateful_step_count=steps,
             deadline=None,
             derandomize=derandomize,
