@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.examples import examples
 from tests.scheduling import SparkApart
 from tools import async_to_sync
 
@@ -18,8 +19,8 @@ async_to_sync.main([])
 pytest.register_assert_rewrite("tests.hudi.keyed_table")
 pytest_plugins = ["tests.fix_postgres", "tests.fix_s3", "tests.fix_server", "tests.fix_stores"]
 
-# A slow machine is no failure: examples have no deadline.
-settings.register_profile("chronolake", deadline=None)
+# A slow machine is no failure: examples have no deadline. Hypothesis's own number of them is 100.
+settings.register_profile("chronolake", deadline=None, max_examples=examples(100))
 settings.load_profile("chronolake")
 
 
