@@ -27,7 +27,7 @@ def completes(table: StoredTable, *rollbacks: str) -> None:
 
 def files_deleted(server: ServerProcess) -> float:
     """The value of the server's own metric."""
-    metrics = httpx.get(f"{server.url}/metrics").text
+    metrics = httpx.get(f"{server.url}/metrics", verify=False).text
     [figure] = re.findall(r"^chronolake_files_deleted_total (\S+)$", metrics, re.MULTILINE)
     return float(figure)
 

@@ -76,7 +76,7 @@ def stall(server: ServerProcess, table: Table, address: str, stack: ExitStack) -
 
 
 def snapshot(server: ServerProcess, table: Table, address: str) -> httpx.Response:
-    with httpx.Client(transport=httpx.HTTPTransport(local_address=address), timeout=30) as http:
+    with httpx.Client(transport=httpx.HTTPTransport(local_address=address, verify=False), timeout=30) as http:
         return http.get(f"{server.url}/v1/tables/{table.name}/snapshot", headers={"Accept": ARROW})
 
 

@@ -234,7 +234,7 @@ def test_a_dump_that_is_restored_into_its_own_database_waits_for_its_claims_too(
         answer = httpx.post(f"{restored.url}/v1/namespaces", json={"name": "another"})
         assert answer.json()["code"] == "metastore-moved"
         succeeds("claim", "--dsn", dsn)
-        wait_until(lambda: httpx.get(f"{restored.url}/ready").status_code == 200)
+        wait_until(lambda: httpx.get(f"{restored.url}/ready", verify=False).status_code == 200)
     finally:
         restored.stop()
 

@@ -33,7 +33,8 @@ def table(server: ServerProcess, tmp_path: Path) -> Iterator[PublishedTable]:
 
 def test_it_has_a_lower_priority_than_its_server(server: ServerProcess) -> None:
     pid = process_of(server)
-    expected = os.getpriority(os.PRIO_PROCESS, server.pid) + publisher_process.NICENESS
+    # 19 is the lowest priority, which tests that themselves run at a low one reach.
+    expected = min(19, os.getpriority(os.PRIO_PROCESS, server.pid) + publisher_process.NICENESS)
 
     wait_until(lambda: os.getpriority(os.PRIO_PROCESS, pid) == expected)
 
@@ -77,7 +78,7 @@ def test_it_ends_with_its_server(server: ServerProcess, end: str) -> None:
 
 def steps_of(server: ServerProcess) -> float:
     """The server's metric of published steps."""
-    lines = httpx.get(f"{server.url}/metrics").text.splitlines()
+    lines = httpx.get(f"{server.url}/metrics", verify=False).text.splitlines()
     return float(
         next(line for line in lines if line.startswith("chronolake_publication_steps_total")).split()[1]
     )
