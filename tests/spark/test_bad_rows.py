@@ -166,12 +166,12 @@ def test_bad_rows_of_parquet_are_found(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "encoding"), [("a.csv", "utf-8"), ("a.csv", "utf-16"), ("a.csv.gz", "latin-1")]
+    ("name", "encoding"), [("a.csv", "utf-8"), ("a.csv", "utf-16"), ("A.CSV.GZ", "latin-1")]
 )
 def test_a_copy_without_bad_rows_keeps_the_others_and_their_lines(tmp_path: Path, name: str, encoding: str):
     file = tmp_path / name
     text = CSV.replace("\n", "\r\n").replace("x", "é")
-    file.write_bytes(gzip.compress(text.encode(encoding)) if name.endswith(".gz") else text.encode(encoding))
+    file.write_bytes(gzip.compress(text.encode(encoding)) if name.endswith(".GZ") else text.encode(encoding))
     reading = ReadOptions(encoding, READING.known, key=("id",), op_column="op")
     bad = BadRows(10)
     csv_files.inspect([file], reading, bad=bad)

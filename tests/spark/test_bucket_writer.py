@@ -395,7 +395,7 @@ def test_neither_an_upsert_nor_an_insert_that_drops_chooses_between_rows_that_no
 
     for existing in (Existing.MERGE, Existing.DROP):
         with pytest.raises(
-            errors.DuplicateKeys, match="1 rows differ from another row of the frame with the same record key"
+            errors.DuplicateKeys, match="1 rows differ from another row of the write with the same record key"
         ):
             write([differ], replace(job, existing=existing), TASK)
     assert files_of(job) == []

@@ -94,7 +94,7 @@ class SetAside:
         folder = tempfile.mkdtemp(prefix="chronolake-")
         # Not by a context manager: Spark reads the copies until the load has ended.
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        copy = Path(folder) / file.name.removesuffix(".gz")
+        copy = Path(folder) / (file.stem if file.suffix.lower() == ".gz" else file.name)
         is_csv = formats.format_of(file) is Format.CSV
         ends = (
             text_files.ends_of_records(read, encoding, problems)

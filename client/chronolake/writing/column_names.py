@@ -133,8 +133,8 @@ def refuse_some_of_ordering(table: Table, given: Collection[str]) -> None:
     missing = [name for name in table.merge_fields if name not in given]
     if 0 < len(missing) < len(table.merge_fields):
         raise errors.SchemaMismatch(
-            f"the frame does not fit {table.name}: of the ordering fields {', '.join(table.merge_fields)} it "
-            f"lacks {', '.join(missing)}. Give all of them, or none to delete the stored records in any case",
+            f"the rows do not fit {table.name}: of the ordering fields {', '.join(table.merge_fields)} they "
+            f"lack {', '.join(missing)}. Give all of them, or none to delete the stored records in any case",
             {"missing": missing, "unknown": []},
         )
 

@@ -41,7 +41,7 @@ def converted(
         return _nested(values, field, target)
     if (advice := _advice(given, target)) is not None:
         raise errors.SchemaMismatch(
-            f"the frame does not fit the table: its column {field.name} is {given}, which is not converted to "
+            f"the rows do not fit the table: their column {field.name} is {given}, which is not converted to "
             f"the table's {field.type}; {advice}",
             {"column": field.name, "given": str(given), "wanted": field.type},
         )
@@ -254,7 +254,7 @@ def _text(type_: pa.DataType) -> str:
 
 def _mismatch(field: SchemaField, given: pa.DataType) -> errors.SchemaMismatch:
     return errors.SchemaMismatch(
-        f"the frame does not fit the table: its column {field.name} is {given}, and the table's is "
+        f"the rows do not fit the table: their column {field.name} is {given}, and the table's is "
         f"{field.type}, which cannot hold every value of it; cast the column explicitly",
         {"column": field.name, "given": str(given), "wanted": field.type},
     )

@@ -89,7 +89,7 @@ ORDER_BY_FIELD: Final = (
 def ambiguous_order(latest: Latest, advice: str = ORDER_BY_SPARK) -> errors.DuplicateKeys:
     """The error of rows of one key that nothing orders."""
     return errors.DuplicateKeys(
-        f"{latest.ambiguous} rows differ from another row of the frame with the same record key, and their "
+        f"{latest.ambiguous} rows differ from another row of the write with the same record key, and their "
         f"order is not defined; for example {latest.ambiguous_key!r}. {advice}",
         {"duplicates": latest.ambiguous, "record_key": latest.ambiguous_key},
     )

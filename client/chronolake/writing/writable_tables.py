@@ -52,7 +52,7 @@ def refuse_another_schema(prepared: Table, instant: Instant) -> None:
     if instant.schema_version != prepared.schema_version:
         raise errors.SchemaMismatch(
             f"the schema of {prepared.name} was changed meanwhile, from version {prepared.schema_version} "
-            f"to version {instant.schema_version}; write the frame again",
+            f"to version {instant.schema_version}; write the rows again",
             {"schema_version": instant.schema_version},
         )
 

@@ -117,7 +117,7 @@ def _other_kind(name: str, target: DataType, source: DataType) -> errors.SchemaM
         case _:
             advice = "cast it yourself"
     return errors.SchemaMismatch(
-        f"the frame does not fit the table: its column {name} is {source.simpleString()}, which is not "
+        f"the rows do not fit the table: their column {name} is {source.simpleString()}, which is not "
         f"converted to the table's {target.simpleString()}; {advice}",
         {"column": name, "given": source.simpleString(), "wanted": target.simpleString()},
     )
@@ -144,7 +144,7 @@ def _refuse_other_fields(name: str, target: DataType, source: DataType) -> None:
         )
     if parts:
         raise errors.SchemaMismatch(
-            f"the frame does not fit the table: its column {name} {' and '.join(parts)}",
+            f"the rows do not fit the table: their column {name} {' and '.join(parts)}",
             {"column": name, "missing": missing, "unknown": [inner for inner, _ in unknown]},
         )
 
@@ -168,7 +168,7 @@ def _from_strings(value: Column, name: str, target: DataType) -> Column:
 def _mismatch(name: str, target: DataType, source: DataType) -> errors.SchemaMismatch:
     frame_type, table_type = source.simpleString(), target.simpleString()
     return errors.SchemaMismatch(
-        f"the frame does not fit the table: its column {name} is {frame_type}, and the table's is "
+        f"the rows do not fit the table: their column {name} is {frame_type}, and the table's is "
         f"{table_type}, which cannot hold every value of it; cast the column explicitly",
         {"column": name, "given": frame_type, "wanted": table_type},
     )
