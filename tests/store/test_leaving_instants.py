@@ -306,6 +306,22 @@ def test_instants_of_a_table_stay_whose_publication_may_begin(
     assert borders(dsn) == []
 
 
+def test_instants_and_cleaned_files_of_a_dropped_table_leave(
+    dsn: str, history: History, archive: Files
+) -> None:
+    history.done(tables.AlterTable(TABLE, unset=["hudi.publish"]))
+    history.done(tables.DropTable(TABLE))
+    before, files = rows_of(dsn), files_of(dsn)
+
+    assert let_leave(dsn, archive) > 5
+
+    assert len(files_of(dsn)) < len(files)
+    assert [of.until - of.since for of in borders(dsn)] == [0]
+    assert tampering.verify(dsn, archive=archive).findings == []
+    rebuild(dsn, archive, with_instants=True)
+    assert (rows_of(dsn), files_of(dsn)) == (before, files)
+
+
 def test_a_row_that_must_stay_and_was_deleted_is_found(dsn: str, history: History, archive: Files) -> None:
     let_leave(dsn, archive)
     first = border(dsn)

@@ -81,7 +81,7 @@ async def _announce(tx: Transaction, times: Mapping[UUID, Micros]) -> None:
     unblocked: dict[UUID, Micros] = {}
     for causes in await needed_events.blockers(tx, times):
         since, until = needs.need_for_blockers(causes).since, times[causes.table_id]
-        if not causes.is_dropped and (since is None or since >= until):
+        if since is None or since >= until:
             unblocked[causes.table_id] = until
     await stored.announce(tx, unblocked)
 

@@ -242,7 +242,8 @@ def _show_log(shown: LogStatus) -> None:
     for border in shown.instants:
         since = f"from {to_datetime(border.since):%Y-%m-%d %H:%M} on" if border.since else "all"
         may_leave = "; more may leave" if border.until > border.since else ""
-        typer.echo(f"{border.table}: instants {since}, for {border.held_by}{may_leave}")
+        dropped = " (dropped)" if border.is_dropped else ""
+        typer.echo(f"{border.table}{dropped}: instants {since}, for {border.held_by}{may_leave}")
     if shown.largest_cause is not None:
         typer.echo(_line_of_cause(shown.largest_cause))
 

@@ -52,6 +52,7 @@ class InstantBorder(msgspec.Struct, frozen=True):
 
     table_id: UUID
     table: str
+    is_dropped: bool
     until: Micros
     since: Micros
     held_by: InstantsHeldBy
@@ -60,14 +61,15 @@ class InstantBorder(msgspec.Struct, frozen=True):
 def wanted(table_id: UUID, table: Publishable, causes: Causes, need: Need, history: Border) -> Wanted | None:
     """How far the instants of a table may leave; None if they may not.
 
-    Those of dropped tables stay, and those of tables whose publication may yet begin: it reads them here.
+    Those of tables whose publication may yet begin stay: it reads them here. No service or publisher reads
+    those of a dropped table, so all of them may leave before its last commit.
     """
-    if causes.is_dropped or publication.is_being_adopted(table):
-        return None
-    is_published = bool(causes.published_version)
-    if not is_published and not publication.is_off(table):
-        return None
     until = MICROS_MAX if need.since is None else need.since
+    if causes.is_dropped:
+        return Wanted(table_id, Micros(until), commits=1, seconds=0)
+    is_published = bool(causes.published_version)
+    if publication.is_being_adopted(table) or not (is_published or publication.is_off(table)):
+        return None
     if is_published:
         until = min(until, history_needs(history))
     return Wanted(table_id, Micros(until), *counted(table.properties))

@@ -28,7 +28,7 @@ _TABLES: Final = """
     FROM first_event f
     JOIN lake_table t ON t.table_id = f.table_id
     LEFT JOIN publication p ON p.table_id = f.table_id
-    WHERE f.dropped_before > 1 AND t.dropped_at IS NULL
+    WHERE f.dropped_before > 1
 """
 _LEAVING: Final = """
     SELECT f.table_id
@@ -80,8 +80,8 @@ async def borders(tx: Transaction, wanted: Sequence[Wanted]) -> list[InstantBord
     }
     rows = await tx.query(_BORDERS, parameters)
     return [
-        InstantBorder(table_id, table, until, since, InstantsHeldBy(held_by))
-        for table_id, table, until, since, held_by in rows
+        InstantBorder(table_id, table, is_dropped, until, since, InstantsHeldBy(held_by))
+        for table_id, table, is_dropped, until, since, held_by in rows
     ]
 
 

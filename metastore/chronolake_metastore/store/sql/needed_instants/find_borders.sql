@@ -123,10 +123,10 @@ border (table_id, at) AS (
     WHERE earlier.at IS NOT NULL
 )
 SELECT
-    b.table_id, t.namespace || '.' || t.name, micros(min(b.at)), micros(w.since),
+    b.table_id, t.namespace || '.' || t.name, t.dropped_at IS NOT NULL, micros(min(b.at)), micros(w.since),
     (SELECT h.name FROM held h WHERE h.table_id = b.table_id ORDER BY h.at, h.name LIMIT 1)
 FROM border b
 JOIN wanted w ON w.table_id = b.table_id
 JOIN lake_table t ON t.table_id = b.table_id
-GROUP BY b.table_id, t.namespace, t.name, w.since
-ORDER BY t.namespace, t.name
+GROUP BY b.table_id, t.namespace, t.name, t.dropped_at, w.since
+ORDER BY t.namespace, t.name, t.dropped_at NULLS FIRST
