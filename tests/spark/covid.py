@@ -1,6 +1,6 @@
 """Sixty real revisions of a real table, one commit each: every state, and every change, checked to the row.
 
-Each state is also published when its commit has completed, and read by hudi-rs.
+Each state is also published when its commit has completed, and read by hudi-rs; later it is read by others.
 The data's own README describes the files and their expected results.
 `make test` plays the first fifteen revisions in one layout, `make test-long` all of them in all layouts.
 """
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 from typing_extensions import override
 
@@ -36,7 +37,8 @@ from chronolake_model.vocabulary import IndexType, State, TableType, TimeOrder
 from chronolake_spark import SparkTable
 from tests.client.gateway import Gateway
 from tests.examples import ALL
-from tests.spark import hudi_reader
+from tests.spark import hudi_reader, iceberg_readers
+from tests.spark.iceberg_readers import DuckDB
 
 COUNTS = ["confirmed", "recovered", "deaths"]
 KEY = ["date", "country"]
@@ -161,11 +163,12 @@ def load(
     return LoadedTable(table, [str(commit.completion_time) for commit in commits], gateway.totals)
 
 
-def check(loaded: LoadedTable, data: Path, step: int = 1) -> None:
-    """Each state and each change are those of the data, as hudi-rs, executors and Spark read them.
+def check(loaded: LoadedTable, url: str, data: Path, temporary: Path, step: int = 1) -> None:
+    """Each state and each change are those of the data, whoever reads them.
 
-    Spark reads each ``step``-th.
+    Spark, the client's rows, and readers of Iceberg read each ``step``-th; hudi-rs and executors read all.
     """
+    iceberg = _IcebergStates(loaded, url, temporary)
     with (data / "totals.csv").open() as file:
         totals = list(csv.DictReader(file))
     for revision, time in enumerate(loaded.times):
@@ -176,14 +179,52 @@ def check(loaded: LoadedTable, data: Path, step: int = 1) -> None:
             continue
         snapshot = loaded.table.read(as_of=time).select(*KEY, *COUNTS).toArrow()
         assert totals_of(snapshot) == expected, revision
+        for name, state in {**_rows_of_client(loaded.table.metastore, time), **iceberg.at(time)}.items():
+            assert totals_of(state) == expected, (name, revision)
 
         before = loaded.times[revision - 1] if revision else None
-        changes = loaded.table.changes(before, time).toArrow()
         own = pq.read_table(data / f"{revision:03d}.parquet")
-        assert difference(changes, columns.CHANGE_TYPE, own, "upsert", OWN) == {}, revision
-        assert difference(changes, columns.CHANGE_TYPE, own, "delete", [*KEY, *COUNTS]) == {}, revision
-        assert len(changes) == len(own), revision
+        for changes in (
+            loaded.table.changes(before, time).toArrow(),
+            loaded.table.metastore.changes_to_arrow(before, time),
+        ):
+            assert difference(changes, columns.CHANGE_TYPE, own, "upsert", OWN) == {}, revision
+            assert difference(changes, columns.CHANGE_TYPE, own, "delete", [*KEY, *COUNTS]) == {}, revision
+            assert len(changes) == len(own), revision
     _check_the_whole_range(loaded)
+
+
+def _rows_of_client(table: chronolake.Table, time: str) -> dict[str, pa.Table]:
+    """The state as of a time, as libraries read it through the client."""
+    return {
+        "Arrow": table.to_arrow(as_of=time),
+        "Polars": table.to_polars(as_of=time).collect().to_arrow(),
+        "DuckDB": table.to_duckdb(as_of=time).to_arrow_table(),
+    }
+
+
+class _IcebergStates:
+    """The states of a copy-on-write table as Iceberg's readers have them; no state of other tables is one."""
+
+    def __init__(self, loaded: LoadedTable, url: str, temporary: Path) -> None:
+        table = loaded.table.metastore
+        self._table: Table | None = None
+        if table.definition.type is TableType.COPY_ON_WRITE:
+            table.claim_storage()
+            self._table = iceberg_readers.load(url, table.name, len(loaded.times))
+            self._snapshots = dict(zip(loaded.times, self._table.metadata.snapshots, strict=True))
+            self._duckdb = DuckDB(url, temporary / "extensions")
+
+    def at(self, time: str) -> dict[str, pa.Table]:
+        """The state as of a time, by reader."""
+        if self._table is None:
+            return {}
+        snapshot = self._snapshots[time]
+        return {
+            "pyiceberg": iceberg_readers.by_pyiceberg(self._table, snapshot),
+            "Polars and Iceberg": iceberg_readers.by_polars(self._table, snapshot),
+            "DuckDB and Iceberg": self._duckdb(self._table, snapshot),
+        }
 
 
 def _check_the_whole_range(loaded: LoadedTable) -> None:

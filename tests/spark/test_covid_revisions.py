@@ -33,9 +33,16 @@ def layouts() -> Iterator[Layout]:
     ids=str,
 )
 def test_each_state_and_each_change_is_that_of_its_revision(
-    layout: Layout, spark: SparkSession, client: chronolake.Client, tmp_path: Path, repository: Path
+    layout: Layout,
+    spark: SparkSession,
+    client: chronolake.Client,
+    tmp_path: Path,
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Without it Polars warns that its own planner, another package, would be faster.
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
     data = covid.folder(repository)
 
     step = 1 if ALL or layout != Layout() else 5
-    covid.check(covid.load(layout, spark, client, data, tmp_path), data, step)
+    covid.check(covid.load(layout, spark, client, data, tmp_path), client.url, data, tmp_path, step)
