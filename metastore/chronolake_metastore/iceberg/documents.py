@@ -13,6 +13,7 @@ from chronolake_metastore.iceberg import schemas
 from chronolake_metastore.iceberg.chunks import SnapshotIndex
 from chronolake_metastore.iceberg.partitions import FIRST_FIELD_ID, Spec
 from chronolake_metastore.queries.iceberg import TableStates
+from chronolake_model import decoding
 from chronolake_model.storage import PREFIX, options_of
 from chronolake_model.times import MICROS_PER_SECOND, Micros, format_time
 from chronolake_model.vocabulary import Operation
@@ -142,7 +143,7 @@ def snapshots_of(content: bytes, types: str) -> list[dict[str, Any]]:
     """The snapshots in a file of metadata that was made by ``types``; none if it is damaged."""
     try:
         document = msgspec.json.decode(content)
-        stored = msgspec.convert(document, _StoredMetadata)
+        stored = decoding.convert(document, _StoredMetadata)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return []
     snapshots: list[dict[str, Any]] = document["snapshots"]
