@@ -102,13 +102,13 @@ class WrappedFolder:
 class StalledFolder(WrappedFolder):
     """A folder in a storage that answers when it is told to."""
 
-    def __init__(self, folder: MetadataFolder) -> None:
+    def __init__(self, folder: MetadataFolder, answers: asyncio.Event) -> None:
         super().__init__(folder)
-        self.answers = asyncio.Event()
+        self._answers = answers
 
     @override
     async def create(self, stages: Sequence[Sequence[tuple[str, bytes]]]) -> None:
-        await self.answers.wait()
+        await self._answers.wait()
         await super().create(stages)
 
 

@@ -64,11 +64,16 @@ def read(content: bytes) -> tuple[dict[str, str], bytes]:
     body, at = _sized_at(content, at)
     if content[at:] != _SYNC:
         raise ValueError("more than one block")
-    decompressor = zlib.decompressobj(_RAW)
-    records = decompressor.decompress(body, BLOCK_BYTES_MAX)
+    return metadata, decompressed(body, _RAW)
+
+
+def decompressed(content: bytes, bits: int = zlib.MAX_WBITS) -> bytes:
+    """The decompressed bytes; raises ``ValueError`` or ``zlib.error`` for other bytes, and for too many."""
+    decompressor = zlib.decompressobj(bits)
+    plain = decompressor.decompress(content, BLOCK_BYTES_MAX)
     if not decompressor.eof:
         raise ValueError("a damaged block")
-    return metadata, records
+    return plain
 
 
 def long(value: int) -> bytes:

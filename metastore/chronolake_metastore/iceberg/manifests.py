@@ -213,7 +213,7 @@ def _packed(text: bytes) -> str:
 
 
 def _unpacked(text: str) -> bytes:
-    return zlib.decompress(base64.b64decode(text))
+    return avro.decompressed(base64.b64decode(text))
 
 
 def _before_data_file(entry: ManifestEntry, snapshot_id: int) -> bytes:
