@@ -22,6 +22,7 @@ from chronolake_metastore.iceberg import (
     catalog as served,
     chunks,
     documents,
+    expiry,
     manifests,
     snapshots,
 )
@@ -241,3 +242,15 @@ def test_the_header_of_a_list_is_decompressed_up_to_a_limit(monkeypatch: pytest.
     monkeypatch.setattr(avro, "BLOCK_BYTES_MAX", 1_000)
     with pytest.raises(ValueError, match="damaged"):
         manifests.index_of(bomb)
+
+
+def test_few_files_of_metadata_of_one_snapshot_are_kept(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path
+) -> None:
+    table = new_table(client, "ice.piled", tmp_path / "piled")
+    served = Path(load(shared_dsn, table).location.removeprefix("file://"))
+    for number in range(30):
+        (served.parent / f"{served.name.partition('-')[0]}-{number:032x}.metadata.json").write_bytes(b"{}")
+    with_catalog(shared_dsn, lambda catalog: expire_twice(catalog, table.name))
+    assert len(list(served.parent.glob("*.json"))) == expiry.METADATA_MAX + 1
+    assert served.exists()

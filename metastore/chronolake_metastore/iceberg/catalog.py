@@ -245,7 +245,7 @@ class Catalog:
                 if known.expired == now and not known.unneeded:
                     continue
                 found = await self._service.read(ctx, queries.states, known.name, STATES_MAX)
-                unneeded = await expiry.find_unneeded(known.folder, found)
+                unneeded = await expiry.find_unneeded(known.folder, found, now[1].rpartition("/")[2])
                 if gone := sorted(unneeded & known.unneeded):
                     await known.folder.remove(gone)
                 known.unneeded, known.expired = unneeded - set(gone), now

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from chronolake_metastore.iceberg import chunks
 from chronolake_metastore.iceberg.folders import MetadataFolder
 from chronolake_metastore.queries.iceberg import TableStates
 
+METADATA_MAX: Final = 16
+"""The most files of metadata that a server reads when it starts with a table."""
 METADATA_SUFFIX: Final = ".metadata.json"
 LIST_PREFIX: Final = "snap-"
 _SNAPSHOT: Final = re.compile(r"(?:snap-)?([0-9]+)-", re.ASCII)
@@ -26,8 +29,18 @@ def snapshot_of(name: str) -> int:
     return -1 if match is None else int(match[1])
 
 
-async def find_unneeded(folder: MetadataFolder, found: TableStates) -> frozenset[str]:
-    """The names of the files in a folder that none of the table's states needs.
+def newest_metadata(names: Iterable[str]) -> list[str]:
+    """The first ``METADATA_MAX`` files of metadata of the newest snapshot that has some.
+
+    Several servers, or one after the other, may have made them with snapshots of more and more states.
+    """
+    metadata = sorted(name for name in names if name.endswith(METADATA_SUFFIX))
+    newest = max(map(snapshot_of, metadata), default=None)
+    return [name for name in metadata if snapshot_of(name) == newest][:METADATA_MAX]
+
+
+async def find_unneeded(folder: MetadataFolder, found: TableStates, served: str) -> frozenset[str]:
+    """The names of the files in a folder that none of the table's states needs; ``served`` is the metadata.
 
     Those of a state that is newer than ``found`` are among them: they are not when it is found.
     """
@@ -39,7 +52,8 @@ async def find_unneeded(folder: MetadataFolder, found: TableStates) -> frozenset
     needed_lists = [name for name in lists if snapshot_of(name) in retained]
     unneeded = lists.difference(needed_lists)
     newest = max(map(snapshot_of, metadata), key=lambda snapshot: (snapshot in retained, snapshot), default=0)
-    unneeded |= {name for name in metadata if snapshot_of(name) != newest}
+    kept = newest_metadata(name for name in metadata if snapshot_of(name) == newest)
+    unneeded |= metadata.difference(kept, {served})
     for name in needed_lists:
         if not old_manifests:
             break

@@ -22,8 +22,6 @@ GAP_MAX: Final = 20
 """With more states since the last snapshot, a request makes that of the newest alone."""
 GAP_SECONDS: Final = 1.0
 """After this time too: those that it leaves out are made later, as older ones."""
-METADATA_MAX: Final = 16
-"""The most files of metadata that a server reads when it starts with a table."""
 
 
 class MadeSnapshots(msgspec.Struct):
@@ -58,16 +56,12 @@ class SnapshotMaker:
     async def stored_snapshots(self, types: str) -> dict[int, dict[str, Any]]:
         """The snapshots in the newest metadata in storage that servers have made."""
         names = frozenset(await self._folder.names())
-        of_metadata = [name for name in names if name.endswith(expiry.METADATA_SUFFIX)]
-        newest = max(map(expiry.snapshot_of, of_metadata), default=None)
-        # Several servers, or one after the other, may have made them with snapshots of more and more states.
-        found = sorted(name for name in of_metadata if expiry.snapshot_of(name) == newest)[:METADATA_MAX]
         # Another server may have removed a list together with its state.
         lists = {f"{self._location}/{name}" for name in names}
         # A server that shows fewer snapshots may not have known the parents of some, or known earlier ones.
         parents = {time: parent.time for time, parent in self._parents.items() if parent is not None}
         stored: dict[int, dict[str, Any]] = {}
-        for name in found:
+        for name in expiry.newest_metadata(names):
             content = await self._folder.read(name)
             for snapshot in await asyncio.to_thread(documents.snapshots_of, content or b"", types):
                 id_, parent_id = snapshot["snapshot-id"], snapshot.get("parent-snapshot-id", 0)
