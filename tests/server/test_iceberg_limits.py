@@ -159,6 +159,32 @@ def test_a_request_waits_a_bounded_time_and_a_later_one_finds_the_table(
     assert len(opened) == 1
 
 
+def test_a_table_that_a_request_makes_is_not_followed_without_pause(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(client, "ice.spinning", tmp_path / "spinning")
+    commit(table)
+    answers = asyncio.Event()
+
+    async def use(catalog: Catalog) -> tuple[bool, LoadedTable]:
+        answers.set()
+        await catalog.load(TESTER, table.name)
+        answers.clear()
+        await asyncio.to_thread(commit, table)
+        monkeypatch.setattr(served, "REQUEST_SECONDS", 0.05)
+        with pytest.raises(served.NotReady):
+            await catalog.load(TESTER, table.name)
+        is_missing = await catalog.follow(TESTER)
+        answers.set()
+        monkeypatch.setattr(served, "REQUEST_SECONDS", 20.0)
+        return is_missing, await load_whole(catalog, table.name)
+
+    is_missing, whole = with_catalog(shared_dsn, use, wrap=lambda folder: StalledFolder(folder, answers))
+    assert not is_missing
+    # The snapshot of the first state is made after the request.
+    assert len(whole.metadata["snapshots"]) == 3
+
+
 def test_a_catalog_with_too_much_work_refuses_more_until_it_closes(
     shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

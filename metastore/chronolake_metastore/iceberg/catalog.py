@@ -206,7 +206,7 @@ class Catalog:
     async def follow(self, ctx: Context) -> bool:
         """Make the snapshots of new states of the tables that clients have loaded, then some of older ones.
 
-        Of each table as a request would; False if nothing was missing.
+        Of each table as a request would; False if nothing is left to this method.
         """
         since = time.monotonic() - FOLLOWED_SECONDS
         followed = {id_: known for id_, known in self._tables.items() if known.requested > since}
@@ -227,7 +227,11 @@ class Catalog:
                 self._tables.pop(id_, None)
             except (AmbiguousName, errors.ConfigurationError, errors.Conflict, errors.HistoryCleaned) as exc:
                 _log.warning("snapshots for Iceberg are missing", table=known.name, reason=str(exc))
-        return any(known.loaded is not None and not known.is_complete for known in followed.values())
+        return any(
+            # A request that makes a table notifies when it has ended.
+            known.loaded is not None and not known.is_complete and not known.is_building
+            for known in followed.values()
+        )
 
     async def expire(self, ctx: Context) -> None:
         """Remove files that no retained state of a table needs, and that the call before found unneeded too.
