@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,12 +79,26 @@ def test_a_reader_goes_on_while_runs_are_written_merged_and_removed(log_dsn: str
     archiving.write(log_dsn, files, 1)
     reader = reader_of(files)
     archive_reads.compare(log_dsn, reader)
-    for _ in range(12):
-        tampering.refuse(log_dsn, "shop.orders")
-        archiving.write(log_dsn, files, 1)
+    tries: list[int] = []
 
-    reader.refresh()
+    def read(runs: Sequence[RunReader]) -> int:
+        if not tries:
+            for _ in range(12):
+                tampering.refuse(log_dsn, "shop.orders")
+                archiving.write(log_dsn, files, 1)
+            refreshing = threading.Thread(target=reader.refresh)
+            refreshing.start()
+            refreshing.join()
+        tries.append(len(runs))
+        return sum(len(list(run.rows("refusal", 0, run.count("refusal")))) for run in runs)
 
+    with psycopg.connect(log_dsn) as connection:
+        connection.execute("SET search_path = chronolake")
+        before = connection.execute("SELECT count(*) FROM refusal").fetchall()[0][0]
+
+    assert reader.of_runs(read) == before + 12
+
+    assert len(tries) == 2
     archive_reads.compare(log_dsn, reader)
 
 

@@ -257,10 +257,12 @@ class ArchiveReader:
             if self._listing is None:
                 self._refresh()
             for _ in range(_REFRESHES_MAX):
+                listing = self._listing
                 try:
                     return read()
                 except ArchiveDamaged:
-                    if not self._refresh():
+                    # Another thread may have refreshed meanwhile.
+                    if not self._refresh() and self._listing is listing:
                         raise
             return read()
 

@@ -26,6 +26,9 @@ from chronolake_metastore.store.postgres.transaction import Statement, Transacti
 _CONSTRAINTS: Final = statements.load("replay_tables/constraints")
 _KEYS: Final = statements.load("replay_tables/keys")
 
+_END_WHEN_IDLE: Final = (
+    f"SET LOCAL idle_in_transaction_session_timeout = {engine.IDLE_IN_TRANSACTION_TIMEOUT_MS}"
+)
 _NOT_REPAIRABLE: Final = """
     SELECT name
     FROM unnest(%(projections)s::text[]) AS name
@@ -166,6 +169,8 @@ class ReplaySession:
         Raises ``DatabaseUnavailable`` when the commands under way do not end within the lock timeout.
         """
         async with self._transaction("READ WRITE") as tx:
+            # A process that froze must not hold the lock for as long as it may rest otherwise.
+            await tx.query(_END_WHEN_IDLE, {})
             # A command asks for this lock in the weaker mode ROW SHARE before it reads anything but its
             # advisory locks and before it has a transaction id; a command that has one already goes ahead of
             # this lock request. So there is no deadlock. Readers do not wait at all.
