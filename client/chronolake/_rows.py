@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,13 +28,14 @@ from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.files import ChangedFileGroup, Changes, FileSlice, Snapshot
 from chronolake_model.filters import Filter, columns_of
 from chronolake_model.names import listed
-from chronolake_model.problems import Problem, ProblemCode
 from chronolake_model.tables import SchemaField, Table
 from chronolake_model.vocabulary import IndexType
 
 BATCH_ROWS: Final = 131_072
 _SLICES_AT_ONCE_MAX: Final = 8
 """Slices that are read at the same time: in object storage, and of local files by as many processors."""
+_ANSWER_SECONDS: Final = 5.0
+"""The wait for an answer of the server when a file is missing."""
 UPSERT, DELETE = "upsert", "delete"
 
 
@@ -45,23 +47,25 @@ class CleanCheck:
     time: str
 
     def error(self) -> HistoryCleaned | None:
-        """The error for such a clean; None if there was none, or if the server does not answer."""
+        """The server's error for such a clean; None if there was none, or if the server does not answer.
+
+        It is asked in a thread, because this one may be that of the client's event loop.
+        """
+        answer: Future[HistoryCleaned | None] = Future()
+        threading.Thread(target=lambda: answer.set_result(self._asked()), daemon=True).start()
         try:
-            definition = self.table.reload().definition
-        except (ChronolakeError, RuntimeError):  # RuntimeError: the client, or its event loop, was closed
+            return answer.result(_ANSWER_SECONDS)
+        except TimeoutError:
             return None
-        first = definition.cleaned_before
-        if first is None or self.time >= first:
+
+    def _asked(self) -> HistoryCleaned | None:
+        try:
+            self.table.snapshot(self.time)
+        except HistoryCleaned as exc:
+            return exc
+        except (ChronolakeError, RuntimeError, CancelledError):  # The client, or its event loop, was closed.
             return None
-        detail = (
-            f"a clean deleted files of {definition.name} as of {self.time} while they were read; the table is "
-            f"served from {first} on: read again, and hold the time by a lease (Table.reading), or retain more"
-        )
-        context = {"first_servable_time": first}
-        code = ProblemCode.HISTORY_CLEANED
-        return HistoryCleaned(
-            detail, Problem("about:blank", code.title, code.status, code, detail, context=context)
-        )
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,7 @@ def test_dates_and_floats_that_python_or_json_lacks_are_texts(cli: Cli, new_rows
 def test_csv_tells_null_from_the_empty_text_as_ingest_does(cli: Cli) -> None:
     sql = """from (values (null, ''), ('a "b", c', 'd')) t(x, "y,")"""
     assert cli("query", sql, "-o", "csv").out == 'x,"y,"\n,""\n"a ""b"", c",d\n'
+    assert cli("query", "from (values (null), ('a')) t(x)", "-o", "csv").out == 'x\n""\na\n'
 
 
 def test_head_says_which_columns_there_are(cli: Cli, orders: chronolake.Table) -> None:

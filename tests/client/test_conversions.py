@@ -71,6 +71,7 @@ MAPS = pa.array(
             pa.array([LISTS.to_pylist()], pa.list_(LISTS.type)),
             [[[{"y": 1, "x": 2}], None, [{"y": 3, "x": 4}, None], []]],
         ),
+        ("map<bigint,int>", pa.array([[(1, 1)]], pa.map_(pa.int32(), pa.int32())), [[(1, 1)]]),
         ("map<string,struct<y:bigint,x:bigint>>", MAPS.slice(1), [None, [("b", {"y": 3, "x": 4})]]),
     ],
 )
@@ -104,7 +105,6 @@ def test_a_value_that_the_type_holds_is_converted(type_: str, values: pa.Array, 
         ("array<decimal(4,2)>", pa.array([[Decimal("123.5")]]), "cannot hold every value"),
         ("array<struct<a:int>>", pa.array([[{"a": "1"}]]), "cannot hold every value"),
         ("struct<a:timestamp>", pa.array([{"a": NOON}]), "cannot hold every value"),
-        ("map<bigint,int>", pa.array([[(1, 1)]], pa.map_(pa.int32(), pa.int32())), "cannot hold every value"),
         ("struct<a:int>", pa.array([{"a": 1, "c": 2}]), "cannot hold every value"),
         ("struct<x:int>", pa.array([{"x": 1, "X": 2}]), "cannot hold every value"),
         ("decimal(4,2)", pa.array([1.155]), "cannot hold every value"),
@@ -194,6 +194,19 @@ VALUES = {
     "timestamp": NOON_UTC,
     "timestamp_ntz": NOON.replace(hour=0),
 }
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "is_taken"),
+    [
+        ("struct<t:timestamp_ntz>", "struct<t:timestamp>", False),
+        ("array<double>", "array<string>", False),
+        ("map<string,array<double>>", "map<string,array<string>>", False),
+        ("array<int>", "array<bigint>", True),
+    ],
+)
+def test_the_rule_holds_within_nested_types(given: str, wanted: str, *, is_taken: bool) -> None:
+    assert (conversions.other_kind(given, wanted) is None) == is_taken
 
 
 @pytest.mark.parametrize("wanted", TYPES)

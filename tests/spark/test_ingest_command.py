@@ -342,7 +342,7 @@ def test_ctrl_c_right_after_the_completion_of_a_commit_says_that_it_completed(
     assert command_line.run(["ingest", "--source", str(tmp_path), "--key", "id", *where]) == 130
     shown = capsys.readouterr().err
     completed = f"Interrupted. 1 commit of {name} completed before, and nothing else was loaded."
-    assert (completed if is_reachable else "it is not known which files were loaded into") in shown
+    assert (completed if is_reachable else "The server does not say which files were loaded into") in shown
 
 
 def table_at(base_path: str) -> Table:

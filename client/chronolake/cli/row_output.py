@@ -136,12 +136,15 @@ def _is_number(value: Any) -> bool:
 
 def _write_csv(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
     sys.stdout.write(",".join(map(_csv_field, names)) + "\n")
+    # A line with nothing would be no row.
+    null_line = '""' if len(names) == 1 else ""
     for batch in batches:
-        sys.stdout.writelines(",".join(map(_csv_field, row.values())) + "\n" for row in _rows_of(batch))
+        lines = (",".join(map(_csv_field, row.values())) or null_line for row in _rows_of(batch))
+        sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 def _csv_field(value: Any) -> str:
-    """A value as ``chronolake ingest`` reads it: null is nothing, the empty text is quoted."""
+    """A value as ``chronolake ingest`` reads it: null is nothing, except in a line without others."""
     if value is None:
         return ""
     text = text_of(value)

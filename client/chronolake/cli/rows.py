@@ -212,7 +212,10 @@ def _cut_of(client: chronolake.Client, tables: list[chronolake.Table]) -> str | 
     if len(tables) < 2:
         return None
     names = sorted({table.name for table in tables})
-    return client.cut(tables=names if len(names) <= CUT_TABLES_MAX else None).to_json()
+    cut = client.cut(tables=names if len(names) <= CUT_TABLES_MAX else None)
+    if not cut.caught_up:
+        context.progress("An open transaction of the server keeps later commits back; they are not read.")
+    return cut.to_json()
 
 
 def _names_in(node: object) -> Iterator[tuple[str, ...]]:

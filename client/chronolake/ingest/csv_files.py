@@ -68,10 +68,15 @@ class KeptTexts:
         """All rows of a file, which are kept no longer; None if they were not kept."""
         return self._files.pop(file, None)
 
+    def drop(self, file: Path) -> None:
+        """Keep a file no longer."""
+        self._release(self._files.pop(file, []))
+
     def keeping(
         self, file: Path, batches: Iterable[tuple[int, pa.RecordBatch]]
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The same batches, which are kept if they are read to their end."""
+        self.drop(file)
         kept: list[pa.RecordBatch] = []
         has_room = True
         try:

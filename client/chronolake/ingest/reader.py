@@ -86,7 +86,11 @@ class IngestReader:
                     f"{bad_rows.SET_ASIDE_MAX:,} rows or more cannot be loaded, which are too many to set "
                     f"aside; the first: {bad.errors[0]}"
                 )
+            before = self._read(files)
             self.set_aside.add(bad.errors, files, self.reading.encoding)
+            if self.reading.kept is not None:
+                for file in {*before} - {*self._read(files)}:
+                    self.reading.kept.drop(file)
             if self._source.format is Format.PARQUET:
                 return inspection  # All kinds of bad rows are found at once.
 

@@ -54,14 +54,19 @@ def converted(
 def other_kind(given: str, wanted: str) -> str | None:
     """The advice for a column of one type of a table, of which another type takes no value; None if it may.
 
-    Nested types are not looked at.
+    That holds for the values within it too.
     """
     if given == wanted:
         return None
-    types = [arrow_types.of(column_types.parse(type_)) for type_ in (given, wanted)]
-    if any(map(pa.types.is_nested, types)) or _is_string(types[0]):
+    return _other_kind(*(arrow_types.of(column_types.parse(type_)) for type_ in (given, wanted)))
+
+
+def _other_kind(given: pa.DataType, wanted: pa.DataType) -> str | None:
+    if (inner := _inner_types(given, wanted)) is not None:
+        return next((advice for types in inner if (advice := _other_kind(*types)) is not None), None)
+    if given == wanted or any(map(pa.types.is_nested, (given, wanted))) or _is_string(given):
         return None
-    return _advice(*types)
+    return _advice(given, wanted)
 
 
 def _cast(values: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray | None:
@@ -180,10 +185,10 @@ def _within(values: pa.Array, target: pa.DataType) -> pa.Array:
         items = _within(values.values, target.value_type)
         as_list = pa.large_list if pa.types.is_large_list(given) else pa.list_
         return _with_items(values, as_list(items.type), items)
-    if pa.types.is_map(given) and pa.types.is_map(target) and _text(given.key_type) == _text(target.key_type):
-        items = _within(values.items, target.item_type)
-        type_ = pa.map_(given.key_type, items.type)
-        entries = pa.StructArray.from_arrays([values.keys, items], fields=[type_.key_field, type_.item_field])
+    if pa.types.is_map(given) and pa.types.is_map(target):
+        keys, items = _within(values.keys, target.key_type), _within(values.items, target.item_type)
+        type_ = pa.map_(keys.type, items.type)
+        entries = pa.StructArray.from_arrays([keys, items], fields=[type_.key_field, type_.item_field])
         return _with_items(values, type_, entries)
     if pa.types.is_struct(given) and pa.types.is_struct(target):
         return _struct(values, target)

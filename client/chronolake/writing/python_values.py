@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -56,7 +57,7 @@ def _refuse_no_column(name: str, values: Any) -> None:
     """Raise ``SchemaMismatch`` for one value: Arrow would take each character of a text as a value."""
     if isinstance(values, _NO_COLUMNS) or not isinstance(values, Iterable):
         kind = type(values).__name__
-        raise _refused(name, f"{values!r} is a {kind}: give a list, with one value for each row")
+        raise _refused(name, f"{reprlib.repr(values)} is a {kind}: give a list, with one value for each row")
 
 
 def _array(name: str, values: Any, type_: pa.DataType | None) -> Any:

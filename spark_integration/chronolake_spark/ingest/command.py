@@ -315,7 +315,7 @@ def _encoding(name: str) -> str:
 def _run(job: IngestJob, console: Console, stopping: Cancellation, *, dry_run: bool) -> IngestResult:
     with _progress(console, f"Looking at {job.source.summary}"):
         prepared = job.prepare()
-    stopping.outcome = lambda _: _outcome(job, _completed(job, prepared), dry_run=dry_run)
+    stopping.outcome = lambda _: _outcome(job, None if dry_run else _completed(job, prepared), dry_run=dry_run)
     _print_prepared(console, job, prepared)
     request, obstacle = job.request, job.obstacle_for_hudi(prepared)
     if job.bad_rows:
@@ -361,7 +361,7 @@ def warning_of(obstacle: str) -> str:
 
 
 def _completed(job: IngestJob, prepared: Prepared) -> int | None:
-    """The number of commits of the new files, as the server has them; None if it cannot be reached.
+    """The number of commits of the new files, as the server has them; None if it does not say.
 
     A signal may end a commit between its completion and the answer.
     """
@@ -385,8 +385,8 @@ def _outcome(job: IngestJob, commits: int | None, *, dry_run: bool) -> str:
         return "It was a dry run: nothing was written."
     if commits is None:
         return (
-            f"The server cannot be reached, so it is not known which files were loaded into {table}. Run the "
-            "same command again to load the others."
+            f"The server does not say which files were loaded into {table}. Run the same command again to load "
+            "the others."
         )
     if commits:
         return (
