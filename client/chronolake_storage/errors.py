@@ -4,6 +4,7 @@ StorageError
 ├── BasePathMissing  the folder of the base path, or its bucket, does not exist
 │   └── FolderMissing  the folder, which the first file makes
 ├── LinkRefused      a link or a mount lies below the base path; none is followed there
+├── TooLarge         an object is larger than the caller reads
 └── ClaimRefused     the base path is claimed by another table or another metastore
     └── LogBehind    the log of the table lacks the event that the claim records
 """
@@ -25,6 +26,10 @@ class FolderMissing(BasePathMissing):
 
 class LinkRefused(StorageError):
     """A folder below the base path is a link or a mount."""
+
+
+class TooLarge(StorageError):
+    """An object is larger than the caller reads."""
 
 
 class ClaimRefused(StorageError):
@@ -49,9 +54,9 @@ def failed(what: str, exc: BaseException) -> StorageError:
     return StorageError(f"{what}: {reason(exc)}")
 
 
-def too_large(what: str, bytes_max: int) -> StorageError:
+def too_large(what: str, bytes_max: int) -> TooLarge:
     """The error for an object that is larger than a caller reads."""
-    return StorageError(
+    return TooLarge(
         f"{what} is too large: it has more than {bytes_max:,} bytes, and such a file is not read. Find out "
         "which program wrote it before you move it away"
     )

@@ -86,9 +86,9 @@ class WrappedFolder:
         self.calls.append("names")
         return await self._folder.names()
 
-    async def read(self, name: str) -> bytes | None:
+    async def read(self, name: str, bytes_max: int) -> bytes | None:
         self.calls.append("read")
-        return await self._folder.read(name)
+        return await self._folder.read(name, bytes_max)
 
     async def remove(self, names: Sequence[str]) -> None:
         self.calls.append("remove")

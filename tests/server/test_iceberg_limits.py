@@ -6,10 +6,12 @@ import asyncio
 import re
 import shutil
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 from litestar import Request
 
@@ -260,6 +262,8 @@ def test_metadata_that_another_program_has_damaged_is_made_again(
     folder = Path(load(shared_dsn, table).location.removeprefix("file://")).parent
     for number, content in enumerate([b"[" * 100_000, b'{"snapshots": [{}]}', b"\xff", b'{"a": "\xff"}']):
         (folder / f"{2**60}-{number:032x}.metadata.json").write_bytes(content)
+    with (folder / f"{2**60}-{'f' * 32}.metadata.json").open("wb") as huge:
+        huge.truncate(256 * 1024 * 1024 + 1)
     assert len(load(shared_dsn, table).metadata["snapshots"]) == 1
 
 
@@ -268,6 +272,89 @@ def test_the_header_of_a_list_is_decompressed_up_to_a_limit(monkeypatch: pytest.
     monkeypatch.setattr(avro, "BLOCK_BYTES_MAX", 1_000)
     with pytest.raises(ValueError, match="damaged"):
         manifests.index_of(bomb)
+
+
+@pytest.mark.parametrize("damaged", [b"\xff" * 100, avro.long(2**40) + b"\0" * 100], ids=["number", "fields"])
+def test_the_numbers_in_the_header_of_an_avro_file_are_bounded(damaged: bytes) -> None:
+    with pytest.raises(ValueError, match="damaged"):
+        avro.read(b"Obj\x01" + damaged)
+
+
+STORED = {
+    "snapshot-id": 5_000,
+    "parent-snapshot-id": 4_000,
+    "sequence-number": 5_000,
+    "timestamp-ms": 5,
+    "manifest-list": "file:///folder/snap-5000.avro",
+    "summary": {"operation": "append", documents.WITHOUT_IDS: "1,2"},
+    "schema-id": 1,
+}
+
+
+def stored_metadata(snapshot: dict[str, Any], **fields: Any) -> bytes:
+    """Metadata with a snapshot."""
+    return msgspec.json.encode({**fields, "properties": {documents.TYPES: "t"}, "snapshots": [snapshot]})
+
+
+def test_a_snapshot_in_stored_metadata_is_taken_as_it_is() -> None:
+    first = {name: value for name, value in STORED.items() if name != "parent-snapshot-id"}
+    for snapshot in (STORED, first):
+        taken = documents.snapshots_of(stored_metadata(snapshot), "t")
+        assert [list(each.items()) for each in taken] == [list(snapshot.items())]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"summary": {documents.WITHOUT_IDS: "x"}},
+        {"summary": {documents.WITHOUT_IDS: "9" * 5_000}},
+        {"schema-id": None},
+        {"sequence-number": -1},
+        {"timestamp-ms": 2**70},
+    ],
+)
+def test_a_snapshot_in_stored_metadata_with_a_damaged_field_is_not_taken(damage: dict[str, Any]) -> None:
+    assert documents.snapshots_of(stored_metadata({**STORED, **damage}), "t") == []
+
+
+def test_fields_of_stored_metadata_that_are_not_used_take_no_memory() -> None:
+    content = stored_metadata(STORED, planted=[[]] * 100_000)
+    tracemalloc.start()
+    try:
+        assert documents.snapshots_of(content, "t")
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_manifests_are_read_in_parts_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "READ_AT_ONCE", 3)
+    monkeypatch.setattr(building, "MANIFESTS_BYTES_MAX", 100)
+    sizes = [40, 50, 20, 200, 10, 10, 10, 10]
+    former = [manifests.describe("name", size, 0, [], 1, ()) for size in sizes]
+    pages = [[manifest.size_bytes for manifest in page] for page in building.pages(former)]
+    assert pages == [[40, 50], [20], [200], [10, 10, 10], [10]]
+
+
+@pytest.mark.parametrize("limit", ["MANIFESTS_BYTES_MAX", "ENTRIES_BYTES_MAX"])
+def test_former_manifests_that_are_too_large_are_made_anew(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    table = new_table(client, f"ice.{limit.lower()}", tmp_path / "large")
+    commit(table)
+    load(shared_dsn, table)
+    commit(table)
+    monkeypatch.setattr(building, limit, 1)
+    made_anew = building.SnapshotBuilder._anew
+    calls: list[building.SnapshotBuilder] = []
+
+    async def recorded(builder: building.SnapshotBuilder) -> list[chunks.Chunk]:
+        calls.append(builder)
+        return await made_anew(builder)
+
+    monkeypatch.setattr(building.SnapshotBuilder, "_anew", recorded)
+    carried = with_catalog(shared_dsn, lambda catalog: catalog.load(TESTER, table.name))
+    assert (len(calls), len(live_files(carried))) == (1, 1)
 
 
 def test_few_files_of_metadata_of_one_snapshot_are_kept(

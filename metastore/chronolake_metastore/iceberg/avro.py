@@ -21,6 +21,8 @@ _LEVEL: Final = 1
 """A manifest is a tenth larger than with the default level, and is compressed in a third of the time."""
 _RAW: Final = -zlib.MAX_WBITS
 BLOCK_BYTES_MAX: Final = 64 * 1024 * 1024
+_FIELDS_MAX: Final = 100
+"""More fields than the header of a file has."""
 
 
 def record(schema: Any, value: Mapping[str, Any]) -> bytes:
@@ -52,6 +54,8 @@ def read(content: bytes) -> tuple[dict[str, str], bytes]:
     if not content.startswith(_MAGIC):
         raise ValueError("no Avro file")
     number, at = _long_at(content, len(_MAGIC))
+    if not 0 <= number <= _FIELDS_MAX:
+        raise ValueError("a damaged header")
     metadata: dict[str, str] = {}
     for _ in range(number):
         name, at = _sized_at(content, at)
@@ -92,14 +96,14 @@ def _sized(content: bytes) -> bytes:
 
 
 def _long_at(content: bytes, at: int) -> tuple[int, int]:
-    rest = shift = 0
-    while True:
+    rest = 0
+    for shift in range(0, 64, 7):
         byte = content[at]
         at += 1
         rest |= (byte & 0x7F) << shift
         if byte < 0x80:
             return (rest >> 1) ^ -(rest & 1), at
-        shift += 7
+    raise ValueError("a damaged number")
 
 
 def _sized_at(content: bytes, at: int) -> tuple[bytes, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import bisect
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final, Protocol
 
@@ -14,7 +14,7 @@ import msgspec
 from chronolake_metastore.iceberg import chunks, manifests
 from chronolake_metastore.iceberg.chunks import Chunk, ChunkTotals, SnapshotIndex
 from chronolake_metastore.iceberg.encoding import Encoding
-from chronolake_metastore.iceberg.folders import MetadataFolder
+from chronolake_metastore.iceberg.folders import LIST_BYTES_MAX, MetadataFolder
 from chronolake_metastore.iceberg.manifests import IcebergManifest, ManifestEntry, Status
 from chronolake_metastore.store.files import FIRST, GroupKey
 from chronolake_metastore.store.iceberg import BaseFileOfStates, ServedState
@@ -29,7 +29,11 @@ CHANGED_MAX: Final = 2_000
 """With more changed file groups than this, all chunks are made anew."""
 WRITTEN_AT_ONCE: Final = 64
 READ_AT_ONCE: Final = 16
-"""The manifests that are read at once."""
+"""The most manifests that are read at once."""
+MANIFESTS_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The most bytes of them. A larger manifest is not read."""
+ENTRIES_BYTES_MAX: Final = 256 * 1024 * 1024
+"""The most bytes of former entries in memory. With more, all chunks are made anew."""
 
 
 class Facts(Protocol):
@@ -68,7 +72,7 @@ class MetadataFiles:
 
     async def manifest_list_of(self, name: str) -> bytes | None:
         """A manifest list, if it exists."""
-        return self._lists.get(name) or await self._folder.read(name)
+        return self._lists.get(name) or await self._folder.read(name, LIST_BYTES_MAX)
 
     def metadata(self, name: str, content: bytes) -> None:
         """Add the metadata of the table."""
@@ -86,10 +90,11 @@ class MetadataFiles:
     async def manifests_of(self, found: Sequence[IcebergManifest]) -> list[bytes | None]:
         """The contents of manifests, of those that exist."""
 
-        async def content_of(name: str) -> bytes | None:
-            return self._manifests.get(name) or await self._folder.read(name)
+        async def content_of(manifest: IcebergManifest) -> bytes | None:
+            bytes_max = min(manifest.size_bytes, MANIFESTS_BYTES_MAX)
+            return self._manifests.get(manifest.path) or await self._folder.read(manifest.path, bytes_max)
 
-        return await asyncio.gather(*(content_of(manifest.path) for manifest in found))
+        return await asyncio.gather(*map(content_of, found))
 
 
 class SnapshotBuilder:
@@ -158,21 +163,25 @@ class SnapshotBuilder:
         return None if _is_fragmented(made) else made
 
     async def _entries(self, former: Sequence[IcebergManifest]) -> list[ManifestEntry] | None:
-        """The entries of manifests; None if one cannot be used."""
+        """The entries of manifests; None if one cannot be used, or if they are too large together."""
         entries: list[ManifestEntry] = []
-        for begin in range(0, len(former), READ_AT_ONCE):
-            page = former[begin : begin + READ_AT_ONCE]
+        bytes_left = ENTRIES_BYTES_MAX
+        for page in pages(former):
             contents = await self._files.manifests_of(page)
-            of_page = await asyncio.to_thread(self._decoded, page, contents)
+            of_page = await asyncio.to_thread(self._decoded, page, contents, bytes_left)
             if of_page is None:
                 return None
             entries += of_page
+            bytes_left -= _bytes_of(of_page)
         return entries
 
     def _decoded(
-        self, former: Sequence[IcebergManifest], contents: Sequence[bytes | None]
+        self, former: Sequence[IcebergManifest], contents: Sequence[bytes | None], bytes_left: int
     ) -> list[ManifestEntry] | None:
-        """The entries in the contents of manifests; None if one is damaged, not there, or of another spec."""
+        """The entries in the contents of manifests.
+
+        None if one is damaged, not there, or of another spec, or if they are larger than ``bytes_left``.
+        """
         entries: list[ManifestEntry] = []
         for manifest, content in zip(former, contents, strict=True):
             if content is None or not manifest.path.endswith(f"-{_ending(content)}"):
@@ -181,7 +190,9 @@ class SnapshotBuilder:
                 of_manifest = manifests.entries_of(content)
             except manifests.DAMAGED:
                 return None
-            if not self._is_of_spec(manifest.spec_id, of_manifest):
+            bytes_left -= _bytes_of(of_manifest)
+            is_expected = bytes_left >= 0 and len(of_manifest) == sum(manifest.files)
+            if not is_expected or not self._is_of_spec(manifest.spec_id, of_manifest):
                 return None
             entries += of_manifest
         return entries
@@ -276,6 +287,24 @@ class SnapshotBuilder:
         values = {encoding.partition(path)[1] for path in {entry.group[0] for entry in entries}}
         summaries = manifests.summarize(fields, values)
         return manifests.describe(name, len(content), spec_id, entries, snapshot_id, summaries)
+
+
+def pages(former: Iterable[IcebergManifest]) -> Iterator[list[IcebergManifest]]:
+    """Manifests in the parts that are read at once."""
+    page: list[IcebergManifest] = []
+    size_bytes = 0
+    for manifest in former:
+        size_bytes += manifest.size_bytes
+        if page and (len(page) == READ_AT_ONCE or size_bytes > MANIFESTS_BYTES_MAX):
+            yield page
+            page, size_bytes = [], manifest.size_bytes
+        page.append(manifest)
+    if page:
+        yield page
+
+
+def _bytes_of(entries: Iterable[ManifestEntry]) -> int:
+    return sum(len(entry.data_file) for entry in entries)
 
 
 def _ending(manifest: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from chronolake_metastore.iceberg.partitions import FIRST_FIELD_ID, Spec
 from chronolake_metastore.queries.iceberg import TableStates
 from chronolake_model import decoding
 from chronolake_model.storage import PREFIX, options_of
+from chronolake_model.tables import SchemaVersion
 from chronolake_model.times import MICROS_PER_SECOND, Micros, format_time
 from chronolake_model.vocabulary import Operation
 
@@ -28,19 +30,36 @@ WITHOUT_IDS: Final = "chronolake.schema-versions-without-field-ids"
 _SERVICES: Final = frozenset({Operation.CLUSTER, Operation.COMPACT, Operation.LOG_COMPACT})
 
 
-class _StoredSnapshot(msgspec.Struct, rename="kebab"):
+_VERSIONS: Final = re.compile(r"([0-9]{1,10}(,[0-9]{1,10})*)?", re.ASCII)
+
+
+class _StoredSnapshot(msgspec.Struct, rename="kebab", kw_only=True):
+    """A snapshot in storage, with the fields that ``snapshot`` gives it, in their order."""
+
     snapshot_id: int
-    manifest_list: str
+    parent_snapshot_id: int | msgspec.UnsetType = msgspec.UNSET
     sequence_number: int
     timestamp_ms: int
+    manifest_list: str
     summary: dict[str, str]
-    parent_snapshot_id: int = 0
+    schema_id: SchemaVersion
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the fields that ``metadata`` uses have values that a server has made."""
+        id_ = self.snapshot_id
+        is_derived = (self.sequence_number, self.timestamp_ms) == (id_, milliseconds(Micros(id_)))
+        return is_derived and _VERSIONS.fullmatch(self.summary.get(WITHOUT_IDS, "")) is not None
+
+
+class _StoredProperties(msgspec.Struct):
+    types: str = msgspec.field(name=TYPES)
 
 
 class _StoredMetadata(msgspec.Struct):
     """The fields that are read of metadata in storage, which other programs may have changed."""
 
-    properties: dict[str, str]
+    properties: _StoredProperties
     snapshots: list[_StoredSnapshot]
 
 
@@ -140,14 +159,15 @@ def metadata(
 
 
 def snapshots_of(content: bytes, types: str) -> list[dict[str, Any]]:
-    """The snapshots in a file of metadata that was made by ``types``; none if it is damaged."""
+    """The snapshots in a file of metadata that was made by ``types``, without damaged ones."""
     try:
-        document = msgspec.json.decode(content)
-        stored = decoding.convert(document, _StoredMetadata)
+        # Fields of other names take no memory.
+        stored = decoding.decode(content, _StoredMetadata)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return []
-    snapshots: list[dict[str, Any]] = document["snapshots"]
-    return snapshots if stored.properties.get(TYPES) == types else []
+    if stored.properties.types != types:
+        return []
+    return [msgspec.to_builtins(snapshot) for snapshot in stored.snapshots if snapshot.is_sound]
 
 
 def unambiguous(found: TableStates, snapshots: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from chronolake_metastore.iceberg import chunks
-from chronolake_metastore.iceberg.folders import MetadataFolder
+from chronolake_metastore.iceberg.folders import LIST_BYTES_MAX, MetadataFolder
 from chronolake_metastore.queries.iceberg import TableStates
 
 METADATA_MAX: Final = 16
@@ -57,7 +57,7 @@ async def find_unneeded(folder: MetadataFolder, found: TableStates, served: str)
     for name in needed_lists:
         if not old_manifests:
             break
-        if (content := await folder.read(name)) is not None:
+        if (content := await folder.read(name, LIST_BYTES_MAX)) is not None:
             if (index := await asyncio.to_thread(chunks.index_of, content)) is None:
                 # It may name any of them.
                 return frozenset(unneeded)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
+
+METADATA_BYTES_MAX: Final = 32 * 1024 * 1024
+"""The largest metadata of a table that is read: 10,000 snapshots have about 10 MB."""
+LIST_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The largest manifest list that is read: that of very many manifests has some megabytes."""
 
 
 class MetadataFolder(Protocol):
@@ -15,8 +20,8 @@ class MetadataFolder(Protocol):
     async def names(self) -> list[str]:
         """The names of all files in the folder."""
 
-    async def read(self, name: str) -> bytes | None:
-        """A file, if it exists."""
+    async def read(self, name: str, bytes_max: int) -> bytes | None:
+        """A file, if it exists; one that is larger than ``bytes_max`` is damaged, and reads as empty."""
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove files of the folder."""

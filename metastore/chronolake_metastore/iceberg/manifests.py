@@ -7,7 +7,7 @@ import enum
 import functools
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -23,6 +23,7 @@ ENTRIES: Final = "chronolake.entries"
 """The field in the header of a manifest that says where its entries are."""
 DAMAGED: Final = (ValueError, LookupError, EOFError, zlib.error, msgspec.DecodeError)
 """Exceptions that a damaged file raises."""
+_Size = Annotated[int, msgspec.Meta(ge=0)]
 KEPT_MAX: Final = 50_000
 """The most encoded parts of each kind that are kept in memory: the next snapshot has most of them again."""
 
@@ -74,7 +75,7 @@ class _EntryIndex(msgspec.Struct, frozen=True, array_like=True):
     records: int
     size_bytes: int
     version_without_ids: int
-    lengths: tuple[int, int]
+    lengths: tuple[_Size, _Size]
 
 
 class PartitionSummary(msgspec.Struct, frozen=True, array_like=True):
@@ -89,7 +90,7 @@ class IcebergManifest(msgspec.Struct, frozen=True, array_like=True):
     """A manifest as lists name it. Numbers of files and records are by ``Status``."""
 
     path: str
-    size_bytes: int
+    size_bytes: _Size
     spec_id: int
     snapshot_id: int
     sequence_number_min: int

@@ -13,7 +13,7 @@ import msgspec
 from chronolake_metastore.iceberg import building, chunks, documents, expiry, manifests
 from chronolake_metastore.iceberg.chunks import SnapshotIndex
 from chronolake_metastore.iceberg.encoding import Encoding
-from chronolake_metastore.iceberg.folders import MetadataFolder
+from chronolake_metastore.iceberg.folders import METADATA_BYTES_MAX, MetadataFolder
 from chronolake_metastore.queries.iceberg import TableStates
 from chronolake_model import base_paths
 from chronolake_model.base_paths import Kind
@@ -62,10 +62,11 @@ class SnapshotMaker:
         parents = {time: parent.time for time, parent in self._parents.items() if parent is not None}
         stored: dict[int, dict[str, Any]] = {}
         for name in expiry.newest_metadata(names):
-            content = await self._folder.read(name)
+            content = await self._folder.read(name, METADATA_BYTES_MAX)
             for snapshot in await asyncio.to_thread(documents.snapshots_of, content or b"", types):
                 id_, parent_id = snapshot["snapshot-id"], snapshot.get("parent-snapshot-id", 0)
-                if snapshot["manifest-list"] in lists and parent_id >= parents.get(id_, 0):
+                is_state = id_ in self._parents and parent_id >= parents.get(id_, 0)
+                if is_state and snapshot["manifest-list"] in lists:
                     stored[id_] = snapshot
         return stored
 

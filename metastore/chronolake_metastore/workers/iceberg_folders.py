@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
 
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers.table_storage import TableStorage, run
+from chronolake_storage.errors import TooLarge
 from chronolake_storage.files import Files
 from chronolake_storage.guard import ICEBERG_FOLDER, Guard
-
-FILE_BYTES_MAX: Final = 256 * 1024 * 1024
-"""The largest metadata that is read: a list of very many manifests has some megabytes."""
 
 
 class IcebergFolder:
@@ -32,10 +29,17 @@ class IcebergFolder:
         """The names of all files in the folder."""
         return [file.file_name for file in await run(lambda: self._files.files_in(self.path))]
 
-    async def read(self, name: str) -> bytes | None:
-        """A file, if it exists."""
-        content = await run(lambda: self._files.read(f"{self.path}/{name}", FILE_BYTES_MAX))
-        return None if content is None else content.body
+    async def read(self, name: str, bytes_max: int) -> bytes | None:
+        """A file, if it exists; one that is larger than ``bytes_max`` is damaged, and reads as empty."""
+
+        def read() -> bytes | None:
+            try:
+                content = self._files.read(f"{self.path}/{name}", bytes_max)
+            except TooLarge:
+                return b""
+            return None if content is None else content.body
+
+        return await run(read)
 
     async def create(self, stages: Sequence[Sequence[tuple[str, bytes]]]) -> None:
         """Create files, unless they exist, stage by stage; the base path must be claimed by the table."""
