@@ -108,7 +108,7 @@ bench-followers: $(READY) ## reads and memory beside followers of the log (FOLLO
 bench-publishing: $(READY) ## publication for Hudi's readers: rate, lag, cost, opening, adoption (CASES=abcde SECONDS=10 COMMITS=2000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.publishing
 
-bench-rows: $(READY) ## rows by the client without Spark: scans beside pyarrow.dataset, upserts beside delta-rs, DuckLake and PyIceberg (ROWS=5000000 ROUNDS=5 CASES=scans,upserts; CHECK=1 fails on a missed target)
+bench-rows: $(READY) ## rows by the client without Spark: scans beside pyarrow.dataset, upserts beside delta-rs, DuckLake and PyIceberg, a load of CSV (ROWS=5000000 ROUNDS=5 CASES=scans,upserts,ingest; CHECK=1 fails on a missed target)
 	@$(BIN)/python tools/install.py --constraint constraints.txt --group bench
 	$(BIN)/python -m benchmarks.rows
 

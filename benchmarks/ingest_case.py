@@ -1,16 +1,13 @@
 """A file of CSV from the start of ``chronolake ingest`` until its rows are visible, without Spark.
 
-``python -m benchmarks.ingest_case``. ``ROWS=100000`` makes a smaller file; ``CHECK=1`` exits 1 when the
-target is missed.
+It is the case ``ingest`` of ``make bench-rows``.
 """
 
 from __future__ import annotations
 
-import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,43 +22,36 @@ import chronolake
 from benchmarks import reporting, running
 from benchmarks.reporting import Row
 
-ROWS = int(os.environ.get("ROWS", "1000000"))
-ROUNDS = int(os.environ.get("ROUNDS", "3"))
 SECONDS_MAX = 5.0
 PROGRAM = "from chronolake_start import client; client()"
 
 
-def main() -> None:
-    """Measure at a server of its own, print the report, and fail when CHECK is set and the target is missed."""
-    with tempfile.TemporaryDirectory(prefix="chronolake-bench-") as folder, running.server(running.postgres()):
-        reporting.finish(figures(Path(folder)), f"{ROWS:,} rows of ten columns, {ROUNDS} rounds, median")
-
-
-def figures(folder: Path) -> Iterator[Row]:
+def figures(folder: Path, rows: int, rounds: int) -> Iterator[Row]:
     """The time of a load into a new table, at the server that ``running`` has started."""
     file = folder / "rows.csv"
-    write_rows(file)
-    yield Row("size of the file", f"{file.stat().st_size / 1e6:,.0f} MB")
-    seconds = statistics.median([_seconds(file, f"bench.csv{number}", folder) for number in range(ROUNDS)])
+    write_rows(file, rows)
+    yield Row(f"size of a CSV file of {rows:,} rows of ten columns", f"{file.stat().st_size / 1e6:,.0f} MB")
+    names = [f"bench.csv{number}" for number in range(rounds)]
+    seconds = statistics.median([_seconds(file, name, folder, rows) for name in names])
     yield reporting.at_most("CSV file: from the start of the process to visible", seconds, SECONDS_MAX, "s")
 
 
-def write_rows(file: Path) -> None:
+def write_rows(file: Path, rows: int) -> None:
     """Write a file with numbers, decimals, dates, times, booleans and texts, some of them in quotes."""
     random = np.random.default_rng(1)
-    ids = random.permutation(ROWS)
-    seconds = np.datetime64("2026-01-01", "s") + random.integers(0, 300 * 86_400, ROWS)
-    price, total = (_amounts(random.integers(1, 10**digits, ROWS)) for digits in (6, 8))
+    ids = random.permutation(rows)
+    seconds = np.datetime64("2026-01-01", "s") + random.integers(0, 300 * 86_400, rows)
+    price, total = (_amounts(random.integers(1, 10**digits, rows)) for digits in (6, 8))
     columns = {
         "id": pa.array(ids),
         "customer": pc.binary_join_element_wise("customer", pa.array(ids // 5).cast(pa.string()), "-"),
-        "country": pa.array(np.array(["DE", "FR", "US", "GB", "JP"])[random.integers(0, 5, ROWS)]),
+        "country": pa.array(np.array(["DE", "FR", "US", "GB", "JP"])[random.integers(0, 5, rows)]),
         "day": pa.array(seconds.astype("datetime64[D]")),
         "at": pa.array(seconds),
-        "quantity": pa.array(random.integers(1, 100, ROWS)),
+        "quantity": pa.array(random.integers(1, 100, rows)),
         "price": price,
         "total": total,
-        "paid": pa.array(random.integers(0, 2, ROWS) == 1),
+        "paid": pa.array(random.integers(0, 2, rows) == 1),
         "note": pc.binary_join_element_wise("text", pa.array(ids % 1_000).cast(pa.string()), ", number "),
     }
     pyarrow.csv.write_csv(
@@ -74,7 +64,7 @@ def _amounts(cents: npt.NDArray[np.int64]) -> pa.Array:
     return pc.binary_join_element_wise(pa.array(cents // 100).cast(pa.string()), fractions, ".")
 
 
-def _seconds(file: Path, table: str, folder: Path) -> float:
+def _seconds(file: Path, table: str, folder: Path, rows: int) -> float:
     """The seconds from the start of the process until it ends; then the rows are visible."""
     where = ["--url", running.URL, "--table", table, "--base-path", str(folder / table)]
     options = ["--source", str(file), "--key", "id", "--engine", "arrow"]
@@ -84,9 +74,5 @@ def _seconds(file: Path, table: str, folder: Path) -> float:
     with chronolake.connect(running.URL) as client:
         [commit] = client.table(table).instants()
     assert commit.summary is not None
-    assert commit.summary.inserts == ROWS
+    assert commit.summary.inserts == rows
     return seconds
-
-
-if __name__ == "__main__":
-    main()

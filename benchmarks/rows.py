@@ -1,7 +1,7 @@
-"""Rows by the client without Spark: scans beside PyArrow, upserts beside delta-rs, DuckLake and PyIceberg.
+"""Rows by the client without Spark: scans beside PyArrow, upserts beside other formats, a load of CSV.
 
-``make bench-rows``. ``ROWS=500000`` makes a smaller table; ``CASES`` are ``scans`` and ``upserts``; ``CHECK=1``
-exits 1 when a target is missed. A tenth of the records are in log files for the last scans.
+``make bench-rows``. ``ROWS=500000`` makes a smaller table; ``CASES`` are ``scans``, ``upserts`` and ``ingest``;
+``CHECK=1`` exits 1 when a target is missed. A tenth of the records are in log files for the last scans.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 import chronolake
-from benchmarks import reporting, rows_upserts, running, services_arrow
+from benchmarks import ingest_case, reporting, rows_upserts, running, services_arrow
 from benchmarks.reporting import Row
 
 ROWS = int(os.environ.get("ROWS", "5000000"))
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
-CASES = os.environ.get("CASES", "scans,upserts").split(",")
+CASES = os.environ.get("CASES", "scans,upserts,ingest").split(",")
 SCAN_TIMES_MAX, MERGED_TIMES_MAX = 1.1, 2.0
 HEAD_SECONDS_MAX = 0.5
 TABLE = "bench.rows"
@@ -41,6 +41,9 @@ def _measure(folder: Path) -> Iterator[Row]:
         yield from _scans_and_head(folder)
     if "upserts" in CASES:
         yield from rows_upserts.figures(folder, ROWS, ROUNDS)
+    if "ingest" in CASES:
+        (folder / "ingest").mkdir()
+        yield from ingest_case.figures(folder / "ingest", ROWS // 5, ROUNDS)
 
 
 def _scans_and_head(folder: Path) -> Iterator[Row]:
