@@ -41,6 +41,10 @@ INDEX_FOLDER: Final = f"{METADATA_FOLDER}/.chronolake-index"
 """The folder of indexes that writers keep with a table, with a folder for each table id."""
 ICEBERG_FOLDER: Final = f"{METADATA_FOLDER}/.chronolake-iceberg"
 """The folder of the metadata for Iceberg's readers, with a folder for each table id."""
+ICEBERG_FILE: Final = re.compile(
+    r"(snap-)?[0-9]+-[0-9a-f]{32}\.avro|[0-9]+-[0-9a-f]{32}\.metadata\.json", re.ASCII
+)
+"""The names of the files in it; others are neither read nor removed."""
 ARCHIVED_RUNS: Final = "runs"
 """The folder of runs in an archive of the log."""
 _ARCHIVED: Final = re.compile(
@@ -196,9 +200,7 @@ class Guard:
     def remove_iceberg_files(self, paths: Sequence[str]) -> None:
         """Remove metadata of the table for Iceberg's readers: no data files. Raises ``StorageError``."""
         folder = re.escape(f"{ICEBERG_FOLDER}/{self.table_id}")
-        pattern = re.compile(
-            rf"{folder}/((snap-)?[0-9]+-[0-9a-f]{{32}}\.avro|[0-9]+-[0-9a-f]{{32}}\.metadata\.json)", re.ASCII
-        )
+        pattern = re.compile(rf"{folder}/({ICEBERG_FILE.pattern})", re.ASCII)
         self._remove(Removing(pattern, "the metadata for Iceberg"), paths)
 
     def _remove(self, removing: Removing, paths: Sequence[str], *, one_by_one: bool = False) -> None:

@@ -258,6 +258,21 @@ def test_a_damaged_list_keeps_manifests_and_does_not_stop_the_expiry_of_other_ta
     assert not manifests[1] & folders[1]
 
 
+def test_files_of_other_names_are_ignored_and_do_not_stop_the_expiry(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path
+) -> None:
+    table = new_table(client, "ice.strays", tmp_path / "strays")
+    commit(table)
+    manifest_list = list_of(load(shared_dsn, table), 0)
+    strays = [manifest_list.with_name(name) for name in ("copy.metadata.json", "snap-x.avro", "1-copy.avro")]
+    for stray in strays:
+        stray.write_bytes(b"copied by hand")
+    table.clean(retain_commits=1)
+    with_catalog(shared_dsn, lambda catalog: expire_twice(catalog, table.name))
+    assert not manifest_list.exists()
+    assert all(stray.exists() for stray in strays)
+
+
 def test_the_expiry_keeps_the_newest_metadata_and_does_not_read_a_table_that_has_not_changed(
     shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ class MetadataFolder(Protocol):
     """The folder below the base path."""
 
     async def names(self) -> list[str]:
-        """The names of all files in the folder."""
+        """The names of the catalog's files in the folder, without files of other names."""
 
     async def read(self, name: str, bytes_max: int) -> bytes | None:
         """A file, if it exists; one that is larger than ``bytes_max`` is damaged, and reads as empty."""

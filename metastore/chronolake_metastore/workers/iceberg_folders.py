@@ -10,7 +10,7 @@ from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers.table_storage import TableStorage, run
 from chronolake_storage.errors import TooLarge
 from chronolake_storage.files import Files
-from chronolake_storage.guard import ICEBERG_FOLDER, Guard
+from chronolake_storage.guard import ICEBERG_FILE, ICEBERG_FOLDER, Guard
 
 
 class IcebergFolder:
@@ -26,8 +26,10 @@ class IcebergFolder:
         self.path = f"{ICEBERG_FOLDER}/{guard.table_id}"
 
     async def names(self) -> list[str]:
-        """The names of all files in the folder."""
-        return [file.file_name for file in await run(lambda: self._files.files_in(self.path))]
+        """The names of the catalog's files in the folder."""
+        names = [file.file_name for file in await run(lambda: self._files.files_in(self.path))]
+        # The guard refuses to remove any file as long as one of another name is to be removed too.
+        return [name for name in names if ICEBERG_FILE.fullmatch(name)]
 
     async def read(self, name: str, bytes_max: int) -> bytes | None:
         """A file, if it exists; one that is larger than ``bytes_max`` is damaged, and reads as empty."""
