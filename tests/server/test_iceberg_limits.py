@@ -16,7 +16,9 @@ import pytest
 from litestar import Request
 
 import chronolake
+from chronolake_metastore import errors
 from chronolake_metastore.api.iceberg import refusals
+from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.iceberg import (
     avro,
     bounds,
@@ -30,6 +32,8 @@ from chronolake_metastore.iceberg import (
 )
 from chronolake_metastore.iceberg.catalog import Catalog, LoadedTable
 from chronolake_metastore.iceberg.folders import MetadataFolder
+from chronolake_metastore.workers.iceberg_folders import IcebergFolders
+from chronolake_model.backoff import Backoff
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType
 from tests.server.iceberg_catalogs import (
@@ -207,6 +211,62 @@ def test_a_catalog_with_too_much_work_refuses_more_until_it_closes(
 
     with_catalog(shared_dsn, use, wrap=wrap)
     assert len(opened) <= 1
+
+
+def test_tables_of_a_storage_that_does_not_answer_do_not_delay_others(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("ice.unreachable", "ice.stalled", "ice.queued", "ice.refused", "ice.healthy")
+    unreachable, stalled, queued, refused, healthy = (
+        new_table(client, name, tmp_path / name).name for name in names
+    )
+    monkeypatch.setattr(served, "storage_of", lambda table: "healthy" if table.name == healthy else "slow")
+    monkeypatch.setattr(served, "WAITING_OF_STORAGE_MAX", 3)
+    monkeypatch.setattr(served, "BUILDS_OF_STORAGE_MAX", 1)
+    monkeypatch.setattr(served, "BUILDS_MAX", 2)
+    opened: list[str] = []
+    open_folder = IcebergFolders.open
+
+    async def slow_open(folders: IcebergFolders, table: Table) -> MetadataFolder:
+        opened.append(table.name)
+        folder = await open_folder(folders, table)
+        if table.name == unreachable:
+            await asyncio.Event().wait()
+        return folder if table.name == healthy else StalledFolder(folder, asyncio.Event())
+
+    async def use(catalog: Catalog) -> LoadedTable:
+        monkeypatch.setattr(served, "REQUEST_SECONDS", 0.1)
+        for name in (unreachable, stalled, queued, refused):
+            with pytest.raises(served.NotReady):
+                await catalog.load(TESTER, name)
+        monkeypatch.setattr(served, "REQUEST_SECONDS", 5.0)
+        return await catalog.load(TESTER, healthy)
+
+    monkeypatch.setattr(IcebergFolders, "open", slow_open)
+    assert with_catalog(shared_dsn, use).metadata["snapshots"]
+    assert stalled in opened
+    assert refused not in opened
+
+
+def test_a_storage_that_fails_is_tried_again_after_a_pause(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(client, "ice.failing", tmp_path / "failing")
+    monkeypatch.setattr(served, "BACKOFF", Backoff(first_seconds=60.0, max_seconds=60.0))
+    opened: list[str] = []
+
+    async def failing_open(_folders: IcebergFolders, table: Table) -> MetadataFolder:
+        opened.append(table.name)
+        raise errors.ConfigurationError("the bucket does not answer")
+
+    async def use(catalog: Catalog) -> None:
+        for _ in range(3):
+            with pytest.raises(errors.ConfigurationError, match="does not answer"):
+                await catalog.load(TESTER, table.name)
+
+    monkeypatch.setattr(IcebergFolders, "open", failing_open)
+    with_catalog(shared_dsn, use)
+    assert opened == [table.name]
 
 
 def test_a_table_that_is_not_ready_is_answered_with_the_time_of_the_next_try() -> None:

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -29,6 +30,9 @@ from chronolake_metastore.queries.iceberg import TableStates
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.files import GroupKey
 from chronolake_metastore.store.iceberg import BaseFileOfStates, ServedState
+from chronolake_model import base_paths
+from chronolake_model.backoff import Backoff
+from chronolake_model.storage import options_of
 from chronolake_model.times import Micros
 
 TABLES_MAX: Final = 1_000
@@ -40,10 +44,16 @@ _MANIFEST_BYTES: Final = 1_300
 _NAME_BYTES: Final = 120
 REQUEST_SECONDS: Final = 20.0
 """The longest that a request waits for a table. Clients of HTTP give up after 30 seconds."""
-WAITING_MAX: Final = 100
+WAITING_MAX: Final = 200
 """The tables whose metadata requests may wait for at a time."""
-BUILDS_MAX: Final = 2
+WAITING_OF_STORAGE_MAX: Final = 100
+"""The same of one storage: tables of a storage that does not answer must not use up the number of all."""
+BUILDS_MAX: Final = 3
 """The tables whose metadata a server makes at a time."""
+BUILDS_OF_STORAGE_MAX: Final = 2
+"""The same of one storage."""
+BACKOFF: Final = Backoff(first_seconds=1.0, max_seconds=30.0)
+"""The pauses after failures of a table's storage, in which requests get the last error at once."""
 SLICE_SECONDS: Final = 0.5
 """How long snapshots of older states are made before the metadata lists them."""
 FOLLOWED_SECONDS: Final = 3_600.0
@@ -55,6 +65,8 @@ _log = telemetry.logger(__name__)
 
 
 OpenFolder = Callable[[Table], Awaitable[MetadataFolder]]
+Storage = tuple[str, str, str]
+"""A storage that may be slow or fail by itself: its kind, bucket and endpoint."""
 
 
 class NotReady(Exception):
@@ -89,14 +101,20 @@ class _Known(msgspec.Struct):
     ``loaded`` is the table at ``version`` of its log, whose facts are ``found``; unless it is complete, older
     snapshots are missing. ``requested`` is when a client loaded it last (monotonic), ``waiting`` the requests
     that wait for ``building``, which makes the newest snapshot. ``size_bytes`` is about the memory of all this.
+    The storage has had ``failures`` in a row, the last one with the message ``failure``, and is not used before
+    ``paused_until`` (monotonic).
     ``unneeded`` are the files that the last look of the expiry found unneeded; ``expired`` are the version, and
     the location of the metadata, that it looked at.
     """
 
     table_id: UUID
     name: str
+    storage: Storage
     lock: asyncio.Lock
     requested: float
+    failures: int = 0
+    failure: str = ""
+    paused_until: float = 0.0
     waiting: int = 0
     building: asyncio.Task[None] | None = None
     size_bytes: int = 0
@@ -114,6 +132,11 @@ class _Known(msgspec.Struct):
     def is_building(self) -> bool:
         """Whether the newest snapshot is being made for a request."""
         return self.building is not None and not self.building.done()
+
+    def back_off(self, failure: str) -> None:
+        """Begin a pause after a failure of the storage."""
+        self.paused_until = time.monotonic() + BACKOFF.pause_seconds(self.failures)
+        self.failures, self.failure = self.failures + 1, failure
 
     def measure(self) -> None:
         """Set ``size_bytes``."""
@@ -169,7 +192,8 @@ class Catalog:
         self._notify = notify
         self._tables: OrderedDict[UUID, _Known] = OrderedDict()
         self._builds = asyncio.Semaphore(BUILDS_MAX)
-        self._running: set[asyncio.Task[None]] = set()
+        self._builds_by_storage: WeakValueDictionary[Storage, asyncio.Semaphore] = WeakValueDictionary()
+        self._running: dict[asyncio.Task[None], Storage] = {}
 
     async def load(self, ctx: Context, name: str) -> LoadedTable:
         """A table with its snapshots; makes the newest if it is missing, and those since the last one.
@@ -264,8 +288,9 @@ class Catalog:
         table_id = table.table_id
         known = self._tables.get(table_id)
         if known is None:
-            known = self._tables[table_id] = _Known(table_id, table.name, asyncio.Lock(), time.monotonic())
-        known.name = table.name
+            known = _Known(table_id, table.name, storage_of(table), asyncio.Lock(), time.monotonic())
+            self._tables[table_id] = known
+        known.name, known.storage = table.name, storage_of(table)
         self._tables.move_to_end(table_id)
         self._forget()
         return known
@@ -280,15 +305,18 @@ class Catalog:
     def _building(self, ctx: Context, known: _Known) -> asyncio.Task[None]:
         """The task that makes a table's newest snapshot. All requests share it, and it may outlive them."""
         if known.building is None or known.building.done():
-            if len(self._running) >= WAITING_MAX:
+            if time.monotonic() < known.paused_until:
+                raise errors.ConfigurationError(known.failure)
+            of_storage = sum(storage == known.storage for storage in self._running.values())
+            if len(self._running) >= WAITING_MAX or of_storage >= WAITING_OF_STORAGE_MAX:
                 raise NotReady(known.name)
             known.building = asyncio.create_task(self._make_newest(ctx, known))
-            self._running.add(known.building)
+            self._running[known.building] = known.storage
             known.building.add_done_callback(self._ended)
         return known.building
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         if not task.cancelled():
             # It counts as seen: the next request fails alike.
             task.exception()
@@ -301,40 +329,57 @@ class Catalog:
 
     async def _make(self, ctx: Context, known: _Known, older_seconds: float) -> None:
         """Load a table anew, and make snapshots of older states for some seconds."""
-        async with self._builds:
-            try:
+        # Another table may have the name by now: then this one is not found.
+        ctx = msgspec.structs.replace(ctx, table_id=known.table_id)
+        try:
+            if known.folder is None:
+                # A storage that does not answer must not keep other tables waiting.
+                table, _ = await self._service.read(ctx, queries.find, known.name)
+                await self._folder(known, table)
+            async with self._builds_of(known.storage), self._builds:
                 await self._load(ctx, known, older_seconds)
-            except AmbiguousName:
-                # Its snapshots are written, and the next request does not make them again.
-                known.loaded = None
-                raise
-            except BaseException:
-                # It may name files that were not written.
-                known.made, known.loaded = MadeSnapshots(), None
-                raise
-            finally:
-                known.measure()
+            known.failures = 0
+        except AmbiguousName:
+            # Its snapshots are written, and the next request does not make them again.
+            known.loaded = None
+            raise
+        except BaseException as exc:
+            # It may name files that were not written.
+            known.made, known.loaded = MadeSnapshots(), None
+            if isinstance(exc, errors.ConfigurationError):
+                known.back_off(str(exc))
+            raise
+        finally:
+            known.measure()
         self._forget()
+
+    def _builds_of(self, storage: Storage) -> asyncio.Semaphore:
+        """The semaphore of a storage, which exists as long as a build uses it."""
+        return self._builds_by_storage.setdefault(storage, asyncio.Semaphore(BUILDS_OF_STORAGE_MAX))
+
+    async def _folder(self, known: _Known, table: Table) -> MetadataFolder:
+        """The folder of a table; it is opened again when its place has changed."""
+        place = table.definition.base_path, table.definition.properties
+        if known.folder is None or known.place != place:
+            known.folder = None
+            known.folder, known.place = await self._open_folder(table), place
+        return known.folder
 
     async def _load(self, ctx: Context, known: _Known, older_seconds: float) -> None:
         name = known.name
-        # Another table may have the name by now: then this one is not found.
-        ctx = msgspec.structs.replace(ctx, table_id=known.table_id)
         found = await self._service.read(ctx, queries.states, name, self._snapshots_max)
         if known.loaded is not None and not older_seconds and found.is_like(known.found):
             # Instants have begun, or ended without a state.
             known.version = found.version
             return
         definition = found.table.definition
-        place = definition.base_path, definition.properties
-        if known.folder is None or known.place != place:
-            known.folder, known.place = await self._open_folder(found.table), place
+        folder = await self._folder(known, found.table)
         spec = partitions.spec_of(definition)
         location = location_of(definition.base_path)
         types = documents.types_digest(found)
         maker = SnapshotMaker(
             found,
-            known.folder,
+            folder,
             location,
             Encoding(found, spec, location),
             _Facts(self._service, ctx, name, found.table),
@@ -342,17 +387,17 @@ class Catalog:
         made = known.made
         if made.types != types:
             # A table whose base path is another one's is refused before its snapshots are made.
-            await known.folder.create(())
+            await folder.create(())
             made = known.made = MadeSnapshots(types, await maker.stored_snapshots(types))
         await maker.make_newest(made)
         if older_seconds:
             # From now on: what comes before may take longer.
             until = time.monotonic() + older_seconds
             await maker.make_older(made, until, lambda: known.waiting > 0)
-        folder = f"{location}/{known.folder.path}"
+        uri = f"{location}/{folder.path}"
         try:
             file_name, content, loaded = await asyncio.to_thread(
-                _loaded, found, spec, location, folder, maker.existing(made.documents), types
+                _loaded, found, spec, location, uri, maker.existing(made.documents), types
             )
         except AmbiguousName:
             await maker.files.flush()
@@ -362,6 +407,13 @@ class Catalog:
         known.loaded = loaded
         known.found, known.version = found, found.version
         known.is_complete = not maker.missing(made)
+
+
+def storage_of(table: Table) -> Storage:
+    """The storage of a table."""
+    location = base_paths.parse(table.definition.base_path)
+    endpoint = options_of(table.definition.properties).get("endpoint_override", "")
+    return location.kind, location.bucket, endpoint
 
 
 def _loaded(
