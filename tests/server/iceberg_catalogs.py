@@ -82,9 +82,9 @@ class WrappedFolder:
         self.calls: list[str] = []
         self._folder = folder
 
-    async def names(self) -> list[str]:
-        self.calls.append("names")
-        return await self._folder.names()
+    async def sizes(self) -> dict[str, int]:
+        self.calls.append("sizes")
+        return await self._folder.sizes()
 
     async def read(self, name: str, bytes_max: int) -> bytes | None:
         self.calls.append("read")

@@ -289,6 +289,22 @@ def test_the_expiry_keeps_the_newest_metadata_and_does_not_read_a_table_that_has
     assert Path(with_catalog(shared_dsn, use).location.removeprefix("file://")).exists()
 
 
+def test_metadata_that_another_server_has_removed_is_written_again(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path
+) -> None:
+    table = new_table(client, "ice.rewritten", tmp_path / "rewritten")
+
+    async def use(catalog: Catalog) -> tuple[LoadedTable, LoadedTable]:
+        before = await catalog.load(TESTER, table.name)
+        await asyncio.to_thread(Path(before.location.removeprefix("file://")).unlink)
+        await catalog.expire(TESTER)
+        return before, await catalog.load(TESTER, table.name)
+
+    before, after = with_catalog(shared_dsn, use)
+    assert before == after
+    assert Path(after.location.removeprefix("file://")).exists()
+
+
 def test_the_bounds_of_zero_are_those_of_both_zeros() -> None:
     found = bounds.statistics(b'{"1": [0.0, -0.0, 0]}', {1: "double"}, 1)
     assert (found.lower[1], found.upper[1]) == (struct.pack("<d", -0.0), struct.pack("<d", 0.0))

@@ -260,6 +260,8 @@ class Catalog:
     async def expire(self, ctx: Context) -> None:
         """Remove files that no retained state of a table needs, and that the call before found unneeded too.
 
+        Metadata that the catalog answers with, and that another server has removed, is made again.
+
         Only of tables that this process has loaded. The time between two calls is for clients that have loaded
         the table before, and for another server that makes a snapshot from one that has just expired.
         """
@@ -270,10 +272,14 @@ class Catalog:
                 ctx = msgspec.structs.replace(ctx, table_id=table_id)
                 _, version = await self._service.read(ctx, queries.find, known.name)
                 now = version, "" if known.loaded is None else known.loaded.location
+                served = now[1].rpartition("/")[2]
+                if served and await known.folder.read(served, 0) is None:
+                    # A server that shows fewer snapshots may have removed it. The next build writes it again.
+                    known.version, known.found = -1, None
                 if known.expired == now and not known.unneeded:
                     continue
                 found = await self._service.read(ctx, queries.states, known.name, STATES_MAX)
-                unneeded = await expiry.find_unneeded(known.folder, found, now[1].rpartition("/")[2])
+                unneeded = await expiry.find_unneeded(known.folder, found, served)
                 if gone := sorted(unneeded & known.unneeded):
                     await known.folder.remove(gone)
                 known.unneeded, known.expired = unneeded - set(gone), now

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 from chronolake_metastore.iceberg import chunks
@@ -29,14 +29,16 @@ def snapshot_of(name: str) -> int:
     return -1 if match is None else int(match[1])
 
 
-def newest_metadata(names: Iterable[str]) -> list[str]:
-    """The first ``METADATA_MAX`` files of metadata of the newest snapshot that has some.
+def newest_metadata(sizes: Mapping[str, int]) -> list[str]:
+    """The ``METADATA_MAX`` largest files of metadata of the newest snapshot that has some.
 
-    Several servers, or one after the other, may have made them with snapshots of more and more states.
+    Several servers, or one after the other, may have made them with snapshots of more and more states. The
+    largest have the most of them, and servers answer with them. ``sizes`` are by name.
     """
-    metadata = sorted(name for name in names if name.endswith(METADATA_SUFFIX))
+    metadata = [name for name in sizes if name.endswith(METADATA_SUFFIX)]
     newest = max(map(snapshot_of, metadata), default=None)
-    return [name for name in metadata if snapshot_of(name) == newest][:METADATA_MAX]
+    of_newest = [name for name in metadata if snapshot_of(name) == newest]
+    return sorted(of_newest, key=lambda name: (-sizes[name], name))[:METADATA_MAX]
 
 
 async def find_unneeded(folder: MetadataFolder, found: TableStates, served: str) -> frozenset[str]:
@@ -45,14 +47,14 @@ async def find_unneeded(folder: MetadataFolder, found: TableStates, served: str)
     Those of a state that is newer than ``found`` are among them: they are not when it is found.
     """
     retained = {int(state.time) for state in found.states}
-    names = await folder.names()
-    metadata = {name for name in names if name.endswith(METADATA_SUFFIX)}
-    lists = {name for name in names if name.startswith(LIST_PREFIX)}
-    old_manifests = {name for name in names if snapshot_of(name) not in {-1, *retained}} - metadata - lists
+    sizes = await folder.sizes()
+    metadata = {name for name in sizes if name.endswith(METADATA_SUFFIX)}
+    lists = {name for name in sizes if name.startswith(LIST_PREFIX)}
+    old_manifests = {name for name in sizes if snapshot_of(name) not in {-1, *retained}} - metadata - lists
     needed_lists = [name for name in lists if snapshot_of(name) in retained]
     unneeded = lists.difference(needed_lists)
     newest = max(map(snapshot_of, metadata), key=lambda snapshot: (snapshot in retained, snapshot), default=0)
-    kept = newest_metadata(name for name in metadata if snapshot_of(name) == newest)
+    kept = newest_metadata({name: sizes[name] for name in metadata if snapshot_of(name) == newest})
     unneeded |= metadata.difference(kept, {served})
     for name in needed_lists:
         if not old_manifests:

@@ -17,8 +17,8 @@ class MetadataFolder(Protocol):
     path: str
     """The folder below the base path."""
 
-    async def names(self) -> list[str]:
-        """The names of the catalog's files in the folder, without files of other names."""
+    async def sizes(self) -> dict[str, int]:
+        """The names of the catalog's files in the folder, with their sizes, without other files."""
 
     async def read(self, name: str, bytes_max: int) -> bytes | None:
         """A file, if it exists; one that is larger than ``bytes_max`` is damaged, and reads as empty."""

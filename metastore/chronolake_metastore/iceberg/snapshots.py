@@ -55,13 +55,13 @@ class SnapshotMaker:
 
     async def stored_snapshots(self, types: str) -> dict[int, dict[str, Any]]:
         """The snapshots in the newest metadata in storage that servers have made."""
-        names = frozenset(await self._folder.names())
+        sizes = await self._folder.sizes()
         # Another server may have removed a list together with its state.
-        lists = {f"{self._location}/{name}" for name in names}
+        lists = {f"{self._location}/{name}" for name in sizes}
         # A server that shows fewer snapshots may not have known the parents of some, or known earlier ones.
         parents = {time: parent.time for time, parent in self._parents.items() if parent is not None}
         stored: dict[int, dict[str, Any]] = {}
-        for name in expiry.newest_metadata(names):
+        for name in expiry.newest_metadata(sizes):
             content = await self._folder.read(name, METADATA_BYTES_MAX)
             for snapshot in await asyncio.to_thread(documents.snapshots_of, content or b"", types):
                 id_, parent_id = snapshot["snapshot-id"], snapshot.get("parent-snapshot-id", 0)

@@ -25,11 +25,11 @@ class IcebergFolder:
         self._deletions = deletions
         self.path = f"{ICEBERG_FOLDER}/{guard.table_id}"
 
-    async def names(self) -> list[str]:
-        """The names of the catalog's files in the folder."""
-        names = [file.file_name for file in await run(lambda: self._files.files_in(self.path))]
+    async def sizes(self) -> dict[str, int]:
+        """The names of the catalog's files in the folder, with their sizes."""
+        files = await run(lambda: self._files.files_in(self.path))
         # The guard refuses to remove any file as long as one of another name is to be removed too.
-        return [name for name in names if ICEBERG_FILE.fullmatch(name)]
+        return {file.file_name: file.size_bytes for file in files if ICEBERG_FILE.fullmatch(file.file_name)}
 
     async def read(self, name: str, bytes_max: int) -> bytes | None:
         """A file, if it exists; one that is larger than ``bytes_max`` is damaged, and reads as empty."""
